@@ -1,0 +1,34 @@
+# `make run` shows the main job, `make test` runs every check; each makes the project's own environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test bench pictures clean
+
+run: $(STAMP)
+	$(BIN)/ridgeline predict gemm m=4096 n=14336 k=4096 --on h200-sxm --plot
+	$(BIN)/ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on h200-sxm
+	$(BIN)/ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on h200-sxm --out ridgeline-roofline.svg
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/predict_speed.py
+
+pictures: $(STAMP)
+	$(BIN)/python docs/make_pictures.py
+
+# The stamp is newer than what it was made from: a changed dependency installs again, an unchanged one costs nothing.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
