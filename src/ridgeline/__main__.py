@@ -1,0 +1,5 @@
+"""`python -m ridgeline`."""
+
+from .cli import main
+
+main(prog_name="ridgeline")

@@ -1,0 +1,52 @@
+"""The few exceptions, and the one maker of every "unknown name" message.
+
+A message says what was asked, what was found and what to do next; the command line prints it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RidgelineError(Exception):
+    """Something the caller can put right; its text is meant for a person."""
+
+
+class InputError(RidgelineError):
+    """A value, name or file that cannot be used as given."""
+
+
+class UnknownName(InputError):
+    """A name that is not in the collection it was looked up in."""
+
+
+class MissingFigure(InputError):
+    """A figure a machine does not have: nobody published, derived or measured it."""
+
+
+class SchemaError(InputError):
+    """A file that breaks its format; carries every complaint, not only the first."""
+
+    def __init__(self, where: str, complaints: Iterable[str]) -> None:
+        self.where = where
+        self.complaints = list(complaints)
+        count = len(self.complaints)
+        head = f"{where}: {count} mistake{'s' if count != 1 else ''} found"
+        super().__init__("\n".join([head, *(f"  - {text}" for text in self.complaints)]))
+
+
+def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> UnknownName:
+    """The error for a name that is not there, with the nearest names there are."""
+    names = sorted(set(known))
+    near = get_close_matches(str(asked).lower(), names, n=4, cutoff=0.5)
+    if not near:
+        near = [name for name in names if str(asked).lower() in name][:4]
+    if near:
+        found = "did you mean " + " or ".join(near) + "?"
+    elif len(names) <= 24:
+        found = "there is " + ", ".join(names) + "." if names else "there are none."
+    else:
+        found = f"there are {len(names)}, none of them near."
+    text = f"unknown {kind} '{asked}': {found}"
+    return UnknownName(f"{text} {hint}".rstrip())

@@ -1,0 +1,228 @@
+"""Prediction: the bounds of a program on a machine with their expected times; the fields outsiders read.
+
+`predict` takes one Work or a whole Program. A one-step prediction answers for its step directly
+(`p.floor`, `p.bound`, `p.intensity`); a program's times are the sums over its steps, never a verdict of the
+averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import timing
+from .errors import InputError
+from .machine import Machine
+from .roofline import Bound, bound
+from .work import Array, Program, Step, Work
+
+
+@dataclass(frozen=True)
+class Prediction:
+    machine: Machine
+    steps: tuple[Step, ...]
+    bounds: tuple[Bound, ...]
+    given: float | None = None
+
+    def _only(self) -> Bound:
+        if len(self.bounds) != 1:
+            raise InputError(
+                f"this prediction has {len(self.bounds)} steps; ask one of `bounds`, or for `time` and `floor`, which add up"
+            )
+        return self.bounds[0]
+
+    @property
+    def floor(self) -> Array:
+        return _sum(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
+    def time(self) -> Array:
+        return _sum(
+            timing.expected(item, self.given) * step.count for item, step in zip(self.bounds, self.steps, strict=True)
+        )
+
+    @property
+    def flops(self) -> Array:
+        return _sum(item.flops * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
+    def bytes(self) -> Array:
+        return _sum(item.bytes * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
+    def intensity(self) -> Array:
+        return self.flops / self.bytes
+
+    @property
+    def efficiency(self) -> Array:
+        """Floor over expected time."""
+        return self.floor / self.time
+
+    @property
+    def bound(self) -> Any:
+        return self._only().bound
+
+    @property
+    def limiter(self) -> Any:
+        return self._only().limiter
+
+    @property
+    def attainable(self) -> Array:
+        return self._only().attainable
+
+    @property
+    def ridge(self) -> float | None:
+        return self._only().ridge
+
+    @property
+    def share_of_peak(self) -> Array:
+        return self._only().share_of_peak
+
+    @property
+    def sure(self) -> Array:
+        return self._only().sure
+
+    @property
+    def work(self) -> Work:
+        return self._only().work
+
+    def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
+        """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
+        self._only()
+        return {name: FIELDS[name](self) for name in (NAMES + RESULTS if wanted is None else wanted)}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One document per case, plain Python values, `shape` inside."""
+        columns = self.columns()
+        shape = self._only().work.shape
+        size = np.broadcast(
+            *[np.asarray(value) for value in (*columns.values(), *shape.values()) if value is not None]
+        ).shape
+        if len(size) > 1:
+            raise InputError("rows are made of scalars and one-dimensional arrays; ravel larger ones first")
+        count = size[0] if size else 1
+        for index in range(count):
+            row = {name: plain(value, index) for name, value in columns.items()}
+            yield {
+                **{key: row.pop(key) for key in NAMES},
+                "shape": {name: plain(value, index) for name, value in shape.items()},
+                **row,
+            }
+
+
+# What outsiders read, by name; computed only when asked for, because a sweep may want one of them for millions.
+FIELDS: dict[str, Callable[[Prediction], Any]] = {
+    "op": lambda p: p.work.name,
+    "dtype": lambda p: p.work.dtype,
+    "machine": lambda p: p.machine.name,
+    "flops": lambda p: p.flops,
+    "bytes": lambda p: p.bytes,
+    "intensity": lambda p: p.intensity,
+    "ridge": lambda p: p.ridge,
+    "bound": lambda p: p.bound,
+    "limiter": lambda p: p.limiter,
+    "attainable": lambda p: p.attainable,
+    "share_of_peak": lambda p: p.share_of_peak,
+    "floor": lambda p: p.floor,
+    "time": lambda p: p.time,
+    "floor_us": lambda p: p.floor * 1e6,
+    "time_us": lambda p: p.time * 1e6,
+    "efficiency": lambda p: p.efficiency,
+    "ceilings": lambda p: p.bounds[0].kinds,
+    "confidence": lambda p: timing.BASIS,
+    "bound_sure": lambda p: p.sure,
+}
+NAMES = ("op", "dtype", "machine")
+SECONDS = ("floor", "time")  # for programs; documents carry microseconds
+RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS)
+
+
+def _sum(values: Iterator[Array]) -> Array:
+    result: Array | None = None
+    for value in values:
+        result = value if result is None else result + value
+    return 0.0 if result is None else result
+
+
+def plain(value: Any, index: int) -> Any:
+    """One case of a column as a plain Python value; whole floats become ints."""
+    if isinstance(value, np.ndarray):
+        value = value if value.ndim == 0 else value[index if value.shape[0] > 1 else 0]
+        value = value.item()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def predict(
+    target: Work | Program,
+    machine: Machine,
+    ceilings: str | None = None,
+    engine: str | None = None,
+    resident: str | None = None,
+    efficiency: float | None = None,
+    launch: float | None = None,
+) -> Prediction:
+    """Where work lands on a machine before anything runs; arrays in the work give arrays out.
+
+    `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
+    matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
+    terms; `launch`: seconds per kernel launch instead of the machine's own.
+    """
+    if efficiency is not None and not 0 < efficiency <= 1:
+        raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
+    if launch is not None and not launch >= 0:
+        raise InputError(f"launch must be zero or more seconds, got {launch}")
+    steps = target.steps if isinstance(target, Program) else (Step(target.name, target),)
+    wait = timing.launch_latency(machine) if launch is None else launch
+    bounds = tuple(bound(step.work, machine, ceilings, engine, resident, wait) for step in steps)
+    return Prediction(machine, steps, bounds, efficiency)
+
+
+BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache
+
+
+def predict_cases(
+    make: Callable[..., Work],
+    machine: Machine,
+    sizes: Mapping[str, Any],
+    wanted: Iterable[str] = RESULTS,
+    **options: Any,
+) -> dict[str, Any]:
+    """Many cases of one op in one call: arrays of sizes in, one array per wanted field out.
+
+    The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
+    the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, told apart by name.
+    """
+    known = ("ceilings", "engine", "resident", "efficiency", "launch")
+    model = {name: value for name, value in options.items() if name in known}
+    words = {name: value for name, value in options.items() if name not in known}
+    wanted = tuple(wanted)
+    arrays = {name: np.atleast_1d(np.asarray(value)) for name, value in sizes.items()}
+    count = max((len(array) for array in arrays.values()), default=1)
+    for name, array in arrays.items():
+        if array.ndim > 1 or len(array) not in (1, count):
+            raise InputError(f"{name} has {len(array)} values where the others have {count}")
+    found: dict[str, Any] = {}
+    # Freeing one large array makes the C library keep what is freed from here on; without it every array of every
+    # block is fetched anew from the operating system, page fault by page fault, at twice the time.
+    np.empty(1 << 21)
+    for start in range(0, count, BLOCK):
+        stop = min(start + BLOCK, count)
+        part = {name: array[start:stop] if len(array) > 1 else array[0] for name, array in arrays.items()}
+        columns = predict(make(**part, **words), machine, **model).columns(wanted)
+        for name, value in columns.items():
+            if not isinstance(value, np.ndarray):
+                found[name] = value
+                continue
+            if start == 0:
+                # texts keep the width of the longest name there is, so that a later block never cuts one
+                kind = np.dtype("<U32") if value.dtype.kind == "U" else value.dtype
+                found[name] = np.empty(count, dtype=kind)
+            found[name][start:stop] = value
+    return found

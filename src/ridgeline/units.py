@@ -1,0 +1,176 @@
+"""Text to floats in base units (flop, B, s, Hz, W, J) and back; sweep axes such as 256..8192.
+
+Everything inside ridgeline is in base units; prefixes exist only in text. A decimal prefix is a power
+of 1000 (`GB` = 1e9 B), a binary one a power of 1024 (`GiB` = 2**30 B). `flop` is an amount, `flop/s` a
+rate: one is never read as the other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+
+# symbol as written -> base unit; a spelling stands here once, whatever its prefix.
+SYMBOLS = {
+    "flop": "flop", "FLOP": "flop", "flops": "flop", "FLOPs": "flop", "op": "flop", "OP": "flop", "OPs": "flop",
+    "flop/s": "flop/s", "FLOP/s": "flop/s", "FLOPS": "flop/s", "FLOPs/s": "flop/s", "OPS": "flop/s", "OP/s": "flop/s",
+    "op/s": "flop/s", "B": "B", "byte": "B", "bytes": "B", "B/s": "B/s", "Bps": "B/s", "s": "s", "Hz": "Hz", "W": "W",
+    "J": "J", "J/flop": "J/flop", "J/B": "J/B", "T/s": "T/s", "bit": "bit", "flop/B": "flop/B",
+}  # fmt: skip
+WORDS = {
+    "flop": "an amount of work (flop)", "flop/s": "a rate of work (flop/s)", "B": "an amount of data (B)",
+    "B/s": "a bandwidth (B/s)", "s": "a time (s)", "Hz": "a clock (Hz)", "W": "a power (W)", "J": "an energy (J)",
+    "J/flop": "an energy per flop (J/flop)", "J/B": "an energy per byte (J/B)", "T/s": "a transfer rate (T/s)",
+    "bit": "a width (bit)", "flop/B": "an intensity (flop/B)",
+}  # fmt: skip
+EXAMPLES = {
+    "flop": "2.5 Tflop", "flop/s": "989 TFLOP/s", "B": "80 GiB", "B/s": "3.35 TB/s", "s": "8 us", "Hz": "1.83 GHz",
+    "W": "700 W", "J": "2 mJ", "J/flop": "0.3 pJ/flop", "J/B": "20 pJ/B", "T/s": "5.2 GT/s", "bit": "5120 bit",
+    "flop/B": "295 flop/B",
+}  # fmt: skip
+
+SHOWN = {"flop": "FLOP", "flop/s": "FLOP/s", "flop/B": "FLOP/B", "op": "OP", "op/s": "OP/s"}  # as people write them
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+MOST = 2.0**53  # beyond it float64 no longer tells neighbouring whole numbers apart
+
+
+def _unit(text: str) -> tuple[float, str] | None:
+    """Factor and base unit of a symbol with its prefix, longest symbol first (`TB/s` before `B`)."""
+    for symbol in sorted(SYMBOLS, key=len, reverse=True):
+        if text.endswith(symbol):
+            prefix = text[: -len(symbol)]
+            for table in (BINARY, DECIMAL, SMALL):
+                if prefix in table:
+                    return table[prefix], SYMBOLS[symbol]
+    return None
+
+
+def parse(text: str | float, unit: str) -> float:
+    """A quantity in base units from text such as `3.35 TB/s`; a bare number is already in base units."""
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise InputError(f"expected {WORDS[unit]}, such as '{EXAMPLES[unit]}', got {text!r}")
+    if isinstance(text, int | float):
+        value = float(text)
+    else:
+        found = _NUMBER.match(text)
+        if not found:
+            raise InputError(f"'{text}' is not a quantity; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+        value = float(found[1].replace("_", ""))
+        if found[2]:
+            known = _unit(found[2])
+            if known is None:
+                raise InputError(f"'{text}': unknown unit '{found[2]}'; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+            factor, base = known
+            if base != unit:
+                raise InputError(f"'{text}' is {WORDS[base]}; asked for is {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+            value *= factor
+    if not math.isfinite(value):
+        raise InputError(f"'{text}' is not a finite number; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+    return value
+
+
+def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = False) -> str:
+    """A quantity as people write it: `3.352 TB/s`, `40 MiB`, `8 us`; `-` for what is not known."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    unit = SHOWN.get(unit, unit)
+    value = float(value)
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    size = abs(value)
+    if binary and size >= 1024:
+        for prefix, factor in reversed(BINARY.items()):
+            if size >= factor:
+                return _spaced(_round(value / factor, digits), prefix + unit)
+    if unit in ("s", "J", "J/flop", "J/B") and 0 < size < 1:
+        for prefix, factor in (("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12)):
+            if size >= factor * 0.9999999:
+                return _spaced(_round(value / factor, digits), prefix + unit)
+        return _spaced(_round(value / 1e-12, digits), "p" + unit)
+    if unit in ("", "FLOP/B") or size < 1e3:
+        return _spaced(_round(value, digits), unit)
+    if unit == "s":
+        return _spaced(_round(value, digits), unit)
+    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if size >= factor * 0.9999999:
+            return _spaced(_round(value / factor, digits), prefix + unit)
+    return _spaced(_round(value, digits), unit)
+
+
+def _spaced(number: str, unit: str) -> str:
+    return f"{number} {unit}".rstrip()
+
+
+def _round(value: float, digits: int) -> str:
+    """`digits` significant figures, without an exponent where the number stays readable."""
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 1e7:
+        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{places}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.{digits - 1}g}"
+
+
+def number(text: str) -> float:
+    """A plain number as typed for a size: `4096`, `1e8`, `2^20`, `64Ki`, `1M`."""
+    text = text.strip()
+    power = re.fullmatch(r"(\d+)\s*(?:\^|\*\*)\s*(\d+)", text)
+    if power:
+        if int(power[2]) * math.log2(max(int(power[1]), 1)) > 1023:
+            raise InputError(f"'{text}' is too large to count with")
+        return float(int(power[1]) ** int(power[2]))
+    found = _NUMBER.match(text)
+    if found:
+        for table in (BINARY, DECIMAL):
+            if found[2] in table:
+                return float(found[1].replace("_", "")) * table[found[2]]
+    raise InputError(f"'{text}' is not a number; write 4096, 1e8, 2^20 or 64Ki")
+
+
+def axis(text: str) -> float | NDArray[np.float64]:
+    """A size or a sweep of sizes.
+
+    `64` one value; `1,8,64` a list; `1..8192` doubling from the first while not past the last;
+    `1..100:10` in steps of 10; `1..4096:x4` in factors of 4.
+    """
+    import numpy as np  # here, so that machine files and --help load without it
+
+    text = text.strip()
+    if "," in text:
+        parts = [part for part in text.split(",") if part.strip()]
+        if not parts:
+            raise InputError(f"'{text}' names no values; write a list such as 1,8,64")
+        return np.concatenate([np.atleast_1d(axis(part)) for part in parts])
+    if ".." not in text:
+        return number(text)
+    first, _, rest = text.partition("..")
+    last, _, step = rest.partition(":")
+    start, stop = number(first), number(last)
+    if start <= 0 or stop < start:
+        raise InputError(f"'{text}': a sweep runs upwards from a positive value, such as 1..8192")
+    if not step or step.startswith("x"):
+        factor = number(step[1:]) if step else 2.0
+        if factor <= 1:
+            raise InputError(f"'{text}': the factor after ':x' must be above 1")
+        count = math.floor(math.log(stop / start) / math.log(factor) + 1e-9) + 1
+        return np.asarray(start * factor ** np.arange(count))
+    width = number(step)
+    if width <= 0:
+        raise InputError(f"'{text}': the step after ':' must be positive")
+    count = math.floor((stop - start) / width + 1e-9) + 1
+    if count > 10_000_000:
+        raise InputError(f"'{text}' has {count:,} values; ten million is the most")
+    return np.asarray(start + width * np.arange(count))

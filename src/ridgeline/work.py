@@ -1,0 +1,279 @@
+"""Work: what has to be done, on any machine; Program: named steps of work.
+
+Work counts four things and keeps every addend apart:
+
+    flops      by (engine, dtype, label)          engine is `matrix` or `vector`; the machine decides which unit that is
+    moves      by (level, tensor, direction)      bytes; level `main` is the outermost memory, `link` another device
+    waits      by name                            things that take time however little is done: kernel launches, link hops
+    footprint  bytes that must be resident: each tensor once, unless `held` says otherwise
+
+A fused multiply-add is two flops. Counts are float64, scalars or arrays that broadcast, and never wrap.
+`special` counts the exp, sqrt, tanh and divisions among the vector flops, which run on a slower unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dtypes import dtype as dtype_row
+from .errors import InputError
+from .machine import MAIN
+
+Array = float | NDArray[np.float64]
+FlopKey = tuple[str, str, str]
+MoveKey = tuple[str, str, str]
+LINK = "link"
+READ, WRITE = "read", "write"
+
+
+def _merge(first: Mapping[Any, Array], second: Mapping[Any, Array]) -> dict[Any, Array]:
+    merged = dict(first)
+    for key, value in second.items():
+        merged[key] = merged[key] + value if key in merged else value
+    return merged
+
+
+def _scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
+    return {key: value * factor for key, value in counts.items()}
+
+
+def total(values: Iterator[Array] | list[Array]) -> Array:
+    """Sum of scalars and arrays, 0.0 of none."""
+    result: Array = 0.0
+    for index, value in enumerate(values):
+        result = value if index == 0 else result + value
+    return result
+
+
+@dataclass(frozen=True)
+class Work:
+    counts: Mapping[FlopKey, Array] = field(default_factory=dict)
+    moves: Mapping[MoveKey, Array] = field(default_factory=dict)
+    waits: Mapping[str, Array] = field(default_factory=dict)
+    held: Array | None = None
+    special: Array = 0.0
+    name: str = ""
+    family: str = ""
+    dtype: str = ""
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    formulas: Mapping[Any, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    # -- totals -------------------------------------------------------------------------------------------
+
+    @property
+    def flops(self) -> Array:
+        """All arithmetic, a multiply-add counted as two."""
+        return total(list(self.counts.values()))
+
+    def by_engine(self) -> dict[tuple[str, str], Array]:
+        found: dict[tuple[str, str], Array] = {}
+        for (engine, dtype, _), value in self.counts.items():
+            found[engine, dtype] = found[engine, dtype] + value if (engine, dtype) in found else value
+        return found
+
+    @property
+    def bytes(self) -> Array:
+        """Bytes read and written at the main memory."""
+        return self.bytes_at(MAIN)
+
+    def bytes_at(self, level: str, direction: str | None = None) -> Array:
+        return total([value for (at, _, way), value in self.moves.items() if at == level and direction in (None, way)])
+
+    @property
+    def footprint(self) -> Array:
+        if self.held is not None:
+            return self.held
+        sizes: dict[str, Array] = {}
+        for (level, tensor, _), value in self.moves.items():
+            if level == MAIN:
+                sizes[tensor] = np.maximum(sizes[tensor], value) if tensor in sizes else value
+        return total(list(sizes.values()))
+
+    def levels(self) -> list[str]:
+        return list(dict.fromkeys(level for level, _, _ in self.moves))
+
+    def intensity(self, level: str = MAIN) -> Array:
+        """Flops per byte crossing a level; zero flops give 0, no bytes at all are an error."""
+        moved = self.bytes_at(level)
+        if np.any(np.asarray(moved) <= 0):
+            raise InputError(
+                f"{self.name or 'work'} moves no bytes at level '{level}', so its intensity there is undefined"
+            )
+        return self.flops / moved
+
+    # -- the algebra --------------------------------------------------------------------------------------
+
+    def __add__(self, other: Work) -> Work:
+        """One after the other. The footprint is the larger one: the second may reuse what the first held."""
+        names = [name for name in (self.name, other.name) if name]
+        return Work(
+            counts=_merge(self.counts, other.counts),
+            moves=_merge(self.moves, other.moves),
+            waits=_merge(self.waits, other.waits),
+            held=np.maximum(self.footprint, other.footprint),
+            special=self.special + other.special,
+            name=" + ".join(dict.fromkeys(names)),
+            family=self.family if self.family == other.family else "",
+            dtype=self.dtype if self.dtype == other.dtype else "",
+            notes=tuple(dict.fromkeys(self.notes + other.notes)),
+        )
+
+    def repeat(self, times: Array) -> Work:
+        """The same work again and again in the same place: counts and waits grow, the footprint stays."""
+        return replace(
+            self,
+            counts=_scale(self.counts, times),
+            moves=_scale(self.moves, times),
+            waits=_scale(self.waits, times),
+            special=self.special * times,
+            held=self.footprint,
+            formulas={},
+        )
+
+    def batch(self, size: Array) -> Work:
+        """Many of the same at once, each on data of its own: counts and footprint grow, the waits stay."""
+        return replace(
+            self,
+            counts=_scale(self.counts, size),
+            moves=_scale(self.moves, size),
+            held=self.footprint * size,
+            special=self.special * size,
+            formulas={},
+        )
+
+    def rename(self, prefix: str) -> Work:
+        """Tensor names and the name itself under a prefix, so that two works can be told apart when added."""
+        return replace(
+            self,
+            name=f"{prefix}.{self.name}" if self.name else prefix,
+            moves={(level, f"{prefix}.{tensor}", way): value for (level, tensor, way), value in self.moves.items()},
+            formulas={_renamed(key, prefix): text for key, text in self.formulas.items()},
+        )
+
+    def fuse(self, then: Work, through: str, into: str | None = None, keep: bool = False) -> Work:
+        """One kernel of two: the tensor written here as `through` and read there as `into` stays on chip.
+
+        Its write and its read disappear, flops never do. `keep` still writes it (a backward pass wants it).
+        """
+        into = into or through
+        if not any(tensor == through and way == WRITE for _, tensor, way in self.moves):
+            raise InputError(f"{self.name} does not write '{through}'; it writes {_tensors(self, WRITE)}")
+        if not any(tensor == into and way == READ for _, tensor, way in then.moves):
+            raise InputError(f"{then.name} does not read '{into}'; it reads {_tensors(then, READ)}")
+        gone = total(
+            [value for (level, tensor, way), value in then.moves.items() if (level, tensor, way) == (MAIN, into, READ)]
+        )
+        first = {key: value for key, value in self.moves.items() if keep or key[1:] != (through, WRITE)}
+        second = {key: value for key, value in then.moves.items() if key[1:] != (into, READ)}
+        both = replace(self, moves=first) + replace(then, moves=second)
+        launches = {"launch": np.maximum(self.waits.get("launch", 0.0), then.waits.get("launch", 0.0))}
+        footprint = self.footprint + then.footprint - gone * (1.0 if keep else 2.0)
+        return replace(
+            both,
+            waits={**both.waits, **launches},
+            held=np.maximum(footprint, 0.0),
+            notes=(*both.notes, f"fused through {through}"),
+        )
+
+
+def _renamed(key: Any, prefix: str) -> Any:
+    return (key[0], f"{prefix}.{key[1]}", key[2]) if key[-1] in (READ, WRITE) else key
+
+
+def _tensors(work: Work, direction: str) -> str:
+    return ", ".join(dict.fromkeys(tensor for _, tensor, way in work.moves if way == direction)) or "nothing"
+
+
+def _nothing(value: Array) -> bool:
+    """A scalar zero is an addend that does not apply (beta = 0, no bias); arrays keep theirs."""
+    return not isinstance(value, np.ndarray) and value == 0
+
+
+def only_if(flag: Array, value: Array) -> Array:
+    """The value where a flag is set, nothing where it is not; a scalar flag costs no pass over an array."""
+    if isinstance(flag, np.ndarray):
+        return value * flag
+    return value if flag else 0.0
+
+
+Operand = tuple[Any, ...]  # (elements, dtype) or (elements, dtype, "formula")
+
+
+def work(
+    matrix: Mapping[str, tuple[Any, ...]] | None = None,
+    vector: Mapping[str, tuple[Any, ...]] | None = None,
+    read: Mapping[str, Operand] | None = None,
+    write: Mapping[str, Operand] | None = None,
+    inner: Mapping[str, Mapping[str, Operand]] | None = None,
+    dtype: str = "bf16",
+    special: Array = 0.0,
+    waits: Mapping[str, Array] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Work:
+    """Work from an op's definition.
+
+    `matrix` and `vector` map a label to (count, "formula"); `read` and `write` map a tensor to
+    (elements, dtype, "formula"), bytes follow from the dtype; `inner` adds reads at a level nearer the core.
+    """
+    counts: dict[FlopKey, Array] = {}
+    moves: dict[MoveKey, Array] = {}
+    formulas: dict[Any, str] = {}
+    for engine, entries in (("matrix", matrix), ("vector", vector)):
+        for label, (value, *formula) in (entries or {}).items():
+            if _nothing(value):
+                continue
+            counts[engine, dtype, label] = value
+            formulas[engine, dtype, label] = formula[0] if formula else ""
+    groups = [(MAIN, READ, read), (MAIN, WRITE, write)] + [
+        (level, READ, tensors) for level, tensors in (inner or {}).items()
+    ]
+    for level, way, tensors in groups:
+        for tensor, (elements, stored, *formula) in (tensors or {}).items():
+            if _nothing(elements):
+                continue
+            width = dtype_row(stored)
+            moves[level, tensor, way] = elements * width.bytes
+            formulas[level, tensor, way] = f"{formula[0]} x {width.bytes:g} B" if formula else f"{width.bytes:g} B each"
+    return Work(
+        counts=counts,
+        moves=moves,
+        waits=waits if waits is not None else {"launch": 1.0},
+        special=special,
+        dtype=dtype,
+        formulas=formulas,
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    work: Work
+    count: float = 1.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """Named steps of work, in order; a step that runs `count` times is one row."""
+
+    steps: tuple[Step, ...] = ()
+    name: str = ""
+
+    def __add__(self, other: Program) -> Program:
+        return Program(self.steps + other.steps, self.name or other.name)
+
+    def total(self) -> Work:
+        result = Work()
+        for step in self.steps:
+            result = result + step.work.repeat(step.count)
+        return replace(result, name=self.name)
+
+
+def program(name: str = "", **steps: Work) -> Program:
+    return Program(tuple(Step(label, work) for label, work in steps.items()), name)
