@@ -1,0 +1,89 @@
+"""The catalog: machines by name, from the package, the user's folder or a file.
+
+A name is looked up whole first (`h200-sxm`), then as a driver's name (`NVIDIA H200`), then as a short form: some of
+a name's dash-separated words in order (`h200`, `a100-80gb`). A short form that fits several machines lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from ..errors import InputError, UnknownName, unknown
+from ..machine import Machine
+from .schema import read
+
+CATALOG = Path(__file__).with_name("catalog")
+HERE = "here"
+
+
+def user_folder() -> Path:
+    """Where users keep machine files of their own (one TOML each)."""
+    from platformdirs import user_config_path
+
+    return user_config_path("ridgeline") / "machines"
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Machine files by name; a user's file goes before the catalog's of the same name."""
+    folders = (CATALOG, user_folder())
+    return {path.stem: path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.toml"))}
+
+
+def names() -> list[str]:
+    return sorted(files())
+
+
+def load_file(path: Path) -> Machine:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read the machine file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file in UTF-8, so it is not a machine file") from error
+    return read(text, str(path) if path.parent != CATALOG else f"catalog/{path.name}")
+
+
+def load(name: str | Path) -> Machine:
+    """The machine of a name, a short form, a TOML file, or `here` (the one this runs on)."""
+    asked = str(name).strip()
+    if asked == HERE or asked.startswith(f"{HERE}:"):
+        from .detect import here
+
+        return here(asked.partition(":")[2] or None)
+    if asked.endswith(".toml") or "/" in asked or "\\" in asked:
+        return load_file(Path(asked).expanduser())
+    known = files()
+    key = asked.lower().replace("_", "-").replace(" ", "-")
+    if key in known:
+        return load_file(known[key])
+    fitting = [candidate for candidate in known if fits(key, candidate)]
+    if len(fitting) == 1:
+        return load_file(known[fitting[0]])
+    if fitting:
+        raise UnknownName(f"'{asked}' fits several machines: {', '.join(sorted(fitting))}; name one of them.")
+    matched = by_driver_name(asked)
+    if matched is not None:
+        return matched
+    raise unknown("machine", asked, known, "See `ridgeline machines`, or give a .toml file, or --peak and --bandwidth.")
+
+
+def fits(short: str, name: str) -> bool:
+    """Whether a short form is some of a name's words, in order: `a100-80gb` fits `a100-sxm-80gb`, never `a10`."""
+    words = iter(name.split("-"))
+    return all(part in words for part in short.split("-"))
+
+
+def everything() -> Iterable[Machine]:
+    return (load_file(path) for _, path in sorted(files().items()))
+
+
+def by_driver_name(reported: str) -> Machine | None:
+    """The machine whose driver reports exactly this name; never a part of a name."""
+    wanted = " ".join(reported.lower().split())
+    for machine in everything():
+        if any(" ".join(alias.lower().split()) == wanted for alias in machine.aliases):
+            return machine
+    return None
