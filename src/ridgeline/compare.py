@@ -33,6 +33,8 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
         return None
     if op.name == "attention" and given.get("seq_kv") is None:
         return None  # keys grow with the queries, so there is no single batch-like size
+    if given.get("tile") is not None or given.get("traffic", "compulsory") != "compulsory":
+        return None  # whole tiles make the intensity a saw-tooth, which crosses the ridge more than once
 
     def turned(size: float) -> bool:
         item = bound(op(**{**given, op.grows: size}), machine, **options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from .errors import unknown
+from .errors import InputError, unknown
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ def dtype(name: str | Dtype) -> Dtype:
     grouped = _GROUPED.match(asked)
     if grouped and ALIASES.get(grouped[1], grouped[1]) in TABLE and int(grouped[2]) > 0:
         base = TABLE[ALIASES.get(grouped[1], grouped[1])]
+        if base.scale_bits:
+            raise InputError(
+                f"{base.name} brings block scales of its own ({base.note}); write it without _g{grouped[2]}"
+            )
         extra = SCALE_BITS + (base.bits if grouped[3] else 0.0)
         return replace(base, name=asked, scale_bits=extra, block=int(grouped[2]))
     raise unknown("dtype", name, TABLE, "Add _g128 for a scale per 128 elements (int4_g128).")

@@ -38,6 +38,7 @@ class Figure:
     measurement: str = ""
     differs: str = ""
     spread: float | None = None
+    sustained: float | None = None  # measured under lasting load; `measured` is the best that was seen
 
     def kind(self, asked: str | None = None) -> str:
         """Which provenance answers: the one asked for, else the best there is."""
@@ -63,8 +64,14 @@ class Figure:
 
     def document(self) -> dict[str, Any]:
         rest = {"stated": self.stated, "derived": self.derived, "measured": self.measured, "source": self.source}
-        extra = {"derivation": self.derivation, "measurement": self.measurement, "differs": self.differs}
-        return rest | {key: text for key, text in extra.items() if text}
+        extra: dict[str, Any] = {
+            "derivation": self.derivation,
+            "measurement": self.measurement,
+            "differs": self.differs,
+            "spread": self.spread,
+            "sustained": self.sustained,
+        }
+        return rest | {key: value for key, value in extra.items() if value}
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class Level:
     technology: str = ""
     source: str = ""
     note: str = ""
+    mixes: Mapping[str, Figure] = field(default_factory=dict)  # bandwidth by access mix: read, write, copy, triad ...
 
     @property
     def total(self) -> float | None:
@@ -99,6 +107,7 @@ class Level:
             "technology": self.technology,
             "source": self.source or self.bandwidth.source,
             "note": self.note,
+            **({"mixes": {name: figure.document() for name, figure in self.mixes.items()}} if self.mixes else {}),
         }
 
 
@@ -154,6 +163,7 @@ class Machine:
     ecc: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    conditions: Mapping[str, str] = field(default_factory=dict)  # under which the measured figures were taken
     file: str = ""
 
     # -- looking figures up -------------------------------------------------------------------------------
@@ -220,10 +230,17 @@ class Machine:
             raise MissingFigure(
                 f"{self.name} has no {order[0]} peak; it has {', '.join(sorted(self.peaks)) or 'none'}."
             )
-        raise MissingFigure(
-            f"{self.name} does no {row.name} arithmetic; it has {', '.join(self.dtypes()) or 'no peaks'}. "
-            f"To store weights as {row.name} and compute in another format, give --dtype bf16 --weights {row.name}."
+        have = self.dtypes()
+        if not have:
+            raise MissingFigure(f"{self.name} has no peaks that are known; {self._where_to_fill('[peak.vector]')}")
+        wider = next((name for name in ("bf16", "fp16", "fp32") if name in have), have[0])
+        narrow = row.bits < 16
+        hint = (
+            f" To store weights as {row.name} and compute wider, give --dtype {wider} --weights {row.name}."
+            if narrow
+            else ""
         )
+        raise MissingFigure(f"{self.name} does no {row.name} arithmetic; it has {', '.join(have)}.{hint}")
 
     def ceiling(self, figure: Figure, name: str, ceilings: str | None = None) -> Ceiling:
         """A figure's value of the kind asked for, or a message that says which kinds there are."""
@@ -253,7 +270,7 @@ class Machine:
     def _where_to_fill(self, what: str) -> str:
         if self.file:
             return f"fill {what} in {self.file}, or give --peak and --bandwidth."
-        return f"give {what} with --peak and --bandwidth."
+        return "measure this machine (`ridgeline measure`), or give --peak and --bandwidth."
 
     # -- making machines from machines --------------------------------------------------------------------
 
@@ -300,6 +317,7 @@ class Machine:
             "ecc": self.ecc,
             "sources": dict(self.sources),
             "notes": list(self.notes),
+            "conditions": dict(self.conditions),
             "file": self.file,
         }
 

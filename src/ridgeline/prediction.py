@@ -74,7 +74,7 @@ class Prediction:
         return self._only().attainable
 
     @property
-    def ridge(self) -> float | None:
+    def ridge(self) -> Array | None:
         return self._only().ridge
 
     @property

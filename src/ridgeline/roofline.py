@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dtypes import dtype as dtype_row
-from .errors import InputError, MissingFigure
+from .errors import InputError, MissingFigure, UnknownName
 from .machine import MAIN, Ceiling, Machine
 from .work import LINK, Array, Work
 
@@ -173,29 +173,45 @@ class Bound:
         with np.errstate(divide="ignore", invalid="ignore"):
             return _plain(np.where(floor > 0, self.flops / floor, 0.0))
 
-    @property
-    def engine(self) -> str | None:
-        """The engine the intensity is judged against: the one with the longest compute term."""
-        terms = {
-            name: float(np.max(np.asarray(term.time))) for name, term in self.terms.items() if term.side == "compute"
-        }
-        terms = {name: time for name, time in terms.items() if not name.startswith("special")} or terms
-        return max(terms, key=lambda name: terms[name]) if terms else None
+    def _engines(self) -> list[str]:
+        """The engines of arithmetic proper; special functions are judged apart."""
+        found = [name for name, term in self.terms.items() if term.side == "compute"]
+        return [name for name in found if not name.startswith("special.")] or found
+
+    @cached_property
+    def _engine_index(self) -> NDArray[np.int64]:
+        times = np.broadcast_arrays(*(np.asarray(self.terms[name].time) for name in self._engines()))
+        return np.asarray(np.argmax(np.stack(times), axis=0))
 
     @property
-    def ridge(self) -> float | None:
+    def engine(self) -> str | NDArray[np.str_] | None:
+        """The engine the intensity is judged against: of each case, the one with the longest compute term."""
+        names = self._engines()
+        if len(names) < 2:
+            return names[0] if names else None
+        return _named(self._engine_index, tuple(names))
+
+    @property
+    def peak(self) -> Array | None:
+        """Peak of that engine, None for work without flops."""
+        names = self._engines()
+        if not names:
+            return None
+        peaks = np.array([self.terms[name].ceiling.value for name in names])
+        return float(peaks[0]) if len(names) == 1 else _plain(peaks[self._engine_index])
+
+    @property
+    def ridge(self) -> Array | None:
         """Ridge of that engine against the main memory (or the link), None for work without flops."""
         outer = [term for term in self.terms.values() if term.side == "memory"]
-        if self.engine is None or not outer:
-            return None
-        return self.terms[self.engine].ceiling.value / outer[-1].ceiling.value
+        peak = self.peak
+        return None if peak is None or not outer else peak / outer[-1].ceiling.value
 
     @property
     def share_of_peak(self) -> Array:
         """Attainable rate over the peak of the engine, between 0 and 1."""
-        if self.engine is None:
-            return 0.0
-        return self.attainable / self.terms[self.engine].ceiling.value
+        peak = self.peak
+        return 0.0 if peak is None else self.attainable / peak
 
     @property
     def kinds(self) -> str:
@@ -261,7 +277,7 @@ def bound(
         else:
             try:
                 terms[level] = Term("memory", moved, machine.bandwidth(level, ceilings))
-            except MissingFigure as missing:
+            except (MissingFigure, UnknownName) as missing:
                 left_out.append(f"level {level} left out: {missing}")
     # the main memory stands last, so that it is the one the ridge is taken against
     outer = [name for name in terms if terms[name].side == "memory"]

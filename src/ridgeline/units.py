@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from .errors import InputError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+DIVIDED = ("s", "J", "W", "J/flop", "J/B")  # units people divide; a milli-byte is a slip for a megabyte
 SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 
 # symbol as written -> base unit; a spelling stands here once, whatever its prefix.
@@ -26,7 +28,7 @@ SYMBOLS = {
     "flop": "flop", "FLOP": "flop", "flops": "flop", "FLOPs": "flop", "op": "flop", "OP": "flop", "OPs": "flop",
     "flop/s": "flop/s", "FLOP/s": "flop/s", "FLOPS": "flop/s", "FLOPs/s": "flop/s", "OPS": "flop/s", "OP/s": "flop/s",
     "op/s": "flop/s", "B": "B", "byte": "B", "bytes": "B", "B/s": "B/s", "Bps": "B/s", "s": "s", "Hz": "Hz", "W": "W",
-    "J": "J", "J/flop": "J/flop", "J/B": "J/B", "T/s": "T/s", "bit": "bit", "flop/B": "flop/B",
+    "J": "J", "J/flop": "J/flop", "J/B": "J/B", "T/s": "T/s", "bit": "bit", "flop/B": "flop/B", "FLOP/B": "flop/B",
 }  # fmt: skip
 WORDS = {
     "flop": "an amount of work (flop)", "flop/s": "a rate of work (flop/s)", "B": "an amount of data (B)",
@@ -42,7 +44,7 @@ EXAMPLES = {
 
 SHOWN = {"flop": "FLOP", "flop/s": "FLOP/s", "flop/B": "FLOP/B", "op": "OP", "op/s": "OP/s"}  # as people write them
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
 MOST = 2.0**53  # beyond it float64 no longer tells neighbouring whole numbers apart
 
 
@@ -52,22 +54,22 @@ def _unit(text: str) -> tuple[float, str] | None:
         if text.endswith(symbol):
             prefix = text[: -len(symbol)]
             for table in (BINARY, DECIMAL, SMALL):
-                if prefix in table:
+                if prefix in table and (table is not SMALL or SYMBOLS[symbol] in DIVIDED):
                     return table[prefix], SYMBOLS[symbol]
     return None
 
 
 def parse(text: str | float, unit: str) -> float:
     """A quantity in base units from text such as `3.35 TB/s`; a bare number is already in base units."""
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
+    if isinstance(text, bool) or not isinstance(text, str | Real):
         raise InputError(f"expected {WORDS[unit]}, such as '{EXAMPLES[unit]}', got {text!r}")
-    if isinstance(text, int | float):
+    if not isinstance(text, str):
         value = float(text)
     else:
         found = _NUMBER.match(text)
         if not found:
             raise InputError(f"'{text}' is not a quantity; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
-        value = float(found[1].replace("_", ""))
+        value = float(found[1].replace("_", "").replace(",", ""))
         if found[2]:
             known = _unit(found[2])
             if known is None:
@@ -91,22 +93,22 @@ def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = Fa
         return "inf" if value > 0 else "-inf"
     size = abs(value)
     if binary and size >= 1024:
-        for prefix, factor in reversed(BINARY.items()):
-            if size >= factor:
-                return _spaced(_round(value / factor, digits), prefix + unit)
-    if unit in ("s", "J", "J/flop", "J/B") and 0 < size < 1:
-        for prefix, factor in (("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12)):
-            if size >= factor * 0.9999999:
-                return _spaced(_round(value / factor, digits), prefix + unit)
-        return _spaced(_round(value / 1e-12, digits), "p" + unit)
-    if unit in ("", "FLOP/B") or size < 1e3:
-        return _spaced(_round(value, digits), unit)
-    if unit == "s":
-        return _spaced(_round(value, digits), unit)
-    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if size >= factor * 0.9999999:
-            return _spaced(_round(value / factor, digits), prefix + unit)
-    return _spaced(_round(value, digits), unit)
+        steps = [(factor, prefix) for prefix, factor in BINARY.items()]
+    elif unit in ("", "FLOP/B") or (unit == "s" and size >= 1):
+        steps = []
+    elif unit in DIVIDED and 0 < size < 1:
+        steps = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
+    else:
+        steps = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")]
+    # the largest step the rounded number still reaches, so that 999,999 B is 1 MB and not 1,000 kB
+    rounded = float(f"{size:.{digits - 1}e}")
+    factor, prefix = max(((factor, prefix) for factor, prefix in steps if rounded >= factor), default=(None, ""))
+    if factor is None:
+        if steps and unit in DIVIDED and 0 < size < 1:
+            factor, prefix = steps[0]
+        else:
+            factor = 1.0
+    return _spaced(_round(value / factor, digits), prefix + unit)
 
 
 def _spaced(number: str, unit: str) -> str:
@@ -121,7 +123,7 @@ def _round(value: float, digits: int) -> str:
         places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         text = f"{value:,.{places}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.{digits - 1}g}"
+    return f"{value:.{digits}g}"
 
 
 def number(text: str) -> float:
@@ -135,8 +137,8 @@ def number(text: str) -> float:
     found = _NUMBER.match(text)
     if found:
         for table in (BINARY, DECIMAL):
-            if found[2] in table:
-                return float(found[1].replace("_", "")) * table[found[2]]
+            if found[2] in table and math.isfinite(float(found[1].replace("_", "").replace(",", ""))):
+                return float(found[1].replace("_", "").replace(",", "")) * table[found[2]]
     raise InputError(f"'{text}' is not a number; write 4096, 1e8, 2^20 or 64Ki")
 
 
@@ -166,11 +168,16 @@ def axis(text: str) -> float | NDArray[np.float64]:
         if factor <= 1:
             raise InputError(f"'{text}': the factor after ':x' must be above 1")
         count = math.floor(math.log(stop / start) / math.log(factor) + 1e-9) + 1
+        _bounded(text, count)
         return np.asarray(start * factor ** np.arange(count))
     width = number(step)
     if width <= 0:
         raise InputError(f"'{text}': the step after ':' must be positive")
     count = math.floor((stop - start) / width + 1e-9) + 1
+    _bounded(text, count)
+    return np.asarray(start + width * np.arange(count))
+
+
+def _bounded(text: str, count: int) -> None:
     if count > 10_000_000:
         raise InputError(f"'{text}' has {count:,} values; ten million is the most")
-    return np.asarray(start + width * np.arange(count))

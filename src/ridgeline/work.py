@@ -5,7 +5,7 @@ Work counts four things and keeps every addend apart:
     flops      by (engine, dtype, label)          engine is `matrix` or `vector`; the machine decides which unit that is
     moves      by (level, tensor, direction)      bytes; level `main` is the outermost memory, `link` another device
     waits      by name                            things that take time however little is done: kernel launches, link hops
-    footprint  bytes that must be resident: each tensor once, unless `held` says otherwise
+    footprint  bytes that must be resident: each tensor once (`sizes` where its traffic is not its size)
 
 A fused multiply-add is two flops. Counts are float64, scalars or arrays that broadcast, and never wrap.
 `special` counts the exp, sqrt, tanh and divisions among the vector flops, which run on a slower unit.
@@ -56,6 +56,7 @@ class Work:
     moves: Mapping[MoveKey, Array] = field(default_factory=dict)
     waits: Mapping[str, Array] = field(default_factory=dict)
     held: Array | None = None
+    sizes: Mapping[str, Array] = field(default_factory=dict)  # of tensors whose traffic is not their size
     special: Array = 0.0
     name: str = ""
     family: str = ""
@@ -89,11 +90,15 @@ class Work:
     def footprint(self) -> Array:
         if self.held is not None:
             return self.held
+        return total(list(self.tensor_sizes().values()))
+
+    def tensor_sizes(self) -> dict[str, Array]:
+        """Bytes of every tensor at the main memory; one that is read and written is one tensor."""
         sizes: dict[str, Array] = {}
         for (level, tensor, _), value in self.moves.items():
             if level == MAIN:
                 sizes[tensor] = np.maximum(sizes[tensor], value) if tensor in sizes else value
-        return total(list(sizes.values()))
+        return {tensor: self.sizes.get(tensor, size) for tensor, size in sizes.items()}
 
     def levels(self) -> list[str]:
         return list(dict.fromkeys(level for level, _, _ in self.moves))
@@ -153,6 +158,7 @@ class Work:
             self,
             name=f"{prefix}.{self.name}" if self.name else prefix,
             moves={(level, f"{prefix}.{tensor}", way): value for (level, tensor, way), value in self.moves.items()},
+            sizes={f"{prefix}.{tensor}": size for tensor, size in self.sizes.items()},
             formulas={_renamed(key, prefix): text for key, text in self.formulas.items()},
         )
 
@@ -166,14 +172,16 @@ class Work:
             raise InputError(f"{self.name} does not write '{through}'; it writes {_tensors(self, WRITE)}")
         if not any(tensor == into and way == READ for _, tensor, way in then.moves):
             raise InputError(f"{then.name} does not read '{into}'; it reads {_tensors(then, READ)}")
-        gone = total(
-            [value for (level, tensor, way), value in then.moves.items() if (level, tensor, way) == (MAIN, into, READ)]
-        )
+        here, there = self.tensor_sizes()[through], then.tensor_sizes()[into]
+        if not np.all(np.asarray(here) == np.asarray(there)):
+            raise InputError(f"'{through}' of {self.name} and '{into}' of {then.name} differ in size: not one tensor")
         first = {key: value for key, value in self.moves.items() if keep or key[1:] != (through, WRITE)}
         second = {key: value for key, value in then.moves.items() if key[1:] != (into, READ)}
         both = replace(self, moves=first) + replace(then, moves=second)
         launches = {"launch": np.maximum(self.waits.get("launch", 0.0), then.waits.get("launch", 0.0))}
-        footprint = self.footprint + then.footprint - gone * (1.0 if keep else 2.0)
+        # the tensor between is held once if it is kept or was an input of its own, else not at all
+        updated = any(tensor == through and way == READ for _, tensor, way in self.moves)
+        footprint = self.footprint + then.footprint - there - (0.0 if keep or updated else here)
         return replace(
             both,
             waits={**both.waits, **launches},
@@ -210,7 +218,9 @@ def work(
     vector: Mapping[str, tuple[Any, ...]] | None = None,
     read: Mapping[str, Operand] | None = None,
     write: Mapping[str, Operand] | None = None,
-    inner: Mapping[str, Mapping[str, Operand]] | None = None,
+    inner_read: Mapping[str, Mapping[str, Operand]] | None = None,
+    inner_write: Mapping[str, Mapping[str, Operand]] | None = None,
+    sizes: Mapping[str, Operand] | None = None,
     dtype: str = "bf16",
     special: Array = 0.0,
     waits: Mapping[str, Array] | None = None,
@@ -219,7 +229,8 @@ def work(
     """Work from an op's definition.
 
     `matrix` and `vector` map a label to (count, "formula"); `read` and `write` map a tensor to
-    (elements, dtype, "formula"), bytes follow from the dtype; `inner` adds reads at a level nearer the core.
+    (elements, dtype, "formula"), bytes follow from the dtype; `inner_read` and `inner_write` add traffic at levels
+    nearer the core; `sizes` gives the size of tensors that move more or less than once.
     """
     counts: dict[FlopKey, Array] = {}
     moves: dict[MoveKey, Array] = {}
@@ -230,9 +241,9 @@ def work(
                 continue
             counts[engine, dtype, label] = value
             formulas[engine, dtype, label] = formula[0] if formula else ""
-    groups = [(MAIN, READ, read), (MAIN, WRITE, write)] + [
-        (level, READ, tensors) for level, tensors in (inner or {}).items()
-    ]
+    groups = [(MAIN, READ, read), (MAIN, WRITE, write)]
+    groups += [(level, READ, tensors) for level, tensors in (inner_read or {}).items()]
+    groups += [(level, WRITE, tensors) for level, tensors in (inner_write or {}).items()]
     for level, way, tensors in groups:
         for tensor, (elements, stored, *formula) in (tensors or {}).items():
             if _nothing(elements):
@@ -244,6 +255,7 @@ def work(
         counts=counts,
         moves=moves,
         waits=waits if waits is not None else {"launch": 1.0},
+        sizes={tensor: elements * dtype_row(stored).bytes for tensor, (elements, stored, *_) in (sizes or {}).items()},
         special=special,
         dtype=dtype,
         formulas=formulas,

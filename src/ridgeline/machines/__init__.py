@@ -7,6 +7,7 @@ a name's dash-separated words in order (`h200`, `a100-80gb`). A short form that 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def user_folder() -> Path:
 def files() -> dict[str, Path]:
     """Machine files by name; a user's file goes before the catalog's of the same name."""
     folders = (CATALOG, user_folder())
-    return {path.stem: path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.toml"))}
+    found = {path.stem: path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.toml"))}
+    return {name: path for name, path in found.items() if name != HERE and not name.startswith(f"{HERE}-")}
 
 
 def names() -> list[str]:
@@ -50,9 +52,7 @@ def load(name: str | Path) -> Machine:
     """The machine of a name, a short form, a TOML file, or `here` (the one this runs on)."""
     asked = str(name).strip()
     if asked == HERE or asked.startswith(f"{HERE}:"):
-        from .detect import here
-
-        return here(asked.partition(":")[2] or None)
+        return local(asked.partition(":")[2] or None)
     if asked.endswith(".toml") or "/" in asked or "\\" in asked:
         return load_file(Path(asked).expanduser())
     known = files()
@@ -68,6 +68,26 @@ def load(name: str | Path) -> Machine:
     if matched is not None:
         return matched
     raise unknown("machine", asked, known, "See `ridgeline machines`, or give a .toml file, or --peak and --bandwidth.")
+
+
+def saved_file(which: str | None = None) -> Path:
+    """Where `ridgeline measure` keeps what it found on this machine."""
+    return user_folder() / (f"{HERE}-{which}.toml" if which else f"{HERE}.toml")
+
+
+def local(which: str | None = None) -> Machine:
+    """The machine this runs on: as it was measured, where a measurement of this very machine was saved, else as detected."""
+    from .detect import here
+
+    found = here(which)
+    path = saved_file(which)
+    if not path.is_file():
+        return found
+    saved = load_file(path)
+    if saved.title == found.title:
+        return saved
+    note = f"{path} was measured on another machine ({saved.title}) and is not used; measure this one"
+    return replace(found, notes=(*found.notes, note))
 
 
 def fits(short: str, name: str) -> bool:

@@ -90,7 +90,14 @@ class System:
         import subprocess
 
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5, check=False)
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=5,
+                check=False,
+            )
         except (OSError, ValueError, subprocess.SubprocessError):
             return ""
         return done.stdout.decode("utf-8", "replace")
@@ -208,7 +215,9 @@ def here(which: str | None = None, system: System | None = None) -> Machine:
         return gpus[int(number[1] or 0)].machine()
     there = ", ".join(f"{NAME}:{device.selector} ({device.name})" for device in [_cpu(system), *gpus])
     why = "" if gpus else f" No GPU was found{': ' + remark if remark else ''}."
-    raise InputError(f"'{NAME}:{which}' is not on this machine; there is {there}.{why} Name one of these, or `{NAME}` alone for the first GPU, else the CPU.")
+    raise InputError(
+        f"'{NAME}:{which}' is not on this machine; there is {there}.{why} Name one of these, or `{NAME}` alone for the first GPU, else the CPU."
+    )
 
 
 # -- small readers: odd text gives nothing, never an error ----------------------------------------------------
@@ -356,7 +365,9 @@ def _catalogued(name: str, kind: str) -> tuple[Machine | None, str]:
         except (OSError, ValueError):
             continue
         except RidgelineError as error:
-            remark = f"The machine file {path.name} mentions this device and cannot be used: {str(error).splitlines()[0]}."
+            remark = (
+                f"The machine file {path.name} mentions this device and cannot be used: {str(error).splitlines()[0]}."
+            )
             continue
         if machine.kind == kind and any(" ".join(alias.lower().split()) == wanted for alias in machine.aliases):
             return machine, ""
@@ -379,7 +390,11 @@ def _cpu(system: System) -> Found:
 
 def _linux(system: System) -> Found:
     blocks = cpuinfo(_text(system, "/proc/cpuinfo"))
-    rows = {number: block for block in blocks if (number := _integer(block.get("processor"))) is not None and 0 <= number < MOST_CPUS}
+    rows = {
+        number: block
+        for block in blocks
+        if (number := _integer(block.get("processor"))) is not None and 0 <= number < MOST_CPUS
+    }
     first = blocks[0] if blocks else {}
     online = cpu_list(_text(system, f"{CPUS}/online")) or set(rows) or set(range(min(system.count() or 1, MOST_CPUS)))
     allowed = (system.affinity() or online) & online or online
@@ -391,20 +406,28 @@ def _linux(system: System) -> Found:
     if not sure:
         notes.append("Threads and cores could not be told apart; each logical CPU is counted as a core.")
     if len(cores) < len(all_cores):
-        notes.append(f"This process may run on {len(cores)} of {len(all_cores)} cores (CPU affinity); figures are for these.")
+        notes.append(
+            f"This process may run on {len(cores)} of {len(all_cores)} cores (CPU affinity); figures are for these."
+        )
     quota = cgroup_quota(system)
     if quota is not None and quota >= len(cores):
         quota = None  # every core may be busy, so nothing is limited
     if quota is not None:
-        notes.append(f"A cgroup quota allows {quota:g} CPUs' worth of time on {len(cores)} cores; peaks are for that share.")
+        notes.append(
+            f"A cgroup quota allows {quota:g} CPUs' worth of time on {len(cores)} cores; peaks are for that share."
+        )
     if "hypervisor" in flags:
-        notes.append("A virtual machine: cores and caches are what the hypervisor tells, and may be threads and shares of a larger chip.")
+        notes.append(
+            "A virtual machine: cores and caches are what the hypervisor tells, and may be threads and shares of a larger chip."
+        )
 
     name = _cpu_name(system, first)
     groups, hybrid = _groups(system, cores, rows or {0: first}, name)
     if hybrid:
         notes.append("Performance and efficiency cores share one model number here; their rates differ.")
-    sve_bytes = _positive(_text(system, "/proc/sys/abi/sve_default_vector_length")) or (_sve(system) if "sve" in flags else None)
+    sve_bytes = _positive(_text(system, "/proc/sys/abi/sve_default_vector_length")) or (
+        _sve(system) if "sve" in flags else None
+    )
     size, by = meminfo(_text(system, "/proc/meminfo")), "MemTotal of /proc/meminfo"
     if size is None:
         size, by = system.memory(), "physical pages the system reports"
@@ -418,7 +441,9 @@ def _linux(system: System) -> Found:
     )  # fmt: skip
 
 
-def _topology(system: System, online: set[int], rows: Mapping[int, Mapping[str, str]]) -> tuple[dict[frozenset[int], str], bool]:
+def _topology(
+    system: System, online: set[int], rows: Mapping[int, Mapping[str, str]]
+) -> tuple[dict[frozenset[int], str], bool]:
     """Logical CPUs of each core -> its package; and whether threads and cores are really told apart."""
     cores: dict[frozenset[int], str] = {}
     seen: set[int] = set()
@@ -428,7 +453,10 @@ def _topology(system: System, online: set[int], rows: Mapping[int, Mapping[str, 
         if cpu in seen:
             continue
         folder = f"{CPUS}/cpu{cpu}/topology"
-        siblings = cpu_list(_text(system, f"{folder}/thread_siblings_list") or _text(system, f"{folder}/core_cpus_list")) & online
+        siblings = (
+            cpu_list(_text(system, f"{folder}/thread_siblings_list") or _text(system, f"{folder}/core_cpus_list"))
+            & online
+        )
         if cpu in siblings:
             # what an earlier core already holds stays there: lists that overlap are a broken file
             cores[frozenset(siblings - seen)] = _text(system, f"{folder}/physical_package_id") or "0"
@@ -444,7 +472,9 @@ def _topology(system: System, online: set[int], rows: Mapping[int, Mapping[str, 
     return cores, not unknown
 
 
-def _groups(system: System, cores: Mapping[frozenset[int], str], rows: Mapping[int, Mapping[str, str]], name: str) -> tuple[tuple[Cores, ...], bool]:
+def _groups(
+    system: System, cores: Mapping[frozenset[int], str], rows: Mapping[int, Mapping[str, str]], name: str
+) -> tuple[tuple[Cores, ...], bool]:
     """Cores by kind and clock, and whether efficiency cores hide behind the model number of the others."""
     atoms = cpu_list(_text(system, "/sys/devices/cpu_atom/cpus"))
     named = re.search(r"@\s*([0-9]{1,2}(?:\.[0-9]{1,4})?)\s*GHz", name, re.IGNORECASE | re.ASCII)
@@ -481,7 +511,15 @@ def _cpu_name(system: System, row: Mapping[str, str]) -> str:
 
 
 def _vendor(row: Mapping[str, str]) -> str:
-    known = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "0x41": "Arm", "0x46": "Fujitsu", "0x4e": "NVIDIA", "0x61": "Apple", "0xc0": "Ampere"}
+    known = {
+        "GenuineIntel": "Intel",
+        "AuthenticAMD": "AMD",
+        "0x41": "Arm",
+        "0x46": "Fujitsu",
+        "0x4e": "NVIDIA",
+        "0x61": "Apple",
+        "0xc0": "Ampere",
+    }
     told = row.get("vendor_id") or row.get("cpu implementer", "").lower()
     return known.get(told, told)
 
@@ -534,7 +572,15 @@ def _cache(name: str, sizes: list[int], scope: str, by: str) -> Level:
     if len(set(sizes)) > 1:
         kinds = (f"{sizes.count(size)} x {show(size, 'B', binary=True)}" for size in sorted(set(sizes), reverse=True))
         note = f"sizes differ: {', '.join(kinds)}; capacity is the mean"
-    return Level(name, Figure("B/s"), _told(sum(sizes) / len(sizes), "B", by), scope, len(sizes), note=note, source="reported by this machine")
+    return Level(
+        name,
+        Figure("B/s"),
+        _told(sum(sizes) / len(sizes), "B", by),
+        scope,
+        len(sizes),
+        note=note,
+        source="reported by this machine",
+    )
 
 
 def _memory(size: int | None, by: str, name: str = "memory") -> Level:
@@ -559,7 +605,9 @@ def _macos(system: System) -> Found:
 
     name = " ".join(told.get("machdep.cpu.brand_string", "").split())
     arm = name.startswith("Apple")
-    flags = frozenset(f"{told.get('machdep.cpu.features', '')} {told.get('machdep.cpu.leaf7_features', '')}".lower().split())
+    flags = frozenset(
+        f"{told.get('machdep.cpu.features', '')} {told.get('machdep.cpu.leaf7_features', '')}".lower().split()
+    )
     cores = number("hw.physicalcpu") or 0
     clock, how = float(number("hw.cpufrequency_max") or 0) or None, "hw.cpufrequency_max"
     named = re.search(r"@\s*([0-9]{1,2}(?:\.[0-9]{1,4})?)GHz", name, re.ASCII)
@@ -570,7 +618,9 @@ def _macos(system: System) -> Found:
         family = re.match(r"Apple (M[0-9]{1,3})\b", name, re.ASCII)
         key = f"apple:{family[1] if family else ''}"
         # cores.toml has the performance cores; macOS tells no clock, so nothing is derived here anyway
-        groups = tuple(Cores(key + (":efficiency" if kind else ""), count, clock, how if clock else "") for kind, count in kinds)
+        groups = tuple(
+            Cores(key + (":efficiency" if kind else ""), count, clock, how if clock else "") for kind, count in kinds
+        )
     else:
         vendor, cpu_family, model = (told.get(f"machdep.cpu.{key}", "") for key in ("vendor", "family", "model"))
         groups = (Cores(f"{vendor}:{cpu_family}:{model}", cores, clock, how if clock else ""),) if cores else ()
@@ -578,7 +628,10 @@ def _macos(system: System) -> Found:
     for level, key in (("l1", "l1dcachesize"), ("l2", "l2cachesize"), ("l3", "l3cachesize")):
         sizes: list[int] = []
         for kind, count in kinds:
-            size, sharing = number(f"hw.perflevel{kind}.{key}"), number(f"hw.perflevel{kind}.cpusperl2") if level == "l2" else 1
+            size, sharing = (
+                number(f"hw.perflevel{kind}.{key}"),
+                number(f"hw.perflevel{kind}.cpusperl2") if level == "l2" else 1,
+            )
             sizes += [size] * max(1, min(count // (sharing or count), 1024)) if size else []
         # without perflevels an L1 is per core; how many share the others is not told, except that Intel's L3 is one
         private = level == "l1" or (level == "l2" and not arm)
@@ -600,7 +653,13 @@ def _other(system: System) -> Found:
     """Windows and the rest: only what Python itself knows."""
     arch, processor = system.architecture(), system.processor()
     size = system.memory()
-    unknown = ["the number of cores (only of threads)", "caches", "vector width", "clock", *([] if size else ["memory size"])]
+    unknown = [
+        "the number of cores (only of threads)",
+        "caches",
+        "vector width",
+        "clock",
+        *([] if size else ["memory size"]),
+    ]
     return Found(
         "cpu", "cpu", " ".join(processor.split()) or f"unknown {arch} CPU".replace("  ", " "),
         units={"thread": system.count() or 1}, named=bool(processor.strip()), levels=(_memory(size, "physical pages the system reports"),),
@@ -630,7 +689,9 @@ def core_entry(key: str, name: str = "", table: Mapping[str, Any] | None = None)
     fitting = []
     for core, row in rows.items() if isinstance(rows, dict) else ():
         patterns = row.get("match", []) if isinstance(row, dict) else []
-        fits = any(core_matches(str(pattern), key) for pattern in ([patterns] if isinstance(patterns, str) else patterns))
+        fits = any(
+            core_matches(str(pattern), key) for pattern in ([patterns] if isinstance(patterns, str) else patterns)
+        )
         if fits and ("names" not in row or re.search(str(row["names"]), name)):
             fitting.append(("names" not in row, core, row))
     return min(fitting, key=lambda item: item[0])[1:] if fitting else None
@@ -639,7 +700,11 @@ def core_entry(key: str, name: str = "", table: Mapping[str, Any] | None = None)
 def _core_title(groups: Iterable[Cores]) -> str:
     table = _toml("cores.toml")
     entries = [(core_entry(group.key, table=table), group.key) for group in groups]
-    return " and ".join(dict.fromkeys(str(entry[1].get("title", entry[0])) if entry else key for entry, key in entries if entry or key.strip(":")))
+    return " and ".join(
+        dict.fromkeys(
+            str(entry[1].get("title", entry[0])) if entry else key for entry, key in entries if entry or key.strip(":")
+        )
+    )
 
 
 def _able(peak: str, device: Found) -> bool:
@@ -655,18 +720,35 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
     """Peaks by cores x flop per core and cycle x clock, what could not be had, and the name of the core."""
     table = _toml("cores.toml")
     entries = [(group, entry) for group in device.cores if (entry := core_entry(group.key, device.name, table))]
-    missing = sorted({group.key.strip(":") or "without a known identity" for group in device.cores if not core_entry(group.key, device.name, table)})
+    missing = sorted(
+        {
+            group.key.strip(":") or "without a known identity"
+            for group in device.cores
+            if not core_entry(group.key, device.name, table)
+        }
+    )
     if missing or not entries:
         what = f"core {' and '.join(missing)}" if missing else "core (its kind or count is not told)"
         return {}, [f"No peaks: flop per cycle of the {what} is not in cores.toml."], ""
     core, row = entries[0][1]
-    notes = list(dict.fromkeys(f"{entry[1].get('title', entry[0])}: {entry[1]['note']}." for _, entry in entries if entry[1].get("note")))
+    notes = list(
+        dict.fromkeys(
+            f"{entry[1].get('title', entry[0])}: {entry[1]['note']}." for _, entry in entries if entry[1].get("note")
+        )
+    )
     if any(group.clock is None for group, _ in entries):
         known = ", ".join(f"{key} {row[key]:g}" for key in RATES if _rate(row, key))
         return {}, [f"No peaks: the clock is not known. Flop per core and cycle: {known}.", *notes], core
     width = min((_rate(entry[1], "simd_bits") or 0.0) for _, entry in entries)
     if device.flags and (device.simd_bits or 0) < width:
-        return {}, [f"No peaks: this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here.", *notes], core
+        return (
+            {},
+            [
+                f"No peaks: this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here.",
+                *notes,
+            ],
+            core,
+        )
     count = sum(group.count for group, _ in entries)
     share = min(1.0, device.quota / count) if device.quota and count else 1.0
     peaks, hidden = {}, []
@@ -678,13 +760,17 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
             hidden.append(peak)
             continue
         value = sum(group.count * rate * (group.clock or 0.0) for group, rate in rates) * share
-        how = " + ".join(f"{_cores(group.count)} x {rate:g} flop/cycle x {show(group.clock, 'Hz')}" for group, rate in rates)
+        how = " + ".join(
+            f"{_cores(group.count)} x {rate:g} flop/cycle x {show(group.clock, 'Hz')}" for group, rate in rates
+        )
         limit = f", of which the cgroup quota allows {share:.3g}" if share < 1 else ""
         clock = "; ".join(dict.fromkeys(group.clock_from for group, _ in rates))
         source = str(_toml_sources(table).get(str(row.get("source", "")), row.get("source", "")))
         peaks[peak] = Figure("flop/s", derived=value, source=source, derivation=f"{how}{limit} (clock: {clock})")
     if hidden:
-        notes.append(f"The core can do {', '.join(hidden)}, but the instructions are not offered here, so there is no peak for them.")
+        notes.append(
+            f"The core can do {', '.join(hidden)}, but the instructions are not offered here, so there is no peak for them."
+        )
     return peaks, notes, core
 
 
@@ -709,8 +795,14 @@ def _cpu_machine(device: Found) -> Machine:
         if counted and cores == counted * sockets and device.quota is None:
             return _whole_cpu(device, whole, sockets)
         told = _cores(cores) + (f" ({device.quota:g} CPUs' worth of time)" if device.quota else "")
-        reason = f"it has {counted} cores, here {'is' if cores == 1 else 'are'} {told}" if counted else "its file gives no core count to check against"
-        about: tuple[str, ...] = (f"By its name this is {whole.name} ({whole.title}), but {reason}; its peaks and bandwidths are not used.",)
+        reason = (
+            f"it has {counted} cores, here {'is' if cores == 1 else 'are'} {told}"
+            if counted
+            else "its file gives no core count to check against"
+        )
+        about: tuple[str, ...] = (
+            f"By its name this is {whole.name} ({whole.title}), but {reason}; its peaks and bandwidths are not used.",
+        )
     elif device.named:
         about = (f"No CPU in the catalog has the name '{device.name}'.",)
     else:
@@ -732,17 +824,28 @@ def _whole_cpu(device: Found, whole: Machine, sockets: int) -> Machine:
     notes = [f"Matched to {whole.name} in the catalog by its name, '{device.name}'; core count checked."]
     hidden = sorted(peak for peak in whole.peaks if not _able(peak, device))
     if hidden:
-        notes.append(f"The chip can do {', '.join(hidden)}, but the instructions are not offered here, so these peaks are left out.")
+        notes.append(
+            f"The chip can do {', '.join(hidden)}, but the instructions are not offered here, so these peaks are left out."
+        )
     peaks = {name: figure for name, figure in whole.peaks.items() if name not in hidden}
     levels = whole.levels
     if sockets > 1:
-        notes.append(f"{sockets} sockets: peaks, bandwidths and caches are {sockets} times those of one, with all memory channels filled and used locally.")
+        notes.append(
+            f"{sockets} sockets: peaks, bandwidths and caches are {sockets} times those of one, with all memory channels filled and used locally."
+        )
         peaks = {name: _times(figure, sockets, f"{sockets} sockets x ") for name, figure in peaks.items()}
         levels = tuple(_more(level, sockets) for level in levels)
     fitted = next((level.capacity for level in device.levels[-1:] if level.capacity.value()), None)
     if fitted and levels:
         levels = (*levels[:-1], replace(levels[-1], capacity=fitted, instances=1))
-    return replace(whole, name=NAME, units={**whole.units, **device.units}, peaks=peaks, levels=levels, notes=(*notes, *device.notes, *whole.notes))
+    return replace(
+        whole,
+        name=NAME,
+        units={**whole.units, **device.units},
+        peaks=peaks,
+        levels=levels,
+        notes=(*notes, *device.notes, *whole.notes),
+    )
 
 
 def _times(figure: Figure, factor: float, words: str) -> Figure:
@@ -750,12 +853,22 @@ def _times(figure: Figure, factor: float, words: str) -> Figure:
     value = figure.value()
     if value is None:
         return figure
-    return Figure(figure.unit, derived=value * factor, source=figure.source, derivation=f"{words}({figure.why() or figure.source})")
+    return Figure(
+        figure.unit,
+        derived=value * factor,
+        source=figure.source,
+        derivation=f"{words}({figure.why() or figure.source})",
+    )
 
 
 def _more(level: Level, sockets: int) -> Level:
     scope = "group" if level.scope == "chip" else level.scope
-    return replace(level, instances=level.instances * sockets, scope=scope, bandwidth=_times(level.bandwidth, sockets, f"{sockets} sockets x "))
+    return replace(
+        level,
+        instances=level.instances * sockets,
+        scope=scope,
+        bandwidth=_times(level.bandwidth, sockets, f"{sockets} sockets x "),
+    )
 
 
 # -- GPUs ------------------------------------------------------------------------------------------------------
@@ -777,19 +890,27 @@ def _call(library: Any, name: str, *arguments: Any) -> int:
 
 
 def _nvidia_gpus(system: System) -> tuple[list[Found], str]:
-    driver = system.library("nvcuda.dll") if system.platform == "win32" else system.library("libcuda.so.1", "libcuda.so")
+    driver = (
+        system.library("nvcuda.dll") if system.platform == "win32" else system.library("libcuda.so.1", "libcuda.so")
+    )
     if driver is None:
         return [], "no NVIDIA driver is installed"
     status, count = _call(driver, "cuInit", 0), ctypes.c_int(0)
     if status != 0 or _call(driver, "cuDeviceGetCount", ctypes.byref(count)) != 0:
-        return [], "the NVIDIA driver sees no device" if status in (0, NO_DEVICE) else f"the NVIDIA driver answered error {status} to cuInit"
+        return [], "the NVIDIA driver sees no device" if status in (
+            0,
+            NO_DEVICE,
+        ) else f"the NVIDIA driver answered error {status} to cuInit"
     devices = [device for index in range(min(max(count.value, 0), 1024)) if (device := _nvidia_gpu(driver, index))]
     return devices, "" if devices else "the NVIDIA driver sees no device"
 
 
 def _nvidia_gpu(driver: Any, index: int) -> Found | None:
     handle, text, size = ctypes.c_int(0), ctypes.create_string_buffer(256), ctypes.c_size_t(0)
-    if _call(driver, "cuDeviceGet", ctypes.byref(handle), index) != 0 or _call(driver, "cuDeviceGetName", text, 256, handle) != 0:
+    if (
+        _call(driver, "cuDeviceGet", ctypes.byref(handle), index) != 0
+        or _call(driver, "cuDeviceGetName", text, 256, handle) != 0
+    ):
         return None
     name = " ".join(text.value.decode("utf-8", "replace").split())
     told: dict[str, int] = {}
@@ -812,7 +933,9 @@ def _nvidia_gpu(driver: Any, index: int) -> Found | None:
     bandwidth = Figure("B/s")
     clock, bus = clocks["memory"], told.get("bus", 0)
     if " MIG " in f" {name} ":
-        notes.append("A MIG slice: the driver gives the memory clock and bus of the whole board, so no bandwidth is derived.")
+        notes.append(
+            "A MIG slice: the driver gives the memory clock and bus of the whole board, so no bandwidth is derived."
+        )
     elif clock is not None and clock.derived and bus > 0:
         bandwidth = Figure(
             "B/s", derived=clock.derived * bus * 2 / 8, source="reported by this machine",
@@ -877,17 +1000,28 @@ def _gpu_machine(device: Found) -> Machine:
     elif not counted or not count:
         notes.append("The number of its units could not be checked.")
     seen = device.levels[-1] if device.levels else None
-    size, stated = (seen.capacity.value() if seen else None), (machine.levels[-1].capacity.value() if machine.levels else None)
+    size, stated = (
+        (seen.capacity.value() if seen else None),
+        (machine.levels[-1].capacity.value() if machine.levels else None),
+    )
     if seen and machine.levels and size and (stated is None or unit == "gpu_core"):
         machine = _main(machine, lambda level: replace(level, capacity=seen.capacity))
     elif seen and machine.levels and size and stated and size < SLICE * stated:
         shown, of = show(size, "B", binary=True), show(stated, "B", binary=True)
         notes.append(f"It shows {shown} of {of} memory (a slice), so the bandwidth of the whole is not claimed.")
         machine = _main(_without_bandwidth(machine), lambda level: replace(level, capacity=seen.capacity))
-    elif seen and machine.levels and machine.levels[-1].bandwidth.value() is None and seen.bandwidth.value() and unit == "sm":
+    elif (
+        seen
+        and machine.levels
+        and machine.levels[-1].bandwidth.value() is None
+        and seen.bandwidth.value()
+        and unit == "sm"
+    ):
         notes.append("The catalog has no memory bandwidth for it; the driver's clock and bus give it.")
         machine = _main(machine, lambda level: replace(level, bandwidth=seen.bandwidth))
-    return replace(machine, name=NAME, units={**machine.units, **device.units}, notes=(*notes, *device.notes, *machine.notes))
+    return replace(
+        machine, name=NAME, units={**machine.units, **device.units}, notes=(*notes, *device.notes, *machine.notes)
+    )
 
 
 def _main(machine: Machine, change: Callable[[Level], Level]) -> Machine:
@@ -903,11 +1037,19 @@ def _part(whole: Machine, unit: str, count: int, counted: int) -> Machine:
 
     def scaled(figure: Figure) -> Figure:
         value = None if figure.derived is None else figure.derived * count / counted
-        return Figure(figure.unit, derived=value, source=figure.source, derivation=f"{count} of {counted} {unit}: {figure.derivation}" if value else "")
+        return Figure(
+            figure.unit,
+            derived=value,
+            source=figure.source,
+            derivation=f"{count} of {counted} {unit}: {figure.derivation}" if value else "",
+        )
 
     peaks = {name: scaled(figure) for name, figure in whole.peaks.items() if figure.derived is not None}
     inner = [level.scope == "sm" and level.instances == counted for level in whole.levels]
-    levels = tuple(replace(level, instances=count, bandwidth=scaled(level.bandwidth)) if own else level for level, own in zip(whole.levels, inner, strict=True))
+    levels = tuple(
+        replace(level, instances=count, bandwidth=scaled(level.bandwidth)) if own else level
+        for level, own in zip(whole.levels, inner, strict=True)
+    )
     return replace(whole, peaks=peaks, levels=levels, tdp=Figure("W"))
 
 
@@ -924,12 +1066,16 @@ def _unknown_gpu(device: Found) -> Machine:
         lanes = _rate(row, dtype)
         if lanes and clock and count:
             how = f"{count} SMs x {lanes:g} lanes x 2 flop x {show(clock, 'Hz')} (highest clock the driver gives)"
-            peaks[f"vector.{dtype}"] = Figure("flop/s", derived=count * lanes * 2 * clock, source=source, derivation=how)
+            peaks[f"vector.{dtype}"] = Figure(
+                "flop/s", derived=count * lanes * 2 * clock, source=source, derivation=how
+            )
     if device.vendor != "NVIDIA":
         notes.append("No peaks: this system tells neither its lanes nor its clock.")
     elif not peaks:
         known = device.capability or "(not told)"
-        notes.append(f"No peaks: lanes per SM of compute capability {known} are not in capability.toml, or SMs or clock are not told.")
+        notes.append(
+            f"No peaks: lanes per SM of compute capability {known} are not in capability.toml, or SMs or clock are not told."
+        )
     else:
         notes.append("Tensor peaks cannot be derived from what the driver tells; measure them or write a machine file.")
     if not device.levels[-1].bandwidth.value():

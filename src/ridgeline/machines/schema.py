@@ -35,6 +35,8 @@ TOP = {
     "aliases",
     "source",
     "sources",
+    "measurements",
+    "conditions",
     "units",
     "clock",
     "peak",
@@ -48,8 +50,19 @@ TOP = {
     "ecc",
     "notes",
 }
-FIGURE = {"stated", "derive", "measured", "source", "differs", "spread", "measurement"}
-LEVEL = {"name", "capacity", "scope", "instances", "bandwidth", "latency", "technology", "source", "note"}
+FIGURE = {
+    "stated",
+    "derive",
+    "derived",
+    "derivation",
+    "measured",
+    "source",
+    "differs",
+    "spread",
+    "measurement",
+    "sustained",
+}
+LEVEL = {"name", "capacity", "scope", "instances", "bandwidth", "latency", "technology", "source", "note", "mixes"}
 LINK = {"name", "per_direction", "source", "topology", "note"}
 LIMITS = {"shared_per_sm": "B", "shared_per_block": "B", "registers_per_sm": "B", "l1_per_sm": "B"}
 
@@ -62,6 +75,7 @@ class _Reader:
         self.complaints: list[str] = []
         self.default_source = str(document.get("source", ""))
         self.sources: dict[str, str] = {}
+        self.measurements: dict[str, str] = {}
         self.clocks: dict[str, Figure] = {}
 
     def complain(self, text: str) -> None:
@@ -126,12 +140,21 @@ class _Reader:
         entry = self.table(value, where, FIGURE)
         if not entry:
             return Figure(unit)
-        if not {"stated", "derive", "measured"} & set(entry):
+        if not {"stated", "derive", "derived", "measured"} & set(entry):
             self.complain(f"{where} has neither stated, derive nor measured")
             return Figure(unit)
         stated = self.quantity(entry["stated"], unit, f"{where}.stated") if "stated" in entry else None
         measured = self.quantity(entry["measured"], unit, f"{where}.measured") if "measured" in entry else None
         derived, how = self.derive(entry["derive"], unit, f"{where}.derive") if "derive" in entry else (None, "")
+        if "derived" in entry:  # a file written by the tool keeps the result and the words of its derivation
+            derived, how = self.quantity(entry["derived"], unit, f"{where}.derived"), str(entry.get("derivation", ""))
+        sustained = self.quantity(entry["sustained"], unit, f"{where}.sustained") if "sustained" in entry else None
+        spread = entry.get("spread")
+        if spread is not None and (
+            isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread < 10
+        ):
+            self.complain(f"{where}.spread must be a fraction such as 0.02, found {spread!r}")
+            spread = None
         differs = str(entry.get("differs", ""))
         if stated and derived and abs(derived / stated - 1) > AGREEMENT and not differs:
             self.complain(
@@ -146,9 +169,10 @@ class _Reader:
             measured,
             source=self.source(str(entry.get("source", source)), where),
             derivation=how,
-            measurement=str(entry.get("measurement", "")),
+            measurement=self.measurements.get(str(entry.get("measurement", "")), str(entry.get("measurement", ""))),
             differs=differs,
-            spread=entry.get("spread"),
+            spread=spread,
+            sustained=sustained,
         )
 
     def derive(self, value: Any, unit: str, where: str) -> tuple[float | None, str]:
@@ -232,6 +256,10 @@ class _Reader:
                     technology=str(entry.get("technology", "")),
                     note=str(entry.get("note", "")),
                     source=self.source(source, where),
+                    mixes={
+                        mix: self.figure(value, "B/s", f"{where}.mixes.{mix}", source)
+                        for mix, value in self.table(entry.get("mixes"), f"{where}.mixes").items()
+                    },
                 )
             )
         names = [level.name for level in found]
@@ -280,7 +308,10 @@ class _Reader:
         for key in document:
             if key not in TOP:
                 self.complain(f"unknown key '{key}'; a machine file may have {', '.join(sorted(TOP))}")
-        self.sources = {name: str(text) for name, text in self.table(document.get("sources"), "sources").items()}
+        self.sources, self.measurements, conditions = (
+            {name: str(text) for name, text in self.table(document.get(key), key).items()}
+            for key in ("sources", "measurements", "conditions")
+        )
         self.clocks = self.named("clock", lambda _: "Hz")
         units = self.table(document.get("units"), "units")
         released = document.get("released")
@@ -311,6 +342,7 @@ class _Reader:
             ecc=self.text("ecc", choices=ECC),
             sources=self.sources,
             notes=tuple(notes),
+            conditions=conditions,
             file=file,
         )
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..dtypes import result
 from ..errors import InputError
 from ..work import Array, Work, work
 from .registry import Flag, Format, Size, op
@@ -29,6 +30,24 @@ def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | No
         return short * (short + 1) / 2 + beyond * window
 
     return up_to(seq_kv) - up_to(seq_kv - seq_q)
+
+
+def tile_keys(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None, tile: Array) -> Array:
+    """Keys read by all query tiles together: every tile reads the keys that any of its rows may see."""
+    whole: Array = np.floor(seq_q / tile)
+    rest = seq_q - whole * tile
+    before = seq_kv - seq_q
+    tiles: Array = np.ceil(seq_q / tile)
+    every = tiles * seq_kv
+    if window is None:
+        # tile j ends at row j tile, which sees before + j tile keys; a last, shorter tile sees them all
+        masked = whole * before + tile * whole * (whole + 1) / 2 + (rest > 0) * seq_kv
+        return every - causal * (every - masked)
+    # with a window a tile reads at most tile + window - 1 keys; tiles up to `short` see fewer than that
+    limit = tile + window - 1
+    short: Array = np.clip(np.floor((limit - before) / tile), 0, whole)
+    last: Array = np.minimum(seq_kv, rest + window - 1)
+    return short * before + tile * short * (short + 1) / 2 + (whole - short) * limit + (rest > 0) * last
 
 
 @op("attention", "attention", grows="seq_q")
@@ -50,7 +69,7 @@ def attention(
     """O = softmax(Q K^T / sqrt(D)) V per head: (4 D + 5) flops for each visible (query, key) pair.
 
     `flash` keeps the scores on chip: Q, K, V read, O written, nothing grows with Sq x Skv; a `tile` of query rows adds
-    what crosses L2, where K and V are read again for every tile. `standard` also moves the score matrix `score_passes`
+    what crosses L2, where K and V are read again for every tile (tile_keys rows in all, masked ones left out). `standard` also moves the score matrix `score_passes`
     times (write, softmax read and write, read again: 4). `kv_heads` < heads shares K and V (grouped or multi-query);
     `window` limits a causal mask to the last keys; `kv` is the storage format of K and V.
     """
@@ -74,23 +93,29 @@ def attention(
         scores = batch * heads * seq_q * keys
         passes = {"scores": (scores * np.floor(score_passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")}
         written = {"scores": (scores * np.ceil(score_passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")}
-    inner = None
+    out = result(dtype).name
+    held = "Skv" if window is None else "min(Skv, Sq + window - 1)"
+    read = {
+        "Q": (q, dtype, "batch heads Sq D"),
+        "K": (k, stored, f"batch kv_heads {held} D"),
+        "V": (k, stored, f"batch kv_heads {held} D"),
+    }
+    write = {"O": (q, out, "batch heads Sq D")}
+    inner_read = inner_write = None
     if tile is not None:
-        again = np.ceil(seq_q / tile) * heads / shared
-        each = (k * again, stored, "ceil(Sq/tile) batch heads Skv D")
-        inner = {"l2": {"Q": (q, dtype, "batch heads Sq D"), "K": each, "V": each, "O": (q, dtype, "batch heads Sq D")}}
+        again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
+        each = (again, stored, "batch heads tile_keys D")
+        inner_read = {"l2": {**read, "K": each, "V": each, **passes}}
+        inner_write = {"l2": {**write, **written}}
     return work(
         matrix={"Q K^T": (2 * head_dim * pairs, "2 D pairs"), "P V": (2 * head_dim * pairs, "2 D pairs")},
         vector={"softmax": (5 * pairs, "5 pairs")},
         special=2 * pairs if variant == "standard" else pairs,
-        read={
-            "Q": (q, dtype, "batch heads Sq D"),
-            "K": (k, stored, "batch kv_heads Skv D"),
-            "V": (k, stored, "batch kv_heads Skv D"),
-            **passes,
-        },
-        write={"O": (q, dtype, "batch heads Sq D"), **written},
-        inner=inner,
+        read={**read, **passes},
+        write={**write, **written},
+        inner_read=inner_read,
+        inner_write=inner_write,
+        sizes={"scores": (batch * heads * seq_q * keys, dtype)} if written else None,
         dtype=dtype,
         notes=(f"{variant} attention",),
         waits={"launch": 3.0 if variant == "standard" else 1.0},

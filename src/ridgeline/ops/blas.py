@@ -82,10 +82,11 @@ def _triangle(n: Array) -> Array:
 @op("gemv", "blas2")
 def gemv(m: Size, n: Size, dtype: Format = "bf16", weights: Format | None = None, beta: Flag = False) -> Work:
     """y[m] = A[m,n] x[n] (+ beta y). 2mn flops; A and x read, y written; `weights` is the format A is stored in."""
+    out = result(dtype).name
     return work(
         vector={"multiply-add": (2 * m * n, "2 m n")},
-        read={"A": (m * n, weights or dtype, "m n"), "x": (n, dtype, "n"), "y": (only_if(beta, m), dtype, "m")},
-        write={"y": (m, dtype, "m")},
+        read={"A": (m * n, weights or dtype, "m n"), "x": (n, dtype, "n"), "y": (only_if(beta, m), out, "m")},
+        write={"y": (m, out, "m")},
         dtype=dtype,
     )
 
@@ -93,10 +94,11 @@ def gemv(m: Size, n: Size, dtype: Format = "bf16", weights: Format | None = None
 @op("gemv", "blas2")
 def symv(n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
     """y = A x (+ beta y), A symmetric, one triangle stored: 2n^2 flops over n(n+1)/2 elements."""
+    out = result(dtype).name
     return work(
         vector={"multiply-add": (2 * n * n, "2 n^2")},
-        read={"A": (_triangle(n), dtype, "n (n+1) / 2"), "x": (n, dtype, "n"), "y": (only_if(beta, n), dtype, "n")},
-        write={"y": (n, dtype, "n")},
+        read={"A": (_triangle(n), dtype, "n (n+1) / 2"), "x": (n, dtype, "n"), "y": (only_if(beta, n), out, "n")},
+        write={"y": (n, out, "n")},
         dtype=dtype,
     )
 
@@ -147,27 +149,24 @@ def _product(
     lead = "" if batch is None else "batch "
     rows = m if batch is None else batch * m
     a, b, c = rows * k, (k if batch is None else batch * k) * n, rows * n
-    inner = None
     notes: tuple[str, ...] = (f"{traffic} traffic",)
     once = {"A": (a, dtype, f"{lead}m k"), "B": (b, stored, f"{lead}k n")}
+    old, new = {"C": (only_if(beta, c), out, f"{lead}m n")}, {"C": (c, out, f"{lead}m n")}
+    reads, inner = once, None
     if traffic == "no_reuse":
         # every multiply-add fetches both its operands
-        every = c * k
-        reads = {"A": (every, dtype, f"{lead}m n k"), "B": (every, stored, f"{lead}m n k")}
-    elif traffic == "tiled":
-        tile = DEFAULT_TILE if tile is None else tile
-        reads = _tiled(a, b, m, n, tile, dtype, stored, lead)
-    else:
-        reads = once
-        if tile is not None:
-            inner = {tile_level: {**_tiled(a, b, m, n, tile, dtype, stored, lead), "C": (c, out, f"{lead}m n")}}
-    if tile is not None:
+        reads = {"A": (c * k, dtype, f"{lead}m n k"), "B": (c * k, stored, f"{lead}m n k")}
+    elif traffic == "tiled" or tile is not None:
+        tiles = _tiled(a, b, m, n, DEFAULT_TILE if tile is None else tile, dtype, stored, lead)
+        reads, inner = (tiles, None) if traffic == "tiled" else (once, tiles)
         notes = (*notes, "square tiles; A is fetched once per column of tiles, B once per row, C once")
     return work(
         matrix={"multiply-add": (2 * c * k, f"2 {lead}m n k")},
-        read={**reads, "C": (only_if(beta, c), out, f"{lead}m n")},
-        write={"C": (c, out, f"{lead}m n")},
-        inner=inner,
+        read={**reads, **old},
+        write=new,
+        inner_read={tile_level: {**inner, **old}} if inner else None,
+        inner_write={tile_level: new} if inner else None,
+        sizes=once if reads is not once else None,
         dtype=dtype,
         notes=notes,
     )
@@ -252,14 +251,15 @@ def linear(
 @op("gemm", "blas3")
 def symm(m: Size, n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
     """C[m,n] = A[m,m] B[m,n] (+ beta C), A symmetric, one triangle stored. 2m^2 n flops."""
+    out = result(dtype).name
     return work(
         matrix={"multiply-add": (2 * m * m * n, "2 m^2 n")},
         read={
             "A": (_triangle(m), dtype, "m (m+1) / 2"),
             "B": (m * n, dtype, "m n"),
-            "C": (only_if(beta, m * n), dtype, "m n"),
+            "C": (only_if(beta, m * n), out, "m n"),
         },
-        write={"C": (m * n, dtype, "m n")},
+        write={"C": (m * n, out, "m n")},
         dtype=dtype,
     )
 
@@ -267,11 +267,11 @@ def symm(m: Size, n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
 @op("gemm", "blas3")
 def syrk(n: Size, k: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
     """C[n,n] = A[n,k] A^T (+ beta C), one triangle of C computed and stored: n(n+1)k flops."""
-    half = _triangle(n)
+    half, out = _triangle(n), result(dtype).name
     return work(
         matrix={"multiply-add": (2 * half * k, "n (n+1) k")},
-        read={"A": (n * k, dtype, "n k"), "C": (only_if(beta, half), dtype, "n (n+1) / 2")},
-        write={"C": (half, dtype, "n (n+1) / 2")},
+        read={"A": (n * k, dtype, "n k"), "C": (only_if(beta, half), out, "n (n+1) / 2")},
+        write={"C": (half, out, "n (n+1) / 2")},
         dtype=dtype,
     )
 

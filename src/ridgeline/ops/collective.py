@@ -1,4 +1,4 @@
-"""Collectives: ops whose traffic is on a link, counted per rank and one direction, ring algorithms.
+"""Collectives: ops whose traffic is on a link, counted per rank and one direction; reductions and gathers by ring.
 
 `bytes` is the size of the whole buffer: what all_reduce reduces, what all_gather ends with, what reduce_scatter
 and all_to_all start from. `hop` waits are the steps that follow one another, each a link latency.
@@ -27,13 +27,20 @@ def _collective(
     written: Array,
     adds: Array,
     dtype: str,
+    how: str = "ring",
 ) -> Work:
     if np.any(np.asarray(ranks) < 2):
         raise InputError("a collective needs at least 2 ranks")
     counts = {("vector", dtype, "reduce"): adds / dtype_row(dtype).bytes} if np.any(np.asarray(adds)) else {}
-    moves = {(MAIN, "buffer", READ): read, (MAIN, "buffer", WRITE): written, (LINK, "buffer", WRITE): sent}
+    moves = {(MAIN, "buffer", READ): read, (LINK, "buffer", WRITE): sent}
+    if np.any(np.asarray(written)):
+        moves[MAIN, "buffer", WRITE] = written
     base = Work(counts=counts, moves=moves, waits={"launch": 1.0, "hop": hops}, held=size, dtype=dtype)
-    return replace(base, formulas={(LINK, "buffer", WRITE): formula}, notes=("ring; per rank, one direction",))
+    return replace(
+        base,
+        formulas={(LINK, "buffer", WRITE): formula},
+        notes=(f"{how}; per rank, one direction; latencies of the hops are not priced",),
+    )
 
 
 @op("collective", "collective")
@@ -65,7 +72,7 @@ def reduce_scatter(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
 def all_to_all(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
     """Every rank sends a different part to every other: (N-1)/N of its buffer, N-1 hops."""
     part = (ranks - 1) / ranks
-    return _collective(bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes, bytes, 0.0, dtype)
+    return _collective(bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes, bytes, 0.0, dtype, "direct sends")
 
 
 @op("collective", "collective")
@@ -76,7 +83,6 @@ def broadcast(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
 
 @op("collective", "collective")
 def p2p(bytes: Size, ranks: Size = 2, dtype: Format = "bf16") -> Work:
-    """One rank's buffer to one other: sent once, one hop."""
-    return _collective(
-        bytes, ranks, bytes * np.ones_like(ranks), "bytes", np.ones_like(ranks), bytes, bytes, 0.0, dtype
-    )
+    """One rank's buffer to one other, seen by the sender: read and sent once, one hop."""
+    once = bytes * np.ones_like(ranks)
+    return _collective(bytes, ranks, once, "bytes", np.ones_like(ranks), bytes, 0.0, 0.0, dtype, "direct send")

@@ -104,7 +104,7 @@ def gelu(
 def silu(
     n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
 ) -> Work:
-    """y = x / (1 + exp(-x)). 4 flops per element nominally, 5 by count; x read, y written."""
+    """y = x sigmoid(x). 4 flops per element nominally, 5 by count (negate, exp, add, divide, multiply); x read, y written."""
     return _map("silu", n, dtype, out_dtype, profile)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtypes import result
 from ..errors import InputError
 from ..work import Work, work
 from .registry import Flag, Format, Size, op
@@ -13,8 +14,8 @@ from .registry import Flag, Format, Size, op
 def embedding(rows: Size, vocab: Size, cols: Size, dtype: Format = "bf16") -> Work:
     """y[rows,cols] = table[vocab,cols] at `rows` indices. No flops.
 
-    Least traffic: each row of the table at most once, min(rows, vocab) cols elements, one 64-bit index per row read,
-    rows x cols written.
+    Distinct indices as far as the table has rows: min(rows, vocab) cols elements read, one 64-bit index per row, rows x
+    cols written. Repeated indices read less; the whole table is resident.
     """
     return work(
         read={
@@ -22,6 +23,7 @@ def embedding(rows: Size, vocab: Size, cols: Size, dtype: Format = "bf16") -> Wo
             "index": (rows, "fp64", "rows"),
         },
         write={"y": (rows * cols, dtype, "rows cols")},
+        sizes={"table": (vocab * cols, dtype)},
         dtype=dtype,
     )
 
@@ -41,7 +43,7 @@ def moe(
 
     6 tokens topk hidden inter flops in the experts, 2 tokens hidden experts in the router, 5 per intermediate element
     (silu 4, gate 1), 2 topk per output element to combine. Routing is balanced: min(experts, tokens topk) experts are
-    read. `fused` keeps the intermediates on chip; otherwise each is written once and read once.
+    read, all are resident. `fused` keeps the intermediates on chip; otherwise each is written once and read once.
     """
     if np.any(np.asarray(topk) > np.asarray(experts)):
         raise InputError("moe: topk must not exceed experts")
@@ -69,7 +71,8 @@ def moe(
             "weights": (3 * active * hidden * inter, stored, "3 min(experts, tokens topk) hidden inter"),
             **between,
         },
-        write={"y": (tokens * hidden, dtype, "tokens hidden"), **between},
+        write={"y": (tokens * hidden, result(dtype).name, "tokens hidden"), **between},
+        sizes={"weights": (3 * experts * hidden * inter, stored)},
         dtype=dtype,
         notes=("balanced routing",),
         waits={"launch": 1.0 + 4.0 * loose},

@@ -22,15 +22,16 @@ def _rows(
     passes: Array,
     profile: str,
     affine: tuple[str, ...],
-    extra: float = 0.0,
+    extra: Array = 0.0,
 ) -> Work:
-    """A row-wise op: `affine` are per-column vectors, `extra` special-function results per row."""
+    """A row-wise op: `affine` are per-column vectors, `extra` square roots beside the profile."""
     n, each = rows * cols, flops_per_element(name, profile)
     return work(
         vector={name: (each * n, f"{each:g} rows cols")},
-        special=PROFILE[name].special * n + extra * rows,
+        special=PROFILE[name].special * n + extra,
         read={"x": (n * passes, dtype, "passes rows cols"), **dict.fromkeys(affine, (cols, dtype, "cols"))},
         write={"y": (n, out_dtype or dtype, "rows cols")},
+        sizes={"x": (n, dtype)},
         dtype=dtype,
         notes=(f"{profile} profile: {each:g} flop per element", "a row that fits on chip is read once (passes = 1)"),
     )
@@ -59,7 +60,7 @@ def layernorm(
     profile: Literal["nominal", "counted"] = "nominal",
 ) -> Work:
     """y = (x - mean) / sqrt(var + eps) gamma + beta. 8 flops per element: mean 1, variance 3, normalise 2, affine 2."""
-    return _rows("layernorm", rows, cols, dtype, out_dtype, passes, profile, ("gamma", "beta"), extra=1.0)
+    return _rows("layernorm", rows, cols, dtype, out_dtype, passes, profile, ("gamma", "beta"), extra=rows)
 
 
 @op("rows", "norm")
@@ -72,7 +73,7 @@ def rmsnorm(
     profile: Literal["nominal", "counted"] = "nominal",
 ) -> Work:
     """y = x / sqrt(mean x^2 + eps) gamma. 5 flops per element nominally, 4 by count (square, add, scale, gamma)."""
-    return _rows("rmsnorm", rows, cols, dtype, out_dtype, passes, profile, ("gamma",), extra=1.0)
+    return _rows("rmsnorm", rows, cols, dtype, out_dtype, passes, profile, ("gamma",), extra=rows)
 
 
 @op("rows", "norm")

@@ -111,7 +111,10 @@ class Op:
             if value.strip().lower() in YES + NO:
                 return float(value.strip().lower() in YES)
             raise InputError(f"{self.name}: {param.name} must be yes or no, got '{value}'")
-        found = np.asarray(value, dtype=np.float64)
+        try:
+            found = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"{self.name}: {param.name} must be yes or no, got {value!r}") from None
         if not np.all((found == 0) | (found == 1)):
             raise InputError(f"{self.name}: {param.name} must be yes or no, got {value!r}")
         return float(found) if found.ndim == 0 else found
@@ -124,7 +127,10 @@ class Op:
             raise InputError(f"{self.name}: {param.name} must be {param.words}, got {value!r}") from None
         if found.size == 0:
             raise InputError(f"{self.name}: {param.name} is empty; give at least one value")
-        whole = np.asarray(value).dtype.kind in "iu"  # integers need no look at their fractions
+        raw = np.asarray(value)
+        whole = raw.dtype.kind in "iu"  # integers need no look at their fractions
+        if whole and int(raw.max()) > MOST:  # before float64 rounds it to 2^53
+            found = np.where(raw > int(MOST), np.inf, found)
         if not all(
             block.min() >= least and block.max() <= MOST and (whole or (np.floor(block) == block).all())
             for block in _blocks(found)
@@ -139,6 +145,9 @@ class Op:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Work:
         given = dict(zip(self.params, args, strict=False)) | kwargs
+        twice = [name for name in kwargs if name in list(self.params)[: len(args)]]
+        if twice:
+            raise InputError(f"{self.name}: {twice[0]} is given twice, by place and by name")
         if len(args) > len(self.params):
             raise InputError(f"{self.name} takes {len(self.params)} values, got {len(args)}; it is {self.signature}")
         ready = self.check(given)

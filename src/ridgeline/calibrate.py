@@ -1,0 +1,149 @@
+"""Machine and Observations to a Machine with measured ceilings beside the stated ones.
+
+The ceiling of a peak or a level is the best rate any probe of it reached; the lasting one is kept beside it as
+`sustained`. Latencies, launches and links take the median. Nothing stated or derived is touched, and a measured
+figure above a physical limit stays as it is, with a note that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .errors import InputError
+from .machine import Figure, Level, Machine
+from .observation import Observation
+from .units import show
+
+SOURCE = "measured on the machine itself"  # of figures no document states
+ABOVE = 1.02  # a measured figure this much over a stated or derived one is called a finding
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The value a set of observations gives a figure, and how."""
+
+    value: float
+    spread: float
+    how: str
+    sustained: float | None = None
+
+
+def _lasting(observation: Observation) -> bool:
+    return observation.settings.get("burst") is False
+
+
+def _told(observation: Observation, value: float, unit: str) -> str:
+    """How a figure was found: the probe, its settings, the statistic, the date."""
+    keys = ("mix", "isa", "dtype", "variant", "shape", "library", "bytes", "threads", "state")
+    settings = ", ".join(f"{key} {observation.settings[key]}" for key in keys if key in observation.settings)
+    date = observation.conditions.get("date", "")
+    return (
+        f"{observation.name}{f' ({settings})' if settings else ''}: best {show(value, unit)}, "
+        f"median {show(value * observation.best / observation.median, unit)}, spread {observation.spread:.1%}, "
+        f"{len(observation.samples)} samples{f', {date}' if date else ''}"
+    )
+
+
+def _best(observations: Sequence[Observation], rate: Callable[[Observation], float], unit: str) -> Reading | None:
+    burst = [item for item in observations if not _lasting(item)] or list(observations)
+    if not burst:
+        return None
+    top = max(burst, key=rate)
+    lasting = [rate(item) * item.best / item.median for item in observations if _lasting(item)]
+    return Reading(rate(top), top.spread, _told(top, rate(top), unit), max(lasting) if lasting else None)
+
+
+def _put(figure: Figure, reading: Reading | None) -> Figure:
+    if reading is None:
+        return figure
+    return replace(
+        figure, measured=reading.value, measurement=reading.how, spread=reading.spread, sustained=reading.sustained
+    )
+
+
+def _finding(name: str, figure: Figure) -> str | None:
+    """A measured figure above what the machine can do says something about the count or the limit."""
+    limit = max((value for value in (figure.stated, figure.derived) if value is not None), default=None)
+    if figure.measured is None or limit is None or figure.measured <= ABOVE * limit:
+        return None
+    return (
+        f"{name}: measured {show(figure.measured, figure.unit)} is {figure.measured / limit:.0%} of {show(limit, figure.unit)}; "
+        "either the limit is set too low (clock, dense or sparse) or the probe counts too much"
+    )
+
+
+def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observation]) -> Level:
+    by_mix: dict[str, list[Observation]] = {}
+    for item in mine:
+        by_mix.setdefault(str(item.settings.get("mix", item.name)), []).append(item)
+    mixes = {
+        mix: _put(level.mixes.get(mix, Figure("B/s", source=SOURCE)), _best(items, _bandwidth, "B/s"))
+        for mix, items in by_mix.items()
+    }
+    latency = level.latency
+    if chase:
+        shortest = min(chase, key=lambda item: item.median)
+        latency = replace(
+            latency,
+            measured=shortest.median,
+            measurement=f"{shortest.name}: median of {len(shortest.samples)} samples",
+            spread=shortest.spread,
+        )
+    return replace(
+        level,
+        bandwidth=_put(level.bandwidth, _best(mine, _bandwidth, "B/s")),
+        mixes={**level.mixes, **mixes},
+        latency=latency,
+    )
+
+
+def _bandwidth(item: Observation) -> float:
+    return item.best_bandwidth
+
+
+def _rate(item: Observation) -> float:
+    return item.best_rate
+
+
+def calibrate(
+    machine: Machine, observations: Iterable[Observation], conditions: Mapping[str, str] | None = None
+) -> Machine:
+    """The machine with what the observations say of its peaks, levels, links and launches."""
+    by_target: dict[str, list[Observation]] = {}
+    for item in observations:
+        by_target.setdefault(item.target, []).append(item)
+    if not by_target:
+        raise InputError("there are no observations to calibrate with")
+    peaks = dict(machine.peaks)
+    for target, items in by_target.items():
+        if target.partition(".")[0] in ("vector", "tensor", "tensor-sparse", "special"):
+            peaks[target] = _put(peaks.get(target, Figure("flop/s", source=SOURCE)), _best(items, _rate, "flop/s"))
+    levels = tuple(
+        _level(level, by_target.get(level.name, []), by_target.get(f"latency.{level.name}", []))
+        for level in machine.levels
+    )
+    links = tuple(
+        replace(link, per_direction=_put(link.per_direction, _best(by_target.get(link.name, []), _rate, "B/s")))
+        for link in machine.links
+    )
+    launch = machine.launch
+    if by_target.get("launch"):
+        quickest = min(by_target["launch"], key=lambda item: item.median)
+        launch = replace(
+            launch,
+            measured=quickest.median,
+            measurement=f"{quickest.name}: median of {len(quickest.samples)} samples",
+            spread=quickest.spread,
+        )
+    figures = {**peaks, **{level.name: level.bandwidth for level in levels}}
+    findings = tuple(text for name, figure in figures.items() if (text := _finding(name, figure)))
+    return replace(
+        machine,
+        peaks=peaks,
+        levels=levels,
+        links=links,
+        launch=launch,
+        notes=(*machine.notes, *findings),
+        conditions={**machine.conditions, **(conditions or {})},
+    )

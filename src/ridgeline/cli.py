@@ -1,0 +1,559 @@
+"""The command line: one short function per command; parse, call, render."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import __version__
+from .errors import InputError, RidgelineError, unknown
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .ops import Op
+    from .prediction import Prediction
+    from .render.table import Table
+
+EPILOG = (
+    "Exit codes: 0 done, 1 what was asked for did not hold, 2 bad input. Words: `ridgeline glossary`. "
+    "The roofline model is due to Williams, Waterman and Patterson (2009)."
+)
+TEXTS = (".json", ".csv", ".md", ".txt")  # data; every other suffix is a picture
+MOST_ROWS = 64  # of a sweep on the terminal; files and --json get all
+
+
+class Commands(click.Group):
+    """Turns every expected error into one message and exit code 2, on whatever command."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RidgelineError as error:
+            click.echo(f"ridgeline: {error}", err=True)
+            ctx.exit(2)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            click.echo(f"ridgeline: {unknown('command', args[0], self.list_commands(ctx))}", err=True)
+            ctx.exit(2)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=EPILOG
+)
+@click.version_option(__version__, "--version", prog_name="ridgeline")
+def main() -> None:
+    """Predict where a kernel lands on a machine, measure where it does, reconcile the two.
+
+    Attainable rate = min(peak, bandwidth x arithmetic intensity), per engine and per memory level, with launch
+    overhead as a third regime.
+    """
+
+
+def as_json(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")(command)
+
+
+def out_option(command: Callable[..., None]) -> Callable[..., None]:
+    command = click.option(
+        "--theme", type=click.Choice(["light", "dark"]), default="light", help="Colours of a picture."
+    )(command)
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        help="Write a file: .svg .png .pdf .html (picture), .json .csv .md (data).",
+    )(command)
+
+
+def machine_options(command: Callable[..., None]) -> Callable[..., None]:
+    options = [
+        click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here`."),
+        click.option("--peak", metavar="RATE", help="A peak of your own, such as '989 TFLOP/s'."),
+        click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth of your own, such as '3.35 TB/s'."),
+        click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def model_options(command: Callable[..., None]) -> Callable[..., None]:
+    options = [
+        click.option(
+            "--ceilings",
+            type=click.Choice(["stated", "derived", "measured"]),
+            help="Which figures to use (default: the best there is).",
+        ),
+        click.option(
+            "--engine", type=click.Choice(["vector", "tensor", "tensor-sparse"]), help="Unit of matrix products."
+        ),
+        click.option("--resident", metavar="LEVEL", help="Level the data already sit at, such as l2."),
+        click.option("--efficiency", type=float, help="One fraction of every ceiling, such as 0.78."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def find_machine(on: str | None, peak: str | None, bandwidth: str | None, launch: str | None) -> Machine:
+    """The machine the options name: from the catalog, from two numbers, or the one with figures of the caller's own."""
+    from .machine import two_number
+    from .machines import load
+    from .units import parse
+
+    own = {
+        "peak": parse(peak, "flop/s") if peak else None,
+        "bandwidth": parse(bandwidth, "B/s") if bandwidth else None,
+        "launch": parse(launch, "s") if launch else None,
+    }
+    if on:
+        return load(on).with_figures(**own)
+    if own["peak"] is not None and own["bandwidth"] is not None:
+        return two_number(own["peak"], own["bandwidth"], own["launch"])
+    raise InputError("no machine: name one with --on (see `ridgeline machines`), or give both --peak and --bandwidth")
+
+
+def show_json(document: Any) -> None:
+    click.echo(json.dumps(_finite(document), indent=1))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN; both become null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
+
+
+def present(table: Table, json_wanted: bool, out: Path | None, document: Any = None) -> None:
+    """A table where it was asked to go: a file, one JSON document, or the terminal."""
+    if out is not None:
+        from .storage import write_text
+
+        whole = document if document is not None else table.document()
+        kinds: dict[str, Callable[[], str]] = {
+            ".json": lambda: json.dumps(_finite(whole), indent=1) + "\n",
+            ".csv": table.csv,
+            ".md": table.markdown,
+            ".txt": lambda: table.text() + "\n",
+        }
+        if out.suffix not in kinds:
+            raise InputError(f"{out}: this table is written to {', '.join(kinds)}, not to '{out.suffix}'")
+        write_text(out, kinds[out.suffix]())
+        click.echo(f"wrote {out}", err=True)
+    if json_wanted:
+        show_json(document if document is not None else table.document())
+    elif out is None:
+        from .render.table import draw
+
+        draw(table)
+
+
+def present_all(tables: Sequence[Table], out: Path, document: Any) -> None:
+    """Several tables as one file."""
+    from .storage import write_text
+
+    texts = {".md": "\n".join(table.markdown() for table in tables), ".csv": "\n".join(table.csv() for table in tables)}
+    texts[".txt"] = "\n\n".join(table.text() for table in tables) + "\n"
+    texts[".json"] = json.dumps(_finite(document), indent=1) + "\n"
+    write_text(out, texts[out.suffix])
+    click.echo(f"wrote {out}", err=True)
+
+
+def terminal_size() -> dict[str, Any]:
+    """Room and colours of the terminal; 80 columns and none where there is no terminal."""
+    import shutil
+
+    return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "colour": sys.stdout.isatty()}
+
+
+def draw_file(name: str, machine: Machine, out: Path, theme: str, **options: Any) -> None:
+    """A named chart to a picture file."""
+    from .render import charts, files
+
+    files.save(charts.CHARTS[name](machine, **options), out, theme)
+    click.echo(f"wrote {out}", err=True)
+
+
+def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[str, Any]:
+    """`k=v` words and storage options as the op's arguments; several axes make a full grid."""
+    import numpy as np
+
+    from .units import axis
+
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise InputError(f"'{word}' is not of the form name=value; {op.name} is {op.signature}")
+        if name in values:
+            raise InputError(f"{op.name}: {name} is given twice")
+        if name not in op.params:
+            raise unknown(f"parameter of {op.name}", name, op.params, f"It is {op.signature}.")
+        kind = op.params[name].kind
+        if kind in ("Size", "Count"):
+            try:
+                values[name] = axis(text)
+            except InputError as error:
+                raise InputError(f"{op.name}: {name}: {error}") from error
+        else:
+            values[name] = text
+    for name, value in formats.items():
+        if value is None:
+            continue
+        if name not in op.params:
+            raise InputError(f"{op.name} has no {name}; it is {op.signature}")
+        if name in values:
+            raise InputError(f"{op.name}: {name} is given twice, as {name}={values[name]} and as an option")
+        values[name] = value
+    axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    if len(axes) > 1:
+        values.update(zip(axes, (grid.ravel() for grid in np.meshgrid(*axes.values(), indexing="ij")), strict=True))
+    return values
+
+
+# -- commands ---------------------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("name", required=False)
+@as_json
+@out_option
+def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> None:
+    """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
+    from .render import cards
+
+    if name is None:
+        table, document = cards.catalog()
+        present(table, as_json, out, document)
+        return
+    from .machines import load
+
+    machine = load(name)
+    if out is not None and out.suffix not in TEXTS:
+        draw_file("pyramid", machine, out, theme)
+        return
+    tables = cards.machine(machine)
+    if out is not None:
+        present_all(tables, out, machine.document())
+    if as_json:
+        show_json(machine.document())
+    elif out is None:
+        for table in tables:
+            present(table, False, None)
+            click.echo()
+
+
+@main.command()
+@click.argument("name", required=False)
+@as_json
+def ops(name: str | None, as_json: bool) -> None:
+    """The ops and their parameters; with NAME, one op with its equation."""
+    from .render import cards
+
+    if name is None:
+        table = cards.ops()
+        present(table, as_json, None)
+        return
+    from .ops import find
+
+    op = find(name)
+    if as_json:
+        show_json(cards.op_document(op))
+    else:
+        click.echo(f"{op.signature}\n\n{op.doc}\n")
+        present(cards.op(op), False, None)
+
+
+@main.command()
+@click.argument("op_name", metavar="[OP]", required=False)
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
+@machine_options
+@click.option("--dtype", help="Format of the arithmetic (default bf16).")
+@click.option("--weights", help="Storage format of the weights, such as int4_g128.")
+@click.option("--out-dtype", help="Storage format of the result.")
+@click.option("--kv", help="Storage format of keys and values.")
+@model_options
+@click.option("--levels", is_flag=True, help="One row per memory level.")
+@click.option("--explain", is_flag=True, help="Every addend of flops and bytes, every ceiling and its source.")
+@click.option("--took", metavar="TIME", help="A measured time: adds achieved rate and shares of the roofs.")
+@click.option("--plot", is_flag=True, help="Draw the roofline in the terminal.")
+@click.option("--cases", type=click.Path(path_type=Path), help="A table of cases: .csv .jsonl .json .parquet.")
+@as_json
+@out_option
+def predict(
+    op_name: str | None,
+    values: tuple[str, ...],
+    cases: Path | None,
+    as_json: bool,
+    out: Path | None,
+    theme: str,
+    **options: Any,
+) -> None:
+    """Where an op lands on a machine, before anything runs.
+
+    Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid.
+
+    \b
+      ridgeline predict gemm m=4096 n=14336 k=4096 --on h200-sxm
+      ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on a100-sxm-80gb --dtype fp16
+      ridgeline predict --cases kernels.csv --on h100-sxm --out predicted.csv
+    """
+    if cases is not None:
+        if op_name:
+            raise InputError("give either an op or --cases, not both")
+        return predict_cases(cases, as_json, out, **options)
+    if not op_name:
+        raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
+    from .ops import find
+    from .render import answers
+
+    op = find(op_name)
+    machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
+    given = bind(op, values, {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv")})
+    made, turn = predicted(op, given, machine, options)
+    answer = answers.Answer(op, given, made, turn, options["took"])
+    if out is not None:
+        save_prediction(answer, out, theme)
+    if as_json:
+        show_json(answer.document())
+        return
+    if out is not None:
+        return
+    from .render.table import draw
+
+    for index, table in enumerate(answer.tables(levels=options["levels"], explain=options["explain"], most=MOST_ROWS)):
+        if index:
+            click.echo()
+        draw(table)
+    if options["plot"]:
+        from .render import plot
+
+        click.echo()
+        click.echo(plot(machine, [made]).text(**terminal_size()))
+
+
+def predicted(
+    op: Op, given: dict[str, Any], machine: Machine, options: dict[str, Any]
+) -> tuple[Prediction, tuple[str, float] | None]:
+    from .compare import turning_point
+    from .prediction import predict as run
+
+    model = {name: options[name] for name in ("ceilings", "engine", "resident")}
+    made = run(op(**given), machine, efficiency=options["efficiency"], **model)
+    return made, turning_point(op, given, machine, **model)
+
+
+def save_prediction(answer: Any, out: Path, theme: str) -> None:
+    from .render import files, plot
+
+    if out.suffix in TEXTS:
+        table = answer.rows_table()
+        present(table, False, out, answer.document())
+    else:
+        files.save(plot(answer.prediction.machine, [answer.prediction]).chart, out, theme)
+    click.echo(f"wrote {out}", err=True)
+
+
+def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -> None:
+    from . import cases
+    from .machines import load
+
+    machine = None
+    if options["on"] or options["peak"] or options["bandwidth"]:
+        machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
+    formats = {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv") if options[name]}
+    model = {name: options[name] for name in ("ceilings", "engine", "resident", "efficiency")}
+    if out is not None and out.suffix not in cases.SUFFIXES:
+        raise InputError(f"{out}: cases are written to {', '.join(cases.SUFFIXES)}, not to '{out.suffix}'")
+    rows, failed = cases.run(cases.read(path), cases.Defaults(machine, load, formats, model))
+    if out is not None:
+        cases.write(rows, out)
+    if as_json:
+        show_json(rows)
+    elif out is None:
+        from .render.answers import cases_table
+        from .render.table import draw
+
+        draw(cases_table(rows, MOST_ROWS))
+    if failed:
+        for row in rows:
+            if row["error"]:
+                click.echo(f"ridgeline: {row['error']}", err=True)
+        click.echo(
+            f"ridgeline: {failed} of {len(rows)} cases could not be predicted; their column `error` says why", err=True
+        )
+        sys.exit(1)
+
+
+@main.command("critical-batch")
+@click.argument("fan_in", metavar="IN_FEATURES")
+@click.argument("fan_out", metavar="OUT_FEATURES")
+@machine_options
+@click.option("--ridge", metavar="FLOP/B", help="A ridge of your own instead of a machine's.")
+@click.option("--dtype", default="bf16", show_default=True, help="Format of activations and arithmetic.")
+@click.option("--weights", help="Storage format of the weights.")
+@click.option("--ceilings", type=click.Choice(["stated", "derived", "measured"]))
+@as_json
+@out_option
+def critical_batch(fan_in: str, fan_out: str, as_json: bool, out: Path | None, theme: str, **options: Any) -> None:
+    """The batch at which a linear layer turns compute-bound; `never` when it does not."""
+    from .render import answers
+
+    machine = (
+        None
+        if options["ridge"]
+        else find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
+    )
+    answer = answers.critical_batch(
+        fan_in, fan_out, machine, options["ridge"], options["dtype"], options["weights"], options["ceilings"]
+    )
+    if out is not None and out.suffix not in TEXTS:
+        if machine is None:
+            raise InputError("a picture of the batch sweep needs a machine (--on)")
+        sizes = {"in_features": int(answer.fan_in), "out_features": int(answer.fan_out)}
+        draw_file("batch", machine, out, theme, dtype=answer.dtype, weights=options["weights"], **sizes)
+        return
+    present(answer.table(), as_json, out, answer.document())
+
+
+@main.command()
+@click.argument("op_name", metavar="OP")
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
+@machine_options
+@click.option("--dtypes", help="Formats to compare, such as fp32,bf16,fp8 (default: all the machine computes in).")
+@click.option("--ceilings", type=click.Choice(["stated", "derived", "measured"]))
+@as_json
+@out_option
+def precisions(
+    op_name: str, values: tuple[str, ...], as_json: bool, out: Path | None, theme: str, **options: Any
+) -> None:
+    """One op in every number format of a machine: intensity, ridge, bound, attainable."""
+    from .ops import find
+    from .render import answers
+
+    op = find(op_name)
+    machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
+    given = bind(op, values, {})
+    if "dtype" in given:
+        raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
+    dtypes = options["dtypes"].split(",") if options["dtypes"] else None
+    if out is not None and out.suffix not in TEXTS:
+        draw_file("precisions", machine, out, theme, ceilings=options["ceilings"])
+        return
+    table = answers.precisions(op, given, machine, dtypes, options["ceilings"])
+    present(table, as_json, out, table.document()["rows"])
+
+
+@main.command()
+@click.argument("names", metavar="MACHINE MACHINE...", nargs=-1, required=True)
+@click.option("--dtype", default="bf16", show_default=True)
+@click.option("--ceilings", type=click.Choice(["stated", "derived", "measured"]))
+@click.option(
+    "--op",
+    "case",
+    metavar="'OP NAME=VALUE ...'",
+    help="Also predict this op on each, such as 'gemm m=1 n=4096 k=4096'.",
+)
+@as_json
+@out_option
+def compare(
+    names: tuple[str, ...],
+    dtype: str,
+    ceilings: str | None,
+    case: str | None,
+    as_json: bool,
+    out: Path | None,
+    theme: str,
+) -> None:
+    """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
+    from .machines import load
+    from .render import answers
+
+    chosen = [load(name) for name in names]
+    if out is not None and out.suffix not in TEXTS:
+        draw_file("compare", chosen[0], out, theme, machines=chosen, dtype=dtype, ceilings=ceilings)
+        return
+    words = case.split() if case else []
+    table = answers.comparison(chosen, dtype, ceilings, words, bind)
+    present(table, as_json, out, table.document()["rows"])
+
+
+@main.command()
+@click.argument("name", required=False)
+@machine_options
+@click.option("--dtype", help="Number format, where the chart has one.")
+@click.option("--and", "others", multiple=True, metavar="MACHINE", help="Further machines, for charts that compare.")
+@as_json
+@out_option
+def chart(
+    name: str | None,
+    as_json: bool,
+    out: Path | None,
+    theme: str,
+    others: tuple[str, ...],
+    dtype: str | None,
+    **options: Any,
+) -> None:
+    """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
+    from .render import charts, files
+    from .render.terminal import draw
+
+    if name is None:
+        from .render.table import Column, Table
+
+        rows = [{"chart": key, "shows": entry.summary} for key, entry in charts.CHARTS.items()]
+        present(Table("", (Column("chart"), Column("shows")), rows), as_json, None)
+        return
+    from .machines import load
+
+    kind = charts.find(name)
+    machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
+    machines = [machine, *(load(other) for other in others)] if others else None
+    drawn = kind(machine, dtype=dtype, machines=machines)
+    if out is not None:
+        files.save(drawn, out, theme)
+        click.echo(f"wrote {out}", err=True)
+    if as_json:
+        show_json(drawn.document())
+    elif out is None:
+        click.echo(draw(drawn, **terminal_size()))
+
+
+@main.command()
+@click.argument("name", required=False)
+@machine_options
+@click.option("--dtype", help="Number format, where the table has one.")
+@as_json
+@out_option
+def table(name: str | None, as_json: bool, out: Path | None, theme: str, dtype: str | None, **options: Any) -> None:
+    """A named table, computed for a machine. Without NAME, the list."""
+    from .render.table import Column, Table
+    from .render.tables import TABLES
+
+    if name is None:
+        rows = [{"table": key, "shows": text} for key, (_, text) in TABLES.items()]
+        present(Table("", (Column("table"), Column("shows")), rows), as_json, out)
+        return
+    if name not in TABLES:
+        raise unknown("table", name, TABLES, "See `ridgeline table`.")
+    machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
+    made = TABLES[name][0](machine, **({"dtype": dtype} if dtype else {}))
+    present(made, as_json, out)
+
+
+@main.command()
+@click.argument("term", nargs=-1)
+@as_json
+def glossary(term: tuple[str, ...], as_json: bool) -> None:
+    """The words of the tool, and further reading; with TERM, one of them."""
+    from .render import cards
+
+    present(cards.glossary(" ".join(term)), as_json, None)

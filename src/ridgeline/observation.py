@@ -1,0 +1,132 @@
+"""Observation: what a step took, all samples of it, and under which conditions.
+
+    rate = amount / time      the ceiling takes the best sample, the honest middle is the median
+    spread = half the width of the central 80 % of the samples, relative to the median
+
+A number without its conditions is not an observation. Outliers are named and kept, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError
+from .work import Work
+
+SCHEMA = 1
+OUTLYING = 3.0  # distances from the quartiles, in interquartile ranges, beyond which a sample is called an outlier
+
+
+@dataclass(frozen=True)
+class Observation:
+    """`target` is the ceiling or step it speaks of: `hbm`, `l2`, `vector.fp64`, `tensor.bf16`, `launch`, an op's name."""
+
+    name: str
+    target: str
+    samples: tuple[float, ...]  # seconds per call, in the order they were taken
+    work: Work = field(default_factory=Work)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # size, threads, variant, dtype, access mix
+    conditions: Mapping[str, Any] = field(default_factory=dict)  # clocks, heat, power, versions, date, data
+    tool: str = "ridgeline"
+    version: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.samples or not all(sample > 0 for sample in self.samples):
+            raise InputError(f"{self.name}: an observation needs samples, all of them positive times")
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.samples))
+
+    @property
+    def best(self) -> float:
+        return min(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """Relative; 0.02 says that 80 % of the samples lie within about 2 % of the median."""
+        low, high = np.quantile(self.samples, [0.1, 0.9])
+        return float((high - low) / 2 / self.median)
+
+    def outliers(self) -> tuple[int, ...]:
+        """Places of samples far outside the middle half."""
+        first, third = np.quantile(self.samples, [0.25, 0.75])
+        reach = OUTLYING * (third - first)
+        return tuple(place for place, sample in enumerate(self.samples) if not first - reach <= sample <= third + reach)
+
+    @property
+    def amount(self) -> float:
+        """What was done per call: flops where there are any, else bytes at the main memory or link."""
+        flops = float(np.asarray(self.work.flops))
+        return flops or float(np.asarray(self.work.bytes)) or float(np.asarray(self.work.bytes_at("link")))
+
+    @property
+    def rate(self) -> float:
+        """Amount over the median time."""
+        return self.amount / self.median
+
+    @property
+    def best_rate(self) -> float:
+        return self.amount / self.best
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes over the median time, whatever flops there are."""
+        return float(np.asarray(self.work.bytes)) / self.median
+
+    @property
+    def best_bandwidth(self) -> float:
+        return float(np.asarray(self.work.bytes)) / self.best
+
+    def document(self) -> dict[str, Any]:
+        moved = {
+            f"{level} {tensor} {way}": float(np.asarray(value))
+            for (level, tensor, way), value in self.work.moves.items()
+        }
+        flops = {
+            f"{engine}.{dtype}": float(np.asarray(value)) for (engine, dtype), value in self.work.by_engine().items()
+        }
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "target": self.target,
+            "samples": list(self.samples),
+            "median": self.median,
+            "best": self.best,
+            "spread": self.spread,
+            "outliers": list(self.outliers()),
+            "flops": flops,
+            "bytes": moved,
+            "settings": dict(self.settings),
+            "conditions": dict(self.conditions),
+            "tool": self.tool,
+            "version": self.version,
+            "notes": list(self.notes),
+        }
+
+
+def from_document(document: Mapping[str, Any]) -> Observation:
+    """The Observation a document describes; a newer schema is refused, an older one read."""
+    schema = document.get("schema", 0)
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise InputError(
+            f"this observation has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline"
+        )
+    counts = {(*key.split(".", 1), "counted"): value for key, value in document.get("flops", {}).items()}
+    moves = {tuple(key.split(" ")): value for key, value in document.get("bytes", {}).items()}
+    return Observation(
+        name=document["name"],
+        target=document["target"],
+        samples=tuple(document["samples"]),
+        work=Work(counts=counts, moves=moves, name=document["name"]),
+        settings=document.get("settings", {}),
+        conditions=document.get("conditions", {}),
+        tool=document.get("tool", ""),
+        version=document.get("version", ""),
+        notes=tuple(document.get("notes", ())),
+    )

@@ -1,0 +1,538 @@
+"""Answers: what the commands that compute show, as Tables and as the documents outsiders read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import compare, timing
+from ..advice import moves
+from ..dtypes import dtype as dtype_row
+from ..errors import InputError, MissingFigure
+from ..machine import Machine
+from ..ops import Op, find
+from ..prediction import Prediction, plain, predict
+from ..roofline import Bound, achieved, saturation
+from ..roofline import critical_batch as turning_batch
+from ..units import number, parse, show
+from .table import Column, Table
+
+Turn = tuple[str, float] | None
+FACT = (Column("fact", ""), Column("value", ""))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One `predict`: a single case or a sweep."""
+
+    op: Op
+    given: dict[str, Any]
+    prediction: Prediction
+    turn: Turn = None
+    took: str | None = None
+
+    @property
+    def single(self) -> bool:
+        return len(self.documents()) == 1
+
+    def documents(self) -> list[dict[str, Any]]:
+        rows = list(self.prediction.rows())
+        for row in rows:
+            row["notes"] = [*self.prediction.work.notes, *self.prediction.bounds[0].left_out]
+            if self.turn is not None:
+                row["turns_compute_bound_at"] = {self.turn[0]: None if np.isinf(self.turn[1]) else int(self.turn[1])}
+        if self.took:
+            for row, found in zip(rows, self._achieved(rows), strict=True):
+                row["achieved"] = found
+        return rows
+
+    def document(self) -> Any:
+        """One object for one case, a list for a sweep."""
+        rows = self.documents()
+        return rows[0] if len(rows) == 1 else rows
+
+    def _achieved(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        time = parse(self.took or "", "s")
+        if time <= 0:
+            raise InputError(f"--took must be a positive time, got '{self.took}'")
+        item = self.prediction.bounds[0]
+        peaks = np.asarray(float("inf") if item.peak is None else item.peak)
+        level = [term for term in item.terms.values() if term.side == "memory"][-1]
+        found = []
+        for place, row in enumerate(rows):
+            peak = float(peaks.ravel()[place if peaks.ndim else 0])
+            one = achieved(row["flops"], row["bytes"], time, peak, level.ceiling.value)
+            found.append(
+                {
+                    "time_us": time * 1e6,
+                    "rate": one.rate,
+                    "bandwidth": row["bytes"] / time,
+                    "peak_share": one.peak_share,
+                    "bandwidth_share": one.bandwidth_share,
+                    "roof_share": row["floor_us"] / (time * 1e6),
+                    "verdict": one.verdict,
+                    "predicted_over_measured": row["time_us"] / (time * 1e6),
+                }
+            )
+        return found
+
+    # -- tables -------------------------------------------------------------------------------------------
+
+    def tables(self, levels: bool = False, explain: bool = False, most: int = 64) -> list[Table]:
+        rows = self.documents()
+        shown = [self.card(rows[0])] if len(rows) == 1 else [self.rows_table(most)]
+        if levels:
+            shown.append(self.levels_table())
+        if explain:
+            shown += self.explanation()
+        return shown
+
+    def card(self, row: dict[str, Any]) -> Table:
+        """The whole answer of one case, top to bottom, ending in what to try next."""
+        item, machine = self.prediction.bounds[0], self.prediction.machine
+        bound, engine = str(row["bound"]), first(item.engine)
+        facts = {
+            "flops": show(row["flops"], "flop"),
+            "bytes": f"{show(row['bytes'], 'B')} ({show(_float(item.work.bytes_at('main', 'read')), 'B')} read, {show(_float(item.work.bytes_at('main', 'write')), 'B')} written)",
+            "intensity": f"{show(row['intensity'], 'flop/B')} at {self._boundary()}",
+            "ridge": f"{show(row['ridge'], 'flop/B')} ({engine})" if row["ridge"] else "-",
+            "bound": f"{bound}, limited by {row['limiter']} ({row['bound_sure']:.0%} sure of the side)",
+            "attainable": f"{show(row['attainable'], 'flop/s')}, {show(row['share_of_peak'] * 100, '%', 3)} of the {engine} peak"
+            if engine
+            else self._rate(row),
+            "floor": f"{show(row['floor_us'] / 1e6, 's')} ({row['ceilings']} ceilings)",
+            "time": f"{show(row['time_us'] / 1e6, 's')} ({row['confidence']}; {row['efficiency']:.0%} of it is the floor)",
+        }
+        if self.turn is not None:
+            name, value = self.turn
+            facts["turns"] = (
+                f"never compute-bound, however large {name}"
+                if np.isinf(value)
+                else f"compute-bound from {name} = {value:.0f}"
+            )
+        if "achieved" in row:
+            facts.update(_achieved_facts(row["achieved"], engine))
+        facts["next"] = "; ".join(f"{move.name} ({move.changes})" for move in moves(bound))
+        title = f"{self.op.name} {_shape(row['shape'])} in {row['dtype']} on {machine.name}"
+        return Table(
+            title,
+            FACT,
+            [{"fact": name, "value": text} for name, text in facts.items()],
+            tuple(f"note: {text}" for text in item.left_out),
+        )
+
+    def _boundary(self) -> str:
+        return [name for name, term in self.prediction.bounds[0].terms.items() if term.side == "memory"][-1]
+
+    def _rate(self, row: dict[str, Any]) -> str:
+        return f"no flops; {show(row['bytes'] / (row['floor_us'] / 1e6), 'B/s')} at the floor"
+
+    def rows_table(self, most: int | None = None) -> Table:
+        rows = self.documents()
+        swept = [name for name, value in self.given.items() if isinstance(value, np.ndarray)] or list(rows[0]["shape"])
+        columns = [Column(name) for name in swept]
+        columns += [
+            Column("flops", "FLOPs", "flop"),
+            Column("bytes", "bytes", "B"),
+            Column("intensity", "FLOP/B"),
+            Column("bound"),
+            Column("limiter"),
+            Column("attainable", "attainable", "flop/s"),
+            Column("share_of_peak", "of peak", percent=True, digits=3),
+            Column("floor_us", "floor us"),
+            Column("time_us", "time us"),
+            Column("efficiency", "floor/time", percent=True, digits=3),
+        ]
+        flat = [{**row["shape"], **row} for row in rows]
+        first = rows[0]
+        notes = (
+            [f"ridge {show(first['ridge'])} flop/B; {first['ceilings']} ceilings; time: {first['confidence']}"]
+            if first["ridge"]
+            else [f"{first['ceilings']} ceilings; time: {first['confidence']}"]
+        )
+        if self.turn is not None and self.turn[0] in swept:
+            notes.append(
+                "never compute-bound"
+                if np.isinf(self.turn[1])
+                else f"compute-bound from {self.turn[0]} = {self.turn[1]:.0f}"
+            )
+        notes += self.prediction.bounds[0].left_out
+        if most is not None and len(flat) > most:
+            notes.append(f"{len(flat) - most} more rows: use --json or --out FILE")
+            flat = flat[:most]
+        title = f"{self.op.name} in {first['dtype']} on {self.prediction.machine.name}"
+        return Table(title, columns, flat, tuple(notes))
+
+    def _first(self, value: Any) -> float:
+        return float(np.asarray(value).ravel()[0])
+
+    def levels_table(self) -> Table:
+        """Every level with a bandwidth: bytes crossing it, intensity, its ridge, its time, the verdict there."""
+        item, machine = self.prediction.bounds[0], self.prediction.machine
+        rows = []
+        peak = None if item.peak is None else self._first(item.peak)
+        for level in machine.levels:
+            figure = level.bandwidth.value(item.ceilings)
+            counted = item.terms.get(level.name)
+            moved = self._first(counted.amount) if counted else self._first(item.work.bytes_at("main"))
+            row: dict[str, Any] = {
+                "level": level.name,
+                "bandwidth": figure,
+                "kind": level.bandwidth.kind(item.ceilings) if figure else None,
+                "bytes": moved,
+                "counted": "yes" if counted else "if all its data came from here",
+            }
+            if figure:
+                flops = self._first(item.flops)
+                row |= {"intensity": flops / moved, "ridge": peak / figure if peak else None, "time": moved / figure}
+                row["bound"] = None if not peak else "compute" if flops / peak >= moved / figure else "memory"
+            rows.append(row)
+        columns = (
+            Column("level"),
+            Column("bandwidth", unit="B/s"),
+            Column("kind"),
+            Column("bytes", unit="B"),
+            Column("intensity", "FLOP/B"),
+            Column("ridge"),
+            Column("time", unit="s"),
+            Column("bound", "bound there"),
+            Column("counted", "in the floor"),
+        )
+        note = "the floor is the largest term, never a sum; a level without a bandwidth is one nobody publishes"
+        first = "" if self.single else " (first case)"
+        return Table(f"levels{first}", columns, rows, (note,))
+
+    def explanation(self) -> list[Table]:
+        item = self.prediction.bounds[0]
+        first = "" if self.single else " (first case)"
+        counts = [
+            {
+                "what": f"{engine}.{dtype}",
+                "addend": label,
+                "formula": item.work.formulas.get((engine, dtype, label), ""),
+                "amount": self._first(value),
+            }
+            for (engine, dtype, label), value in item.work.counts.items()
+        ]
+        counts.append(
+            {
+                "what": "total",
+                "addend": "",
+                "formula": "a fused multiply-add counts as two",
+                "amount": self._first(item.flops),
+            }
+        )
+        moved = [
+            {
+                "what": f"{level} {way}",
+                "addend": tensor,
+                "formula": item.work.formulas.get((level, tensor, way), ""),
+                "amount": self._first(value),
+            }
+            for (level, tensor, way), value in item.work.moves.items()
+        ]
+        for level in item.work.levels():
+            moved.append(
+                {
+                    "what": f"{level} total",
+                    "addend": "",
+                    "formula": "reads and writes",
+                    "amount": self._first(item.work.bytes_at(level)),
+                }
+            )
+        columns = (Column("what"), Column("addend"), Column("formula"))
+        return [
+            Table(
+                f"flops{first}: {self.op.summary}",
+                (*columns, Column("amount", unit="flop", digits=6)),
+                counts,
+                tuple(f"note: {text}" for text in item.work.notes),
+            ),
+            Table(f"bytes{first}", (*columns, Column("amount", unit="B", digits=6)), moved),
+            self._ceilings_table(item, first),
+        ]
+
+    def _ceilings_table(self, item: Bound, first: str) -> Table:
+        rows = []
+        floor = self._first(item.floor)
+        for name, term in item.terms.items():
+            part = timing.efficiency(item, name, self.prediction.given)
+            time = self._first(term.time)
+            rows.append(
+                {
+                    "term": name,
+                    "ceiling": term.ceiling.value,
+                    "unit": show(term.ceiling.value, "flop/s" if term.side == "compute" else "B/s"),
+                    "kind": term.ceiling.kind,
+                    "time": time,
+                    "efficiency": part.value,
+                    "expected": time / part.value,
+                    "binds": "floor" if time == floor else "",
+                    "why": f"{term.ceiling.why}; efficiency: {part.why}",
+                }
+            )
+        launches = self._first(item.work.waits.get("launch", 0.0))
+        rows.append(
+            {
+                "term": "launch",
+                "unit": show(item.launch, "s"),
+                "kind": "",
+                "time": None,
+                "efficiency": None,
+                "expected": item.launch * launches,
+                "binds": "",
+                "why": f"{launches:g} launch(es); added to the slowest term",
+            }
+        )
+        columns = (
+            Column("term"),
+            Column("unit", "ceiling"),
+            Column("kind"),
+            Column("time", "time at ceiling", "s"),
+            Column("efficiency", percent=True, digits=3),
+            Column("expected", unit="s"),
+            Column("binds"),
+            Column("why", "source"),
+        )
+        notes = [
+            f"time = {show(self._first(self.prediction.time), 's')} = slowest expected term + launch; floor = {show(floor, 's')} = largest term"
+        ]
+        return Table(f"ceilings{first}", columns, rows, (*notes, *(f"note: {text}" for text in item.left_out)))
+
+
+def first(value: Any) -> Any:
+    """The first case of a column."""
+    return plain(value, 0)
+
+
+def _integer_units(dtype: str) -> dict[str, str]:
+    """Integer work is counted by the same rules but called OP."""
+    if not dtype_row(dtype).integer:
+        return {}
+    return {f"{key}:unit": unit for key, unit in (("flops", "op"), ("attainable", "op/s"), ("peak", "op/s"))}
+
+
+def _float(value: Any) -> float:
+    return float(np.asarray(value).ravel()[0])
+
+
+def _shape(shape: dict[str, Any]) -> str:
+    return " ".join(
+        f"{name}={value:g}"
+        if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 1e7)
+        else f"{name}={value}"
+        for name, value in shape.items()
+    )
+
+
+def _achieved_facts(found: dict[str, Any], engine: str | None) -> dict[str, str]:
+    share = found["roof_share"]
+    text = f"{show(found['time_us'] / 1e6, 's')}: {show(found['rate'], 'flop/s')}, {show(found['bandwidth'], 'B/s')}; {share:.1%} of the roof"
+    if share > 1:
+        text += ". Above the roof: data already in cache, other counts than the kernel's, or a ceiling set too low"
+    peak = f"{found['peak_share']:.1%} of the {engine} peak, " if engine else ""
+    return {
+        "measured": text,
+        "verdict": f"{found['verdict']} ({peak}{found['bandwidth_share']:.1%} of the bandwidth); predicted / measured {found['predicted_over_measured']:.2f}",
+    }
+
+
+def cases_table(rows: list[dict[str, Any]], most: int) -> Table:
+    columns = (
+        Column("op"),
+        Column("dtype"),
+        Column("machine"),
+        Column("intensity", "FLOP/B"),
+        Column("bound"),
+        Column("limiter"),
+        Column("floor_us", "floor us"),
+        Column("time_us", "time us"),
+        Column("error"),
+    )
+    notes = (f"{len(rows) - most} more rows: use --json or --out FILE",) if len(rows) > most else ()
+    return Table(f"{len(rows)} cases", columns, rows[:most], notes)
+
+
+# -- other questions --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CriticalBatch:
+    fan_in: float
+    fan_out: float
+    dtype: str
+    weights: str
+    ridge: float
+    where: str
+    batch: float
+    saturation: float
+
+    def document(self) -> dict[str, Any]:
+        never = np.isinf(self.batch)
+        return {
+            "in_features": self.fan_in,
+            "out_features": self.fan_out,
+            "dtype": self.dtype,
+            "weights": self.weights,
+            "ridge": self.ridge,
+            "of": self.where,
+            "critical_batch": None if never else int(self.batch),
+            "never": bool(never),
+            "saturation": self.saturation,
+        }
+
+    def table(self) -> Table:
+        answer = "never: the intensity saturates below the ridge" if np.isinf(self.batch) else f"{self.batch:.0f}"
+        facts = {
+            "critical batch": answer,
+            "ridge": f"{show(self.ridge, 'flop/B')} ({self.where})",
+            "intensity for ever larger batches": show(self.saturation, "flop/B"),
+        }
+        return Table(
+            f"linear {self.fan_in:.0f} to {self.fan_out:.0f}, {self.dtype} arithmetic, {self.weights} weights",
+            FACT,
+            [{"fact": name, "value": text} for name, text in facts.items()],
+        )
+
+
+def critical_batch(
+    fan_in: str,
+    fan_out: str,
+    machine: Machine | None,
+    ridge: str | None,
+    dtype: str,
+    weights: str | None,
+    ceilings: str | None,
+) -> CriticalBatch:
+    sizes = find("linear").check({"batch": 1, "in_features": number(fan_in), "out_features": number(fan_out)})
+    row, stored = dtype_row(dtype), dtype_row(weights or dtype)
+    if machine is not None:
+        engine = machine.engine("matrix", row.name)
+        at, where = machine.ridge(engine, ceilings=ceilings), f"{engine} against {machine.main.name} of {machine.name}"
+    else:
+        at, where = parse(ridge or "", "flop/B"), "given by the caller"
+        if at <= 0:
+            raise InputError(f"--ridge must be positive, got '{ridge}'")
+    width, wide = row.bytes, stored.bytes
+    batch = turning_batch(at, sizes["in_features"], sizes["out_features"], width, wide)
+    return CriticalBatch(
+        sizes["in_features"],
+        sizes["out_features"],
+        row.name,
+        stored.name,
+        at,
+        where,
+        float(batch),
+        float(saturation(sizes["in_features"], sizes["out_features"], width)),
+    )
+
+
+def precisions(
+    op: Op, given: dict[str, Any], machine: Machine, dtypes: Sequence[str] | None, ceilings: str | None
+) -> Table:
+    rows = []
+    for name, prediction in compare.precisions(op, given, machine, dtypes, ceilings=ceilings):
+        for place, row in enumerate(prediction.rows()):
+            item = prediction.bounds[0]
+            rows.append(
+                {
+                    **row["shape"],
+                    **row,
+                    "dtype": name,
+                    "bits": dtype_row(name).stored_bits,
+                    "peak": plain(item.peak, place),
+                    "engine": plain(item.engine, place),
+                    **_integer_units(name),
+                    "to_ridge": row["intensity"] / row["ridge"] if row["ridge"] else None,
+                }
+            )
+    columns = (
+        Column("dtype"),
+        Column("bits"),
+        Column("engine"),
+        Column("peak", unit="flop/s"),
+        Column("intensity", "FLOP/B"),
+        Column("ridge"),
+        Column("to_ridge", "AI/ridge"),
+        Column("bound"),
+        Column("attainable", unit="flop/s"),
+        Column("floor_us", "floor us"),
+        Column("time_us", "time us"),
+    )
+    swept = [name for name, value in given.items() if isinstance(value, np.ndarray)]
+    title = f"{op.name} {_shape({name: value for name, value in given.items() if name not in swept})} on {machine.name}"
+    note = "a narrower format moves fewer bytes but raises the ridge further: the time falls while the point moves away from the ridge"
+    return Table(title, (*(Column(name) for name in swept), *columns), rows, (note,))
+
+
+def comparison(
+    chosen: Sequence[Machine],
+    dtype: str,
+    ceilings: str | None,
+    words: Sequence[str],
+    bind: Callable[..., dict[str, Any]],
+) -> Table:
+    """Machines in the order given: growth from one to the next and the phase it helps, and one op on each if asked for."""
+    rows: list[dict[str, Any]] = []
+    missing = []
+    able = []
+    for machine in chosen:
+        try:
+            machine.peak(machine.engine("matrix", dtype), ceilings), machine.bandwidth(ceilings=ceilings)
+            able.append(machine)
+        except MissingFigure as error:
+            missing.append(f"{machine.name} left out: {error}")
+    if not able:
+        raise MissingFigure("\n".join(missing))
+    for generation in compare.generations(able, dtype, ceilings):
+        rows.append(
+            {
+                "machine": generation.machine.name,
+                "engine": generation.engine,
+                "peak": generation.peak,
+                "bandwidth": generation.bandwidth,
+                "ridge": generation.ridge,
+                "compute_growth": generation.compute_growth,
+                "bandwidth_growth": generation.bandwidth_growth,
+                "gains": generation.gains or None,
+            }
+        )
+    columns = [
+        Column("machine"),
+        Column("engine"),
+        Column("peak", unit="flop/s"),
+        Column("bandwidth", unit="B/s"),
+        Column("ridge", "ridge FLOP/B"),
+        Column("compute_growth", "compute x", digits=3),
+        Column("bandwidth_growth", "bandwidth x", digits=3),
+        Column("gains", "gains more"),
+    ]
+    notes = [
+        f"{dtype}, dense; growth is against the row above; more compute helps prefill, more bandwidth decode",
+        *missing,
+    ]
+    if words:
+        op = find(words[0])
+        given = bind(
+            op,
+            words[1:],
+            {"dtype": dtype} if "dtype" in op.params and not any(word.startswith("dtype=") for word in words) else {},
+        )
+        if any(isinstance(value, np.ndarray) for value in given.values()):
+            raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
+        for row, machine in zip(rows, able, strict=True):
+            made = next(predict(op(**given), machine, ceilings=ceilings).rows())
+            row |= {"bound": made["bound"], "floor_us": made["floor_us"], "time_us": made["time_us"]}
+        for row in rows:
+            row["speedup"] = rows[0]["time_us"] / row["time_us"]
+        columns += [
+            Column("bound"),
+            Column("floor_us", "floor us"),
+            Column("time_us", "time us"),
+            Column("speedup", "x first", digits=3),
+        ]
+        notes.append(f"op: {' '.join(words)}")
+    return Table("machines side by side", columns, rows, tuple(notes))

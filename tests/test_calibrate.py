@@ -1,0 +1,107 @@
+"""Observations, the machine they make, and the file it is kept in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.calibrate import calibrate
+from ridgeline.machines import everything, save, schema
+from ridgeline.observation import Observation, from_document
+from ridgeline.work import work
+
+TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
+
+
+def seen(
+    target: str, times: tuple[float, ...], flops: float = 0.0, moved: float = 0.0, **settings: object
+) -> Observation:
+    done = work(vector={"fma": (flops, "")}, read={"x": (moved, "int8", "")}, dtype="fp32")
+    return Observation("probe", target, times, done, settings, {"date": "2026-11-15"})
+
+
+@given(TIMES)
+def test_best_is_never_beaten_and_the_median_lies_between(times: tuple[float, ...]) -> None:
+    item = seen("hbm", times, moved=8.0)
+    assert item.best <= item.median <= max(times)
+    assert item.best_bandwidth >= item.bandwidth
+    assert item.spread >= 0
+    assert len(item.samples) == len(times)
+
+
+def test_outliers_are_named_and_kept() -> None:
+    item = seen("hbm", (1.0, 1.01, 0.99, 1.0, 1.02, 9.0), moved=1.0)
+    assert item.outliers() == (5,)
+    assert item.samples[5] == 9.0
+
+
+@pytest.mark.parametrize("times", [(), (0.0,), (1.0, -1.0)])
+def test_an_observation_needs_positive_samples(times: tuple[float, ...]) -> None:
+    with pytest.raises(rl.RidgelineError, match="positive times"):
+        seen("hbm", times)
+
+
+def test_document_round_trip_and_newer_schema_is_refused() -> None:
+    item = seen("vector.fp32", (1.0, 2.0), flops=4.0, moved=8.0, threads=2)
+    again = from_document(item.document())
+    assert again.document() == item.document()
+    with pytest.raises(rl.RidgelineError, match="newer"):
+        from_document({**item.document(), "schema": 99})
+
+
+def test_measured_figures_stand_beside_the_stated_ones() -> None:
+    machine = rl.machine("h200-sxm")
+    made = calibrate(
+        machine,
+        [
+            seen("tensor.bf16", (1.0, 1.1, 1.2), flops=790e12),
+            seen("tensor.bf16", (1.0, 1.0), flops=700e12, burst=False),
+            seen("hbm", (1.0, 1.02), moved=4.4e12, mix="read"),
+            seen("hbm", (1.0, 1.02), moved=4.1e12, mix="copy"),
+            seen("latency.hbm", (6e-7, 7e-7, 8e-7)),
+            seen("launch", (2e-6, 3e-6, 4e-6)),
+        ],
+        {"driver": "580"},
+    )
+    peak = made.peaks["tensor.bf16"]
+    assert (peak.stated, peak.measured, peak.sustained) == (machine.peaks["tensor.bf16"].stated, 790e12, 700e12)
+    assert made.main.bandwidth.measured == 4.4e12
+    assert made.main.mixes["copy"].measured == 4.1e12
+    assert made.main.latency.value() == 7e-7
+    assert made.launch.value() == 3e-6
+    assert made.conditions["driver"] == "580"
+    prediction = rl.predict(rl.ops.gemm(8192, 8192, 8192), made)
+    assert prediction.bounds[0].kinds == "measured"
+    assert rl.predict(rl.ops.gemm(8192, 8192, 8192), made, ceilings="stated").floor < prediction.floor
+
+
+def test_a_point_above_the_limit_is_a_finding_and_not_clamped() -> None:
+    made = calibrate(rl.machine("h100-sxm"), [seen("tensor.bf16", (1.0,), flops=1700e12)])
+    assert made.peaks["tensor.bf16"].measured == 1700e12
+    assert any("1.7 PFLOP/s is 172%" in note for note in made.notes)
+
+
+def test_no_observations_are_refused() -> None:
+    with pytest.raises(rl.RidgelineError, match="no observations"):
+        calibrate(rl.machine("h100-sxm"), [])
+
+
+@pytest.mark.parametrize("name", [machine.name for machine in everything()])
+def test_saved_machine_reads_back_the_same(name: str) -> None:
+    machine = rl.machine(name)
+    assert schema.read(save.text(machine), machine.file).document() == machine.document()
+
+
+def test_saved_measurements_read_back_the_same() -> None:
+    odd = {'quote " and \\ slash': "line\nbreak\t\x7f µ"}
+    made = calibrate(
+        rl.machine("h200-sxm"),
+        [seen("hbm", (1.0, 1.1), moved=4e12, mix="read"), seen("vector.fp32", (1.0,), flops=6e13)],
+        odd,
+    )
+    again = schema.read(save.text(made), made.file)
+    assert again.document()["levels"] == made.document()["levels"]
+    assert again.document()["peaks"] == made.document()["peaks"]
+    assert dict(again.conditions) == odd

@@ -1,0 +1,187 @@
+"""The house stays as drawn: who imports whom, what loads with the package, what the tree must not contain."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "ridgeline"
+
+# Ground floor first. A file may import what stands on a lower line, or on its own line where that is a folder.
+FLOORS = (
+    {"errors"},
+    {"units", "dtypes", "storage"},
+    {"machine"},
+    {"work"},
+    {"roofline"},
+    {"timing"},
+    {"prediction", "observation"},
+    {"calibrate"},
+    {"machines", "ops", "advice"},
+    {"measure"},
+    {"compare", "cases"},
+    {"render"},
+    {"cli"},
+    {"__main__", "__init__"},
+)
+GROUND = ("errors", "units", "dtypes", "machine", "work", "roofline", "timing", "prediction", "observation")
+HEAVY = {
+    "torch",
+    "jax",
+    "triton",
+    "matplotlib",
+    "plotly",
+    "fastapi",
+    "uvicorn",
+    "pyarrow",
+    "polars",
+    "pandas",
+    "transformers",
+    "cupy",
+}
+# The one file that is about a heavy package.
+OWNERS = {"matplotlib": ("render/mpl.py",), "pyarrow": ("cases.py",), "torch": ("measure/",), "cupy": ("measure/",)}
+# Drawing files see neutral descriptions only, never the physics.
+DRAWERS = (
+    "render/mpl.py",
+    "render/terminal.py",
+    "render/html.py",
+    "render/files.py",
+    "render/layout.py",
+    "render/chart.py",
+    "render/table.py",
+)
+PHYSICS = {"machine", "work", "roofline", "timing", "prediction", "ops", "machines", "compare", "cases"}
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def floor(room: str) -> int:
+    return next(index for index, rooms in enumerate(FLOORS) if room in rooms)
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[tuple[str, bool, bool]]:
+    """(module, ours, at load time) for every import of a file; type-checking blocks do not count."""
+    found: list[tuple[str, bool, bool]] = []
+    package = path.relative_to(PACKAGE).parts[:-1]
+
+    def visit(node: ast.AST, loading: bool) -> None:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.Import):
+            found.extend((alias.name, alias.name.startswith("ridgeline"), loading) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = package[: len(package) - node.level + 1]
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                found.extend((".".join([*base, name]), True, loading) for name in names)
+            else:
+                found.append((node.module or "", (node.module or "").startswith("ridgeline"), loading))
+        for child in ast.iter_child_nodes(node):
+            visit(child, loading and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), True)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_imported_upwards(path: Path) -> None:
+    mine = room(path)
+    for module, ours, _ in imports(path):
+        if ours:
+            other = module.removeprefix("ridgeline.").split(".")[0]
+            if other in ("ridgeline", "__version__"):
+                continue
+            assert other == mine or floor(other) < floor(mine), f"{path.name} imports {module}, which stands no lower"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_heavy_packages_load_late_and_in_their_own_file(path: Path) -> None:
+    name = str(path.relative_to(PACKAGE))
+    for module, ours, loading in imports(path):
+        package = module.split(".")[0]
+        if not ours and package in HEAVY:
+            assert not loading, f"{name} loads {package} with the module"
+            assert name.startswith(OWNERS.get(package, ())), f"{name} is not the file about {package}"
+
+
+@pytest.mark.parametrize("name", GROUND)
+def test_ground_floor_is_mathematics(name: str) -> None:
+    """Standard library and numpy only; no files, clock, environment or printing."""
+    path = PACKAGE / f"{name}.py"
+    outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
+    assert outside <= {
+        "__future__",
+        "numpy",
+        "math",
+        "re",
+        "dataclasses",
+        "functools",
+        "collections",
+        "typing",
+        "difflib",
+        "numbers",
+    }, name
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & {"print", "open", "input", "exec", "eval"}
+
+
+@pytest.mark.parametrize("name", DRAWERS)
+def test_drawers_see_no_physics(name: str) -> None:
+    path = PACKAGE / name
+    seen = {module.split(".")[0] for module, ours, _ in imports(path) if ours}
+    assert not seen & PHYSICS, f"{name} imports {seen & PHYSICS}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_says_what_it_knows(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert text
+    assert len(text.splitlines()[0]) > 10
+
+
+def loaded(*words: str) -> set[str]:
+    code = f"import sys\n{chr(10).join(words)}\nprint(' '.join(sorted(name.split('.')[0] for name in sys.modules)))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_importing_the_package_is_light() -> None:
+    assert not loaded("import ridgeline") & (HEAVY | {"numpy", "rich", "click"})
+
+
+def test_predicting_needs_nothing_heavy() -> None:
+    assert not loaded("import ridgeline as rl", "rl.predict(rl.ops.gemm(1, 2, 3), rl.machine('h200'))") & HEAVY
+
+
+def test_no_machine_figures_in_python() -> None:
+    """A peak or a bandwidth lives in the catalog: no number of at least 1e10 stands in the code."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, int | float)
+                and not isinstance(node.value, bool)
+            ):
+                allowed = node.value in (1e12, 1e15, 1e18)  # prefixes
+                assert allowed or abs(node.value) < 1e10, f"{path.name}:{node.lineno} holds {node.value}"
+
+
+def test_glossary_page_equals_the_glossary() -> None:
+    import tomllib
+
+    terms = tomllib.loads((PACKAGE / "glossary.toml").read_text(encoding="utf-8"))["terms"]
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert all(name in page and text in page for name, text in terms.items())
