@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 from .errors import InputError
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
     """Let `write` fill a draft beside the file, then put it in place at once; on any error nothing is left behind."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-        os.close(handle)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
-    draft = Path(name)
+    asked = Path(path).expanduser()
+    target = Path(os.path.realpath(asked))  # a link keeps pointing where it points
+    if target.is_dir():
+        raise InputError(f"cannot write '{asked}': it is a folder; name a file in it")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write '{asked}': the folder '{asked.parent}' does not exist; create it first")
+    draft = target.with_name(f".{target.stem[:80]}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
         write(draft)
-        draft.chmod(0o666 & ~_mask())
-        os.replace(draft, path)
+        if target.exists() and not target.is_file():
+            target.write_bytes(draft.read_bytes())  # a device or a pipe is written to, not replaced
+        else:
+            os.replace(draft, target)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(f"cannot write '{asked}': {error.strerror or error}; choose another place") from error
     finally:
         draft.unlink(missing_ok=True)
+    return asked
 
 
-def write_text(path: Path, text: str) -> None:
-    write_whole(path, lambda draft: _fill(draft, text))
+def write_text(path: str | Path, text: str) -> Path:
+    return write_whole(path, lambda draft: _fill(draft, text))
 
 
 def _fill(draft: Path, text: str) -> None:
     draft.write_text(text, encoding="utf-8")
-
-
-def _mask() -> int:
-    """The process's file mode mask; the system tells it only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

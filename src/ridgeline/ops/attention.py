@@ -38,16 +38,17 @@ def tile_keys(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None, 
     rest = seq_q - whole * tile
     before = seq_kv - seq_q
     tiles: Array = np.ceil(seq_q / tile)
+    ragged = tiles - whole  # 1 where a last, shorter tile follows, else 0
     every = tiles * seq_kv
     if window is None:
-        # tile j ends at row j tile, which sees before + j tile keys; a last, shorter tile sees them all
-        masked = whole * before + tile * whole * (whole + 1) / 2 + (rest > 0) * seq_kv
+        # tile j ends at row j tile, which sees before + j tile keys; a shorter last one sees them all
+        masked = whole * before + tile * whole * (whole + 1) / 2 + ragged * seq_kv
         return every - causal * (every - masked)
     # with a window a tile reads at most tile + window - 1 keys; tiles up to `short` see fewer than that
     limit = tile + window - 1
     short: Array = np.clip(np.floor((limit - before) / tile), 0, whole)
     last: Array = np.minimum(seq_kv, rest + window - 1)
-    return short * before + tile * short * (short + 1) / 2 + (whole - short) * limit + (rest > 0) * last
+    return short * before + tile * short * (short + 1) / 2 + (whole - short) * limit + ragged * last
 
 
 @op("attention", "attention", grows="seq_q")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import secrets
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import InputError
+from ..storage import write_whole
 from .chart import Picture
 
 SUFFIXES = (".json", ".csv", ".md")
@@ -78,31 +77,4 @@ def save(picture: Picture, path: str | Path, theme: str = "light") -> Path:
         raise InputError(
             f"cannot draw to '{asked}': {f'{suffix!r} is not a format known here' if suffix else 'it has no suffix'}; use one of {', '.join(sorted(known))}"
         )
-    target = Path(os.path.realpath(asked))  # a link keeps pointing where it points
-    if target.is_dir():
-        raise InputError(f"cannot write '{asked}': it is a folder; name a file in it")
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write '{asked}': the folder '{asked.parent}' does not exist; create it first")
-    beside = target.with_name(f".{target.stem[:80]}.{secrets.token_hex(4)}.part{suffix}")
-    try:
-        known[suffix].render(picture, beside, theme)
-        if target.exists() and not target.is_file():
-            # a device or a pipe is written to, not replaced
-            target.write_bytes(beside.read_bytes())
-            beside.unlink()
-        else:
-            os.replace(beside, target)
-    except OSError as error:
-        raise InputError(
-            f"cannot write '{asked}': {error.strerror or error}; choose another folder with --out"
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True) if _reachable(beside) else None
-    return asked
-
-
-def _reachable(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
+    return write_whole(asked, lambda draft: known[suffix].render(picture, draft, theme))
