@@ -77,6 +77,21 @@ def test_measured_figures_stand_beside_the_stated_ones() -> None:
     assert rl.predict(rl.ops.gemm(8192, 8192, 8192), made, ceilings="stated").floor < prediction.floor
 
 
+def test_a_kernel_takes_the_measured_mix_nearest_to_its_own() -> None:
+    """Reads 4.4, triad 4.2, copy 4.0 TB/s: a sum reads only, a triad writes a third, a copy half."""
+    rates = {"read": 4.4e12, "triad": 4.2e12, "copy": 4.0e12}
+    made = calibrate(rl.machine("h200-sxm"), [seen("hbm", (1.0,), moved=rate, mix=mix) for mix, rate in rates.items()])
+    sizes = [1e8, 2e8]
+    for name, mix in (("dot", "read"), ("stream_triad", "triad"), ("stream_copy", "copy")):
+        together = rl.predict(rl.ops.find(name)(sizes), made)
+        assert list(together.floor) == pytest.approx(list(together.bytes / rates[mix]))
+        assert [rl.predict(rl.ops.find(name)(size), made).floor for size in sizes] == pytest.approx(
+            list(together.floor)
+        )
+    stated = rl.predict(rl.ops.dot(1e8), made, ceilings="stated")
+    assert stated.floor == pytest.approx(stated.bytes / 4.8e12)
+
+
 def test_a_point_above_the_limit_is_a_finding_and_not_clamped() -> None:
     made = calibrate(rl.machine("h100-sxm"), [seen("tensor.bf16", (1.0,), flops=1700e12)])
     assert made.peaks["tensor.bf16"].measured == 1700e12

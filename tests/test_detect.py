@@ -31,29 +31,29 @@ class Driver:
     def __init__(self, gpus: list[dict[str, Any]], init: int = 0) -> None:
         self.gpus, self.init = gpus, init
 
-    def cuInit(self, flags: int) -> int:  # noqa: N802
+    def cuInit(self, flags: int) -> int:
         return self.init
 
-    def cuDeviceGetCount(self, count: Any) -> int:  # noqa: N802
+    def cuDeviceGetCount(self, count: Any) -> int:
         count._obj.value = len(self.gpus)
         return 0
 
-    def cuDeviceGet(self, handle: Any, index: int) -> int:  # noqa: N802
+    def cuDeviceGet(self, handle: Any, index: int) -> int:
         handle._obj.value = index
         return 0
 
-    def cuDeviceGetName(self, text: Any, size: int, handle: ctypes.c_int) -> int:  # noqa: N802
+    def cuDeviceGetName(self, text: Any, size: int, handle: ctypes.c_int) -> int:
         text.value = self.gpus[handle.value]["name"].encode()[: size - 1]
         return 0
 
-    def cuDeviceGetAttribute(self, value: Any, number: int, handle: ctypes.c_int) -> int:  # noqa: N802
+    def cuDeviceGetAttribute(self, value: Any, number: int, handle: ctypes.c_int) -> int:
         told = self.gpus[handle.value]["attributes"]
         if str(number) not in told:
             return 1  # CUDA_ERROR_INVALID_VALUE
         value._obj.value = told[str(number)]
         return 0
 
-    def cuDeviceTotalMem_v2(self, size: Any, handle: ctypes.c_int) -> int:  # noqa: N802
+    def cuDeviceTotalMem_v2(self, size: Any, handle: ctypes.c_int) -> int:
         size._obj.value = self.gpus[handle.value]["memory"]
         return 0
 
@@ -759,21 +759,21 @@ class Broken(Recorded):
     def processor(self) -> str:
         return str(self.draw(WORDS))
 
-    def cuInit(self, flags: int) -> int:  # noqa: N802
+    def cuInit(self, flags: int) -> int:
         return 0
 
-    def cuDeviceGetCount(self, count: Any) -> int:  # noqa: N802
+    def cuDeviceGetCount(self, count: Any) -> int:
         count._obj.value = self.draw(st.integers(-2, 2))
         return 0
 
-    def cuDeviceGet(self, handle: Any, index: int) -> int:  # noqa: N802
+    def cuDeviceGet(self, handle: Any, index: int) -> int:
         return 0
 
-    def cuDeviceGetName(self, text: Any, size: int, handle: Any) -> int:  # noqa: N802
+    def cuDeviceGetName(self, text: Any, size: int, handle: Any) -> int:
         text.raw = self.draw(st.binary(max_size=size))[:size]
         return 0
 
-    def cuDeviceGetAttribute(self, value: Any, number: int, handle: Any) -> int:  # noqa: N802
+    def cuDeviceGetAttribute(self, value: Any, number: int, handle: Any) -> int:
         value._obj.value = self.draw(st.integers(-(2**31), 2**31 - 1))
         return int(self.draw(st.integers(0, 1)))
 

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "src" / "ridgeline"
 # Ground floor first. A file may import what stands on a lower line, or on its own line where that is a folder.
 FLOORS = (
     {"errors"},
-    {"units", "dtypes", "storage"},
+    {"units", "dtypes", "storage", "seal"},
     {"machine"},
     {"work"},
     {"roofline"},
@@ -24,7 +24,7 @@ FLOORS = (
     {"calibrate"},
     {"machines", "ops", "advice"},
     {"measure"},
-    {"compare", "cases"},
+    {"compare", "cases", "run"},
     {"render"},
     {"cli"},
     {"__main__", "__init__"},

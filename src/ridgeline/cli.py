@@ -355,10 +355,9 @@ def save_prediction(answer: Any, out: Path, theme: str) -> None:
     from .render import files, plot
 
     if out.suffix in TEXTS:
-        table = answer.rows_table()
-        present(table, False, out, answer.document())
-    else:
-        files.save(plot(answer.prediction.machine, [answer.prediction]).chart, out, theme)
+        present(answer.rows_table(), False, out, answer.document())
+        return
+    files.save(plot(answer.prediction.machine, [answer.prediction]).chart, out, theme)
     click.echo(f"wrote {out}", err=True)
 
 

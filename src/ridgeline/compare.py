@@ -11,13 +11,32 @@ import numpy as np
 from .dtypes import TABLE
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure
-from .machine import Machine
+from .machine import ANY, Machine
 from .ops import Op, gemm
 from .prediction import Prediction, predict
 from .roofline import bound, feeding_level
 
 FURTHEST = 2.0**40  # sizes beyond it are called never
 ALIKE = 0.02  # growth factors closer than this gain alike
+
+
+def default_dtype(machine: Machine) -> str:
+    """The format a machine is usually judged by: 16-bit on matrix units, fp32 without them."""
+    order = ("tensor.bf16", "tensor.fp16", "vector.fp32", "vector.fp64", "vector.bf16", "vector.fp16")
+    for name in order:
+        if name in machine.peaks and machine.peaks[name].value() is not None:
+            return name.partition(".")[2]
+    if ANY in machine.peaks:
+        return "fp32"
+    names = machine.dtypes()
+    if not names:
+        raise InputError(f"{machine.name} states no peak, so there is nothing to judge by; give --peak and --bandwidth")
+    return names[0]
+
+
+def usable_dtype(machine: Machine, wanted: str) -> str:
+    """The wanted format where the machine computes in it, else the one it is usually judged by."""
+    return wanted if _runs(machine, wanted) else default_dtype(machine)
 
 
 def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> tuple[str, float] | None:

@@ -21,6 +21,9 @@ ENGINES = ("vector", "tensor", "tensor-sparse", "special")
 ANY = "peak"  # the peak of a two-number machine answers for every engine and dtype
 MAIN = "main"  # what Work calls the outermost memory, whatever the machine calls it
 
+# Share of the bytes that a measured access mix writes; a kernel takes the mix nearest to its own.
+WRITE_SHARE = {"read": 0.0, "add": 1 / 3, "triad": 1 / 3, "scale": 1 / 2, "copy": 1 / 2, "write": 1.0}
+
 # Relative uncertainty of a ceiling by where it comes from, when the file gives none (see docs/model.md).
 UNCERTAINTY = {"measured": 0.03, "stated": 0.10, "derived": 0.10}
 
@@ -262,6 +265,14 @@ class Machine:
     def bandwidth(self, level: str = MAIN, ceilings: str | None = None) -> Ceiling:
         found = self.level(level)
         return self.ceiling(found.bandwidth, found.name, ceilings)
+
+    def mixes(self, level: str = MAIN, ceilings: str | None = None) -> list[tuple[float, float, str]]:
+        """(share written, bandwidth, mix) of every measured mix of a level, where measured figures are asked for."""
+        found = self.level(level)
+        if found.bandwidth.kind(ceilings) != "measured":
+            return []
+        known = [(WRITE_SHARE[mix], figure.measured, mix) for mix, figure in found.mixes.items() if mix in WRITE_SHARE]
+        return sorted((share, rate, mix) for share, rate, mix in known if rate is not None)
 
     def ridge(self, peak: str, level: str = MAIN, ceilings: str | None = None) -> float:
         """Intensity from which a kernel can saturate the peak when fed from the level: peak / bandwidth."""

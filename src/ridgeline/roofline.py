@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, UnknownName
 from .machine import MAIN, Ceiling, Machine
-from .work import LINK, Array, Work
+from .work import LINK, WRITE, Array, Work
 
 BOUNDS = ("compute", "memory", "overhead", "balanced")
 
@@ -58,10 +58,15 @@ class Term:
     side: str  # compute or memory
     amount: Array
     ceiling: Ceiling
+    mix: Array | None = None  # bandwidth of the access mix nearest to the kernel's, where mixes were measured
+
+    @property
+    def rate(self) -> Array:
+        return self.ceiling.value if self.mix is None else self.mix
 
     @property
     def time(self) -> Array:
-        return self.amount * (1 / self.ceiling.value)  # a product is several times faster than a quotient
+        return self.amount * (1 / self.rate)  # a product is several times faster than a quotient
 
 
 @dataclass(frozen=True)
@@ -205,13 +210,19 @@ class Bound:
         """Ridge of that engine against the main memory (or the link), None for work without flops."""
         outer = [term for term in self.terms.values() if term.side == "memory"]
         peak = self.peak
-        return None if peak is None or not outer else peak / outer[-1].ceiling.value
+        return None if peak is None or not outer else peak / outer[-1].rate
 
     @property
     def share_of_peak(self) -> Array:
-        """Attainable rate over the peak of the engine, between 0 and 1."""
-        peak = self.peak
-        return 0.0 if peak is None else self.attainable / peak
+        """The share of that engine's peak that the floor leaves it: its own term over the floor, between 0 and 1."""
+        names = self._engines()
+        floor = np.asarray(self.floor)
+        if not names:
+            return 0.0
+        times = [np.asarray(self.terms[name].time) for name in names]
+        longest = times[0] if len(times) == 1 else np.max(np.stack(np.broadcast_arrays(*times)), axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _plain(np.where(floor > 0, longest / floor, 0.0))
 
     @property
     def kinds(self) -> str:
@@ -273,7 +284,8 @@ def bound(
             terms[link.name] = Term("memory", moved, machine.ceiling(link.per_direction, link.name, ceilings))
         elif level == MAIN:
             where = machine.level(resident or MAIN)
-            terms[where.name] = Term("memory", moved, machine.bandwidth(where.name, ceilings))
+            mix = _nearest_mix(machine.mixes(where.name, ceilings), work.bytes_at(MAIN, WRITE), moved)
+            terms[where.name] = Term("memory", moved, machine.bandwidth(where.name, ceilings), mix)
         else:
             try:
                 terms[level] = Term("memory", moved, machine.bandwidth(level, ceilings))
@@ -285,6 +297,17 @@ def bound(
         name = machine.level(resident or MAIN).name
         terms[name] = terms.pop(name)
     return Bound(work, machine, terms, launch, ceilings, tuple(left_out))
+
+
+def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:
+    """Bandwidth of the measured mix whose share of writes is nearest; of several at one share the fastest."""
+    if not mixes:
+        return None
+    shares, rates = np.array([share for share, _, _ in mixes]), np.array([rate for _, rate, _ in mixes])
+    mine = np.asarray(written / moved)
+    distance = np.abs(mine[..., None] - shares)
+    near = np.isclose(distance, distance.min(axis=-1, keepdims=True))
+    return _plain(np.where(near, rates, 0.0).max(axis=-1))
 
 
 # -- what was achieved ------------------------------------------------------------------------------------

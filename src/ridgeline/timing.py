@@ -4,7 +4,7 @@
 
 The efficiencies here are flat, documented fractions: those the machine file carries from public measurements,
 else the defaults below. They are marked `family default` in every result. With measured ceilings the
-efficiency is 1, because the loss is already in the ceiling.
+efficiency is 1, because the loss is already in the ceiling, unless the family's own library was measured too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ OTHER = 0.80
 # Shortest kernel on a GPU, seen as the floor of replayed graphs of small GEMMs; other kinds of machine publish nothing.
 LAUNCH = {"gpu": 2.5e-6}
 BASIS = "family default, not calibrated"
+GIVEN = "efficiency given by the caller"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     term = bound.terms[name]
     if given is not None:
         return Efficiency(given, "given by the caller")
+    library = bound.machine.efficiency.get(f"{bound.work.family}.{name}")
+    if library is not None and library.measured is not None:
+        return Efficiency(library.measured, library.measurement)
     if term.ceiling.kind == "measured":
         return Efficiency(1.0, "measured ceilings already contain the loss")
     known = bound.machine.efficiency.get(name)
@@ -64,7 +68,7 @@ def expected(bound: Bound, given: float | None = None) -> Array:
     """Expected device time in seconds."""
     slowest: Array = 0.0
     for index, (name, term) in enumerate(bound.terms.items()):
-        time = term.amount * (1 / (term.ceiling.value * efficiency(bound, name, given).value))
+        time = term.amount * (1 / (term.rate * efficiency(bound, name, given).value))
         slowest = time if index == 0 else np.maximum(slowest, time)
     launches = bound.work.waits.get("launch", 0.0)
     return slowest + bound.launch * launches if bound.launch else slowest

@@ -21,8 +21,10 @@ HERE = "here"
 
 def user_folder() -> Path:
     """Where users keep machine files of their own (one TOML each)."""
-    from platformdirs import user_config_path
-
+    try:
+        from platformdirs import user_config_path
+    except ImportError:  # a plain checkout without its dependencies still predicts
+        return Path.home() / ".config" / "ridgeline" / "machines"
     return user_config_path("ridgeline") / "machines"
 
 

@@ -255,7 +255,9 @@ class _Reader:
                     latency=self.figure(entry.get("latency"), "s", f"{where}.latency", source, plain=True),
                     technology=str(entry.get("technology", "")),
                     note=str(entry.get("note", "")),
-                    source=self.source(source, where),
+                    source=self.sources.get(
+                        source or self.default_source, ""
+                    ),  # its figures complain where it is missing
                     mixes={
                         mix: self.figure(value, "B/s", f"{where}.mixes.{mix}", source)
                         for mix, value in self.table(entry.get("mixes"), f"{where}.mixes").items()

@@ -12,7 +12,7 @@ from .. import compare, timing
 from ..advice import moves
 from ..dtypes import dtype as dtype_row
 from ..errors import InputError, MissingFigure
-from ..machine import Machine
+from ..machine import ANY, Machine
 from ..ops import Op, find
 from ..prediction import Prediction, plain, predict
 from ..roofline import Bound, achieved, saturation
@@ -94,13 +94,15 @@ class Answer:
         """The whole answer of one case, top to bottom, ending in what to try next."""
         item, machine = self.prediction.bounds[0], self.prediction.machine
         bound, engine = str(row["bound"]), first(item.engine)
+        amount, speed = ("op", "op/s") if row["dtype"] and dtype_row(row["dtype"]).integer else ("flop", "flop/s")
+        named = "peak" if engine == ANY else f"{engine} peak"
         facts = {
-            "flops": show(row["flops"], "flop"),
+            "flops": show(row["flops"], amount),
             "bytes": f"{show(row['bytes'], 'B')} ({show(_float(item.work.bytes_at('main', 'read')), 'B')} read, {show(_float(item.work.bytes_at('main', 'write')), 'B')} written)",
             "intensity": f"{show(row['intensity'], 'flop/B')} at {self._boundary()}",
             "ridge": f"{show(row['ridge'], 'flop/B')} ({engine})" if row["ridge"] else "-",
             "bound": f"{bound}, limited by {row['limiter']} ({row['bound_sure']:.0%} sure of the side)",
-            "attainable": f"{show(row['attainable'], 'flop/s')}, {show(row['share_of_peak'] * 100, '%', 3)} of the {engine} peak"
+            "attainable": f"{show(row['attainable'], speed)}, {show(row['share_of_peak'] * 100, '%', 3)} of the {named}"
             if engine
             else self._rate(row),
             "floor": f"{show(row['floor_us'] / 1e6, 's')} ({row['ceilings']} ceilings)",
@@ -172,24 +174,25 @@ class Answer:
     def levels_table(self) -> Table:
         """Every level with a bandwidth: bytes crossing it, intensity, its ridge, its time, the verdict there."""
         item, machine = self.prediction.bounds[0], self.prediction.machine
-        rows = []
+        rows: list[dict[str, Any]] = []
         peak = None if item.peak is None else self._first(item.peak)
-        for level in machine.levels:
+        least = 0.0  # what crosses a level must cross every level nearer the core too
+        for level in reversed(machine.levels):
             figure = level.bandwidth.value(item.ceilings)
             counted = item.terms.get(level.name)
-            moved = self._first(counted.amount) if counted else self._first(item.work.bytes_at("main"))
+            moved = least = max(least, self._first(counted.amount) if counted else least)
             row: dict[str, Any] = {
                 "level": level.name,
                 "bandwidth": figure,
                 "kind": level.bandwidth.kind(item.ceilings) if figure else None,
                 "bytes": moved,
-                "counted": "yes" if counted else "if all its data came from here",
+                "counted": "yes" if counted else "no: at least what crosses the next level",
             }
             if figure:
                 flops = self._first(item.flops)
                 row |= {"intensity": flops / moved, "ridge": peak / figure if peak else None, "time": moved / figure}
                 row["bound"] = None if not peak else "compute" if flops / peak >= moved / figure else "memory"
-            rows.append(row)
+            rows.insert(0, row)
         columns = (
             Column("level"),
             Column("bandwidth", unit="B/s"),
@@ -264,8 +267,7 @@ class Answer:
             rows.append(
                 {
                     "term": name,
-                    "ceiling": term.ceiling.value,
-                    "unit": show(term.ceiling.value, "flop/s" if term.side == "compute" else "B/s"),
+                    "unit": show(self._first(term.rate), _speed(name, term.side)),
                     "kind": term.ceiling.kind,
                     "time": time,
                     "efficiency": part.value,
@@ -301,6 +303,13 @@ class Answer:
             f"time = {show(self._first(self.prediction.time), 's')} = slowest expected term + launch; floor = {show(floor, 's')} = largest term"
         ]
         return Table(f"ceilings{first}", columns, rows, (*notes, *(f"note: {text}" for text in item.left_out)))
+
+
+def _speed(name: str, side: str) -> str:
+    """Integer work and special functions are operations, not flops."""
+    if side != "compute":
+        return "B/s"
+    return "op/s" if ".int" in name or name.startswith("special") else "flop/s"
 
 
 def first(value: Any) -> Any:
@@ -464,7 +473,7 @@ def precisions(
     )
     swept = [name for name, value in given.items() if isinstance(value, np.ndarray)]
     title = f"{op.name} {_shape({name: value for name, value in given.items() if name not in swept})} on {machine.name}"
-    note = "a narrower format moves fewer bytes but raises the ridge further: the time falls while the point moves away from the ridge"
+    note = "AI/ridge tells the side, time the gain; narrower storage with wider arithmetic (--weights) moves towards the ridge"
     return Table(title, (*(Column(name) for name in swept), *columns), rows, (note,))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import machines as catalog
 from .. import ops
+from ..compare import default_dtype
 from ..dtypes import TABLE
 from ..dtypes import dtype as dtype_row
 from ..errors import InputError, MissingFigure, unknown
@@ -61,20 +62,6 @@ def rate_unit(engines: Iterable[str]) -> str:
 
 def rate(value: float, engine: str = "") -> str:
     return show(value, "OP/s" if is_integer(engine) else "FLOP/s", 4)
-
-
-def default_dtype(machine: Machine) -> str:
-    """The format a machine is usually judged by: 16-bit on matrix units, fp32 without them."""
-    order = ("tensor.bf16", "tensor.fp16", "vector.fp32", "vector.fp64", "vector.bf16", "vector.fp16")
-    for name in order:
-        if name in machine.peaks and machine.peaks[name].value() is not None:
-            return name.partition(".")[2]
-    if ANY in machine.peaks:
-        return "fp32"
-    names = machine.dtypes()
-    if not names:
-        raise InputError(f"{machine.name} states no peak, so there is no roof to draw; give --peak and --bandwidth")
-    return names[0]
 
 
 def known_peak(machine: Machine, engine: str, ceilings: str | None) -> float | None:

@@ -44,8 +44,9 @@ def _table(title: str, machine: Machine, works: Iterable[tuple[str, Work]], note
     return Table(title, VERDICT, rows, (*notes, *missing))
 
 
-def common(machine: Machine, dtype: str = "fp32") -> Table:
+def common(machine: Machine, dtype: str | None = None) -> Table:
     """Vector add, axpy, dot, sum, softmax, layernorm and two GEMMs, as the texts list them."""
+    dtype = dtype or compare.usable_dtype(machine, "fp32")
     n, rows = 1e8, 8192.0
     works = [
         ("vector add", ops.add(n, dtype=dtype)),
@@ -60,8 +61,9 @@ def common(machine: Machine, dtype: str = "fp32") -> Table:
     return _table(f"common operations in {dtype} on {machine.name}", machine, works)
 
 
-def blas(machine: Machine, dtype: str = "fp32") -> Table:
+def blas(machine: Machine, dtype: str | None = None) -> Table:
     """BLAS levels 1, 2 and 3."""
+    dtype = dtype or compare.usable_dtype(machine, "fp32")
     n, side = 1e8, 4096.0
     one = [(name, ops.find(name)(n, dtype=dtype)) for name in ("copy", "scal", "axpy", "dot", "nrm2", "asum")]
     two = [
@@ -79,8 +81,9 @@ def blas(machine: Machine, dtype: str = "fp32") -> Table:
     return _table(f"BLAS in {dtype} on {machine.name} (n = 1e8, 4096)", machine, one + two + three)
 
 
-def regimes(machine: Machine, dtype: str = "bf16") -> Table:
+def regimes(machine: Machine, dtype: str | None = None) -> Table:
     """The three regimes: when each holds and what its time is."""
+    dtype = dtype or compare.usable_dtype(machine, "bf16")
     from ..timing import launch_latency
 
     columns = (Column("regime"), Column("when"), Column("time"), Column("here"))
@@ -114,8 +117,9 @@ def regimes(machine: Machine, dtype: str = "bf16") -> Table:
     )
 
 
-def typical(machine: Machine, dtype: str = "fp16") -> Table:
+def typical(machine: Machine, dtype: str | None = None) -> Table:
     """Intensity of the eight operations an inference engineer meets daily."""
+    dtype = dtype or compare.usable_dtype(machine, "fp16")
     s, d = 4096.0, 128.0
     works = [
         ("gemm 4096", ops.gemm(4096, 4096, 4096, dtype=dtype)),
@@ -130,8 +134,9 @@ def typical(machine: Machine, dtype: str = "fp16") -> Table:
     return _table(f"typical operations in {dtype} on {machine.name}", machine, works)
 
 
-def batches(machine: Machine, dtype: str = "fp16", fan_in: float = 4096, fan_out: float = 4096) -> Table:
+def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fan_out: float = 4096) -> Table:
     """A linear layer against batch: intensity, verdict, where it turns."""
+    dtype = dtype or compare.usable_dtype(machine, "fp16")
     sizes = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
     works = [(f"batch {size}", ops.linear(size, fan_in, fan_out, dtype=dtype)) for size in sizes]
     at, width = machine.ridge(machine.engine("matrix", dtype)), dtype_row(dtype).bytes
@@ -216,8 +221,9 @@ USES = {
 }
 
 
-def tiling(machine: Machine, dtype: str = "fp32", n: float = 4096) -> Table:
+def tiling(machine: Machine, dtype: str | None = None, n: float = 4096) -> Table:
     """Tile sizes: working set, the level that holds it, intensity at the level that feeds the tiles; naive and compulsory beside."""
+    dtype = dtype or compare.usable_dtype(machine, "fp32")
     columns = (
         Column("tile"),
         Column("working_set", "three tiles", "B", binary=True),
