@@ -49,7 +49,7 @@ def answer(*words: str) -> Any:
 
 
 def test_one_prediction_has_the_promised_fields() -> None:
-    row = answer("predict", "gemm", "m=4096", "n=14336", "k=4096", "--on", "h200-sxm")
+    row = answer("predict", "gemm", "m=4096", "n=14336", "k=4096", "--on", "h200-sxm", "--ceilings", "stated")
     assert set(FIELDS) <= set(row)
     assert row["flops"] == 2 * 4096 * 14336 * 4096
     assert row["bytes"] == 2 * (4096 * 4096 + 4096 * 14336 + 4096 * 14336)
@@ -58,6 +58,12 @@ def test_one_prediction_has_the_promised_fields() -> None:
     assert row["floor_us"] == pytest.approx(row["flops"] / 989.4e12 * 1e6)
     assert row["time_us"] > row["floor_us"]
     assert row["efficiency"] == pytest.approx(row["floor_us"] / row["time_us"])
+
+
+def test_measured_ceilings_are_the_default_where_there_are_any() -> None:
+    """S0-46: the H200 was measured, the H100 was not; every answer says which it used."""
+    assert answer("predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h200-sxm")["ceilings"] == "measured"
+    assert answer("predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h100-sxm")["ceilings"] == "stated"
 
 
 def test_a_sweep_is_a_list_and_several_axes_a_grid() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ FLOORS = (
     {"machines", "ops", "advice"},
     {"measure"},
     {"compare", "cases", "run"},
+    {"measuring"},
     {"render"},
     {"cli"},
     {"__main__", "__init__"},
@@ -185,3 +187,19 @@ def test_glossary_page_equals_the_glossary() -> None:
     terms = tomllib.loads((PACKAGE / "glossary.toml").read_text(encoding="utf-8"))["terms"]
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     assert all(name in page and text in page for name, text in terms.items())
+
+
+def test_coverage_page_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/\w+\.py)::(\w+)`", page))
+    assert len(named) > 50
+    for file, name in sorted(named):
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
+
+
+def test_readme_counts_what_there_is() -> None:
+    from ridgeline.ops import OPS
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"- {len(list((PACKAGE / 'machines' / 'catalog').glob('*.toml')))} machines" in readme
+    assert f"- {len(OPS)} ops" in readme

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .errors import InputError
-from .machine import Figure, Level, Machine
+from .machine import ENGINES, Figure, Level, Machine
 from .observation import Observation
 from .units import show
 
 SOURCE = "measured on the machine itself"  # of figures no document states
+QUEUED = "launch queued"  # what a kernel costs behind others in a stream; graphs cost less, a waiting host more
 ABOVE = 1.02  # a measured figure this much over a stated or derived one is called a finding
 
 
@@ -98,6 +99,28 @@ def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observatio
     )
 
 
+def _speaks_of_main(item: Observation) -> bool:
+    """Data that were in a cache say nothing of the main memory, whatever they were aimed at."""
+    return bool(item.settings.get("state", "cold") == "cold")
+
+
+def _energy(items: Sequence[Observation]) -> dict[str, Figure]:
+    """Energy per flop and per byte, fitted over loads of known power, and the power that is drawn whatever runs."""
+    found: dict[str, Figure] = {}
+    for item in items:
+        how = f"{item.settings.get('method', item.name)}; residual {item.settings.get('residual_relative', 0.0):.1%} of the power"
+        static = item.settings.get("static_power")
+        if static:
+            found["static"] = Figure("W", measured=float(static), measurement=how, source=SOURCE)
+        for target, value in item.settings.get("energy", {}).items():
+            arithmetic = target.partition(".")[0] in ENGINES
+            name = f"flop.{target}" if arithmetic else f"byte.{target}"
+            found[name] = Figure(
+                "J/flop" if arithmetic else "J/B", measured=float(value), measurement=how, source=SOURCE
+            )
+    return found
+
+
 def _bandwidth(item: Observation) -> float:
     return item.best_bandwidth
 
@@ -112,13 +135,17 @@ def calibrate(
     """The machine with what the observations say of its peaks, levels, links and launches."""
     by_target: dict[str, list[Observation]] = {}
     for item in observations:
-        by_target.setdefault(item.target, []).append(item)
+        if "sweep_over" not in item.settings:  # a point of a sweep is no ceiling
+            by_target.setdefault(item.target, []).append(item)
     if not by_target:
         raise InputError("there are no observations to calibrate with")
     peaks = dict(machine.peaks)
     for target, items in by_target.items():
-        if target.partition(".")[0] in ("vector", "tensor", "tensor-sparse", "special"):
+        if target.partition(".")[0] in ENGINES:
             peaks[target] = _put(peaks.get(target, Figure("flop/s", source=SOURCE)), _best(items, _rate, "flop/s"))
+    if machine.levels:
+        name = machine.main.name
+        by_target[name] = [item for item in by_target.get(name, []) if _speaks_of_main(item)]
     levels = tuple(
         _level(level, by_target.get(level.name, []), by_target.get(f"latency.{level.name}", []))
         for level in machine.levels
@@ -129,7 +156,8 @@ def calibrate(
     )
     launch = machine.launch
     if by_target.get("launch"):
-        quickest = min(by_target["launch"], key=lambda item: item.median)
+        queued = [item for item in by_target["launch"] if item.name == QUEUED]
+        quickest = min(queued or by_target["launch"], key=lambda item: item.median)
         launch = replace(
             launch,
             measured=quickest.median,
@@ -144,6 +172,115 @@ def calibrate(
         levels=levels,
         links=links,
         launch=launch,
+        energy={**machine.energy, **_energy(by_target.get("energy", []))},
         notes=(*machine.notes, *findings),
         conditions={**machine.conditions, **(conditions or {})},
+    )
+
+
+# -- two measurements -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure in two measurements; they differ when they lie further apart than both spreads together."""
+
+    name: str
+    unit: str
+    first: float
+    second: float
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        return self.second / self.first
+
+    @property
+    def differs(self) -> bool:
+        return abs(self.ratio - 1) > max(self.spread, SAME)
+
+
+SAME = 0.02  # figures nearer than this are called equal, however small their spread
+
+
+def _measured(machine: Machine) -> dict[str, Figure]:
+    figures = {**machine.peaks, **{level.name: level.bandwidth for level in machine.levels}}
+    for level in machine.levels:
+        figures |= {f"{level.name}, {mix}": figure for mix, figure in level.mixes.items()}
+        figures[f"{level.name}, latency"] = level.latency
+    figures |= {link.name: link.per_direction for link in machine.links}
+    figures["launch"] = machine.launch
+    return {name: figure for name, figure in figures.items() if figure.measured is not None}
+
+
+def changes(first: Machine, second: Machine) -> list[Change]:
+    """Figures that both measured, in the order of the first."""
+    one, two = _measured(first), _measured(second)
+    return [
+        Change(
+            name,
+            figure.unit,
+            figure.measured or 0.0,
+            two[name].measured or 0.0,
+            (figure.spread or 0.0) + (two[name].spread or 0.0),
+        )
+        for name, figure in one.items()
+        if name in two
+    ]
+
+
+def merge(first: Machine, second: Machine) -> Machine:
+    """One machine of two measurements: of each ceiling the better reading, of each latency the shorter one."""
+    if first.title != second.title:
+        raise InputError(
+            f"these are two machines, '{first.title}' and '{second.title}'; measurements of one can be merged"
+        )
+
+    def better(one: Figure, two: Figure) -> Figure:
+        if two.measured is None or (one.measured is not None and one.measured >= two.measured):
+            return one
+        return replace(
+            one, measured=two.measured, measurement=two.measurement, spread=two.spread, sustained=two.sustained
+        )
+
+    def shorter(one: Figure, two: Figure) -> Figure:
+        if two.measured is None or (one.measured is not None and one.measured <= two.measured):
+            return one
+        return replace(one, measured=two.measured, measurement=two.measurement, spread=two.spread)
+
+    other = {level.name: level for level in second.levels}
+    peaks = {
+        name: better(
+            first.peaks.get(name, second.peaks.get(name, Figure("flop/s"))), second.peaks.get(name, Figure("flop/s"))
+        )
+        for name in {**first.peaks, **second.peaks}
+    }
+    levels = []
+    for level in first.levels:
+        two = other.get(level.name, level)
+        mixes = {
+            mix: better(level.mixes.get(mix, two.mixes.get(mix, Figure("B/s"))), two.mixes.get(mix, Figure("B/s")))
+            for mix in {**level.mixes, **two.mixes}
+        }
+        levels.append(
+            replace(
+                level,
+                bandwidth=better(level.bandwidth, two.bandwidth),
+                latency=shorter(level.latency, two.latency),
+                mixes=mixes,
+            )
+        )
+    links = tuple(
+        replace(link, per_direction=better(link.per_direction, two.per_direction))
+        for link in first.links
+        for two in second.links
+        if two.name == link.name
+    )
+    return replace(
+        first,
+        peaks=peaks,
+        levels=tuple(levels),
+        links=links or first.links,
+        launch=shorter(first.launch, second.launch),
+        conditions={**second.conditions, **first.conditions},
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +166,32 @@ def present_all(tables: Sequence[Table], out: Path, document: Any) -> None:
     texts[".json"] = json.dumps(_finite(document), indent=1) + "\n"
     write_text(out, texts[out.suffix])
     click.echo(f"wrote {out}", err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int, str], None]]:
+    """A bar on standard error with the time left, where that is a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda phase, done, total, label: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.fields[phase]:>8}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def tell(phase: str, done: int, total: int, label: str) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task("", phase=phase, total=total)
+            bars.update(tasks[phase], completed=done, total=total, description=label[:60])
+
+        yield tell
 
 
 def terminal_size() -> dict[str, Any]:
@@ -546,6 +573,80 @@ def table(name: str | None, as_json: bool, out: Path | None, theme: str, dtype: 
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
     made = TABLES[name][0](machine, **({"dtype": dtype} if dtype else {}))
     present(made, as_json, out)
+
+
+@main.command()
+@click.argument("what", type=click.Choice(["cpu", "cuda", "collective"]), required=False)
+@click.option("--quick", is_flag=True, help="Fewer sizes and samples.")
+@click.option("--save/--no-save", "keep", default=True, help="Keep the result as the machine `here`.")
+@click.option("--against", type=click.Path(path_type=Path), help="An earlier machine file to compare with.")
+@as_json
+@out_option
+def measure(
+    what: str | None, quick: bool, keep: bool, against: Path | None, as_json: bool, out: Path | None, theme: str
+) -> None:
+    """Empirical ceilings of the machine you sit at, per memory level, access mix and precision.
+
+    Saved as the machine `here`; --out writes .toml (machine file), .json (every sample), .html (report) or a picture.
+    """
+    from . import measuring
+    from .machines import load_file
+    from .render import findings
+
+    earlier = load_file(against) if against else None
+    if out is not None and out.suffix not in findings.SUFFIXES:
+        raise InputError(f"{out}: a measurement is written to {', '.join(findings.SUFFIXES)}, not to '{out.suffix}'")
+    with progress() as tell:
+        found = measuring.measure(what, quick, tell)
+    places = measuring.keep(found) if keep and found.machine is not None else []
+    if out is not None:
+        findings.write(found, out, theme)
+        places.append(out)
+    if as_json:
+        show_json(found.document())
+    else:
+        findings.show(found, earlier)
+    for place in places:
+        click.echo(f"wrote {place}", err=True)
+
+
+@main.command()
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The machine file to write.")
+def merge(first: Path, second: Path, out: Path) -> None:
+    """One machine file of two measurements of one machine: of each ceiling the better reading."""
+    from .calibrate import merge as together
+    from .machines import load_file, save
+    from .storage import write_text
+
+    write_text(out, save.text(together(load_file(first), load_file(second))))
+    click.echo(f"wrote {out}", err=True)
+
+
+@main.command()
+@click.option("--full", is_flag=True, help="Measure at length instead of quickly.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    default=Path("ridgeline-report.html"),
+    show_default=True,
+    help="Where the report goes.",
+)
+@as_json
+def run(full: bool, report: Path, as_json: bool) -> None:
+    """The main job: measure this machine, predict kernels, seal, run them, reconcile, draw, report."""
+    from . import run as job
+    from .render import findings
+
+    with progress() as tell:
+        outcome = job.job(quick=not full, on_progress=tell)
+    findings.report(outcome, report)
+    if as_json:
+        show_json(findings.document(outcome))
+    else:
+        findings.tell(outcome, terminal_size())
+    click.echo(f"wrote {report}", err=True)
 
 
 @main.command()

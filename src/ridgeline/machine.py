@@ -56,9 +56,8 @@ class Figure:
         return found
 
     def uncertainty(self, asked: str | None = None) -> float:
-        if self.spread is not None and self.kind(asked) == "measured":
-            return self.spread
-        return UNCERTAINTY[self.kind(asked)]
+        least = UNCERTAINTY[self.kind(asked)]
+        return max(self.spread or 0.0, least) if self.kind(asked) == "measured" else least
 
     def why(self, asked: str | None = None) -> str:
         """The sentence behind the value used: its source, derivation or measurement."""

@@ -10,6 +10,16 @@ from pathlib import Path
 from .errors import InputError
 
 
+def folder(kind: str) -> Path:
+    """The user's own folder of a kind: `config`, `cache` or `data`."""
+    try:
+        import platformdirs
+    except ImportError:  # a plain checkout without its dependencies still works
+        return Path.home() / {"config": ".config", "cache": ".cache", "data": ".local/share"}[kind] / "ridgeline"
+    found: Path = getattr(platformdirs, f"user_{kind}_path")("ridgeline")
+    return found
+
+
 def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
     """Let `write` fill a draft beside the file, then put it in place at once; on any error nothing is left behind."""
     asked = Path(path).expanduser()

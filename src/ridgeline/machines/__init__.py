@@ -12,20 +12,18 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import InputError, UnknownName, unknown
-from ..machine import Machine
+from ..machine import Figure, Machine
+from ..storage import folder
 from .schema import read
 
 CATALOG = Path(__file__).with_name("catalog")
+MEASURED = CATALOG / "measured"  # what was measured of a machine of the catalog, one file of the same name each
 HERE = "here"
 
 
 def user_folder() -> Path:
     """Where users keep machine files of their own (one TOML each)."""
-    try:
-        from platformdirs import user_config_path
-    except ImportError:  # a plain checkout without its dependencies still predicts
-        return Path.home() / ".config" / "ridgeline" / "machines"
-    return user_config_path("ridgeline") / "machines"
+    return folder("config") / "machines"
 
 
 @cache
@@ -47,7 +45,54 @@ def load_file(path: Path) -> Machine:
         raise InputError(f"cannot read the machine file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not a text file in UTF-8, so it is not a machine file") from error
-    return read(text, str(path) if path.parent != CATALOG else f"catalog/{path.name}")
+    if path.parent != CATALOG:
+        return read(text, str(path))
+    machine = read(text, f"catalog/{path.name}")
+    measured = MEASURED / path.name
+    return with_measured(machine, load_file(measured)) if measured.is_file() else machine
+
+
+def with_measured(machine: Machine, other: Machine) -> Machine:
+    """The machine with what another file measured of it; nothing stated or derived is touched."""
+
+    def put(figure: Figure, seen: Figure | None) -> Figure:
+        if seen is None or seen.measured is None:
+            return figure
+        return replace(
+            figure,
+            measured=seen.measured,
+            measurement=seen.measurement,
+            spread=seen.spread,
+            sustained=seen.sustained,
+            source=figure.source or seen.source,
+        )
+
+    peaks = {name: put(figure, other.peaks.get(name)) for name, figure in machine.peaks.items()}
+    theirs = {level.name: level for level in other.levels}
+    levels = tuple(
+        replace(
+            level,
+            bandwidth=put(level.bandwidth, theirs[level.name].bandwidth),
+            latency=put(level.latency, theirs[level.name].latency),
+            mixes=theirs[level.name].mixes,
+        )
+        if level.name in theirs
+        else level
+        for level in machine.levels
+    )
+    speeds = {link.name: link.per_direction for link in other.links}
+    return replace(
+        machine,
+        peaks=peaks | {name: figure for name, figure in other.peaks.items() if name not in peaks},
+        levels=levels,
+        links=tuple(
+            replace(link, per_direction=put(link.per_direction, speeds.get(link.name))) for link in machine.links
+        ),
+        launch=put(machine.launch, other.launch),
+        energy={**machine.energy, **other.energy},
+        conditions=other.conditions,
+        sources={**machine.sources, **other.sources},
+    )
 
 
 def load(name: str | Path) -> Machine:

@@ -1,0 +1,201 @@
+"""The CPU probes against likwid-bench, in turns on the same machine: a table of both with their spread.
+
+    python benchmarks/cpu_against_likwid.py               the table (needs likwid-bench on the PATH)
+    python benchmarks/cpu_against_likwid.py --self-check  every kernel's answer, then all probes, without likwid
+
+likwid-bench's variants of a kernel are ranked once on a short run; the best of them and ours then take turns, each run
+as long as the other. Both count nominal bytes (no write-allocate). Its cl* kernels are left out: they count whole lines
+and load one word of each. `stream` is a[i] + s b[i] (three arrays), `triad` a[i] + b[i] c[i] (four arrays).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from ridgeline.measure.build import build
+from ridgeline.measure.cpu import Bench, Kernel, Library, Pool, cores, local, measure
+from ridgeline.measure.protocol import calibrate
+from ridgeline.units import show
+
+GOAL = 0.97
+# our mix -> likwid's kernel name; with stores past the caches both may use them
+FAMILIES = {"read": "load", "copy": "copy", "triad": "stream", "schoenauer": "triad"}
+PEAKS = {"fp64": re.compile(r"^peakflops(?!_sp)(_|$)"), "fp32": re.compile(r"^peakflops_sp(_|$)")}
+
+
+@dataclass
+class Row:
+    what: str
+    level: str
+    threads: int
+    unit: str
+    ours_name: str
+    theirs_name: str
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        return max(self.ours) / max(self.theirs)
+
+    def document(self) -> dict[str, Any]:
+        return {**self.__dict__, "ratio": self.ratio}
+
+
+def variants() -> list[str]:
+    told = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
+    return [line.split(" - ")[0].strip() for line in told.splitlines() if " - " in line]
+
+
+def likwid(test: str, kilobytes: int, threads: int, seconds: float, rate: float, flops: bool) -> float:
+    """Its B/s or flop/s for a run of about so many seconds; 0 where it cannot run the variant."""
+    iterations = max(10, int(seconds * rate / (kilobytes * 1000)))
+    stride = max(1, len(os.sched_getaffinity(0)) // len(cores()))
+    flag = "-W" if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1 else "-w"
+    group = f"N:{kilobytes}kB:{threads}:1:{stride}" if stride > 1 else f"N:{kilobytes}kB:{threads}"
+    done = subprocess.run(
+        ["likwid-bench", "-t", test, flag, group, "-i", str(iterations)], capture_output=True, text=True, check=False
+    )
+    hit = re.search(r"MFlops/s:\s*([0-9.]+)" if flops else r"MByte/s:\s*([0-9.]+)", done.stdout)
+    return float(hit[1]) * 1e6 if hit and done.returncode == 0 else 0.0
+
+
+def ours(pool: Pool, kernel: Kernel, size: int, warm: int, seconds: float) -> float:
+    amount = float(pool.touched(kernel, size)) if size else kernel.flops * pool.threads
+    loops = calibrate(lambda count: pool.run(kernel, size, count, warm), least=seconds)
+    return amount * loops / pool.run(kernel, size, loops, warm).seconds
+
+
+def rows(bench: Bench, seconds: float) -> list[tuple[Row, Pool, Kernel, int, int, str, int, float]]:
+    """What is compared: our kernel and likwid's best variant for every family, level and thread count."""
+    names = variants()
+    found = []
+    for pool in bench.pools:
+        zones = bench.zones(pool)
+        for zone in zones:
+            outer = zone is zones[-1]
+            size = int(zone.middle)
+            kilobytes = max(1, size * pool.threads // 1000)
+            for mix, family in FAMILIES.items():
+                candidates = [name for name in names if re.match(rf"^{family}(_|$)", name) and "_sp" not in name]
+                kernels = bench.library.streams(mix) + (bench.library.streams(f"{mix}_nt") if outer else [])
+                if not candidates:
+                    continue
+                kernel = bench.fastest(kernels, pool, size)
+                rate = ours(pool, kernel, size, 0 if outer else 1, seconds / 4)
+                ranked = {
+                    name: likwid(name, kilobytes, pool.threads, seconds / 2, rate / 2, False) for name in candidates
+                }
+                best = max(ranked, key=lambda name: ranked[name])
+                print(f"  {family:7} {zone.name:7} {pool.threads:3}  {best}", file=sys.stderr)
+                row = Row(family, zone.name, pool.threads, "B/s", f"{kernel.op} {kernel.isa}", best)
+                found.append((row, pool, kernel, size, 0 if outer else 1, best, kilobytes, ranked[best] or rate))
+        for dtype, pattern in PEAKS.items():
+            groups = [
+                group
+                for (engine, kind, _), group in bench.library.arithmetic().items()
+                if (engine, kind) == ("vector", dtype)
+            ]
+            kernel = max(
+                (bench.fastest(group, pool) for group in groups), key=lambda one: ours(pool, one, 0, 1, seconds / 10)
+            )
+            kilobytes = max(1, int(zones[0].middle) * pool.threads // 1000)
+            # likwid's arithmetic kernels read 8 (or 4) bytes per 16 flops or more; the rate only sets how long it runs
+            ranked = {
+                name: likwid(name, kilobytes, pool.threads, seconds / 2, 2e9 * pool.threads, True)
+                for name in names
+                if pattern.match(name)
+            }
+            if ranked:
+                best = max(ranked, key=lambda name: ranked[name])
+                row = Row(f"fma {dtype}", "-", pool.threads, "flop/s", f"{kernel.isa} x{kernel.chains}", best)
+                found.append((row, pool, kernel, 0, 1, best, kilobytes, 4e9 * pool.threads))
+    return found
+
+
+def compare(rounds: int, seconds: float) -> list[Row]:
+    bench = Bench(Library(build()), local(), True)
+    plan = rows(bench, seconds)
+    for turn in range(rounds):
+        print(f"  round {turn + 1} of {rounds}", file=sys.stderr)
+        for row, pool, kernel, size, warm, test, kilobytes, rate in plan:
+            row.ours.append(ours(pool, kernel, size, warm, seconds))
+            row.theirs.append(likwid(test, kilobytes, pool.threads, seconds, rate, row.unit == "flop/s"))
+    return [row for row, *_ in plan if max(row.theirs)]
+
+
+def spread(values: list[float]) -> str:
+    return f"{(max(values) - min(values)) / 2 / statistics.median(values):5.1%}"
+
+
+def table(found: list[Row]) -> str:
+    head = f"{'kernel':9} {'level':7} {'cores':>5}  {'ours':>14} {'+-':>6}  {'likwid-bench':>14} {'+-':>6}  {'ratio':>6}  variants"
+    lines = [head, "-" * len(head)]
+    for row in found:
+        verdict = "" if row.ratio >= GOAL else "  below"
+        lines.append(
+            f"{row.what:9} {row.level:7} {row.threads:5}  {show(max(row.ours), row.unit):>14} {spread(row.ours):>6}  "
+            f"{show(max(row.theirs), row.unit):>14} {spread(row.theirs):>6}  {row.ratio:6.3f}  {row.ours_name} / {row.theirs_name}{verdict}"
+        )
+    below = sum(row.ratio < GOAL for row in found)
+    return "\n".join([*lines, f"{len(found) - below} of {len(found)} at least {GOAL} of likwid-bench's best variant"])
+
+
+def self_check() -> None:
+    """Every kernel this CPU can run gives the right answer; then all probes of a quick run with their values."""
+    start = time.perf_counter()
+    built = build()
+    library = Library(built)
+    pool = Pool(library, cores(), 1 << 20)
+    for kernel in library.kernels:
+        for size in (5000, 70_000, 1 << 20):
+            pool.run(kernel, size if kernel.kind == "stream" else 0, 3, 1, check=True)
+    kinds = sorted({f"{kernel.isa} {kernel.dtype}" for kernel in library.kernels})
+    print(f"{len(library.kernels)} kernels right ({', '.join(kinds)}), {built.compiler}, {' '.join(built.flags)}")
+    for each in measure(quick=True):
+        arithmetic = each.settings.get("mix") in ("none", "gemm")
+        value = show(each.best_rate, "flop/s") if arithmetic else show(each.best_bandwidth, "B/s")
+        value = show(each.best, "s") if each.settings.get("mix") == "chase" else value
+        print(
+            f"{each.name:44} {each.target:16} {each.settings.get('isa', '')!s:7} {value:>16}  spread {each.spread:.1%}"
+        )
+    print(f"{time.perf_counter() - start:.0f} s")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.2, help="length of one sample")
+    parser.add_argument("--json", type=Path, help="write all samples here")
+    parser.add_argument("--self-check", action="store_true")
+    given = parser.parse_args()
+    if given.self_check:
+        self_check()
+        return 0
+    if not shutil.which("likwid-bench"):
+        print(
+            "likwid-bench is not on the PATH; install the package `likwid` (Debian: amd64 only, elsewhere from source)."
+        )
+        return 2
+    found = compare(given.rounds, given.seconds)
+    print(table(found))
+    if given.json:
+        given.json.write_text(json.dumps([row.document() for row in found], indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,141 @@
+"""Under which conditions a CPU measurement was made: what goes into every Observation, as plain JSON values."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+CPUS = Path("/sys/devices/system/cpu")
+DATA = "random, nearly normal (mean 0, deviation 1); arithmetic probes: small exact constants"
+
+
+def now() -> str:
+    """The date in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _text(path: Path | str) -> str:
+    with contextlib.suppress(OSError, ValueError):
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip("\0 \n")
+    return ""
+
+
+def load_average() -> list[float] | None:
+    with contextlib.suppress(OSError, AttributeError):
+        return [round(value, 2) for value in os.getloadavg()]
+    return None
+
+
+def busy_seconds() -> dict[str, float] | None:
+    """CPU seconds of the whole system since it started, busy and stolen by the hypervisor; None where it does not say."""
+    words = _text("/proc/stat").partition("\n")[0].split()
+    if len(words) < 9 or words[0] != "cpu":
+        return None
+    ticks = [float(word) for word in words[1:9]]
+    hertz = float(os.sysconf("SC_CLK_TCK"))
+    user, nice, system, _, _, irq, softirq, steal = ticks
+    return {"busy": (user + nice + system + irq + softirq) / hertz, "stolen": steal / hertz}
+
+
+def own_seconds() -> float:
+    """CPU seconds of this process, its threads and its finished children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def governors() -> list[str]:
+    found = {_text(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return sorted(found - {""})
+
+
+def clocks() -> dict[str, float]:
+    """Clocks in Hz the system shows at this moment: highest allowed, and running now."""
+    found: dict[str, float] = {}
+    for key, name in (("highest", "cpuinfo_max_freq"), ("now", "scaling_cur_freq")):
+        values = [
+            float(text) * 1e3 for path in CPUS.glob(f"cpu[0-9]*/cpufreq/{name}") if (text := _text(path)).isdigit()
+        ]
+        if values:
+            found[key] = max(values)
+    if "now" not in found:
+        rows = [
+            line.partition(":")[2] for line in _text("/proc/cpuinfo").splitlines() if line.lower().startswith("cpu mhz")
+        ]
+        with contextlib.suppress(ValueError):
+            if rows:
+                found["now"] = max(float(row) for row in rows) * 1e6
+    return found
+
+
+def numa_nodes() -> int | None:
+    nodes = [path for path in Path("/sys/devices/system/node").glob("node[0-9]*") if path.is_dir()]
+    return len(nodes) or None
+
+
+def large_pages() -> str:
+    """The transparent huge page setting, the chosen word of `always [madvise] never`."""
+    text = _text("/sys/kernel/mm/transparent_hugepage/enabled")
+    return text[text.find("[") + 1 : text.find("]")] if "[" in text else ""
+
+
+def cpu_conditions(
+    model: str = "",
+    pinned: bool | None = None,
+    compiler: str = "",
+    flags: str = "",
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is known before the run; a thing the system does not tell is absent."""
+    import numpy as np
+
+    found: dict[str, Any] = {
+        "date": now(), "cpu": model or platform.processor() or platform.machine(), "system": platform.platform(),
+        "governor": ", ".join(governors()), "clocks": clocks(), "cpus": _allowed(), "pinned": pinned, "compiler": compiler,
+        "flags": flags, "numa_nodes": numa_nodes(), "large_pages": large_pages(), "load_before": load_average(),
+        "python": sys.version.partition(" ")[0], "numpy": np.__version__, "data": DATA,
+    }  # fmt: skip
+    found |= extra or {}
+    return {key: value for key, value in found.items() if value not in (None, "", {}, [])}
+
+
+def _allowed() -> int | None:
+    with contextlib.suppress(AttributeError, OSError):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+OTHERS = 0.15  # CPUs' worth of time other programs may use before it is called a load
+
+
+class Watch:
+    """Looks at the system before and after a run and says whether other programs were busy meanwhile."""
+
+    def __init__(self) -> None:
+        self.start, self.own = busy_seconds(), own_seconds()
+        self.wall = os.times().elapsed
+
+    def conditions(self) -> dict[str, Any]:
+        """CPUs' worth of time used by others and stolen by the hypervisor; load average after."""
+        found: dict[str, Any] = {"load_after": load_average()}
+        end, wall = busy_seconds(), os.times().elapsed - self.wall
+        if self.start and end and wall > 0:
+            others = (end["busy"] - self.start["busy"] - (own_seconds() - self.own)) / wall
+            found["others_busy"] = round(max(others, 0.0), 3)
+            found["stolen"] = round(max(end["stolen"] - self.start["stolen"], 0.0) / wall, 3)
+        return {key: value for key, value in found.items() if value is not None}
+
+
+def second_load(conditions: Mapping[str, Any]) -> str:
+    """One sentence when other programs or the hypervisor took a notable share of the machine, else an empty text."""
+    told = []
+    if conditions.get("others_busy", 0.0) > OTHERS:
+        told.append(f"other programs used {conditions['others_busy']:.2g} CPUs' worth of time during the run")
+    if conditions.get("stolen", 0.0) > OTHERS / 3:
+        told.append(f"the hypervisor took {conditions['stolen']:.2g} CPUs' worth of time away")
+    return "; ".join(told)

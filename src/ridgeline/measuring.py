@@ -1,0 +1,115 @@
+"""One measurement from the command line: choose the device, run its probes, make the machine, keep it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .calibrate import calibrate
+from .errors import InputError
+from .machine import Machine
+from .machines import detect, save, saved_file
+from .observation import Observation
+from .run import measured_machine
+from .storage import write_text
+
+Progress = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured; `machine` is None for collectives, which speak of several machines."""
+
+    what: str
+    observations: tuple[Observation, ...]
+    machine: Machine | None
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "ridgeline": __version__,
+            "what": self.what,
+            "machine": None if self.machine is None else self.machine.document(),
+            "observations": [item.document() for item in self.observations],
+            "notes": list(self.notes),
+        }
+
+
+def measure(what: str | None, quick: bool, on_progress: Progress) -> Measured:
+    """The probes of a device; without a choice the GPU where there is one, else the CPU."""
+    if what is None:
+        what = "cuda" if any(found.kind == "gpu" for found in detect.found()) else "cpu"
+
+    def tell(done: int, total: int, label: str) -> None:
+        on_progress("measure", done, total, label)
+
+    if what == "collective":
+        return _collective(quick, tell)
+    if what == "cuda":
+        from .measure import cuda
+
+        machine = detect.here("gpu")
+        seen = cuda.measure(machine, quick=quick, on_progress=tell)
+        made = calibrate(machine, seen, conditions(seen))
+    else:
+        from .measure import cpu
+
+        machine = detect.here("cpu")
+        seen = cpu.measure(machine, quick=quick, on_progress=tell)
+        made = measured_machine(seen, machine, conditions(seen))
+    notes = dict.fromkeys(
+        note for item in seen for note in item.notes if note.startswith(("disturbed", "not measured", "stopped"))
+    )
+    return Measured(what, tuple(seen), made, tuple(notes))
+
+
+def _collective(quick: bool, tell: Callable[[int, int, str], None]) -> Measured:
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("collectives are measured through torch.distributed; install ridgeline[torch]")
+    from .measure import collective
+
+    seen = collective.measure(quick=quick, on_progress=tell)
+    return Measured("collective", tuple(seen), None)
+
+
+def conditions(observations: list[Observation]) -> dict[str, str]:
+    """The conditions that held for all, as texts for the machine file."""
+    if not observations:
+        return {}
+    common = dict(observations[0].conditions)
+    for item in observations[1:]:
+        common = {key: value for key, value in common.items() if item.conditions.get(key) == value}
+    dates = sorted(str(item.conditions["date"]) for item in observations if "date" in item.conditions)
+    plain = {key: _text(value) for key, value in common.items()}
+    return {**plain, **({"date": dates[0]} if dates else {})}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(item) for item in value)
+    return str(value)
+
+
+def keep(found: Measured) -> list[Path]:
+    """Save the machine as `here:cpu` or `here:gpu`, and as `here` where it is the one that `here` means."""
+    assert found.machine is not None
+    which = "gpu" if found.what == "cuda" else "cpu"
+    places = [saved_file(which)]
+    if detect.here().title == found.machine.title:
+        places.append(saved_file())
+    for place in places:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"cannot keep the measurement in {place.parent}: {error.strerror}; use --no-save and --out FILE"
+            ) from error
+        write_text(place, save.text(found.machine))
+    return places

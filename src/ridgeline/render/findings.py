@@ -1,0 +1,180 @@
+"""What a measurement or the main job found: tables and charts for the terminal, files and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..calibrate import changes
+from ..errors import InputError
+from ..machine import Machine
+from ..machines import save
+from ..measuring import Measured
+from ..run import Outcome
+from ..storage import write_text
+from . import files, measured, report_page
+from .chart import Picture
+from .table import Column, Table, draw
+from .terminal import draw as draw_text
+
+SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")
+
+
+def ceilings(machine: Machine) -> Table:
+    """Every ceiling that was measured, against the limit it has."""
+    rows = []
+    for row in measured.ceiling_rows(machine):
+        unit = row.pop("unit")
+        rows.append(row | {f"{key}:unit": unit for key in ("measured", "sustained", "limit")})
+    columns = (
+        Column("ceiling"), Column("measured"), Column("sustained"), Column("spread", "spread", percent=True, digits=2), Column("limit", "stated or derived"),
+        Column("share", "of it", percent=True, digits=3), Column("how", "how"),
+    )  # fmt: skip
+    return Table(f"measured ceilings of {machine.title or machine.name}", columns, rows, machine.notes)
+
+
+def latencies(machine: Machine) -> Table:
+    rows = [
+        {"level": level.name, "latency": level.latency.measured, "how": level.latency.measurement}
+        for level in machine.levels
+        if level.latency.measured
+    ]
+    if machine.launch.measured:
+        rows.append({"level": "launch", "latency": machine.launch.measured, "how": machine.launch.measurement})
+    return Table("latencies", (Column("level"), Column("latency", unit="s"), Column("how")), rows)
+
+
+def against(earlier: Machine, now: Machine) -> Table:
+    """Two measurements: what changed by more than both spreads."""
+    rows = [
+        {
+            "ceiling": change.name, "first": change.first, "second": change.second, "ratio": change.ratio, "spread": change.spread,
+            "verdict": "differs" if change.differs else "the same", "first:unit": change.unit, "second:unit": change.unit,
+        }
+        for change in changes(earlier, now)
+    ]  # fmt: skip
+    columns = (
+        Column("ceiling"),
+        Column("first", "earlier"),
+        Column("second", "now"),
+        Column("ratio", digits=3),
+        Column("spread", "both spreads", percent=True, digits=2),
+        Column("verdict"),
+    )
+    return Table("against the earlier measurement", columns, rows)
+
+
+def plain_rows(found: Measured) -> Table:
+    """One line per observation; what a CSV of a measurement holds."""
+    rows = [
+        {"name": item.name, "target": item.target, "best": item.best, "median": item.median, "spread": item.spread, "samples": len(item.samples), "rate": item.best_rate if item.amount else None}
+        for item in found.observations
+    ]  # fmt: skip
+    columns = (
+        Column("name"),
+        Column("target"),
+        Column("best", unit="s"),
+        Column("median", unit="s"),
+        Column("spread", percent=True, digits=2),
+        Column("samples"),
+        Column("rate", "amount/s"),
+    )
+    return Table(f"{len(rows)} observations", columns, rows, found.notes)
+
+
+def show(found: Measured, earlier: Machine | None = None) -> None:
+    if found.machine is None:
+        draw(plain_rows(found))
+        return
+    draw(ceilings(found.machine))
+    print()
+    draw(latencies(found.machine))
+    for note in found.notes:
+        print(f"note: {note}")
+    if earlier is not None:
+        print()
+        draw(against(earlier, found.machine))
+
+
+def pictures(machine: Machine, observations: Any) -> list[Picture]:
+    """The charts there are data for."""
+    made: list[Picture] = []
+    makers: tuple[Callable[[], Picture], ...] = (
+        lambda: measured.working_sets(machine, observations),
+        lambda: measured.gemm_sizes(machine, observations),
+        lambda: measured.shares(machine),
+    )
+    for maker in makers:
+        try:
+            made.append(maker())
+        except InputError:
+            continue  # nothing of this kind was measured
+    return made
+
+
+def write(found: Measured, out: Path, theme: str) -> None:
+    if out.suffix == ".json":
+        write_text(out, json.dumps(found.document(), indent=1) + "\n")
+    elif out.suffix in (".csv", ".md"):
+        table = plain_rows(found)
+        write_text(out, table.csv() if out.suffix == ".csv" else table.markdown())
+    elif found.machine is None:
+        raise InputError(f"{out}: collectives are written to .json, .csv or .md")
+    elif out.suffix == ".toml":
+        write_text(out, save.text(found.machine))
+    elif out.suffix == ".html":
+        sections = [
+            report_page.Section("Ceilings", pictures=pictures(found.machine, found.observations), tables=[ceilings(found.machine), latencies(found.machine)]),
+            report_page.Section("Observations", tables=[plain_rows(found)]),
+        ]  # fmt: skip
+        report_page.write(
+            out, f"Measured: {found.machine.title or found.machine.name}", sections, found.document(), theme
+        )
+    else:
+        files.save(pictures(found.machine, found.observations)[0], out, theme)
+
+
+# -- the main job ---------------------------------------------------------------------------------------------
+
+
+def kernels(outcome: Outcome) -> Table:
+    columns = (
+        Column("name", "kernel"), Column("bound_predicted", "bound"), Column("limiter"), Column("floor_us", "floor us"), Column("predicted_us", "predicted us"),
+        Column("measured_us", "measured us"), Column("spread", percent=True, digits=2), Column("error", "predicted/measured - 1", percent=True, digits=2),
+        Column("share_of_roof", "of the roof", percent=True, digits=3), Column("band", "verdict"),
+    )  # fmt: skip
+    notes = [
+        outcome.sentence,
+        f"predictions sealed {outcome.sealed['time']} before the run, sha256 {outcome.sealed['hash'][:16]}",
+    ]
+    notes += [f"{item['name']}: {note}" for item in outcome.items for note in item["notes"]]
+    return Table("predicted, sealed, run, reconciled", columns, list(outcome.items), tuple(notes))
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    items = [
+        {key: value for key, value in item.items() if key not in ("predicted", "measured")} for item in outcome.items
+    ]
+    return {
+        "machine": outcome.machine.document(), "sealed": outcome.sealed, "items": items, "sentence": outcome.sentence,
+        "observations": [item.document() for item in outcome.observations],
+    }  # fmt: skip
+
+
+def tell(outcome: Outcome, size: dict[str, Any]) -> None:
+    draw(ceilings(outcome.machine))
+    print()
+    draw(kernels(outcome))
+    print()
+    print(draw_text(measured.landing(outcome.machine, outcome.items), **size))
+
+
+def report(outcome: Outcome, out: Path) -> None:
+    landing = measured.landing(outcome.machine, outcome.items)
+    sections = [
+        report_page.Section("Predicted and measured", outcome.sentence, [landing], [kernels(outcome)]),
+        report_page.Section("This machine", pictures=pictures(outcome.machine, outcome.observations), tables=[ceilings(outcome.machine), latencies(outcome.machine)]),
+    ]  # fmt: skip
+    report_page.write(out, f"ridgeline on {outcome.machine.title or outcome.machine.name}", sections, document(outcome))

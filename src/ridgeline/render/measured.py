@@ -1,0 +1,188 @@
+"""Charts of what was measured: bandwidth against working set, GEMM rate against size, kernels predicted and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import InputError
+from ..machine import KINDS, Machine
+from ..observation import Observation
+from ..units import show
+from .chart import LOG, Axis, Bar, Chart, Line, Mark, Point
+
+MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
+
+
+def _span(values: Iterable[float], margin: float = 1.3) -> tuple[float, float]:
+    found = list(values)
+    return min(found) / margin, max(found) * margin
+
+
+def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart:
+    """Bandwidth against working set, one line per access mix on all threads, with the capacities the system reports."""
+    lines: dict[str, dict[float, float]] = {}
+    sweeps = [item for item in observations if item.settings.get("mix") in MIXES and "bytes" in item.settings]
+    if not sweeps:
+        raise InputError("nothing was measured over working sets, so there is no sweep to draw")
+    threads = max(int(item.settings.get("threads", 1)) for item in sweeps)
+    for item in sweeps:
+        if int(item.settings.get("threads", 1)) == threads:
+            mine = lines.setdefault(str(item.settings["mix"]), {})
+            size = float(item.settings["bytes"])
+            mine[size] = max(mine.get(size, 0.0), item.best_bandwidth)
+    order = sorted(lines, key=MIXES.index)
+    every = [(size, rate) for mine in lines.values() for size, rate in mine.items()]
+    across = _span((size for size, _ in every), 1.5)
+    marks = [
+        Mark("x", level.total, f"{level.name}: {show(level.total, 'B', binary=True)}", "ridge")
+        for level in machine.levels[:-1]
+        if level.total is not None and across[0] < level.total < across[1]
+    ]
+    return Chart(
+        "working-sets",
+        f"Bandwidth against working set on {machine.name}",
+        Axis("working set of all threads", "B", LOG, across),
+        Axis("bandwidth", "B/s", LOG, _span(rate for _, rate in every)),
+        f"{machine.title}, {threads} thread{'s' if threads > 1 else ''}, best of all samples",
+        tuple(Line(tuple(sorted(lines[mix].items())), "series", mix, mix, {"mix": mix}) for mix in order),
+        marks=tuple(marks),
+        notes=("nominal bytes: a write that first reads its line moves more than is counted here",),
+    )
+
+
+def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
+    """Rate of library matrix products against their size, one line per number format and library."""
+    lines: dict[str, dict[float, float]] = {}
+    for item in observations:
+        shape = item.settings.get("shape")
+        size = item.settings.get("n") or (shape.get("n") if isinstance(shape, dict) else None)
+        swept = item.settings.get("sweep_over") == "size"
+        if size is not None and (swept or "library" in item.settings):
+            name = f"{item.settings.get('dtype', '')} {item.settings.get('library', '')}".strip()
+            mine = lines.setdefault(name, {})
+            mine[float(size)] = max(mine.get(float(size), 0.0), item.best_rate)
+    if not lines:
+        raise InputError("no library products were measured, so there is no size sweep to draw")
+    every = [(size, rate) for mine in lines.values() for size, rate in mine.items()]
+    return Chart(
+        "gemm-sizes",
+        f"Matrix products on {machine.name}",
+        Axis("N of an N x N x N product", "", LOG, _span((size for size, _ in every), 1.4)),
+        Axis("performance", "FLOP/s", LOG, _span(rate for _, rate in every)),
+        f"{machine.title}, best of all samples",
+        tuple(Line(tuple(sorted(mine.items())), "series", name, name) for name, mine in sorted(lines.items())),
+        tuple(
+            Point(size, rate, show(rate, "flop/s", 3), name, "observed", f"{name} {size:.0f}")
+            for name, mine in sorted(lines.items())
+            for size, rate in mine.items()
+        ),
+    )
+
+
+def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:
+    """Every figure that was measured beside its stated or derived limit, and the share of it that was reached."""
+    found = []
+    figures = {**machine.peaks, **{level.name: level.bandwidth for level in machine.levels}}
+    for level in machine.levels:
+        figures |= {f"{level.name}, {mix}": figure for mix, figure in level.mixes.items()}
+    for link in machine.links:
+        figures[link.name] = link.per_direction
+    for name, figure in figures.items():
+        if figure.measured is None:
+            continue
+        limit = figure.stated if figure.stated is not None else figure.derived
+        base = name.partition(",")[0]
+        if limit is None and base != name:
+            outer = next(level for level in machine.levels if level.name == base).bandwidth
+            limit = outer.stated if outer.stated is not None else outer.derived
+        found.append(
+            {
+                "ceiling": name,
+                "measured": figure.measured,
+                "sustained": figure.sustained,
+                "spread": figure.spread,
+                "limit": limit,
+                "share": figure.measured / limit if limit else None,
+                "how": figure.measurement,
+                "unit": figure.unit,
+            }
+        )
+    return found
+
+
+def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
+    """Kernels on the roofline: where they were predicted and where they landed, joined by a line."""
+    peaks = {name: figure for name, figure in machine.peaks.items() if any(getattr(figure, kind) for kind in KINDS)}
+    used = list(dict.fromkeys(str(item["engine"]) for item in items if item.get("engine") in peaks))
+    shown = [item for item in items if item["flops"] > 0]
+    if not shown or not used:
+        raise InputError("none of the kernels does flops, so none stands on the roofline")
+    bandwidth = machine.bandwidth().value
+    at = [item["flops"] / item["bytes"] for item in shown]
+    rates = [item["flops"] / item[key] for item in shown for key in ("predicted", "measured")]
+    top = {name: machine.peak(name).value for name in used}
+    left, right = min(at) / 3, max([*at, *(peak / bandwidth for peak in top.values())]) * 4
+    low = min([*rates, left * bandwidth]) / 2
+    lines = [
+        Line(
+            ((left, left * bandwidth), (max(top.values()) / bandwidth, max(top.values()))),
+            "bandwidth",
+            f"{machine.main.name} {show(bandwidth, 'B/s')}",
+        )
+    ]
+    lines += [
+        Line(((peak / bandwidth, peak), (right, peak)), "peak", f"{name} {show(peak, 'flop/s')}")
+        for name, peak in top.items()
+    ]
+    points = []
+    for item, x in zip(shown, at, strict=True):
+        there, here = item["flops"] / item["predicted"], item["flops"] / item["measured"]
+        lines.append(Line(((x, there), (x, here)), "guide", "", "measured"))
+        points.append(
+            Point(x, there, "", "predicted", "target", f"{item['name']}, predicted", {"time": item["predicted"]})
+        )
+        points.append(
+            Point(
+                x, here, item["name"], "measured", "observed", f"{item['name']}, measured", {"time": item["measured"]}
+            )
+        )
+    return Chart(
+        "landing",
+        f"Predicted and measured on {machine.name}",
+        Axis("arithmetic intensity", "FLOP/byte", LOG, (left, right)),
+        Axis("performance", "FLOP/s", LOG, (low, max(top.values()) * 2)),
+        f"{machine.title}, measured ceilings",
+        tuple(lines),
+        tuple(points),
+    )
+
+
+def shares(machine: Machine) -> Chart:
+    """Measured ceilings as bars beside the limits they have."""
+    rows = [row for row in ceiling_rows(machine) if row["limit"] and "," not in row["ceiling"]]
+    if not rows:
+        raise InputError("no measured ceiling has a stated or derived limit to stand beside")
+    bars = []
+    for row in rows:
+        bars.append(Bar(row["ceiling"], 1.0, None, show(row["limit"], row["unit"]), "limit", "value"))
+        bars.append(
+            Bar(
+                "",
+                row["share"],
+                None,
+                f"{show(row['measured'], row['unit'])}  {row['share']:.0%}",
+                "measured",
+                "measured",
+            )
+        )
+    top = max(1.0, *(row["share"] for row in rows)) * 1.05
+    return Chart(
+        "shares",
+        f"Measured against stated or derived on {machine.name}",
+        Axis("share of the limit", "", "linear", (0.0, top)),
+        Axis("", "", "linear", (0.0, 1.0), False),
+        machine.title,
+        bars=tuple(bars),
+        look="bars",
+    )

@@ -1,0 +1,174 @@
+"""Collectives: the line through the sizes, stragglers, and a real job of two ranks on gloo under torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ridgeline.errors import InputError
+from ridgeline.measure import collective
+from ridgeline.observation import from_document
+from ridgeline.ops import collective as counted
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_line_gives_back_what_was_put_in() -> None:
+    """20 us and 5 GB/s, from 1 KiB to 64 MiB."""
+    sent = [1024.0 * 4**step for step in range(9)]
+    line = collective.fit(sent, [20e-6 + size / 5e9 for size in sent])
+    assert line is not None
+    assert line.alpha == pytest.approx(20e-6)
+    assert line.beta == pytest.approx(5e9)
+    assert line.error == pytest.approx(0, abs=1e-9)
+
+
+def test_small_messages_count_as_much_as_large_ones() -> None:
+    sent = [1024.0 * 4**step for step in range(9)]
+    noise = 1 + 0.02 * np.random.default_rng(0).standard_normal(9)
+    line = collective.fit(sent, [(20e-6 + size / 5e9) * factor for size, factor in zip(sent, noise, strict=True)])
+    assert line is not None
+    assert line.alpha == pytest.approx(20e-6, rel=0.05)
+    assert line.beta == pytest.approx(5e9, rel=0.05)
+
+
+def test_no_line_through_too_little() -> None:
+    assert collective.fit([1.0, 2.0], [1.0, 2.0]) is None
+    assert collective.fit([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]) is None, "a larger message is never faster"
+
+
+def test_a_slow_rank_is_named_with_its_host() -> None:
+    names = [f"rank {rank} on node{rank // 2}" for rank in range(4)]
+    assert collective.stragglers([10, 10.5, 6, 9.8], names, "own copy bandwidth") == [
+        "rank 2 on node1 is a straggler: its own copy bandwidth is 61% of the median"
+    ]
+    assert collective.stragglers([10, 10.5, 9, 9.8], names, "own copy bandwidth") == []
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize("op", list(collective.SENT))
+def test_bytes_sent_are_those_of_the_op(op: str, ranks: int) -> None:
+    """Counted here from the ring and there by the op that predicts it."""
+    predicted = getattr(counted, op)(bytes=4096.0, ranks=float(ranks))
+    assert collective.SENT[op](ranks) * 4096 == pytest.approx(float(predicted.bytes_at("link")))
+
+
+def test_outside_torchrun_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="torchrun --nproc-per-node 2"):
+        collective.measure(quick=True)
+
+
+def test_without_torch_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match="needs torch"):
+        collective.measure()
+
+
+SCRIPT = """
+import json, os, sys, time
+from ridgeline.errors import RidgelineError
+from ridgeline.measure import collective
+{before}
+try:
+    found = collective.measure(quick=True)
+except RidgelineError as error:
+    print("rank", os.environ["RANK"], error, file=sys.stderr)
+    sys.exit(2)
+if os.environ["RANK"] == "0":
+    json.dump([each.document() for each in found], open(sys.argv[1], "w"))
+else:
+    assert found == []
+"""
+
+
+def job(
+    tmp_path: Path, before: str = "", ranks: int = 2
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    pytest.importorskip("torch")
+    script, out = tmp_path / "job.py", tmp_path / "out.json"
+    script.write_text(SCRIPT.format(before=before))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [*command, str(script), str(out)], capture_output=True, text=True, env=environment, timeout=240, check=False
+    )
+    return done, json.loads(out.read_text()) if out.exists() else []
+
+
+def test_two_ranks_on_gloo(tmp_path: Path) -> None:
+    done, documents = job(tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [from_document(document) for document in documents]
+    points = [each for each in found if not each.name.endswith("alpha beta")]
+    assert {each.settings["op"] for each in points} == set(collective.SENT)
+    for each in points:
+        conditions = each.conditions
+        assert conditions["gaps"] == []
+        assert [row["rank"] for row in conditions["hosts"]] == [0, 1]
+        assert all(row["host"] for row in conditions["hosts"])
+        assert len(each.samples) == 5
+        assert each.settings["bus_bandwidth"] == pytest.approx(each.rate)
+    lines = [each for each in found if each.name.endswith("alpha beta")]
+    assert {each.settings["op"] for each in lines} == set(collective.SENT)
+    assert all(each.settings["beta"] > 0 for each in lines)
+
+
+SLOW_RANK = """
+measured = collective.local
+def local(group):
+    told = measured(group)
+    return {**told, "copy": told["copy"] / (10 if group.rank == 2 else 1)}
+collective.local = local
+collective.sizes = lambda backend, quick: [1024, 4096, 16384]
+"""
+
+
+def test_a_straggler_is_named_in_every_result(tmp_path: Path) -> None:
+    done, documents = job(tmp_path, SLOW_RANK, ranks=3)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for document in documents:
+        assert any(note.startswith("rank 2 on ") and "straggler" in note for note in document["notes"])
+
+
+WRONG = """
+once = collective.Point.once
+def spoiled(self):
+    once(self)
+    if self.op == "all_reduce": self.buffer[:1] += 1
+collective.Point.once = spoiled
+"""
+
+
+def test_wrong_values_are_refused(tmp_path: Path) -> None:
+    done, documents = job(tmp_path, WRONG)
+    assert done.returncode != 0
+    assert "probe all_reduce" in done.stderr
+    assert not documents
+
+
+GONE = """
+sample = collective.Point.sample
+taken = 0
+def leaving(self):
+    global taken
+    taken += 1
+    if os.environ["RANK"] == "1" and taken == 40: time.sleep(1); os._exit(0)
+    sample(self)
+collective.Point.sample = leaving
+"""
+
+
+def test_a_lost_rank_leaves_what_was_measured(tmp_path: Path) -> None:
+    done, documents = job(tmp_path, GONE)
+    assert documents, done.stderr[-2000:]
+    assert "a rank was lost" in documents[0]["conditions"]["gaps"][0]

@@ -1,0 +1,444 @@
+"""The CPU probes: right answers, honest fallbacks, levels found. No speed is asserted anywhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ridgeline.errors import RidgelineError
+from ridgeline.machine import Figure, Level, Machine
+from ridgeline.measure import build as building
+from ridgeline.measure import conditions, cpu
+from ridgeline.measure.protocol import Probe, interleave
+from ridgeline.observation import Observation, from_document
+
+COMPILER = any(shutil.which(name) for name in building.COMPILERS)
+needs_compiler = pytest.mark.skipif(not COMPILER or sys.platform == "win32", reason="no C compiler here")
+
+MIXES = {"read": (8, 0), "write": (8, 0), "copy": (16, 0), "scale": (16, 1), "add": (24, 1), "triad": (24, 2)}
+
+
+def caches(*sizes: float, cores: int = 1) -> Machine:
+    """A machine with these caches, the last one shared."""
+    levels = [
+        Level(f"l{place}", Figure("B/s"), Figure("B", derived=size), instances=1 if place == len(sizes) else cores)
+        for place, size in enumerate(sizes, 1)
+    ]
+    return Machine(
+        "test", kind="cpu", units={"core": cores}, levels=(*levels, Level("memory", Figure("B/s"), Figure("B")))
+    )
+
+
+SMALL = caches(8192, 32768, 131072)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cpu.Library]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield cpu.Library(building.build())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    return tmp_path / "cache"
+
+
+def fake_compiler(folder: Path, script: str) -> str:
+    file = folder / "fakecc"
+    file.write_text(
+        f'#!/bin/sh\nif [ "$1" = --version ]; then echo fakecc 1.0; exit 0; fi\n{script}\n', encoding="ascii"
+    )
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+
+@needs_compiler
+def test_every_kernel_computes_what_it_should(library: cpu.Library) -> None:
+    pool = cpu.Pool(library, cpu.cores()[:2], 1 << 17)
+    assert {kernel.op for kernel in library.kernels if kernel.kind == "stream"} >= {*cpu.MIXES, *cpu.STREAMING}
+    assert {kernel.dtype for kernel in library.kernels if kernel.kind == "fma"} >= {"fp64", "fp32"}
+    for kernel in library.kernels:
+        for size, reps in ((1, 1), (5000, 2), (1 << 17, 3)):
+            timing = pool.run(kernel, size if kernel.kind == "stream" else 0, reps, 1, check=True)
+            assert timing.seconds > 0
+            assert 0 <= timing.busy <= 1
+
+
+@needs_compiler
+def test_a_wrong_answer_names_the_probe(library: cpu.Library) -> None:
+    pool = cpu.Pool(library, cpu.cores()[:1], 1 << 16)
+    kernel = library.streams("read")[0]
+    wrong = cpu.Kernel(**{**kernel.__dict__, "op": "read"})
+
+    class Lies:
+        def __getattr__(self, name: str) -> object:
+            def run(*arguments: object) -> int:
+                out = arguments[-1]
+                out[0], out[1], out[2] = 1.0, 1.0, 3.0  # type: ignore[index]
+                return 0
+
+            return run if name == "rl_run" else getattr(library.raw, name)
+
+    pool.library = type("Fake", (), {"raw": Lies(), "kernels": library.kernels})()  # type: ignore[assignment]
+    with pytest.raises(RidgelineError, match=r"probe read .*3 wrong values"):
+        pool.run(wrong, 1024, 1, 0, check=True)
+    pool.library = library
+
+
+@needs_compiler
+@pytest.mark.parametrize("mix", MIXES)
+def test_bytes_and_flops_per_element_are_those_of_stream(library: cpu.Library, mix: str) -> None:
+    """FP64 copy, scale, add, triad: 16/0, 16/1, 24/1, 24/2 bytes and flops per element."""
+    kernel = library.streams(mix)[0]
+    elements = 64 * 8
+    pool = cpu.Pool(library, cpu.cores()[:1], 1 << 16)
+    touched = pool.touched(kernel, elements * 8 * (kernel.reads + kernel.writes))
+    counted = cpu.stream_work(mix, kernel.reads, kernel.writes, kernel.flops, touched)
+    assert (counted.bytes / elements, counted.flops / elements) == MIXES[mix]
+
+
+@needs_compiler
+def test_latency_chain_visits_every_line_once(library: cpu.Library) -> None:
+    pool = cpu.Pool(library, cpu.cores()[:1], 1 << 16)
+    for size in (128, 4096, 1 << 18):
+        chain = pool.chain(size)
+        assert library.raw.rl_chain_whole(chain)
+        assert pool.chase(chain, 1600, 16).seconds > 0
+        assert library.raw.rl_chain_whole(chain)
+
+
+@needs_compiler
+def test_measured_clock_is_a_clock(library: cpu.Library) -> None:
+    assert 1e8 < cpu.Pool(library, cpu.cores()[:1], 1 << 16).clock() < 1e10 - 1
+
+
+@needs_compiler
+def test_too_little_memory_is_said(library: cpu.Library) -> None:
+    with pytest.raises(RidgelineError, match="no memory for"):
+        cpu.Pool(library, [0], 1 << 60)
+
+
+@needs_compiler
+def test_every_probe_of_a_tiny_machine_runs(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    bench = cpu.Bench(library, SMALL, True)
+    ready = [*bench.streams(), *bench.arithmetic(), *bench.latencies()]
+    names = [probe.name for probe in ready]
+    assert len(names) == len(set(names))
+    targets = {probe.target for probe in ready}
+    assert targets >= {"l1", "l2", "l3", "memory", "vector.fp64", "vector.fp32", "latency.l1", "latency.memory"}
+    run = interleave(ready, 1, least=1e-5, warm=0.0)
+    assert not run.partial
+    for row in run.series:
+        probe = row.probe
+        assert probe.settings["threads"] >= 1
+        assert row.samples[0] > 0
+        if probe.settings["mix"] in cpu.MIXES:
+            assert probe.work.bytes == probe.settings["bytes"]
+            assert any("write-allocate" in note for note in probe.notes) == (probe.settings["mix"] != "read")
+
+
+@needs_compiler
+def test_points_between_levels_belong_to_none(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    bench = cpu.Bench(library, SMALL, True)
+    targets = {size: bench.stream("read", bench.pools[0], size).target for size in (2048, 8192, 20480, 32768, 1 << 19)}
+    assert targets == {2048: "l1", 8192: "sweep.l2", 20480: "l2", 32768: "sweep.l3", 1 << 19: "memory"}
+
+
+def test_library_products_are_checked() -> None:
+    products = cpu.numpy_gemms(caches(4096), True, [1])
+    small = [probe for probe in products if probe.settings["size"] == 512]
+    assert {probe.target for probe in small} == {"vector.fp64", "vector.fp32"}
+    for probe in small:
+        probe.call(1)
+        assert probe.check is not None
+        probe.check()
+        assert probe.work.flops == 2.0 * 512**3
+    a = np.eye(8)
+    with pytest.raises(RidgelineError, match="gemm numpy"):
+        cpu._gemm_checked("gemm numpy fp64 8", a, a, a + 1, 1e-9)
+
+
+def test_products_that_take_too_long_are_left_out_and_named() -> None:
+    class Steps:
+        time = 0.0
+
+        def now(self) -> float:
+            return self.time
+
+    clock = Steps()
+
+    def product(size: int) -> Probe:
+        def call(loops: int) -> None:
+            clock.time += loops * size**3 * 1e-9
+
+        settings = {"library": "x", "dtype": "fp64", "threads": 1, "size": size}
+        return Probe(f"gemm {size}", "vector.fp64", call, settings=settings)
+
+    kept, left = cpu.within([product(size) for size in (100, 1000, 2000)], 2.0, clock)
+    assert [probe.name for probe in kept] == ["gemm 100", "gemm 1000"]
+    assert left == ["gemm 2000"]
+
+
+# -- no compiler, a bad one, no room ---------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_one_message_says_what_to_do(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(building.BuildError, match=r"no C compiler found \(looked for cc, gcc, clang\).*Install one"):
+        building.build()
+
+
+def test_without_a_compiler_numpy_probes_call_themselves_lower_bounds(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 20)
+    monkeypatch.setattr(cpu, "GEMM_SIZES", {True: (64,), False: (64,)})
+    found = cpu.measure(caches(1 << 16, 1 << 18), quick=True)
+    streams = [each for each in found if each.settings["mix"] != "gemm"]
+    assert {each.settings["mix"] for each in streams} == set(MIXES)
+    assert all(any("lower bound" in note and "no C compiler" in note for note in each.notes) for each in streams)
+    assert {each.target for each in found} >= {"l2", "memory", "vector.fp64"}
+
+
+@needs_compiler
+def test_a_compiler_that_fails_is_quoted(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, "echo 'x.c:1: error: no such instruction' >&2; exit 1"))
+    with pytest.raises(
+        building.BuildError, match=r"fakecc 1\.0\) cannot compile the probes: x\.c:1: error: no such instruction"
+    ):
+        building.build()
+    assert not list((cache / "ridgeline" / "kernels").glob("*"))  # nothing half-made stays
+
+
+@needs_compiler
+def test_a_killed_compiler_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, "kill -9 $$"))
+    with pytest.raises(building.BuildError, match=f"killed by signal {int(signal.SIGKILL)}"):
+        building.build()
+    assert not list((cache / "ridgeline" / "kernels").glob("*"))
+
+
+def test_a_compiler_that_hangs_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not COMPILER:
+        pytest.skip("no shell tools here")
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, "exec sleep 60"))
+    monkeypatch.setattr(building, "PATIENCE", 0.2)
+    with pytest.raises(building.BuildError, match="did not finish within"):
+        building.build()
+
+
+@needs_compiler
+def test_a_compiler_that_does_not_know_this_cpu_still_serves(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = building.compiler()[0]
+    script = f'for word in "$@"; do case "$word" in -m*=native) echo "error: unknown CPU" >&2; exit 1;; esac; done\nexec {real} "$@"'
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, script))
+    built = building.build()
+    assert building.native() not in built.flags
+    assert any("compiled without" in note for note in built.notes)
+    assert cpu.Library(built).kernels
+
+
+@needs_compiler
+def test_the_library_is_kept_and_found_again(cache: Path) -> None:
+    first = building.build()
+    changed = first.file.stat().st_mtime_ns
+    assert first.file.is_relative_to(cache)
+    assert building.build().file == first.file
+    assert first.file.stat().st_mtime_ns == changed
+    assert [path.name for path in first.file.parent.iterdir()] == [first.file.name]
+
+
+@needs_compiler
+def test_a_damaged_library_is_made_again(cache: Path) -> None:
+    file = building.cache_folder() / "unused"
+    file.parent.mkdir(parents=True)
+    built = building.build()
+    name = built.file.with_suffix(".broken")
+    shutil.copy(built.file, name)
+    # a new inode, because the loader keeps files it knows
+    built.file.unlink()
+    built.file.write_bytes(name.read_bytes()[:1000])
+    assert cpu.Library(building.build()).kernels
+
+
+@needs_compiler
+def test_an_unwritable_cache_folder_is_gone_round(cache: Path, tmp_path: Path) -> None:
+    cache.parent.mkdir(exist_ok=True)
+    cache.write_text("a file where the folder should be", encoding="ascii")
+    built = building.build()
+    assert not built.file.is_relative_to(cache)
+    assert any("for this run only" in note for note in built.notes)
+    assert stat.S_IMODE(os.stat(built.file.parent).st_mode) == 0o700
+
+
+@needs_compiler
+def test_a_full_disk_is_gone_round_and_named(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = building.compiler()[0]
+    script = f'case "$*" in *{cache}*) echo "fatal error: error writing to /x.s: No space left on device" >&2; exit 1;; esac\nexec {real} "$@"'
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, script))
+    built = building.build()
+    assert any("No space left on device" in note for note in built.notes)
+
+
+@needs_compiler
+def test_no_room_anywhere_is_one_message(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, 'echo "No space left on device" >&2; exit 1'))
+    with pytest.raises(building.BuildError, match=r"written nowhere: .*No space left on device.*Free some space"):
+        building.build()
+
+
+# -- levels ---------------------------------------------------------------------------------------------------------
+
+
+def reads(*points: tuple[float, float]) -> list[Observation]:
+    """A read sweep of (bytes, B/s)."""
+    return [
+        Observation(
+            f"read {size}",
+            "l1",
+            (size / rate,),
+            cpu.stream_work("read", 1, 0, 0, size),
+            {"mix": "read", "bytes": size, "threads": 1},
+        )
+        for size, rate in points
+    ]
+
+
+def staircase(*steps: tuple[float, float], last: float = 2**27) -> list[Observation]:
+    """Bandwidth by level: (capacity, rate) steps, with the slow start of small loops and a soft edge."""
+    points = []
+    size = 1024.0
+    while size <= last:
+        rate = next(rate for capacity, rate in steps if size <= capacity)
+        points.append((size, rate * size / (size + 64)))
+        size *= 2**0.5
+    return reads(*points)
+
+
+def test_levels_are_found_from_the_sweep_alone() -> None:
+    found = cpu.levels(staircase((2**15, 100e9 / 8), (2**20, 50e9 / 8), (2**25, 20e9 / 8), (2**40, 10e9 / 8)))
+    assert [row.bandwidth for row in found] == pytest.approx([12.5e9, 6.25e9, 2.5e9, 1.25e9], rel=0.01)
+    assert [round(np.log2(row.capacity)) for row in found[:-1] if row.capacity] == [15, 20, 25]
+    assert found[-1].capacity is None
+
+
+def test_levels_that_agree_with_the_reported_caches_get_their_names() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25)
+    found = cpu.levels(staircase((2**15, 8e9), (2**20, 5e9), (2**25, 3e9), (2**40, 1e9)), machine)
+    assert [row.level for row in found] == ["l1", "l2", "l3", "memory"]
+    assert not any(row.note for row in found)
+
+
+def test_a_cache_smaller_than_reported_is_a_note() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25)
+    seen = staircase((2**15, 8e9), (2**20, 5e9), (2**22, 3e9), (2**40, 1e9))
+    found = cpu.levels(seen, machine)
+    assert any("l3 ends at about" in row.note and "reports 32 MiB" in row.note for row in found)
+    assert any("l3 ends at" in note for each in cpu.noted(seen, machine) for note in each.notes)
+
+
+def test_a_cache_without_a_plateau_is_a_note() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25)
+    seen = staircase((2**20, 8e9), (2**25, 3e9), (2**40, 1e9))
+    notes = {note for each in cpu.noted(seen, machine) for note in each.notes}
+    assert any("l1" in note and "no plateau" in note for note in notes) or any("l2" in note for note in notes)
+
+
+def test_too_few_points_give_no_levels() -> None:
+    assert cpu.levels(reads((1024, 1e9), (2048, 1e9))) == []
+
+
+def test_zones_keep_clear_of_the_edges() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25, cores=4)
+    one = cpu.zones(machine, 1, 2.0**27)
+    assert [zone.name for zone in one] == ["l1", "l2", "l3", "memory"]
+    for inner, outer in pairwise(one):
+        assert inner.last < outer.first
+        assert inner.holds(inner.middle)
+    four = cpu.zones(machine, 4, 2.0**25)
+    assert four[1].last == one[1].last  # a private cache serves each thread whole
+    assert four[2].last == pytest.approx(one[2].last / 4)  # a shared one is divided
+
+
+# -- what is said about a result ----------------------------------------------------------------------------------------
+
+
+def test_a_result_above_a_physical_limit_is_a_finding_and_not_clamped() -> None:
+    limit = Figure("flop/s", derived=8e9, derivation="1 core x 8 flop x 1 GHz")
+    machine = Machine("m", kind="cpu", units={"core": 4}, peaks={"vector.fp64": limit})
+    one = Observation("fma", "vector.fp64", (1.0,), cpu.Work(counts={("vector", "fp64", "fma"): 2.5e9}), {"threads": 1})
+    told = cpu._finished(one, machine, ())
+    assert told.best_rate == 2.5e9
+    assert any(note.startswith("finding:") and "2.5 GFLOP/s" in note for note in told.notes)
+    within = Observation(
+        "fma", "vector.fp64", (1.0,), cpu.Work(counts={("vector", "fp64", "fma"): 2.0e9}), {"threads": 1}
+    )
+    assert cpu._finished(within, machine, ()).notes == ()
+
+
+def test_a_second_load_is_named_in_the_notes() -> None:
+    assert "1.2 CPUs" in conditions.second_load({"others_busy": 1.2})
+    assert "hypervisor" in conditions.second_load({"stolen": 0.4})
+    assert conditions.second_load({"others_busy": 0.02, "stolen": 0.0}) == ""
+
+
+def test_conditions_are_plain_and_complete() -> None:
+    import json
+
+    told = conditions.cpu_conditions("a CPU", True, "gcc 12", "-O3")
+    assert {"date", "cpu", "pinned", "compiler", "flags", "python", "numpy", "data"} <= told.keys()
+    assert told["date"].endswith("+00:00")
+    assert json.loads(json.dumps(told)) == told
+    assert {"load_after"} <= conditions.Watch().conditions().keys() or not hasattr(os, "getloadavg")
+
+
+@needs_compiler
+def test_measure_whole_and_its_documents(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    monkeypatch.setattr(cpu, "GEMM_SIZES", {True: (64,), False: (64,)})
+    seen: list[int] = []
+    found = cpu.measure(SMALL, quick=True, on_progress=lambda done, total, label: seen.append(done * 1000 // total))
+    assert seen == sorted(seen)
+    assert seen[-1] == 1000
+    assert {each.target for each in found} >= {"l1", "l2", "l3", "memory", "vector.fp64", "latency.l1"}
+    for each in found:
+        again = from_document(each.document())
+        assert again.samples == each.samples
+        assert again.conditions["compiler"]
+        assert again.conditions["clock_measured"]
+
+
+@needs_compiler
+def test_ctrl_c_in_the_middle_returns_what_was_measured(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+
+    def stop(done: int, total: int, label: str) -> None:
+        if done * 10 > total * 4:
+            raise KeyboardInterrupt
+
+    found = cpu.measure(SMALL, quick=True, on_progress=stop)
+    assert found
+    assert any("stopped by Ctrl-C" in note for note in found[0].notes)
+    assert all(any("stopped early" in note for note in each.notes) for each in found)

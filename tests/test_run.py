@@ -1,0 +1,171 @@
+"""The main job and `measure` for real, on whatever CPU this is: short runs, checked for sense and not for speed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ridgeline import measuring, run, seal
+from ridgeline.calibrate import changes, merge
+from ridgeline.cli import main
+from ridgeline.errors import InputError
+from ridgeline.machines import load_file, local
+from ridgeline.render import findings, measured
+
+
+def command(*words: str) -> Result:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def outcome() -> run.Outcome:
+    return run.job()
+
+
+def test_every_kernel_was_predicted_sealed_and_run(outcome: run.Outcome) -> None:
+    names = [item["name"] for item in outcome.items]
+    assert names == ["triad", "dot", "gemv", "gemm fp32", "softmax", "layernorm", "stencil 3x3"]
+    for item in outcome.items:
+        assert 0 < item["floor_us"] <= item["predicted_us"]
+        assert item["measured_us"] > 0
+        assert item["error"] == pytest.approx(item["predicted_us"] / item["measured_us"] - 1)
+        assert item["vertical_gap"] == pytest.approx(item["measured_us"] / item["floor_us"])
+    assert all(name in outcome.sentence for name in ("off by", "above its floor"))
+    seal.verify(outcome.sealed)
+    assert [row["name"] for row in outcome.sealed["predictions"]] == names
+
+
+def test_ceilings_were_measured_at_every_level(outcome: run.Outcome) -> None:
+    machine = outcome.machine
+    assert machine.main.bandwidth.measured
+    assert machine.levels[0].bandwidth.measured > machine.main.bandwidth.measured
+    assert machine.peaks["vector.fp32"].measured > machine.peaks["vector.fp64"].measured
+    assert machine.main.latency.measured > machine.levels[0].latency.measured
+    assert {"read", "copy", "triad"} <= set(machine.main.mixes)
+
+
+def test_the_report_is_one_offline_file_with_its_data(outcome: run.Outcome, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    findings.report(outcome, path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("<svg") >= 2
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found
+    document = json.loads(found[1])
+    assert document["sealed"]["hash"] == outcome.sealed["hash"]
+    assert len(document["items"]) == 7
+    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_landing_chart_has_both_points_of_every_kernel(outcome: run.Outcome) -> None:
+    chart = measured.landing(outcome.machine, outcome.items)
+    assert len([point for point in chart.points if point.role == "observed"]) == 7
+    assert len([point for point in chart.points if point.role == "target"]) == 7
+
+
+def test_a_broken_seal_is_noticed(outcome: run.Outcome) -> None:
+    changed = json.loads(json.dumps(outcome.sealed))
+    changed["predictions"][0]["time_us"] *= 2
+    with pytest.raises(InputError, match="seal is broken"):
+        seal.verify(changed)
+    with pytest.raises(InputError, match="schema"):
+        seal.verify({**outcome.sealed, "schema": 7})
+
+
+@pytest.mark.parametrize(
+    ("share", "word"),
+    [
+        (0.3, "far below"),
+        (0.55, "below the usual"),
+        (0.75, "good kernels"),
+        (0.95, "at the roof"),
+        (1.2, "above the roof"),
+    ],
+)
+def test_bands(share: float, word: str) -> None:
+    assert word in run.band(share)
+
+
+def test_measure_saves_here_and_predict_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`measure cpu --quick`, then `--on here` with measured ceilings; the same file merged with itself is itself."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    result = command("measure", "cpu", "--quick", "--out", str(tmp_path / "m.toml"))
+    assert result.exit_code == 0, result.output
+    assert "measured ceilings" in result.output
+    machine = local("cpu")
+    assert machine.main.bandwidth.measured
+    assert machine.conditions["date"]
+    row = json.loads(command("predict", "stream_triad", "n=1e8", "--on", "here:cpu", "--json").stdout)
+    assert row["ceilings"] == "measured"
+    assert row["limiter"] == machine.main.name
+    again = load_file(tmp_path / "m.toml")
+    assert again.document()["peaks"] == machine.document()["peaks"]
+    assert not any(change.differs for change in changes(machine, again))
+    assert merge(machine, again).document()["levels"] == machine.document()["levels"]
+    assert (
+        command(
+            "merge", str(tmp_path / "m.toml"), str(tmp_path / "m.toml"), "--out", str(tmp_path / "both.toml")
+        ).exit_code
+        == 0
+    )
+
+
+def test_a_saved_measurement_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "ridgeline" / "machines"
+    folder.mkdir(parents=True)
+    (folder / "here-cpu.toml").write_text(
+        'name = "here"\ntitle = "another"\nvendor = "x"\nkind = "cpu"\nsource = "a"\n[sources]\na = "b"\n[peak.vector]\n'
+        'fp32 = { stated = "1 TFLOP/s" }\n[[level]]\nname = "ddr"\nbandwidth = "1 GB/s"\n'
+    )
+    assert any("measured on another machine" in note for note in local("cpu").notes)
+
+
+def test_measurements_of_two_machines_are_not_merged(outcome: run.Outcome) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(InputError, match="two machines"):
+        merge(outcome.machine, replace(outcome.machine, title="another"))
+
+
+def test_no_gpu_gets_one_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any(found.kind == "gpu" for found in measuring.detect.found()):
+        pytest.skip("there is a GPU here")
+    result = command("measure", "cuda", "--quick")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert "gpu" in result.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("measure", "--out", "m.xyz"),
+        ("measure", "--against", "none.toml"),
+        ("merge", "a.toml", "b.toml", "--out", "c.toml"),
+    ],
+)
+def test_bad_input(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = command(*words)
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_charts_of_nothing_say_so(outcome: run.Outcome) -> None:
+    calls: list[tuple[Any, ...]] = [
+        (measured.working_sets, outcome.machine, ()),
+        (measured.gemm_sizes, outcome.machine, ()),
+        (measured.landing, outcome.machine, ()),
+    ]
+    for make, *arguments in calls:
+        with pytest.raises(InputError):
+            make(*arguments)
