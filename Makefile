@@ -7,9 +7,7 @@ STAMP := $(VENV)/.installed
 .PHONY: run test bench pictures clean
 
 run: $(STAMP)
-	$(BIN)/ridgeline predict gemm m=4096 n=14336 k=4096 --on h200-sxm --plot
-	$(BIN)/ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on h200-sxm
-	$(BIN)/ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on h200-sxm --out ridgeline-roofline.svg
+	$(BIN)/ridgeline run
 
 test: $(STAMP)
 	$(BIN)/ruff check .
@@ -19,6 +17,7 @@ test: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/predict_speed.py
+	$(BIN)/python benchmarks/cpu_against_likwid.py
 
 pictures: $(STAMP)
 	$(BIN)/python docs/make_pictures.py

@@ -10,7 +10,12 @@ from ridgeline.render.files import save
 
 IMAGES = Path(__file__).with_name("img")
 # Which machine each chart is shown on; the A100's L1 and L2 bandwidths are documented, so it carries the hierarchy.
-MACHINES = {"ceilings": "a100-sxm-80gb", "locality": "a100-sxm-80gb", "pyramid": "a100-sxm-80gb", "precisions": "a100-sxm-80gb"}
+MACHINES = {
+    "ceilings": "a100-sxm-80gb",
+    "locality": "a100-sxm-80gb",
+    "pyramid": "a100-sxm-80gb",
+    "precisions": "a100-sxm-80gb",
+}
 
 
 def main() -> None:

@@ -311,7 +311,9 @@ def softmax_row(t: Tally, cols: int) -> list[Num]:
     e = [(value - most).exp() for value in x]
     for value in e:
         sum_ = sum_ + value
-    return [value / sum_ for value in e]
+    t.aside("div")  # the divisor is one per row: its reciprocal is taken once and multiplied
+    inverse = 1 / float(sum_)
+    return [value * inverse for value in e]
 
 
 def layernorm_row(t: Tally, cols: int) -> list[Num]:
@@ -433,7 +435,7 @@ def attention(t: Tally, batch: int, heads: int, seq_q: int, head_dim: int, seq_k
                 t.fma()  # q . k
                 t.fma()  # p v
             t.do("max", "sub", "exp", "add")
-            t.do("div" if variant == "standard" else "rescale")  # flash divides once per output, not per pair
+            t.do("scale")  # by the reciprocal of the sum of its row, which is taken once per row
     if variant == "standard":
         for step in range(score_passes):  # scores written, read by the softmax, written by it, read by P V, ...
             t.fetch("scores", batch * heads * seq_q * keys, way="read" if step % 2 else "write")

@@ -32,6 +32,7 @@ class Kernel:
     run: Callable[[], None]
     check: Callable[[], None]
     how: str
+    library: bool = False  # runs in a library with threads of its own
 
     def probe(self) -> Probe:
         def call(loops: int) -> None:
@@ -131,7 +132,9 @@ class Suite:
         def check() -> None:
             _near("gemm", c[:8], (a[:8].astype(np.float64) @ b.astype(np.float64)), 1e-3)
 
-        return Kernel(f"gemm {dtype}", ops.gemm(n, n, n, dtype=dtype), call, check, "NumPy's BLAS, its own threads")
+        return Kernel(
+            f"gemm {dtype}", ops.gemm(n, n, n, dtype=dtype), call, check, "NumPy's BLAS, its own threads", True
+        )
 
     def softmax(self) -> Kernel:
         columns = 4096

@@ -111,7 +111,7 @@ def attention(
     return work(
         matrix={"Q K^T": (2 * head_dim * pairs, "2 D pairs"), "P V": (2 * head_dim * pairs, "2 D pairs")},
         vector={"softmax": (5 * pairs, "5 pairs")},
-        special=2 * pairs if variant == "standard" else pairs,
+        special=pairs,
         read={**read, **passes},
         write={**write, **written},
         inner_read=inner_read,

@@ -34,7 +34,7 @@ PROFILE = {
     "add": PerElement(1, 1),
     "mul": PerElement(1, 1),
     "residual": PerElement(1, 1),
-    "softmax": PerElement(5, 5, 2),
+    "softmax": PerElement(5, 5, 1),
     "layernorm": PerElement(8, 8),
     "rmsnorm": PerElement(5, 4),
     "batchnorm": PerElement(8, 4),

@@ -46,8 +46,11 @@ def softmax(
     passes: Size = 1,
     profile: Literal["nominal", "counted"] = "nominal",
 ) -> Work:
-    """y = exp(x - max x) / sum over each row. 5 flops per element: max, subtract, exp, add, divide."""
-    return _rows("softmax", rows, cols, dtype, out_dtype, passes, profile, ())
+    """y = exp(x - max x) / sum over each row. 5 flops per element: max, subtract, exp, add, divide.
+
+    The divisor is one per row, so kernels multiply by its reciprocal: one special function per element and one per row.
+    """
+    return _rows("softmax", rows, cols, dtype, out_dtype, passes, profile, (), extra=rows)
 
 
 @op("rows", "norm")
