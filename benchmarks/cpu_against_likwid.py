@@ -79,11 +79,13 @@ def ours(pool: Pool, kernel: Kernel, size: int, warm: int, seconds: float) -> fl
     return amount * loops / pool.run(kernel, size, loops, warm).seconds
 
 
-def rows(bench: Bench, seconds: float) -> list[tuple[Row, Pool, Kernel, int, int, str, int, float]]:
+def rows(
+    bench: Bench, seconds: float, pools: list[Pool], only: str
+) -> list[tuple[Row, Pool, Kernel, int, int, str, int, float]]:
     """What is compared: our kernel and likwid's best variant for every family, level and thread count."""
-    names = variants()
+    names = [name for name in variants() if re.search(only, name)]
     found = []
-    for pool in bench.pools:
+    for pool in pools:
         zones = bench.zones(pool)
         for zone in zones:
             outer = zone is zones[-1]
@@ -126,14 +128,17 @@ def rows(bench: Bench, seconds: float) -> list[tuple[Row, Pool, Kernel, int, int
     return found
 
 
-def compare(rounds: int, seconds: float) -> list[Row]:
+def compare(rounds: int, seconds: float, threads: str, only: str) -> list[Row]:
     bench = Bench(Library(build()), local(), True)
-    plan = rows(bench, seconds)
+    pools = {"one": bench.pools[:1], "all": bench.pools[-1:], "both": bench.pools}[threads]
+    plan = rows(bench, seconds, pools, only)
     for turn in range(rounds):
         print(f"  round {turn + 1} of {rounds}", file=sys.stderr)
         for row, pool, kernel, size, warm, test, kilobytes, rate in plan:
             row.ours.append(ours(pool, kernel, size, warm, seconds))
             row.theirs.append(likwid(test, kilobytes, pool.threads, seconds, rate, row.unit == "flop/s"))
+        # after every round, so that a run that is cut short has said what it found
+        print(table([row for row, *_ in plan if max(row.theirs)]), flush=True)
     return [row for row, *_ in plan if max(row.theirs)]
 
 
@@ -179,6 +184,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="length of one sample")
+    parser.add_argument("--only", default="", help="consider only the variants of likwid-bench that match this")
+    parser.add_argument("--cores", choices=["one", "all", "both"], default="both")
     parser.add_argument("--json", type=Path, help="write all samples here")
     parser.add_argument("--self-check", action="store_true")
     given = parser.parse_args()
@@ -190,8 +197,7 @@ def main() -> int:
             "likwid-bench is not on the PATH; install the package `likwid` (Debian: amd64 only, elsewhere from source)."
         )
         return 2
-    found = compare(given.rounds, given.seconds)
-    print(table(found))
+    found = compare(given.rounds, given.seconds, given.cores, given.only)
     if given.json:
         given.json.write_text(json.dumps([row.document() for row in found], indent=1), encoding="utf-8")
     return 0
