@@ -398,3 +398,16 @@ def test_integer_formats_are_counted_in_operations() -> None:
     chart = charts.roofline(A100, (), dtype="int8")
     assert chart.y.title == "performance (OP/s)"
     assert "624 TOP/s" in roofs(chart, "peak")[0].label
+
+
+def test_losses_of_a_measured_machine_tell_the_power_limit_apart() -> None:
+    """The H200's bf16 burst and its lasting rate: what heat and power take, and a remainder nobody has explained."""
+    machine = rl.machine("h200-sxm")
+    figure = machine.peaks["tensor.bf16"]
+    panel = charts.CHARTS["losses"](machine)
+    compute = panel.charts[1]
+    bars = {bar.label: bar for bar in compute.bars}
+    power = next(bar for label, bar in bars.items() if "power limit" in label)
+    assert abs(power.value - (power.start or 0.0)) == pytest.approx(figure.measured - figure.sustained)
+    assert any(bar.role == "unexplained" for bar in compute.bars)
+    assert compute.bars[-1].value == pytest.approx(figure.sustained)

@@ -18,7 +18,11 @@ from hypothesis import strategies as st
 from ridgeline import machines
 from ridgeline.errors import InputError, MissingFigure
 from ridgeline.machine import Machine
+from ridgeline.machines import cores as core_table
+from ridgeline.machines import cpu as cpu_part
 from ridgeline.machines import detect
+from ridgeline.machines import gpu as gpu_part
+from ridgeline.machines import system as outside
 from ridgeline.machines.detect import found, here
 
 FIXTURES = Path(__file__).parent / "fixtures" / "detect"
@@ -58,7 +62,7 @@ class Driver:
         return 0
 
 
-class Recorded(detect.System):
+class Recorded(outside.System):
     """A system that answers from a fixture, and counts the files it was asked for."""
 
     def __init__(
@@ -90,7 +94,7 @@ class Recorded(detect.System):
 
     def affinity(self) -> set[int] | None:
         told = self.data["affinity"]
-        return detect.cpu_list(told) if told else None
+        return cpu_part.cpu_list(told) if told else None
 
     def count(self) -> int | None:
         return self.data["count"]
@@ -152,7 +156,7 @@ def h200(**changes: Any) -> dict[str, Any]:
         if key in ("name", "memory"):
             gpu[key] = value
         else:
-            gpu["attributes"][str(detect.ATTRIBUTES[key])] = value
+            gpu["attributes"][str(gpu_part.ATTRIBUTES[key])] = value
     return gpu
 
 
@@ -336,7 +340,7 @@ def test_efficiency_cores_behind_one_model_number_are_not_guessed() -> None:
 
 def test_the_firmware_names_an_arm_server() -> None:
     record = bytes([4, 0x1A, 0, 0, 1, 3, 0xFE, 2, *([0] * 8), 3, *([0] * 9)]) + b"CPU0\0AWS\0AWS Graviton3\0\0"
-    assert detect.processor_version(record) == "AWS Graviton3"
+    assert cpu_part.processor_version(record) == "AWS Graviton3"
     machine = here("cpu", Recorded("neoverse-n1-vm", files={"/sys/firmware/dmi/entries/4-0/raw": record}))
     assert machine.notes[0].startswith("By its name this is graviton3")
     assert "has 64 cores, here are 2 cores" in machine.notes[0]
@@ -495,10 +499,10 @@ def test_matching_is_by_whole_name_for_every_alias() -> None:
     every = list(machines.everything())
     owners = {alias.lower(): machine for machine in every for alias in machine.aliases}
     for alias, machine in owners.items():
-        assert detect._catalogued(f"  {alias.upper()} ", machine.kind)[0] == machine
+        assert outside.catalogued(f"  {alias.upper()} ", machine.kind)[0] == machine
         for near in (f"g{alias}", alias[:-1]):
             other = owners.get(near)
-            assert detect._catalogued(near, machine.kind)[0] == (
+            assert outside.catalogued(near, machine.kind)[0] == (
                 other if other and other.kind == machine.kind else None
             )
 
@@ -548,7 +552,7 @@ def test_a_slice_of_the_memory_has_no_bandwidth() -> None:
 def test_the_driver_fills_in_a_bandwidth_the_catalog_lacks() -> None:
     device = found(Recorded("neoverse-n1-vm", gpus=[h200()]))[1]
     assert device.matched is not None
-    machine = replace(device, matched=detect._without_bandwidth(device.matched)).machine()
+    machine = replace(device, matched=gpu_part.without_bandwidth(device.matched)).machine()
     assert (machine.bandwidth().kind, machine.bandwidth().value) == ("derived", pytest.approx(3.201e9 * 6016 * 2 / 8))
 
 
@@ -595,11 +599,11 @@ def test_a_driver_of_another_make_is_no_gpu() -> None:
     ],
 )  # fmt: skip
 def test_cores_are_matched_by_number(pattern: str, key: str, fits: bool) -> None:
-    assert detect.core_matches(pattern, key) is fits
+    assert core_table.core_matches(pattern, key) is fits
 
 
 def test_no_core_is_named_by_two_rows() -> None:
-    table = detect._toml("cores.toml")
+    table = outside.own_table("cores.toml")
     for name, row in table["core"].items():
         assert row["source"] in table["sources"], name
         for pattern in row["match"]:
@@ -607,7 +611,7 @@ def test_no_core_is_named_by_two_rows() -> None:
             fitting = [
                 core
                 for core, other in table["core"].items()
-                if any(detect.core_matches(each, key) for each in other["match"])
+                if any(core_table.core_matches(each, key) for each in other["match"])
             ]
             assert fitting == [name]
 
@@ -619,13 +623,16 @@ def test_a_row_for_certain_model_names_goes_first() -> None:
             "narrow": {"match": "GenuineIntel:6:85", "names": "Silver|Bronze", "fp64": 16},
         }
     }
-    choose: Callable[[str], str] = lambda name: (detect.core_entry("GenuineIntel:6:85", name, table) or ("none", {}))[0]  # noqa: E731
+
+    def choose(name: str) -> str:
+        return (core_table.core_entry("GenuineIntel:6:85", name, table) or ("none", {}))[0]
+
     assert choose("Intel(R) Xeon(R) Silver 4214 CPU @ 2.20GHz") == "narrow"
     assert choose("Intel(R) Xeon(R) Platinum 8280 CPU @ 2.70GHz") == "wide"
 
 
 def test_lanes_by_capability_have_sources_and_agree_with_the_catalog() -> None:
-    table = detect._toml("capability.toml")
+    table = outside.own_table("capability.toml")
     for row in table["capability"].values():
         assert row["source"] in table["sources"]
     by_name = {"p100-pcie-16gb": "6.0", "v100-sxm2-32gb": "7.0", "t4": "7.5", "a100-sxm-80gb": "8.0", "a10": "8.6", "l4": "8.9", "h100-sxm": "9.0", "b200-sxm": "10.0",
@@ -664,16 +671,16 @@ def test_detection_loads_nothing_heavy() -> None:
 
 
 def test_the_real_system_answers_without_raising(tmp_path: Path) -> None:
-    system = detect.System()
-    assert system.read(str(tmp_path / "none")) is None
-    assert system.read(str(tmp_path)) is None
-    assert system.read("a\0b") is None
-    assert system.entries(str(tmp_path / "none")) == []
-    assert system.run(str(tmp_path / "none")) == ""
-    assert system.run(sys.executable, "-c", "print('said'); raise SystemExit(1)").strip() == "said"
-    assert system.library("no-such-library.so.9") is None
-    assert isinstance(system.architecture(), str)
-    assert (system.memory() or 1) > 0
+    real = outside.System()
+    assert real.read(str(tmp_path / "none")) is None
+    assert real.read(str(tmp_path)) is None
+    assert real.read("a\0b") is None
+    assert real.entries(str(tmp_path / "none")) == []
+    assert real.run(str(tmp_path / "none")) == ""
+    assert real.run(sys.executable, "-c", "print('said'); raise SystemExit(1)").strip() == "said"
+    assert real.library("no-such-library.so.9") is None
+    assert isinstance(real.architecture(), str)
+    assert (real.memory() or 1) > 0
 
 
 def test_this_very_machine() -> None:
@@ -687,21 +694,21 @@ def test_this_very_machine() -> None:
 @given(st.text(max_size=400))
 @settings(max_examples=150, deadline=None)
 def test_parsers_take_any_text(text: str) -> None:
-    assert all(0 <= cpu < detect.MOST_CPUS for cpu in detect.cpu_list(text))
-    size = detect.cache_size(text)
+    assert all(0 <= cpu < cpu_part.MOST_CPUS for cpu in cpu_part.cpu_list(text))
+    size = cpu_part.cache_size(text)
     assert size is None or size > 0
-    assert all(isinstance(block, dict) for block in detect.cpuinfo(text))
-    memory = detect.meminfo(text)
+    assert all(isinstance(block, dict) for block in cpu_part.cpuinfo(text))
+    memory = cpu_part.meminfo(text)
     assert memory is None or memory > 0
-    detect.simd_width(text.split())
-    detect.core_matches(text, text)
-    detect.core_entry(text)
+    cpu_part.simd_width(text.split())
+    core_table.core_matches(text, text)
+    core_table.core_entry(text)
 
 
 @given(st.binary(max_size=200))
 def test_firmware_records_take_any_bytes(table: bytes) -> None:
-    assert isinstance(detect.processor_version(table), str)
-    assert isinstance(detect.processor_version(bytes([4]) + table), str)
+    assert isinstance(cpu_part.processor_version(table), str)
+    assert isinstance(cpu_part.processor_version(bytes([4]) + table), str)
 
 
 WORDS = st.one_of(
@@ -752,7 +759,7 @@ class Broken(Recorded):
 
     def run(self, *command: str) -> str:
         return (
-            "\n".join(f"{key}: {self.draw(WORDS)}" for key in detect.SYSCTL)
+            "\n".join(f"{key}: {self.draw(WORDS)}" for key in cpu_part.SYSCTL)
             + f'"model" = "Apple {self.draw(WORDS)}"\n"gpu-core-count" = {self.draw(WORDS)}'
         )
 

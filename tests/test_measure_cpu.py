@@ -17,7 +17,7 @@ import pytest
 from ridgeline.errors import RidgelineError
 from ridgeline.machine import Figure, Level, Machine
 from ridgeline.measure import build as building
-from ridgeline.measure import conditions, cpu
+from ridgeline.measure import conditions, cpu, cpu_gemm, cpu_levels
 from ridgeline.measure.protocol import Probe, interleave
 from ridgeline.observation import Observation, from_document
 
@@ -172,7 +172,7 @@ def test_library_products_are_checked() -> None:
         assert probe.work.flops == 2.0 * 512**3
     a = np.eye(8)
     with pytest.raises(RidgelineError, match="gemm numpy"):
-        cpu._gemm_checked("gemm numpy fp64 8", a, a, a + 1, 1e-9)
+        cpu_gemm._gemm_checked("gemm numpy fp64 8", a, a, a + 1, 1e-9)
 
 
 def test_products_that_take_too_long_are_left_out_and_named() -> None:
@@ -212,7 +212,7 @@ def test_without_a_compiler_numpy_probes_call_themselves_lower_bounds(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 20)
-    monkeypatch.setattr(cpu, "GEMM_SIZES", {True: (64,), False: (64,)})
+    monkeypatch.setattr(cpu_gemm, "GEMM_SIZES", {True: (64,), False: (64,)})
     found = cpu.measure(caches(1 << 16, 1 << 18), quick=True)
     streams = [each for each in found if each.settings["mix"] != "gemm"]
     assert {each.settings["mix"] for each in streams} == set(MIXES)
@@ -338,7 +338,7 @@ def staircase(*steps: tuple[float, float], last: float = 2**27) -> list[Observat
 
 
 def test_levels_are_found_from_the_sweep_alone() -> None:
-    found = cpu.levels(staircase((2**15, 100e9 / 8), (2**20, 50e9 / 8), (2**25, 20e9 / 8), (2**40, 10e9 / 8)))
+    found = cpu_levels.levels(staircase((2**15, 100e9 / 8), (2**20, 50e9 / 8), (2**25, 20e9 / 8), (2**40, 10e9 / 8)))
     assert [row.bandwidth for row in found] == pytest.approx([12.5e9, 6.25e9, 2.5e9, 1.25e9], rel=0.01)
     assert [round(np.log2(row.capacity)) for row in found[:-1] if row.capacity] == [15, 20, 25]
     assert found[-1].capacity is None
@@ -346,7 +346,7 @@ def test_levels_are_found_from_the_sweep_alone() -> None:
 
 def test_levels_that_agree_with_the_reported_caches_get_their_names() -> None:
     machine = caches(2.0**15, 2.0**20, 2.0**25)
-    found = cpu.levels(staircase((2**15, 8e9), (2**20, 5e9), (2**25, 3e9), (2**40, 1e9)), machine)
+    found = cpu_levels.levels(staircase((2**15, 8e9), (2**20, 5e9), (2**25, 3e9), (2**40, 1e9)), machine)
     assert [row.level for row in found] == ["l1", "l2", "l3", "memory"]
     assert not any(row.note for row in found)
 
@@ -354,7 +354,7 @@ def test_levels_that_agree_with_the_reported_caches_get_their_names() -> None:
 def test_a_cache_smaller_than_reported_is_a_note() -> None:
     machine = caches(2.0**15, 2.0**20, 2.0**25)
     seen = staircase((2**15, 8e9), (2**20, 5e9), (2**22, 3e9), (2**40, 1e9))
-    found = cpu.levels(seen, machine)
+    found = cpu_levels.levels(seen, machine)
     assert any("l3 ends at about" in row.note and "reports 32 MiB" in row.note for row in found)
     assert any("l3 ends at" in note for each in cpu.noted(seen, machine) for note in each.notes)
 
@@ -367,7 +367,7 @@ def test_a_cache_without_a_plateau_is_a_note() -> None:
 
 
 def test_too_few_points_give_no_levels() -> None:
-    assert cpu.levels(reads((1024, 1e9), (2048, 1e9))) == []
+    assert cpu_levels.levels(reads((1024, 1e9), (2048, 1e9))) == []
 
 
 def test_zones_keep_clear_of_the_edges() -> None:
@@ -417,7 +417,7 @@ def test_conditions_are_plain_and_complete() -> None:
 @needs_compiler
 def test_measure_whole_and_its_documents(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
-    monkeypatch.setattr(cpu, "GEMM_SIZES", {True: (64,), False: (64,)})
+    monkeypatch.setattr(cpu_gemm, "GEMM_SIZES", {True: (64,), False: (64,)})
     seen: list[int] = []
     found = cpu.measure(SMALL, quick=True, on_progress=lambda done, total, label: seen.append(done * 1000 // total))
     assert seen == sorted(seen)

@@ -598,6 +598,8 @@ def measure(
         raise InputError(f"{out}: a measurement is written to {', '.join(findings.SUFFIXES)}, not to '{out.suffix}'")
     with progress() as tell:
         found = measuring.measure(what, quick, tell)
+    if not found.observations:
+        return  # a rank other than the first: that one speaks for all
     places = measuring.keep(found) if keep and found.machine is not None else []
     if out is not None:
         findings.write(found, out, theme)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import ops
 from ..errors import RidgelineError
 from ..work import Work, work
-from .cpu import blas
+from .cpu_gemm import blas
 from .protocol import Probe
 
 Pointer = ctypes.c_void_p

@@ -84,9 +84,36 @@ def plain_rows(found: Measured) -> Table:
     return Table(f"{len(rows)} observations", columns, rows, found.notes)
 
 
+def collectives(found: Measured) -> list[Table]:
+    """Latency and bandwidth fitted per operation, then every size with its bus bandwidth."""
+    fits = [item for item in found.observations if "alpha" in item.settings]
+    sizes = [item for item in found.observations if "bus_bandwidth" in item.settings]
+    first = found.observations[0].settings
+    fitted = [
+        {"op": item.settings["op"], "alpha": item.settings["alpha"], "beta": item.settings["beta"], "residual": item.settings["residual_relative"]}
+        for item in fits
+    ]  # fmt: skip
+    measured_sizes = [
+        {"op": item.settings["op"], "bytes": item.settings["bytes"], "median": item.median, "spread": item.spread, "bus": item.settings["bus_bandwidth"]}
+        for item in sizes
+    ]  # fmt: skip
+    notes = tuple(dict.fromkeys(note for item in found.observations for note in item.notes))
+    return [
+        Table(
+            f"{first['ranks']} ranks, {first['backend']}: time = alpha + bytes sent / beta",
+            (Column("op"), Column("alpha", "latency alpha", "s"), Column("beta", "bandwidth beta", "B/s"), Column("residual", "residual", percent=True, digits=2)),
+            fitted,
+            notes,
+        ),
+        Table("", (Column("op"), Column("bytes", unit="B", binary=True), Column("median", unit="s"), Column("spread", percent=True, digits=2), Column("bus", "bus bandwidth", "B/s")), measured_sizes),
+    ]  # fmt: skip
+
+
 def show(found: Measured, earlier: Machine | None = None) -> None:
     if found.machine is None:
-        draw(plain_rows(found))
+        for table in collectives(found):
+            draw(table)
+            print()
         return
     draw(ceilings(found.machine))
     print()

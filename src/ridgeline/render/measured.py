@@ -22,16 +22,26 @@ def _span(values: Iterable[float], margin: float = 1.3) -> tuple[float, float]:
 def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart:
     """Bandwidth against working set, one line per access mix on all threads, with the capacities the system reports."""
     lines: dict[str, dict[float, float]] = {}
-    sweeps = [item for item in observations if item.settings.get("mix") in MIXES and "bytes" in item.settings]
+    levels = {level.name for level in machine.levels}
+    sweeps = [
+        item
+        for item in observations
+        if item.settings.get("mix") in MIXES
+        and "bytes" in item.settings
+        and item.target.removeprefix("sweep.") in levels
+    ]
     if not sweeps:
         raise InputError("nothing was measured over working sets, so there is no sweep to draw")
-    threads = max(int(item.settings.get("threads", 1)) for item in sweeps)
+    threads = max(int(item.settings.get("threads", 0)) for item in sweeps)
     for item in sweeps:
-        if int(item.settings.get("threads", 1)) == threads:
-            mine = lines.setdefault(str(item.settings["mix"]), {})
+        if int(item.settings.get("threads", 0)) == threads:
+            # one sweep runs through all levels of a CPU; a GPU's levels have probes of their own
+            name = str(item.settings["mix"]) + (f", {item.target}" if machine.kind == "gpu" else "")
+            mine = lines.setdefault(name, {})
             size = float(item.settings["bytes"])
             mine[size] = max(mine.get(size, 0.0), item.best_bandwidth)
-    order = sorted(lines, key=MIXES.index)
+    lines = {name: mine for name, mine in lines.items() if len(mine) > 1}
+    order = sorted(lines, key=lambda name: (name.partition(",")[2], MIXES.index(name.partition(",")[0])))
     every = [(size, rate) for mine in lines.values() for size, rate in mine.items()]
     across = _span((size for size, _ in every), 1.5)
     marks = [
@@ -42,10 +52,10 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
     return Chart(
         "working-sets",
         f"Bandwidth against working set on {machine.name}",
-        Axis("working set of all threads", "B", LOG, across),
+        Axis("working set", "B", LOG, across),
         Axis("bandwidth", "B/s", LOG, _span(rate for _, rate in every)),
-        f"{machine.title}, {threads} thread{'s' if threads > 1 else ''}, best of all samples",
-        tuple(Line(tuple(sorted(lines[mix].items())), "series", mix, mix, {"mix": mix}) for mix in order),
+        f"{machine.title}{f', {threads} threads' if threads else ''}, best of all samples",
+        tuple(Line(tuple(sorted(lines[name].items())), "series", name, name) for name in order),
         marks=tuple(marks),
         notes=("nominal bytes: a write that first reads its line moves more than is counted here",),
     )
@@ -56,7 +66,8 @@ def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
     lines: dict[str, dict[float, float]] = {}
     for item in observations:
         shape = item.settings.get("shape")
-        size = item.settings.get("n") or (shape.get("n") if isinstance(shape, dict) else None)
+        cube = isinstance(shape, dict) and len(set(shape.values())) == 1
+        size = shape["n"] if isinstance(shape, dict) and cube else item.settings.get("n")
         swept = item.settings.get("sweep_over") == "size"
         if size is not None and (swept or "library" in item.settings):
             name = f"{item.settings.get('dtype', '')} {item.settings.get('library', '')}".strip()
