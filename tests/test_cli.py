@@ -246,6 +246,18 @@ def test_machines_list_and_card() -> None:
     assert "sources" in text
 
 
+def test_machines_are_compared_by_one_kind_of_ceilings() -> None:
+    """The H200 was measured, the H100 was not: both are judged by their datasheets, unless another kind is asked for."""
+    rows = answer("compare", "h100-sxm", "h200-sxm", "--op", "gemm m=4096 n=4096 k=4096")
+    assert rows[1]["compute_growth"] == pytest.approx(1.0)
+    assert rows[1]["bandwidth_growth"] == pytest.approx(4.8 / 3.35)
+    assert rows[1]["floor_us"] == pytest.approx(rows[0]["floor_us"])
+    alone = answer("compare", "h200-sxm")[0]
+    assert alone["peak"] < 989.4e12
+    listed = {row["name"]: row for row in answer("machines")}
+    assert (listed["h200-sxm"]["peak_bf16"], listed["h200-sxm"]["bandwidth"]) == (989.4e12, 4.8e12)
+
+
 def test_ops_list_and_one() -> None:
     assert "attention" in run("ops").output
     text = run("ops", "conv2d").output

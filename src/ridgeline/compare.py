@@ -11,7 +11,7 @@ import numpy as np
 from .dtypes import TABLE
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure
-from .machine import ANY, Machine
+from .machine import ANY, KINDS, Machine
 from .ops import Op, gemm
 from .prediction import Prediction, predict
 from .roofline import bound, feeding_level
@@ -37,6 +37,24 @@ def default_dtype(machine: Machine) -> str:
 def usable_dtype(machine: Machine, wanted: str) -> str:
     """The wanted format where the machine computes in it, else the one it is usually judged by."""
     return wanted if _runs(machine, wanted) else default_dtype(machine)
+
+
+def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | None:
+    """The best kind of ceilings that all machines have, so that like is held against like; None where there is none.
+
+    A machine that was measured must not look slower than one of which only the datasheet is known.
+    """
+    for kind in KINDS:
+        figures = []
+        for machine in machines:
+            try:
+                figures.append(machine.peaks[machine.engine("matrix", dtype or default_dtype(machine))])
+            except InputError:
+                continue  # left out by whoever compares, with a note
+            figures.append(machine.main.bandwidth)
+        if figures and all(getattr(figure, kind) is not None for figure in figures):
+            return kind
+    return None
 
 
 def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> tuple[str, float] | None:
@@ -121,7 +139,8 @@ class Generation:
 
 
 def generations(machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None) -> list[Generation]:
-    """Peak, bandwidth and ridge of each machine, and how both grew from the one before."""
+    """Peak, bandwidth and ridge of each machine, and how both grew from the one before; one kind of ceilings for all."""
+    ceilings = ceilings or common_kind(machines, dtype)
     found: list[Generation] = []
     for machine in machines:
         engine = machine.engine("matrix", dtype)

@@ -128,13 +128,15 @@ class Op:
         if found.size == 0:
             raise InputError(f"{self.name}: {param.name} is empty; give at least one value")
         raw = np.asarray(value)
-        whole = raw.dtype.kind in "iu"  # integers need no look at their fractions
-        if whole and int(raw.max()) > MOST:  # before float64 rounds it to 2^53
-            found = np.where(raw > int(MOST), np.inf, found)
-        if not all(
-            block.min() >= least and block.max() <= MOST and (whole or (np.floor(block) == block).all())
-            for block in _blocks(found)
-        ):
+        if raw.dtype.kind in "iu":  # whole by nature; looked at before float64 rounds what lies beyond 2^53
+            good = int(raw.min()) >= least and int(raw.max()) <= MOST
+            found = found if good else np.where(raw > int(MOST), np.inf, found)
+        else:
+            good = all(
+                block.min() >= least and block.max() <= MOST and (np.floor(block) == block).all()
+                for block in _blocks(found)
+            )
+        if not good:
             wrong = ~((found >= least) & (found <= MOST) & (found == np.floor(found)))
             where = int(np.argmax(wrong.ravel()))
             place = f"[{where}]" if found.ndim else ""

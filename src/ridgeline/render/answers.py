@@ -488,6 +488,7 @@ def comparison(
     rows: list[dict[str, Any]] = []
     missing = []
     able = []
+    ceilings = ceilings or compare.common_kind(chosen, dtype)
     for machine in chosen:
         try:
             machine.peak(machine.engine("matrix", dtype), ceilings), machine.bandwidth(ceilings=ceilings)
@@ -520,7 +521,7 @@ def comparison(
         Column("gains", "gains more"),
     ]
     notes = [
-        f"{dtype}, dense; growth is against the row above; more compute helps prefill, more bandwidth decode",
+        f"{dtype}, dense, {ceilings or 'mixed'} ceilings; growth is against the row above; more compute helps prefill, more bandwidth decode",
         *missing,
     ]
     if words:

@@ -126,6 +126,7 @@ def trend(
         if machines
         else [other for other in catalog.everything() if (other.vendor, other.kind) == (machine.vendor, machine.kind)]
     )
+    ceilings = ceilings or "stated"  # a measured machine must not fall behind those of which only a datasheet is known
     rows: dict[int, tuple[Machine, float, float]] = {}
     best = 0.0
     for other in sorted(

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import machines as catalog
 from .. import ops
-from ..compare import default_dtype
+from ..compare import common_kind, default_dtype
 from ..errors import InputError, MissingFigure
 from ..machine import ANY, MAIN, Machine, positive
 from ..prediction import Prediction
@@ -339,6 +339,7 @@ def compare(
     """The roofs of two or more machines on one chart, with the ridge of each; works stand on the first machine's and the others' roofs."""
     listed = list(machines) if machines else _others(machine)
     listed = [machine, *(other for other in listed if other.name != machine.name)]
+    ceilings = ceilings or common_kind(listed, dtype)
     lines: list[Line] = []
     dots: list[Point] = []
     marks: list[Mark] = []
