@@ -132,7 +132,7 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "time_us": lambda p: p.time * 1e6,
     "efficiency": lambda p: p.efficiency,
     "ceilings": lambda p: p.bounds[0].kinds,
-    "confidence": lambda p: timing.BASIS if p.given is None else timing.GIVEN,
+    "confidence": lambda p: timing.basis(p.bounds[0], p.given),
     "bound_sure": lambda p: p.sure,
 }
 NAMES = ("op", "dtype", "machine")

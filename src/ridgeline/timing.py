@@ -27,6 +27,7 @@ OTHER = 0.80
 # Shortest kernel on a GPU, seen as the floor of replayed graphs of small GEMMs; other kinds of machine publish nothing.
 LAUNCH = {"gpu": 2.5e-6}
 BASIS = "family default, not calibrated"
+MEASURED = "measured ceilings, kernel families not calibrated"
 GIVEN = "efficiency given by the caller"
 
 
@@ -62,6 +63,13 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     if any(name == link.name for link in bound.machine.links):
         return Efficiency(LINK, "default for links")
     return Efficiency(OTHER, "default for caches and other memory")
+
+
+def basis(bound: Bound, given: float | None = None) -> str:
+    """What an expected time rests on."""
+    if given is not None:
+        return GIVEN
+    return MEASURED if bound.kinds == "measured" else BASIS
 
 
 def expected(bound: Bound, given: float | None = None) -> Array:

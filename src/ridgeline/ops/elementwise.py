@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..work import Array, Work, work
-from .registry import Format, Size, op
+from ..work import Work, work
+from .registry import Format, Op, Size, op
 
 
 @dataclass(frozen=True)
@@ -46,98 +46,75 @@ def flops_per_element(name: str, profile: str) -> float:
     return float(getattr(PROFILE[name], profile))
 
 
-def _map(
-    name: str, n: Array, dtype: str, out_dtype: str | None, profile: str, inputs: tuple[str, ...] = ("x",)
-) -> Work:
-    each = flops_per_element(name, profile)
-    return work(
-        vector={name: (each * n, f"{each:g} n")},
-        special=PROFILE[name].special * n,
-        read=dict.fromkeys(inputs, (n, dtype, "n")),
-        write={"y": (n, out_dtype or dtype, "n")},
-        dtype=dtype,
-        notes=(f"{profile} profile: {each:g} flop per element",),
-    )
+def _elementwise(name: str, doc: str, *inputs: str) -> Op:
+    """The op of a row of the profile: every input read once, y written once."""
+
+    def make(
+        n: Size,
+        dtype: Format = "bf16",
+        out_dtype: Format | None = None,
+        profile: Literal["nominal", "counted"] = "nominal",
+    ) -> Work:
+        each = flops_per_element(name, profile)
+        return work(
+            vector={name: (each * n, f"{each:g} n")},
+            special=PROFILE[name].special * n,
+            read=dict.fromkeys(inputs or ("x",), (n, dtype, "n")),
+            write={"y": (n, out_dtype or dtype, "n")},
+            dtype=dtype,
+            notes=(f"{profile} profile: {each:g} flop per element",),
+        )
+
+    make.__name__, make.__doc__ = name, doc
+    return op("stream", "elementwise")(make)
 
 
-@op("stream", "elementwise")
-def add(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = a + b. n flops; a and b read, y written: intensity 1/(3d) for d bytes per element."""
-    return _map("add", n, dtype, out_dtype, profile, ("a", "b"))
-
-
-@op("stream", "elementwise")
-def mul(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = a b, element by element. n flops; a and b read, y written."""
-    return _map("mul", n, dtype, out_dtype, profile, ("a", "b"))
-
-
-@op("stream", "elementwise")
-def residual(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = x + f(x): the addition that closes a residual branch. n flops; both branches read, y written."""
-    return _map("residual", n, dtype, out_dtype, profile, ("x", "branch"))
-
-
-@op("stream", "elementwise")
-def relu(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = max(x, 0). 1 flop per element; x read, y written: intensity 1/(2d)."""
-    return _map("relu", n, dtype, out_dtype, profile)
-
-
-@op("stream", "elementwise")
-def gelu(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). 12 flops per element nominally, 9 by count; x read, y written."""
-    return _map("gelu", n, dtype, out_dtype, profile)
-
-
-@op("stream", "elementwise")
-def silu(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = x sigmoid(x). 4 flops per element nominally, 5 by count (negate, exp, add, divide, multiply); x read, y written."""
-    return _map("silu", n, dtype, out_dtype, profile)
-
-
-@op("stream", "elementwise")
-def sigmoid(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = 1 / (1 + exp(-x)). 3 flops per element nominally, 4 by count (negate, exp, add, divide); x read, y written."""
-    return _map("sigmoid", n, dtype, out_dtype, profile)
-
-
-@op("stream", "elementwise")
-def tanh(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = tanh(x), counted as one flop; x read, y written."""
-    return _map("tanh", n, dtype, out_dtype, profile)
-
-
-@op("stream", "elementwise")
-def exp(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = exp(x), counted as one flop; x read, y written."""
-    return _map("exp", n, dtype, out_dtype, profile)
-
-
-@op("stream", "elementwise")
-def dropout(
-    n: Size, dtype: Format = "bf16", out_dtype: Format | None = None, profile: Literal["nominal", "counted"] = "nominal"
-) -> Work:
-    """y = x mask / (1 - p). 2 flops per element (compare, scale); x read, y written, the mask made on the fly."""
-    return _map("dropout", n, dtype, out_dtype, profile)
+add = _elementwise(
+    "add",
+    "y = a + b. n flops; a and b read, y written: intensity 1/(3d) for d bytes per element.",
+    "a",
+    "b",
+)
+mul = _elementwise(
+    "mul",
+    "y = a b, element by element. n flops; a and b read, y written.",
+    "a",
+    "b",
+)
+residual = _elementwise(
+    "residual",
+    "y = x + f(x): the addition that closes a residual branch. n flops; both branches read, y written.",
+    "x",
+    "branch",
+)
+relu = _elementwise(
+    "relu",
+    "y = max(x, 0). 1 flop per element; x read, y written: intensity 1/(2d).",
+)
+gelu = _elementwise(
+    "gelu",
+    "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). 12 flops per element nominally, 9 by count; x read, y written.",
+)
+silu = _elementwise(
+    "silu",
+    "y = x sigmoid(x). 4 flops per element nominally, 5 by count (negate, exp, add, divide, multiply); x read, y written.",
+)
+sigmoid = _elementwise(
+    "sigmoid",
+    "y = 1 / (1 + exp(-x)). 3 flops per element nominally, 4 by count (negate, exp, add, divide); x read, y written.",
+)
+tanh = _elementwise(
+    "tanh",
+    "y = tanh(x), counted as one flop; x read, y written.",
+)
+exp = _elementwise(
+    "exp",
+    "y = exp(x), counted as one flop; x read, y written.",
+)
+dropout = _elementwise(
+    "dropout",
+    "y = x mask / (1 - p). 2 flops per element (compare, scale); x read, y written, the mask made on the fly.",
+)
 
 
 @op("stream", "elementwise")
