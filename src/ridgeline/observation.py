@@ -34,6 +34,13 @@ class Observation:
     tool: str = "ridgeline"
     version: str = ""
     notes: tuple[str, ...] = ()
+    # What hardware counters saw, beside the counts of the definition in `work`; absent is absent, never 0.
+    kernel: str = ""  # the kernel's own name, where `name` is the step's
+    flops: Mapping[str, float] = field(default_factory=dict)  # by engine: `tensor.bf16`, `vector.fp32`
+    bytes: Mapping[str, float] = field(default_factory=dict)  # by level: `hbm`, `l2`, `l1`
+    counters: Mapping[str, float] = field(default_factory=dict)  # signs for a diagnosis, by ridgeline's own names
+    defined: Mapping[str, str] = field(default_factory=dict)  # how each of these was counted, by its name
+    path: tuple[str, ...] = ()  # modules or ranges it ran under, outermost first
 
     def __post_init__(self) -> None:
         if not self.samples or not all(sample > 0 for sample in self.samples):
@@ -107,7 +114,20 @@ class Observation:
             "tool": self.tool,
             "version": self.version,
             "notes": list(self.notes),
+            **self._counted(),
         }
+
+    def _counted(self) -> dict[str, Any]:
+        """What counters saw, where there were any."""
+        seen = {
+            "kernel": self.kernel,
+            "observed_flops": dict(self.flops),
+            "observed_bytes": dict(self.bytes),
+            "counters": dict(self.counters),
+            "defined": dict(self.defined),
+            "path": list(self.path),
+        }
+        return {key: value for key, value in seen.items() if value}
 
 
 def from_document(document: Mapping[str, Any]) -> Observation:
@@ -129,4 +149,10 @@ def from_document(document: Mapping[str, Any]) -> Observation:
         tool=document.get("tool", ""),
         version=document.get("version", ""),
         notes=tuple(document.get("notes", ())),
+        kernel=document.get("kernel", ""),
+        flops=document.get("observed_flops", {}),
+        bytes=document.get("observed_bytes", {}),
+        counters=document.get("counters", {}),
+        defined=document.get("defined", {}),
+        path=tuple(document.get("path", ())),
     )
