@@ -93,7 +93,9 @@ def test_explain_lists_every_addend_ceiling_and_source() -> None:
         "a fused multiply-add counts as two",
         "whitepaper",
         "datasheet",
-        "efficiency:",
+        "tiles and waves",
+        "expected time",
+        "in four cases of five between",
     ):
         assert part in text
     for op, formula in [("add n=100", "1 n"), ("dot n=100", "n - 1")]:

@@ -32,14 +32,26 @@ _LAZY = {
     "RidgelineError": "errors",
     "plot": "render",
 }
-__all__ = ["__version__", "machine", "machines", "ops", "plot", "predict", *_LAZY]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext ridgeline`: the cell magic `%%roofline`, and results that show themselves."""
+    from .notebook import load_ipython_extension as load
+
+    load(shell)
+
+
+__all__ = ["__version__", "machine", "machines", "observe", "ops", "plot", "predict", "reconcile", *_LAZY]
 
 
 def __getattr__(name: str) -> Any:
+    import sys
     from importlib import import_module
 
+    if "IPython" in sys.modules and name in _LAZY:  # in a notebook, results show themselves
+        import_module(".notebook", __name__).hook()
     if name in _LAZY:
         return getattr(import_module(f".{_LAZY[name]}", __name__), name)
-    if name in ("ops", "machines"):
+    if name in ("ops", "machines", "observe", "reconcile"):  # the last two are called
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'ridgeline' has no attribute '{name}'")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -212,9 +212,11 @@ def run(rows: Iterable[Row], defaults: Defaults) -> tuple[list[Row], int]:
         except InputError as error:
             results[-1]["error"] = str(error)
             continue
-        groups.setdefault((op.name, machine, words, tuple(sizes)), []).append((index, sizes))
-    for (name, machine, words, _), members in groups.items():
-        _predict_group(find(name), machine, dict(words), members, results, defaults)
+        backend = "" if _blank(row.get("backend")) else str(row["backend"]).strip()
+        groups.setdefault((op.name, machine, words, tuple(sizes), backend), []).append((index, sizes))
+    for (name, machine, words, _, backend), members in groups.items():
+        meant = replace(defaults, options={**defaults.options, "backend": backend}) if backend else defaults
+        _predict_group(find(name), machine, dict(words), members, results, meant)
     failed = sum(1 for row in results if row.get("error"))
     for row in results:
         for column in RESULTS:

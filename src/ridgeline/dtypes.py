@@ -91,3 +91,10 @@ def result(name: str | Dtype) -> Dtype:
     """The format a matrix product of this format is stored in when nothing else is asked for."""
     row = dtype(name)
     return TABLE[row.result] if row.result else row
+
+
+def label(name: str | Dtype, stored: str | Dtype | None = None) -> str:
+    """The name timings of a format go by: one for formats that run at one rate, both where weights are stored apart."""
+    row = dtype(name)
+    own = row.name if row.scale_bits else row.math
+    return own if stored is None or dtype(stored).name == row.name else f"{own}-{dtype(stored).name}"

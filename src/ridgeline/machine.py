@@ -18,6 +18,7 @@ from .errors import InputError, MissingFigure, unknown
 
 KINDS = ("measured", "stated", "derived")
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
+GIVEN = "given by the caller"  # the source of figures that replace the machine's own
 ANY = "peak"  # the peak of a two-number machine answers for every engine and dtype
 MAIN = "main"  # what Work calls the outermost memory, whatever the machine calls it
 
@@ -133,6 +134,34 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """Coefficients of a kernel family's formula as fitted to timings, and how well they told timings left out."""
+
+    coefficients: Mapping[str, float]
+    error: float  # median of |predicted - measured| / measured over timings that were not fitted to
+    p90: float
+    low: float  # 80 % of these timings lie between low and high times the predicted one
+    high: float
+    cases: int
+    source: str
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of each size among the timings
+    borrowed: bool = False  # from other machines; the error is then that of machines left out
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "coefficients": dict(self.coefficients),
+            "error": self.error,
+            "p90": self.p90,
+            "low": self.low,
+            "high": self.high,
+            "cases": self.cases,
+            "source": self.source,
+            "ranges": {name: list(ends) for name, ends in self.ranges.items()},
+            "borrowed": self.borrowed,
+        }
+
+
+@dataclass(frozen=True)
 class Ceiling:
     """A figure as it was used: its name, value, kind, uncertainty and the sentence behind it."""
 
@@ -160,6 +189,7 @@ class Machine:
     limits: Mapping[str, Figure] = field(default_factory=dict)
     energy: Mapping[str, Figure] = field(default_factory=dict)
     efficiency: Mapping[str, Figure] = field(default_factory=dict)
+    fitted: Mapping[str, Fitted] = field(default_factory=dict)  # `family.op.dtype@backend`, the middle ones optional
     launch: Figure = Figure("s")
     tdp: Figure = Figure("W")
     ecc: str = ""
@@ -290,17 +320,15 @@ class Machine:
         """The same machine with a peak for everything, a main bandwidth or a launch latency of the caller's own."""
         machine = self
         if peak is not None:
-            machine = replace(
-                machine, peaks={ANY: Figure("flop/s", stated=positive("peak", peak), source="given by the caller")}
-            )
+            machine = replace(machine, peaks={ANY: Figure("flop/s", stated=positive("peak", peak), source=GIVEN)})
         if bandwidth is not None:
-            given = Figure("B/s", stated=positive("bandwidth", bandwidth), source="given by the caller")
+            given = Figure("B/s", stated=positive("bandwidth", bandwidth), source=GIVEN)
             outer = machine.levels[-1] if machine.levels else Level("memory", given, Figure("B"))
             machine = replace(machine, levels=(*machine.levels[:-1], replace(outer, bandwidth=given)))
         if launch is not None:
             if not launch >= 0:
                 raise InputError(f"launch latency must be zero or more seconds, got {launch}")
-            machine = replace(machine, launch=Figure("s", stated=launch, source="given by the caller"))
+            machine = replace(machine, launch=Figure("s", stated=launch, source=GIVEN))
         return machine
 
     # -- showing it ---------------------------------------------------------------------------------------
@@ -322,6 +350,7 @@ class Machine:
             "limits": {name: limit.document() for name, limit in self.limits.items()},
             "energy": {name: figure.document() for name, figure in self.energy.items()},
             "efficiency": {name: figure.document() for name, figure in self.efficiency.items()},
+            "fitted": {name: row.document() for name, row in self.fitted.items() if not row.borrowed},
             "launch": self.launch.value(),
             "tdp": self.tdp.value(),
             "ecc": self.ecc,

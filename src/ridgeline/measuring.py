@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from . import __version__
 from .calibrate import calibrate
+from .calibration import fit_cases
 from .errors import InputError
-from .machine import Machine
+from .machine import Fitted, Machine
 from .machines import detect, save, saved_file
 from .observation import Observation
 from .run import measured_machine
@@ -40,10 +41,15 @@ class Measured:
         }
 
 
-def measure(what: str | None, quick: bool, on_progress: Progress) -> Measured:
-    """The probes of a device; without a choice the GPU where there is one, else the CPU."""
+def measure(what: str | None, quick: bool, on_progress: Progress, families: bool = False) -> Measured:
+    """The probes of a device; without a choice the GPU where there is one, else the CPU.
+
+    `families` also times some thousand library kernels and fits the coefficients of the kernel families to them.
+    """
     if what is None:
         what = "cuda" if any(found.kind == "gpu" for found in detect.found()) else "cpu"
+    if families and what != "cuda":
+        raise InputError(f"--calibrate times the kernels of a CUDA GPU; {what} has no kernel families to fit")
 
     def tell(done: int, total: int, label: str) -> None:
         on_progress("measure", done, total, label)
@@ -56,6 +62,8 @@ def measure(what: str | None, quick: bool, on_progress: Progress) -> Measured:
         machine = detect.here("gpu")
         seen = cuda.measure(machine, quick=quick, on_progress=tell)
         made = calibrate(machine, seen, conditions(seen))
+        if families:
+            made = replace(made, fitted=fitted_families(made, quick, on_progress))
     else:
         from .measure import cpu
 
@@ -66,6 +74,27 @@ def measure(what: str | None, quick: bool, on_progress: Progress) -> Measured:
         note for item in seen for note in item.notes if note.startswith(("disturbed", "not measured", "stopped"))
     )
     return Measured(what, tuple(seen), made, tuple(notes))
+
+
+def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[str, Fitted]:
+    """Coefficients of the kernel families, fitted to kernels timed on this GPU."""
+    from .measure import cuda_cases, cuda_kernels
+
+    gpu, watch, told = cuda_kernels.open_gpu()
+    cases = cuda_cases.calibration_cases(quick)
+    with watch:
+        timed = cuda_kernels.times(
+            cases, on_progress=lambda done, whole: on_progress("kernels", done, whole, ""), bench=gpu
+        )
+    rows = [row for row in cuda_kernels.rows(timed) if "time_us" in row]
+    source = f"timed on this machine ({told['device']}, device time, cold caches, default paths of PyTorch), {told['date'][:10]}"
+    done: list[str] = []
+
+    def tell(text: str) -> None:
+        done.append(text)
+        on_progress("fit", len(done), len(done) + 1, text)
+
+    return fit_cases(rows, machine, source, tell)
 
 
 def _collective(quick: bool, tell: Callable[[int, int, str], None]) -> Measured:

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import timing
 from .errors import InputError
-from .machine import Machine
+from .machine import GIVEN, Machine
 from .roofline import Bound, bound
 from .work import Array, Program, Step, Work
 
@@ -25,6 +25,7 @@ class Prediction:
     machine: Machine
     steps: tuple[Step, ...]
     bounds: tuple[Bound, ...]
+    expected: tuple[timing.Expected, ...]
     given: float | None = None
 
     def _only(self) -> Bound:
@@ -40,9 +41,45 @@ class Prediction:
 
     @property
     def time(self) -> Array:
-        return _sum(
-            timing.expected(item, self.given) * step.count for item, step in zip(self.bounds, self.steps, strict=True)
+        return _sum(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
+
+    def _end(self, end: str) -> Array:
+        """An end of the interval of the sum: the steps err apart from each other, so their widths add as squares."""
+        if len(self.expected) == 1:
+            value: Array = getattr(self.expected[0], end) * self.steps[0].count
+            return value
+        widths = _sum(
+            ((getattr(item, end) - item.time) * step.count) ** 2
+            for item, step in zip(self.expected, self.steps, strict=True)
         )
+        return self.time + (np.sqrt(widths) if end == "high" else -np.sqrt(widths))
+
+    @property
+    def low(self) -> Array:
+        """The expected time lies between `low` and `high` in four cases of five."""
+        return self._end("low")
+
+    @property
+    def high(self) -> Array:
+        return self._end("high")
+
+    @property
+    def distance(self) -> Array:
+        """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
+        far: Array = 1.0
+        for item in self.expected:
+            far = np.maximum(far, item.distance)
+        return far
+
+    @property
+    def items(self) -> dict[str, Array]:
+        """Where the expected time goes, in seconds; the items sum to the time."""
+        found: dict[str, Array] = {}
+        for item, step in zip(self.expected, self.steps, strict=True):
+            lead = f"{step.name}: " if len(self.steps) > 1 else ""
+            for name, value in item.items().items():
+                found[lead + name] = found.get(lead + name, 0.0) + value * step.count
+        return found
 
     @property
     def flops(self) -> Array:
@@ -132,7 +169,10 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "time_us": lambda p: p.time * 1e6,
     "efficiency": lambda p: p.efficiency,
     "ceilings": lambda p: p.bounds[0].kinds,
-    "confidence": lambda p: timing.basis(p.bounds[0], p.given),
+    "low_us": lambda p: p.low * 1e6,
+    "high_us": lambda p: p.high * 1e6,
+    "confidence": lambda p: p.expected[0].confidence,
+    "distance": lambda p: p.distance,
     "bound_sure": lambda p: p.sure,
 }
 NAMES = ("op", "dtype", "machine")
@@ -150,9 +190,8 @@ def _sum(values: Iterator[Array]) -> Array:
 def plain(value: Any, index: int) -> Any:
     """One case of a column as a plain Python value; whole floats become ints."""
     if isinstance(value, np.ndarray):
-        value = value if value.ndim == 0 else value[index if value.shape[0] > 1 else 0]
-        value = value.item()
-    elif isinstance(value, np.generic):
+        value = value.item() if value.ndim == 0 else value[index if value.shape[0] > 1 else 0]
+    if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
@@ -167,21 +206,28 @@ def predict(
     resident: str | None = None,
     efficiency: float | None = None,
     launch: float | None = None,
+    backend: str | None = None,
 ) -> Prediction:
     """Where work lands on a machine before anything runs; arrays in the work give arrays out.
 
     `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
     matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
-    terms; `launch`: seconds per kernel launch instead of the machine's own.
+    terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
+    meant, where the machine carries numbers of it (`timing.backends`), else its default path.
     """
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
     if launch is not None and not launch >= 0:
         raise InputError(f"launch must be zero or more seconds, got {launch}")
     steps = target.steps if isinstance(target, Program) else (Step(target.name, target),)
+    if launch is None and machine.launch.source == GIVEN:
+        launch = machine.launch.stated
     wait = timing.launch_latency(machine) if launch is None else launch
     bounds = tuple(bound(step.work, machine, ceilings, engine, resident, wait) for step in steps)
-    return Prediction(machine, steps, bounds, efficiency)
+    # a forced engine or resident data are not what the kernels were timed with
+    flat = engine is not None or resident is not None
+    expected = tuple(timing.expected(item, efficiency, launch, backend, flat) for item in bounds)
+    return Prediction(machine, steps, bounds, expected, efficiency)
 
 
 BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache
@@ -199,7 +245,7 @@ def predict_cases(
     The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
     the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, told apart by name.
     """
-    known = ("ceilings", "engine", "resident", "efficiency", "launch")
+    known = ("ceilings", "engine", "resident", "efficiency", "launch", "backend")
     model = {name: value for name, value in options.items() if name in known}
     words = {name: value for name, value in options.items() if name not in known}
     wanted = tuple(wanted)
@@ -217,12 +263,15 @@ def predict_cases(
         part = {name: array[start:stop] if len(array) > 1 else array[0] for name, array in arrays.items()}
         columns = predict(make(**part, **words), machine, **model).columns(wanted)
         for name, value in columns.items():
-            if not isinstance(value, np.ndarray):
+            before = found.get(name)
+            if not isinstance(value, np.ndarray) and (start == 0 or (type(value) is type(before) and value == before)):
                 found[name] = value
                 continue
-            if start == 0:
+            if not isinstance(before, np.ndarray):  # the first array, after blocks that had one value for all
+                kind = np.asarray(value).dtype
                 # texts keep the width of the longest name there is, so that a later block never cuts one
-                kind = np.dtype("<U32") if value.dtype.kind == "U" else value.dtype
+                kind = np.dtype(object) if isinstance(value, str) else np.dtype("<U32") if kind.kind == "U" else kind
                 found[name] = np.empty(count, dtype=kind)
+                found[name][:start] = before
             found[name][start:stop] = value
     return found

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from . import __version__
 from .calibrate import calibrate
+from .errors import RidgelineError
+from .ledger import Ledger, Sealed, open_ledger
 from .machine import Figure, Machine
 from .machines import detect, save
 from .measure import build, cpu, protocol
 from .measure.suite import Kernel, Suite
 from .observation import Observation
-from .prediction import Prediction, plain, predict
-from .seal import seal, verify
-from .units import show
+from .prediction import predict
+from .reconcile import reconcile
+from .records import rows_of, settled_items
+from .work import Program, Step
 
 Progress = Callable[[str, int, int, str], None]  # phase, steps done, steps in all, what is being done
 
 REST = 0.3  # seconds until the idle threads of a BLAS have stopped spinning
-GOOD = (0.65, 0.85)  # of the roof: where tuned kernels usually land
-FAULT, AGAIN = 0.5, 0.9  # below the first suspect a fault, above the second measure again
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,12 @@ def measured_machine(
     return replace(machine, efficiency=shares, notes=notes)
 
 
-def job(quick: bool = True, on_progress: Progress | None = None, clock: protocol.Clock = protocol.REAL) -> Outcome:
+def job(
+    quick: bool = True,
+    on_progress: Progress | None = None,
+    clock: protocol.Clock = protocol.REAL,
+    ledger: Ledger | None = None,
+) -> Outcome:
     """All steps in order; everything it returns is plain enough for a report."""
 
     def tell(phase: str) -> Callable[[int, int, str], None]:
@@ -68,11 +74,9 @@ def job(quick: bool = True, on_progress: Progress | None = None, clock: protocol
     kernels, more = _kernels(found, clock)
     observations += more
     machine = measured_machine(observations, found)
-    predictions = [predict(kernel.work, machine) for kernel in kernels]
-    rows = [
-        next(prediction.rows()) | {"name": kernel.name} for kernel, prediction in zip(kernels, predictions, strict=True)
-    ]
-    sealed = seal(rows, save.text(machine), datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+    prediction = predict(Program(tuple(Step(kernel.name, kernel.work) for kernel in kernels)), machine)
+    book, sealed, note = _seal(ledger or open_ledger(), rows_of(prediction), machine)
+    begun = datetime.now(UTC).isoformat()
     # the library's products go last and apart: its idle threads spin and would take cores from whoever comes next
     own, library = ([kernel for kernel in kernels if kernel.library is wanted] for wanted in (False, True))
     series = [
@@ -82,14 +86,32 @@ def job(quick: bool = True, on_progress: Progress | None = None, clock: protocol
             [kernel.probe() for kernel in group], rounds=7, clock=clock, on_progress=tell("run"), least=0.02
         ).series
     ]
-    verify(sealed)
-    seen = {row.probe.name: protocol.observation(row, {}, __version__) for row in series}
+    seen = {row.probe.name: protocol.observation(row, {"date": begun}, __version__) for row in series}
+    report = reconcile(prediction, list(seen.values()), sealed={"id": sealed.id, "time": sealed.time})
+    settled = book.settle(sealed.id, settled_items(report, sealed, begun), {"tools": ["ridgeline run"]})
+    told = {kernel.name: kernel.how for kernel in kernels}
     items = tuple(
-        settle(kernel, prediction, seen[kernel.name])
-        for kernel, prediction in zip(kernels, predictions, strict=True)
-        if kernel.name in seen
+        {
+            **item.document(),
+            "how": told[item.name],
+            "limiter": item.gap.target.limiter,
+            "predicted": item.gap.target.time,
+            "measured": item.gap.measured,
+        }
+        for item in report.items
     )
-    return Outcome(machine, (*observations, *seen.values()), sealed, items, sentence(items))
+    document = {**sealed.document(), "settled": settled.document(), "note": note}
+    return Outcome(machine, (*observations, *seen.values()), document, items, report.sentence)
+
+
+def _seal(book: Ledger, rows: list[dict[str, Any]], machine: Machine) -> tuple[Ledger, Sealed, str]:
+    """Fixed in the user's ledger; where that cannot be written, in one beside the run, and a note says so."""
+    text = save.text(machine)
+    try:
+        return book, book.seal(rows, text, machine.name, note="ridgeline run"), ""
+    except RidgelineError as error:
+        book = open_ledger(Path(tempfile.mkdtemp(prefix="ridgeline-")) / "ledger.sqlite")
+        return book, book.seal(rows, text, machine.name, note="ridgeline run"), f"sealed in {book.path} alone: {error}"
 
 
 def _kernels(found: Machine, clock: protocol.Clock) -> tuple[list[Kernel], list[Observation]]:
@@ -101,56 +123,3 @@ def _kernels(found: Machine, clock: protocol.Clock) -> tuple[list[Kernel], list[
         return [Suite.without_library(cache).gemm()], []
     ran = protocol.interleave([suite.exponential()], rounds=5, clock=clock, least=0.02)
     return suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series]
-
-
-def settle(kernel: Kernel, prediction: Prediction, seen: Observation) -> dict[str, Any]:
-    """One kernel's prediction against its run. Without counters the counts are the algorithm's own."""
-    bound = prediction.bounds[0]
-    floor, expected = float(np.asarray(prediction.floor)), float(np.asarray(prediction.time))
-    share = floor / seen.median
-    return {
-        "name": kernel.name,
-        "how": kernel.how,
-        "flops": float(np.asarray(kernel.work.flops)),
-        "bytes": float(np.asarray(kernel.work.bytes)),
-        "engine": plain(bound.engine, 0),
-        "bound_predicted": str(bound.bound),
-        "limiter": str(bound.limiter),
-        "floor_us": floor * 1e6,
-        "predicted_us": expected * 1e6,
-        "measured_us": seen.median * 1e6,
-        "best_us": seen.best * 1e6,
-        "spread": seen.spread,
-        "predicted": expected,
-        "measured": seen.median,
-        "error": expected / seen.median - 1,
-        "vertical_gap": seen.median / floor,
-        "share_of_roof": share,
-        "band": band(share),
-        "notes": list(seen.notes),
-    }
-
-
-def band(share: float) -> str:
-    if share > 1.03:
-        return "above the roof: the ceiling is set too low or the data were in cache"
-    if share > AGAIN:
-        return "at the roof"
-    if share >= GOOD[0]:
-        return "where good kernels live"
-    return "below the usual band" if share >= FAULT else "far below: suspect a fault or a limit the model does not have"
-
-
-def sentence(items: Sequence[dict[str, Any]]) -> str:
-    """What came out, in one sentence made of the data."""
-    if not items:
-        return "nothing was run, so nothing can be said"
-    errors = sorted(abs(item["error"]) for item in items)
-    middle = float(np.median(errors))
-    worst = max(items, key=lambda item: abs(item["error"]))
-    widest = max(items, key=lambda item: item["measured"] - item["floor_us"] / 1e6)
-    lost = widest["measured"] - widest["floor_us"] / 1e6
-    return (
-        f"{len(items)} kernels: predicted times are off by {middle:.0%} in the middle, most for {worst['name']} ({worst['error']:+.0%}); "
-        f"the widest gap to the roof is that of {widest['name']}, {show(lost, 's', 3)} above its floor, limited by {widest['limiter']}."
-    )

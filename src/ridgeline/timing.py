@@ -1,21 +1,31 @@
-"""Expected time of a step: how near its roof kernels of its family come, plus the launch floor.
+"""Expected time of a step: what good library kernels take, item by item, with an interval and what it rests on.
+
+Where the kernels of a step and the cores of the machine are known, the formula of each kernel's family gives its time,
+with the coefficients that belong to the machine (`families/`, `Machine.fitted`). Everything else gets the flat form
 
     time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
 
-The efficiencies here are flat, documented fractions: those the machine file carries from public measurements,
-else the defaults below. They are marked `family default` in every result. With measured ceilings the
-efficiency is 1, because the loss is already in the ceiling, unless the family's own library was measured too.
+with documented fractions: those the machine file carries, else the defaults below. With measured ceilings the
+efficiency is 1, because the loss is already in the ceiling. No expected time lies below the floor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .machine import Machine
+from .dtypes import dtype as dtype_row
+from .dtypes import label
+from .errors import MissingFigure
+from .families import Family, Hardware, base, formula, variants
+from .machine import ANY, MAIN, Figure, Fitted, Machine
 from .roofline import Bound
-from .work import Array
+from .work import READ, WRITE, Array, Kernel, Work
 
 # The usual landing place of tuned kernels (they spread over 0.65 to 0.85 of the stated roof).
 COMPUTE = 0.78
@@ -29,6 +39,20 @@ LAUNCH = {"gpu": 2.5e-6}
 BASIS = "family default, not calibrated"
 MEASURED = "measured ceilings, kernel families not calibrated"
 GIVEN = "efficiency given by the caller"
+ROUGH = (0.8, 2.0)  # the interval of a time that nothing was fitted for
+
+CORES = ("sm", "cu", "xe_core", "gpu_core")  # what vendors call the units that kernels' blocks are dealt to
+STREAMS = ("stream", "reduce", "gather")  # families whose kernels are told by their bytes alone
+SMALL_CACHE = 4e6  # bytes of last-level cache where a file states none
+SPECIAL = 1 / 16  # special functions per flop of the vector units
+# A format that was never timed takes the numbers of the next one that was.
+NEXT = {
+    "fp16": ("bf16",), "bf16": ("fp16",), "tf32": ("fp32", "bf16"), "fp32": ("tf32",), "fp64": ("fp32",),
+    "fp8": ("int8", "bf16"), "int8": ("fp8", "bf16"), "int4": ("int8", "fp8"), "nvfp4": ("fp8", "bf16"),
+    "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
+}  # fmt: skip
+NEIGHBOUR = 1.5  # how much wider the interval gets for it
+BEYOND = 0.5  # and for every doubling of a size beyond those that were timed
 
 
 @dataclass(frozen=True)
@@ -65,18 +89,311 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     return Efficiency(OTHER, "default for caches and other memory")
 
 
-def basis(bound: Bound, given: float | None = None) -> str:
-    """What an expected time rests on."""
-    if given is not None:
-        return GIVEN
-    return MEASURED if bound.kinds == "measured" else BASIS
+# -- kernels --------------------------------------------------------------------------------------------------
 
 
-def expected(bound: Bound, given: float | None = None) -> Array:
-    """Expected device time in seconds."""
+def kernels(work: Work) -> tuple[Kernel, ...]:
+    """The kernels of a work: its own, or the one stream that its bytes tell of."""
+    if work.kernels or work.family not in STREAMS or not work.dtype:
+        return work.kernels
+    width = dtype_row(work.dtype).bytes
+    read, written = work.bytes_at(MAIN, READ), work.bytes_at(MAIN, WRITE)
+    sizes = work.tensor_sizes().values()
+    largest: Array = 0.0
+    for size in sizes:
+        largest = np.maximum(largest, size)
+    told: dict[str, Array] = {
+        "read": read,
+        "written": written,
+        "flops": work.flops,
+        "special": work.special,
+        "elements": largest / width,
+        "launches": work.waits.get("launch", 1.0),
+    }
+    return (Kernel(work.family, told, work.name, label(work.dtype)),)
+
+
+def hardware(machine: Machine, kernel: Kernel) -> Hardware | None:
+    """The machine as a formula sees it, None where a figure it needs is not known."""
+    cores = next((machine.units[name] for name in CORES if name in machine.units), None)
+    if cores is None or ANY in machine.peaks or not machine.levels:
+        return None
+    try:
+        math = _base(kernel.dtype)
+        peak = _paper(machine.peaks[machine.engine("matrix", math)])
+        vector = _paper(machine.peaks[machine.engine("vector", math)])
+        bandwidth = _paper(machine.main.bandwidth)
+    except (MissingFigure, KeyError):
+        return None
+    if peak is None or vector is None or bandwidth is None:
+        return None
+    cache = machine.levels[-2].total if len(machine.levels) > 1 and machine.levels[-2].name != "l1" else None
+    known = machine.peaks.get("special.fp32")
+    special = known.value() if known is not None else None
+    return Hardware(cores, peak, bandwidth, cache or SMALL_CACHE, special or SPECIAL * vector, vector)
+
+
+def _paper(figure: Figure) -> float | None:
+    """The figure of the document: coefficients are shares of it, whatever was measured."""
+    return figure.stated if figure.stated is not None else figure.value()
+
+
+def _base(dtype: str) -> str:
+    return dtype.partition("-")[0]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The fitted numbers that serve a kernel, and how far they were fetched."""
+
+    family: Family
+    fitted: Fitted
+    key: str
+    wider: float = 1.0
+
+
+def choose(machine: Machine, kernel: Kernel, name: str, backend: str | None, op: str = "") -> Chosen | None:
+    """Numbers for a kernel: the machine's own before borrowed ones, then of its own variant, op and format before others."""
+    op = op or kernel.op
+    own = (kernel.dtype, _base(kernel.dtype)) if "-" in kernel.dtype else (kernel.dtype,)
+    for borrowed in (False, True):
+        for place, dtype in enumerate((*own, *NEXT.get(_base(kernel.dtype), ()))):
+            for at in (f"@{backend}", "") if backend else ("",):
+                for variant in dict.fromkeys((name, base(name))):
+                    for key in (f"{variant}.{op}.{dtype}{at}", f"{variant}.{dtype}{at}"):
+                        found = machine.fitted.get(key)
+                        if found is not None and found.borrowed is borrowed:
+                            return Chosen(formula(variant), found, key, NEIGHBOUR if place else 1.0)
+    return None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kernel of a step with the formula and numbers chosen for it; `here` marks the cases it speaks of.
+
+    Elsewhere its times are 0: the formula runs over its own cases alone, because a step may have many variants.
+    """
+
+    kernel: Kernel
+    chosen: Chosen
+    hardware: Hardware
+    here: Array = 1.0
+    given: float | None = None  # launch of the caller's, instead of the fitted one
+
+    @cached_property
+    def _mask(self) -> NDArray[np.bool_] | None:
+        """Its own cases, None where all of them are."""
+        if isinstance(self.here, float):
+            return None
+        whole = np.broadcast_shapes(*(np.shape(size) for size in self.kernel.sizes.values()))
+        return np.broadcast_to(self.here > 0, whole)
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, Array]:
+        mask = self._mask
+        if mask is None:
+            return self.kernel.sizes
+        return {
+            name: size if np.ndim(size) == 0 else np.broadcast_to(size, mask.shape)[mask]
+            for name, size in self.kernel.sizes.items()
+        }
+
+    def _spread(self, own: Array, elsewhere: float = 0.0) -> Array:
+        """A value of its own cases among all of them."""
+        if self._mask is None:
+            return own
+        found = np.full(self._mask.shape, elsewhere)
+        found[self._mask] = own
+        return found
+
+    @cached_property
+    def _coefficients(self) -> dict[str, float]:
+        own = self.chosen.family.filled(self.chosen.fitted.coefficients)
+        return own if self.given is None else {**own, "launch": self.given}
+
+    @cached_property
+    def time(self) -> Array:
+        return self._spread(self.chosen.family.time(self._sizes, self.hardware, self._coefficients))
+
+    def items(self) -> dict[str, Array]:
+        found = self.chosen.family.items(self._sizes, self.hardware, self._coefficients)
+        return {name: self._spread(value) for name, value in found.items()}
+
+    @property
+    def distance(self) -> Array:
+        """How far beyond the sizes that were timed, as a factor; 1 within them."""
+        far: Array = 1.0
+        for name, (least, most) in self.chosen.fitted.ranges.items():
+            size = self._sizes.get(name)
+            if size is not None:
+                far = np.maximum(far, np.maximum(least / np.maximum(size, 1e-300), size / most))
+        return self._spread(far, 1.0)
+
+    @property
+    def launch(self) -> float:
+        return self._coefficients["launch"]
+
+    def told(self, far: float) -> str:
+        """What its numbers rest on, for a case so far beyond the sizes that were timed."""
+        fitted = self.chosen.fitted
+        how = "not calibrated on this machine" if fitted.borrowed else "calibrated"
+        who = "machines" if fitted.borrowed else "timings"
+        beyond = f", up to {far:.1f} x beyond the sizes timed" if far > 1.05 else ""
+        return (
+            f"{how}: {self.chosen.key}, {fitted.cases} timings, "
+            f"{who} left out are told within {fitted.error:.0%} (P90 {fitted.p90:.0%}){beyond}"
+        )
+
+
+def parts(bound: Bound, backend: str | None = None, launch: float | None = None) -> tuple[Part, ...] | None:
+    """The kernels of a step with their numbers, None where one of them has none."""
+    found: list[Part] = []
+    for kernel in kernels(bound.work):
+        seen = hardware(bound.machine, kernel)
+        if seen is None:
+            return None
+        for name, op, here in variants(kernel.family, kernel.sizes, kernel.op):
+            chosen = choose(bound.machine, kernel, name, backend, op)
+            if chosen is None:
+                return None
+            found.append(Part(kernel, chosen, seen, here, launch))
+    return tuple(found) or None
+
+
+# -- the expected time ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Seconds a step is expected to take, between `low` and `high` in four cases of five."""
+
+    bound: Bound
+    parts: tuple[Part, ...] | None
+    given: float | None = None
+    backend: str | None = None  # that was asked for
+
+    @cached_property
+    def raw(self) -> Array:
+        """What the formulas say, before the floor."""
+        if self.parts is None:
+            return _flat(self.bound, self.given)
+        time: Array = self.parts[0].time
+        for part in self.parts[1:]:
+            time = time + part.time
+        return time
+
+    @cached_property
+    def time(self) -> Array:
+        return np.maximum(self.raw, self.bound.floor)
+
+    def _reach(self, way: str) -> Array:
+        """Relative distance of an end of the interval from the time."""
+        if self.parts is None:
+            return ROUGH[0] - 1 if way == "low" else ROUGH[1] - 1
+        total: Array = 0.0
+        for part in self.parts:
+            fitted = part.chosen.fitted
+            wider = part.chosen.wider * (1 + BEYOND * np.log2(part.distance))
+            end = np.exp(np.log(getattr(fitted, way)) * wider) - 1
+            share = part.time / np.maximum(self.raw, 1e-300) if len(self.parts) > 1 else 1.0
+            total = total + end * share
+        return total
+
+    @property
+    def low(self) -> Array:
+        return np.maximum(self.time * (1 + self._reach("low")), np.minimum(self.bound.floor, self.time))
+
+    @property
+    def high(self) -> Array:
+        return self.time * np.maximum(1 + self._reach("high"), 1.0)
+
+    @property
+    def distance(self) -> Array:
+        far: Array = 1.0
+        for part in self.parts or ():
+            far = np.maximum(far, part.distance)
+        return far
+
+    def items(self) -> dict[str, Array]:
+        """Where the time goes, in seconds by item; they sum to the time."""
+        if self.parts is None:
+            return self._flat_items()
+        found: dict[str, Array] = {}
+        several = any(part.kernel is not self.parts[0].kernel for part in self.parts)
+        for part in self.parts:
+            lead = f"{part.kernel.op or part.kernel.family}: " if several else ""
+            for name, value in part.items().items():
+                found[lead + name] = found.get(lead + name, 0.0) + value
+        lifted = self.time - self.raw
+        if np.any(np.asarray(lifted) > 0):
+            found["held at the floor"] = lifted
+        return found
+
+    def _flat_items(self) -> dict[str, Array]:
+        launches = self.bound.work.waits.get("launch", 0.0)
+        launch = self.bound.launch * launches
+        found = {"floor": np.minimum(self.bound.floor, self.raw)}
+        found["below the ceilings"] = np.maximum(self.time - launch - found["floor"], 0.0)
+        found["launch"] = self.time - found["floor"] - found["below the ceilings"]
+        return found
+
+    @property
+    def basis(self) -> str:
+        """What the times rest on, in one line for all cases."""
+        if self.given is not None:
+            return GIVEN
+        if self.parts is None:
+            return self._missed(()) + (MEASURED if self.bound.kinds == "measured" else BASIS)
+        lines = (self._missed((part,)) + part.told(float(np.max(part.distance))) for part in self.parts)
+        return "; ".join(dict.fromkeys(lines))
+
+    def _missed(self, used: tuple[Part, ...]) -> str:
+        """That the numbers of the backend asked for are not there."""
+        if not self.backend or any(part.chosen.key.endswith(f"@{self.backend}") for part in used):
+            return ""
+        return f"no timings of {self.backend} for this, so of the default path: "
+
+    @property
+    def confidence(self) -> str | NDArray[np.object_]:
+        """What the time of each case rests on: one line, or one line a case where they differ."""
+        if self.given is not None or self.parts is None:
+            return self.basis
+        lines: Any = ""
+        for part in self.parts:
+            far, which = np.unique(np.round(part.distance, 1), return_inverse=True)
+            texts = np.array([self._missed((part,)) + part.told(float(value)) for value in far], dtype=object)
+            own = texts[which.ravel()].reshape(np.shape(part.distance))
+            lines = _join(lines, np.where(part.here > 0, own, ""))
+        return lines  # type: ignore[no-any-return]
+
+
+def _joined(first: str, second: str) -> str:
+    return first if not second or second in first else f"{first}; {second}" if first else second
+
+
+_join = np.frompyfunc(_joined, 2, 1)
+
+
+def _flat(bound: Bound, given: float | None) -> Array:
     slowest: Array = 0.0
     for index, (name, term) in enumerate(bound.terms.items()):
         time = term.amount * (1 / (term.rate * efficiency(bound, name, given).value))
         slowest = time if index == 0 else np.maximum(slowest, time)
     launches = bound.work.waits.get("launch", 0.0)
     return slowest + bound.launch * launches if bound.launch else slowest
+
+
+def expected(
+    bound: Bound,
+    given: float | None = None,
+    launch: float | None = None,
+    backend: str | None = None,
+    flat: bool = False,
+) -> Expected:
+    """The expected time of a step. `flat` leaves the kernel families aside, as the options that contradict them do."""
+    return Expected(bound, None if flat or given is not None else parts(bound, backend, launch), given, backend)
+
+
+def backends(machine: Machine) -> list[str]:
+    """The backends the machine carries numbers of their own for."""
+    return sorted({key.partition("@")[2] for key in machine.fitted if "@" in key})

@@ -51,6 +51,16 @@ def total(values: Iterator[Array] | list[Array]) -> Array:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """A kernel that libraries run for an op, by the sizes its family's time formula asks for."""
+
+    family: str
+    sizes: Mapping[str, Array]
+    op: str = ""  # where the ops of a family run kernels of their own
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
 class Work:
     counts: Mapping[FlopKey, Array] = field(default_factory=dict)
     moves: Mapping[MoveKey, Array] = field(default_factory=dict)
@@ -64,6 +74,7 @@ class Work:
     shape: Mapping[str, Any] = field(default_factory=dict)
     formulas: Mapping[Any, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    kernels: tuple[Kernel, ...] = ()  # none where the counts are all that is known
 
     # -- totals -------------------------------------------------------------------------------------------
 
@@ -127,6 +138,7 @@ class Work:
             family=self.family if self.family == other.family else "",
             dtype=self.dtype if self.dtype == other.dtype else "",
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
+            kernels=self.kernels + other.kernels if self.kernels and other.kernels else (),
         )
 
     def repeat(self, times: Array) -> Work:
@@ -139,6 +151,7 @@ class Work:
             special=self.special * times,
             held=self.footprint,
             formulas={},
+            kernels=(),
         )
 
     def batch(self, size: Array) -> Work:
@@ -150,6 +163,7 @@ class Work:
             held=self.footprint * size,
             special=self.special * size,
             formulas={},
+            kernels=(),
         )
 
     def rename(self, prefix: str) -> Work:
@@ -187,6 +201,7 @@ class Work:
             waits={**both.waits, **launches},
             held=np.maximum(footprint, 0.0),
             notes=(*both.notes, f"fused through {through}"),
+            kernels=(),  # no library has this kernel
         )
 
 
@@ -225,6 +240,7 @@ def work(
     special: Array = 0.0,
     waits: Mapping[str, Array] | None = None,
     notes: tuple[str, ...] = (),
+    kernels: tuple[Kernel, ...] = (),
 ) -> Work:
     """Work from an op's definition.
 
@@ -260,6 +276,7 @@ def work(
         dtype=dtype,
         formulas=formulas,
         notes=notes,
+        kernels=kernels,
     )
 
 

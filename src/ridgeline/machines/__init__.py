@@ -14,6 +14,7 @@ from pathlib import Path
 from ..errors import InputError, UnknownName, unknown
 from ..machine import Figure, Machine
 from ..storage import folder
+from . import fitted
 from .schema import read
 
 CATALOG = Path(__file__).with_name("catalog")
@@ -46,10 +47,12 @@ def load_file(path: Path) -> Machine:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not a text file in UTF-8, so it is not a machine file") from error
     if path.parent != CATALOG:
-        return read(text, str(path))
-    machine = read(text, f"catalog/{path.name}")
+        return fitted.with_defaults(read(text, str(path)))
+    machine = replace(read(text, f"catalog/{path.name}"), fitted=fitted.own(path.stem))
     measured = MEASURED / path.name
-    return with_measured(machine, load_file(measured)) if measured.is_file() else machine
+    if measured.is_file():
+        machine = with_measured(machine, load_file(measured))
+    return fitted.with_defaults(machine)
 
 
 def with_measured(machine: Machine, other: Machine) -> Machine:
@@ -126,7 +129,7 @@ def local(which: str | None = None) -> Machine:
     """The machine this runs on: as it was measured, where a measurement of this very machine was saved, else as detected."""
     from .detect import here
 
-    found = here(which)
+    found = fitted.with_defaults(here(which))
     path = saved_file(which)
     if not path.is_file():
         return found

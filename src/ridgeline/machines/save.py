@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from ..machine import Figure, Level, Machine
+from . import fitted
 
 SOURCE = "unsourced"  # stands for figures whose origin is told by their derivation or measurement alone
 
@@ -150,7 +151,8 @@ class _Writer:
             *(f"{_key(name)} = {_text(text)}" for name, text in (dict(one.sources) | self.extra).items()),
             "",
         ]
-        return "\n".join([*head, "", *sources, *body])
+        own = {key: row for key, row in one.fitted.items() if not row.borrowed}
+        return "\n".join([*head, "", *sources, *body, *([fitted.text(own)] if own else [])])
 
 
 def text(machine: Machine) -> str:

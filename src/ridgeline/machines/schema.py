@@ -18,6 +18,7 @@ from ..dtypes import TABLE
 from ..errors import InputError, SchemaError
 from ..machine import Figure, Level, Link, Machine
 from ..units import parse, show
+from . import fitted
 
 AGREEMENT = 0.025
 KINDS = ("gpu", "cpu", "tpu", "accelerator")
@@ -45,6 +46,7 @@ TOP = {
     "limit",
     "energy",
     "efficiency",
+    "fitted",
     "launch",
     "tdp",
     "ecc",
@@ -339,6 +341,7 @@ class _Reader:
             limits=self.named("limit", lambda name: LIMITS.get(name, "B"), set(LIMITS)),
             energy=self.named("energy", _energy_unit),
             efficiency=self.efficiency(),
+            fitted=fitted.read(self.table(document.get("fitted"), "fitted"), self.complain),
             launch=self.figure(document.get("launch"), "s", "launch"),
             tdp=self.figure(document.get("tdp"), "W", "tdp", plain=True),
             ecc=self.text("ecc", choices=ECC),

@@ -11,9 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from ..dtypes import result
+from ..dtypes import dtype as dtype_row
+from ..dtypes import label, result
 from ..errors import InputError
-from ..work import Array, Work, work
+from ..work import Array, Kernel, Work, work
+from .blas import product_kernel, row_kernel
 from .registry import Flag, Format, Size, op
 
 
@@ -120,4 +122,42 @@ def attention(
         dtype=dtype,
         notes=(f"{variant} attention",),
         waits={"launch": 3.0 if variant == "standard" else 1.0},
+        kernels=_kernels(batch, heads, shared, seq_q, keys, head_dim, causal, window, variant, dtype, stored),
     )
+
+
+def _kernels(
+    batch: Array,
+    heads: Array,
+    shared: Array,
+    queries: Array,
+    keys: Array,
+    head_dim: Array,
+    causal: Array,
+    window: Array | None,
+    variant: str,
+    dtype: str,
+    stored: str,
+) -> tuple[Kernel, ...]:
+    """One kernel (flash), or two products with a softmax between them; none that we know of for a window."""
+    if window is not None:
+        return ()
+    if variant == "standard":
+        each = batch * heads
+        out = result(dtype).name
+        return (
+            *product_kernel(each, queries, keys, head_dim, dtype, stored, out),
+            *row_kernel("softmax", each * queries, keys, out, out),
+            *product_kernel(each, queries, head_dim, keys, dtype, stored, out),
+        )
+    sizes = {
+        "batch": batch,
+        "heads": heads,
+        "shared": shared,
+        "q": queries,
+        "kv": keys,
+        "d": head_dim,
+        "causal": causal,
+    }
+    widths = {"x": dtype_row(dtype).bytes, "stored": dtype_row(stored).bytes}
+    return (Kernel("attention", {**sizes, **widths}, dtype=label(dtype, stored)),)

@@ -11,8 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from ..dtypes import result
-from ..work import Array, Work, only_if, work
+from ..dtypes import dtype as dtype_row
+from ..dtypes import label, result
+from ..work import Array, Kernel, Work, only_if, work
 from .registry import Flag, Format, Size, op
 
 # -- level 1 ----------------------------------------------------------------------------------------------
@@ -88,6 +89,7 @@ def gemv(m: Size, n: Size, dtype: Format = "bf16", weights: Format | None = None
         read={"A": (m * n, weights or dtype, "m n"), "x": (n, dtype, "n"), "y": (only_if(beta, m), out, "m")},
         write={"y": (m, out, "m")},
         dtype=dtype,
+        kernels=row_kernel("gemv", m, n, weights or dtype, out, per_row=1.0),
     )
 
 
@@ -123,6 +125,29 @@ def ger(m: Size, n: Size, dtype: Format = "bf16") -> Work:
         write={"A": (m * n, dtype, "m n")},
         dtype=dtype,
     )
+
+
+# -- kernels ----------------------------------------------------------------------------------------------
+
+
+def product_kernel(
+    b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str
+) -> tuple[Kernel, ...]:
+    """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements."""
+    widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
+    sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
+    return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
+
+
+def row_kernel(
+    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0
+) -> tuple[Kernel, ...]:
+    """Rows of `cols` elements, each read and written whole.
+
+    Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read before.
+    """
+    sizes = {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
+    return (Kernel("rows", {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
 
 
 # -- level 3 ----------------------------------------------------------------------------------------------
@@ -169,6 +194,7 @@ def _product(
         sizes=once if reads is not once else None,
         dtype=dtype,
         notes=notes,
+        kernels=product_kernel(batch, m, n, k, dtype, stored, out),
     )
 
 
@@ -245,6 +271,7 @@ def linear(
         },
         write={"y": (batch * out_features, out, "batch out")},
         dtype=dtype,
+        kernels=product_kernel(None, batch, out_features, in_features, dtype, weights or dtype, out),
     )
 
 
@@ -261,6 +288,7 @@ def symm(m: Size, n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
         },
         write={"C": (m * n, out, "m n")},
         dtype=dtype,
+        kernels=product_kernel(None, m, n, m, dtype, dtype, out),
     )
 
 

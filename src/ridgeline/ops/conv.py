@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from ..dtypes import result
+from ..dtypes import dtype as dtype_row
+from ..dtypes import label, result
 from ..errors import InputError
-from ..work import Array, Work, work
+from ..work import Array, Kernel, Work, work
 from .registry import Count, Format, Size, op
 
 
@@ -63,12 +64,14 @@ def conv2d(
     dtype: Format = "bf16",
     out_dtype: Format | None = None,
     variant: Literal["direct", "im2col"] = "direct",
+    layout: Literal["nchw", "nhwc"] = "nchw",
 ) -> Work:
     """y[batch,c_out,ho,wo] = sum over c_in/groups and kernel^2 of x times weights: 2 batch c_out ho wo (c_in/groups) kernel^2 flops.
 
     ho = floor((h + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, wo likewise; padding defaults to `same` for
     odd kernels, dilation (kernel - 1) / 2. `direct` (implicit GEMM) reads weights and every pixel some output needs once
-    (a stride beyond the kernel leaves pixels out) and writes the output once; `im2col` also writes and reads the unfolded matrix, batch ho wo c_in kernel^2 elements.
+    (a stride beyond the kernel leaves pixels out) and writes the output once; `layout` is how images lie in memory (channels
+    first or last) and changes expected times alone; `im2col` also writes and reads the unfolded matrix, batch ho wo c_in kernel^2 elements.
     """
     pad = np.floor(dilation * (kernel - 1) / 2) if padding is None else padding
     ho, wo = output_size(h, kernel, stride, pad, dilation), output_size(w, kernel, stride, pad, dilation)
@@ -84,6 +87,9 @@ def conv2d(
     outputs = batch * c_out * ho * wo
     unfolded = (batch * ho * wo * c_in * kernel * kernel, dtype, "batch ho wo c_in kernel^2")
     column = {"unfolded": unfolded} if variant == "im2col" else {}
+    widths = {"x": dtype_row(dtype).bytes, "y": dtype_row(out_dtype or result(dtype).name).bytes}
+    sizes = {"images": batch, "c_in": c_in, "c_out": c_out, "h": h, "w": w, "ho": ho, "wo": wo, "kernel": kernel}
+    sizes = {**sizes, "stride": stride, "groups": groups, "dilation": dilation, **widths}
     return work(
         matrix={"multiply-add": (2 * outputs * taps, "2 batch c_out ho wo (c_in/groups) kernel^2")},
         read={
@@ -96,6 +102,7 @@ def conv2d(
         dtype=dtype,
         notes=(f"{variant}; output {_size(ho)} x {_size(wo)}",),
         waits={"launch": 2.0 if column else 1.0},
+        kernels=() if column else (Kernel("conv", sizes, layout, label(dtype)),),
     )
 
 

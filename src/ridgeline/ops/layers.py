@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import result
+from ..dtypes import dtype as dtype_row
+from ..dtypes import label, result
 from ..errors import InputError
-from ..work import Work, work
+from ..work import Kernel, Work, work
+from .blas import row_kernel
 from .registry import Flag, Format, Size, op
 
 
@@ -25,6 +27,7 @@ def embedding(rows: Size, vocab: Size, cols: Size, dtype: Format = "bf16") -> Wo
         write={"y": (rows * cols, dtype, "rows cols")},
         sizes={"table": (vocab * cols, dtype)},
         dtype=dtype,
+        kernels=row_kernel("embedding", rows, cols, dtype, dtype, fresh=np.minimum(rows, vocab) / rows),
     )
 
 
@@ -50,6 +53,7 @@ def moe(
     routed = tokens * topk
     active = np.minimum(experts, routed)
     stored, loose = weights or dtype, 1.0 - fused
+    sizes = {"tokens": tokens, "experts": experts, "topk": topk, "hidden": hidden, "inter": inter}
     between = {
         "gate_up": (2 * routed * inter * loose, dtype, "2 tokens topk inter"),
         "activated": (routed * inter * loose, dtype, "tokens topk inter"),
@@ -76,4 +80,5 @@ def moe(
         dtype=dtype,
         notes=("balanced routing",),
         waits={"launch": 1.0 + 4.0 * loose},
+        kernels=(Kernel("moe", {**sizes, "stored": dtype_row(stored).bytes}, dtype=label(dtype, stored)),),
     )

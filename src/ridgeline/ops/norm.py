@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..work import Array, Work, work
+from ..dtypes import dtype as dtype_row
+from ..dtypes import label
+from ..work import Array, Kernel, Work, work
+from .blas import row_kernel
 from .elementwise import PROFILE, flops_per_element
 from .registry import Format, Size, op
 
@@ -34,6 +37,7 @@ def _rows(
         sizes={"x": (n, dtype)},
         dtype=dtype,
         notes=(f"{profile} profile: {each:g} flop per element", "a row that fits on chip is read once (passes = 1)"),
+        kernels=row_kernel(name, rows, cols, dtype, out_dtype or dtype),
     )
 
 
@@ -100,6 +104,7 @@ def sum_rows(rows: Size, cols: Size, dtype: Format = "bf16", out_dtype: Format |
         read={"x": (rows * cols, dtype, "rows cols")},
         write={"s": (rows, out_dtype or dtype, "rows")},
         dtype=dtype,
+        kernels=row_kernel("sum_rows", rows, cols, dtype, out_dtype or dtype, per_row=1.0),
     )
 
 
@@ -107,7 +112,10 @@ def sum_rows(rows: Size, cols: Size, dtype: Format = "bf16", out_dtype: Format |
 def transpose(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
     """y = x^T. No flops; every element read once and written once."""
     return work(
-        read={"x": (rows * cols, dtype, "rows cols")}, write={"y": (rows * cols, dtype, "rows cols")}, dtype=dtype
+        read={"x": (rows * cols, dtype, "rows cols")},
+        write={"y": (rows * cols, dtype, "rows cols")},
+        dtype=dtype,
+        kernels=(Kernel("transpose", {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes}, dtype=label(dtype)),),
     )
 
 
@@ -124,4 +132,5 @@ def cross_entropy(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
         read={"x": (n, dtype, "rows cols"), "target": (rows, "fp64", "rows")},
         write={"loss": (rows, "fp32", "rows")},
         dtype=dtype,
+        kernels=row_kernel("cross_entropy", rows, cols, dtype, "fp32", per_row=1.0),
     )

@@ -106,7 +106,8 @@ class Answer:
             if engine
             else self._rate(row),
             "floor": f"{show(row['floor_us'] / 1e6, 's')} ({row['ceilings']} ceilings)",
-            "time": f"{show(row['time_us'] / 1e6, 's')} ({row['confidence']}; {row['efficiency']:.0%} of it is the floor)",
+            "time": f"{show(row['time_us'] / 1e6, 's')}, in four cases of five {show(row['low_us'] / 1e6, 's', 3)} to {show(row['high_us'] / 1e6, 's', 3)}; {row['efficiency']:.0%} of it is the floor",
+            "confidence": row["confidence"],
         }
         if self.turn is not None:
             name, value = self.turn
@@ -146,6 +147,8 @@ class Answer:
             Column("share_of_peak", "of peak", percent=True, digits=3),
             Column("floor_us", "floor us"),
             Column("time_us", "time us"),
+            Column("low_us", "from", digits=3),
+            Column("high_us", "to us", digits=3),
             Column("efficiency", "floor/time", percent=True, digits=3),
         ]
         flat = [{**row["shape"], **row} for row in rows]
@@ -256,27 +259,53 @@ class Answer:
             ),
             Table(f"bytes{first}", (*columns, Column("amount", unit="B", digits=6)), moved),
             self._ceilings_table(item, first),
+            self._items_table(first),
         ]
 
+    def _items_table(self, title: str) -> Table:
+        """Where the expected time goes, item by item; what an item takes away is negative."""
+        step = self.prediction.expected[0]
+        whole = self._first(step.time)
+        rows = [
+            {"item": name, "time": self._first(value), "share": self._first(value) / whole}
+            for name, value in step.items().items()
+            if abs(self._first(value)) > 1e-4 * whole
+        ]
+        rows.append({"item": "expected time", "time": whole, "share": 1.0})
+        notes = [
+            f"in four cases of five between {show(self._first(step.low), 's')} and {show(self._first(step.high), 's')}"
+        ]
+        for part in step.parts or ():
+            fitted = part.chosen.fitted
+            told = ", ".join(f"{name} {value:.3g}" for name, value in fitted.coefficients.items())
+            notes.append(f"{part.chosen.key}: {told}; {fitted.source}")
+        notes.append(step.basis)
+        columns = (Column("item"), Column("time", unit="s"), Column("share", percent=True, digits=3))
+        return Table(f"expected time{title}", columns, rows, tuple(notes))
+
     def _ceilings_table(self, item: Bound, first: str) -> Table:
-        rows = []
+        rows: list[dict[str, Any]] = []
         floor = self._first(item.floor)
+        flat = self.prediction.expected[0].parts is None
         for name, term in item.terms.items():
             part = timing.efficiency(item, name, self.prediction.given)
             time = self._first(term.time)
-            rows.append(
-                {
-                    "term": name,
-                    "unit": show(self._first(term.rate), _speed(name, term.side)),
-                    "kind": term.ceiling.kind,
-                    "time": time,
-                    "efficiency": part.value,
-                    "expected": time / part.value,
-                    "binds": "floor" if time == floor else "",
-                    "why": f"{term.ceiling.why}; efficiency: {part.why}",
-                }
-            )
+            row = {
+                "term": name,
+                "unit": show(self._first(term.rate), _speed(name, term.side)),
+                "kind": term.ceiling.kind,
+                "time": time,
+                "binds": "floor" if time == floor else "",
+                "why": term.ceiling.why,
+            }
+            if flat:
+                told = f"{term.ceiling.why}; efficiency: {part.why}"
+                row |= {"efficiency": part.value, "expected": time / part.value, "why": told}
+            rows.append(row)
         launches = self._first(item.work.waits.get("launch", 0.0))
+        if not flat:
+            lead = (Column("term"), Column("unit", "ceiling"), Column("kind"), Column("time", "time at ceiling", "s"))
+            return Table(f"ceilings{first}", (*lead, Column("binds"), Column("why", "source")), rows)
         rows.append(
             {
                 "term": "launch",

@@ -16,6 +16,7 @@ from ..machine import Machine
 from .chart import Picture
 from .figure_charts import bandwidth, bandwidth_bars, losses, peaks, pyramid, trend, waterfall
 from .op_charts import batch, blas, dl, efficiency, phases, scale
+from .path_charts import changes, versions
 from .roof_charts import Seen, ceilings_chart, compare, gaps, locality, precisions, roofline
 
 __all__ = ["CHARTS", "Kind", "Seen", "bandwidth_bars", "find", "gaps", "roofline", "waterfall"]
@@ -47,7 +48,7 @@ class Kind:
 _BUILDERS: dict[str, Callable[..., Picture]] = {
     "roofline": roofline, "ceilings": ceilings_chart, "precisions": precisions, "locality": locality, "blas": blas, "dl": dl, "scale": scale,
     "peaks": peaks, "pyramid": pyramid, "efficiency": efficiency, "batch": batch, "compare": compare, "phases": phases, "trend": trend,
-    "gaps": gaps, "bandwidth": bandwidth, "losses": losses,
+    "gaps": gaps, "bandwidth": bandwidth, "losses": losses, "changes": changes, "versions": versions,
 }  # fmt: skip
 CHARTS = {name: Kind(name, build) for name, build in _BUILDERS.items()}
 

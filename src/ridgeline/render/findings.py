@@ -176,6 +176,7 @@ def kernels(outcome: Outcome) -> Table:
         outcome.sentence,
         f"predictions sealed {outcome.sealed['time']} before the run, sha256 {outcome.sealed['hash'][:16]}",
     ]
+    notes += [outcome.sealed["note"]] if outcome.sealed["note"] else []
     notes += [f"{item['name']}: {note}" for item in outcome.items for note in item["notes"]]
     return Table("predicted, sealed, run, reconciled", columns, list(outcome.items), tuple(notes))
 

@@ -157,8 +157,8 @@ def cases(
     given = [predictions] if isinstance(predictions, Prediction) else list(predictions)
     found: list[Case] = []
     for prediction in given:
-        for step, item in zip(prediction.steps, prediction.bounds, strict=True):
-            alone = replace(prediction, steps=(replace(step, count=1.0),), bounds=(item,))
+        for step, item, meant in zip(prediction.steps, prediction.bounds, prediction.expected, strict=True):
+            alone = replace(prediction, steps=(replace(step, count=1.0),), bounds=(item,), expected=(meant,))
             arrays = [item.flops, item.bytes, alone.time, item.floor, item.bound, item.limiter]
             flat = [np.ravel(each) for each in np.broadcast_arrays(*arrays)]
             memory = [name for name, term in item.terms.items() if term.side == "memory"]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import __version__
-from .errors import InputError, RidgelineError, unknown
+from .. import __version__
+from ..errors import InputError, RidgelineError, unknown
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .ops import Op
-    from .prediction import Prediction
-    from .render.table import Table
+    from ..machine import Machine
+    from ..ops import Op
+    from ..prediction import Prediction
+    from ..render.table import Table
 
 EPILOG = (
     "Exit codes: 0 done, 1 what was asked for did not hold, 2 bad input. Words: `ridgeline glossary`. "
@@ -96,6 +96,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--resident", metavar="LEVEL", help="Level the data already sit at, such as l2."),
         click.option("--efficiency", type=float, help="One fraction of every ceiling, such as 0.78."),
+        click.option("--backend", metavar="NAME", help="Library whose kernels are meant, such as vllm-0.24.0."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -104,9 +105,9 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def find_machine(on: str | None, peak: str | None, bandwidth: str | None, launch: str | None) -> Machine:
     """The machine the options name: from the catalog, from two numbers, or the one with figures of the caller's own."""
-    from .machine import two_number
-    from .machines import load
-    from .units import parse
+    from ..machine import two_number
+    from ..machines import load
+    from ..units import parse
 
     own = {
         "peak": parse(peak, "flop/s") if peak else None,
@@ -136,7 +137,7 @@ def _finite(value: Any) -> Any:
 def present(table: Table, json_wanted: bool, out: Path | None, document: Any = None) -> None:
     """A table where it was asked to go: a file, one JSON document, or the terminal."""
     if out is not None:
-        from .storage import write_text
+        from ..storage import write_text
 
         whole = document if document is not None else table.document()
         kinds: dict[str, Callable[[], str]] = {
@@ -152,14 +153,14 @@ def present(table: Table, json_wanted: bool, out: Path | None, document: Any = N
     if json_wanted:
         show_json(document if document is not None else table.document())
     elif out is None:
-        from .render.table import draw
+        from ..render.table import draw
 
         draw(table)
 
 
 def present_all(tables: Sequence[Table], out: Path, document: Any) -> None:
     """Several tables as one file."""
-    from .storage import write_text
+    from ..storage import write_text
 
     texts = {".md": "\n".join(table.markdown() for table in tables), ".csv": "\n".join(table.csv() for table in tables)}
     texts[".txt"] = "\n\n".join(table.text() for table in tables) + "\n"
@@ -203,7 +204,7 @@ def terminal_size() -> dict[str, Any]:
 
 def draw_file(name: str, machine: Machine, out: Path, theme: str, **options: Any) -> None:
     """A named chart to a picture file."""
-    from .render import charts, files
+    from ..render import charts, files
 
     files.save(charts.CHARTS[name](machine, **options), out, theme)
     click.echo(f"wrote {out}", err=True)
@@ -213,7 +214,7 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[s
     """`k=v` words and storage options as the op's arguments; several axes make a full grid."""
     import numpy as np
 
-    from .units import axis
+    from ..units import axis
 
     values: dict[str, Any] = {}
     for word in words:
@@ -255,13 +256,13 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[s
 @out_option
 def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> None:
     """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
-    from .render import cards
+    from ..render import cards
 
     if name is None:
         table, document = cards.catalog()
         present(table, as_json, out, document)
         return
-    from .machines import load
+    from ..machines import load
 
     machine = load(name)
     if out is not None and out.suffix not in TEXTS:
@@ -283,13 +284,13 @@ def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> N
 @as_json
 def ops(name: str | None, as_json: bool) -> None:
     """The ops and their parameters; with NAME, one op with its equation."""
-    from .render import cards
+    from ..render import cards
 
     if name is None:
         table = cards.ops()
         present(table, as_json, None)
         return
-    from .ops import find
+    from ..ops import find
 
     op = find(name)
     if as_json:
@@ -339,8 +340,8 @@ def predict(
         return predict_cases(cases, as_json, out, **options)
     if not op_name:
         raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
-    from .ops import find
-    from .render import answers
+    from ..ops import find
+    from ..render import answers
 
     op = find(op_name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
@@ -354,14 +355,14 @@ def predict(
         return
     if out is not None:
         return
-    from .render.table import draw
+    from ..render.table import draw
 
     for index, table in enumerate(answer.tables(levels=options["levels"], explain=options["explain"], most=MOST_ROWS)):
         if index:
             click.echo()
         draw(table)
     if options["plot"]:
-        from .render import plot
+        from ..render import plot
 
         click.echo()
         click.echo(plot(machine, [made]).text(**terminal_size()))
@@ -370,16 +371,16 @@ def predict(
 def predicted(
     op: Op, given: dict[str, Any], machine: Machine, options: dict[str, Any]
 ) -> tuple[Prediction, tuple[str, float] | None]:
-    from .compare import turning_point
-    from .prediction import predict as run
+    from ..compare import turning_point
+    from ..prediction import predict as run
 
     model = {name: options[name] for name in ("ceilings", "engine", "resident")}
-    made = run(op(**given), machine, efficiency=options["efficiency"], **model)
+    made = run(op(**given), machine, efficiency=options["efficiency"], backend=options["backend"], **model)
     return made, turning_point(op, given, machine, **model)
 
 
 def save_prediction(answer: Any, out: Path, theme: str) -> None:
-    from .render import files, plot
+    from ..render import files, plot
 
     if out.suffix in TEXTS:
         present(answer.rows_table(), False, out, answer.document())
@@ -389,14 +390,14 @@ def save_prediction(answer: Any, out: Path, theme: str) -> None:
 
 
 def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -> None:
-    from . import cases
-    from .machines import load
+    from .. import cases
+    from ..machines import load
 
     machine = None
     if options["on"] or options["peak"] or options["bandwidth"]:
         machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
     formats = {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv") if options[name]}
-    model = {name: options[name] for name in ("ceilings", "engine", "resident", "efficiency")}
+    model = {name: options[name] for name in ("ceilings", "engine", "resident", "efficiency", "backend")}
     if out is not None and out.suffix not in cases.SUFFIXES:
         raise InputError(f"{out}: cases are written to {', '.join(cases.SUFFIXES)}, not to '{out.suffix}'")
     rows, failed = cases.run(cases.read(path), cases.Defaults(machine, load, formats, model))
@@ -405,8 +406,8 @@ def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -
     if as_json:
         show_json(rows)
     elif out is None:
-        from .render.answers import cases_table
-        from .render.table import draw
+        from ..render.answers import cases_table
+        from ..render.table import draw
 
         draw(cases_table(rows, MOST_ROWS))
     if failed:
@@ -417,6 +418,37 @@ def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -
             f"ridgeline: {failed} of {len(rows)} cases could not be predicted; their column `error` says why", err=True
         )
         sys.exit(1)
+
+
+@main.command("eval")
+@click.argument("cases", type=click.Path(path_type=Path))
+@machine_options
+@click.option("--backend", metavar="NAME", help="Library the cases ran on, where they do not say.")
+@as_json
+@out_option
+def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options: Any) -> None:
+    """How far expected times lie from measured ones: CASES with a column time_us, by family, against three baselines.
+
+    The baselines are computed on the same cases: the stated roofline, 0.78 of it with a launch floor, and three numbers
+    fitted per family and format on the other half of the cases.
+    """
+    from ..cases import Defaults, read
+    from ..evaluate import evaluate as judge
+    from ..machines import load
+    from ..render import judged
+
+    backend = options.pop("backend")
+    machine = None if not any(options.values()) else find_machine(**options)
+    found = judge(read(cases), Defaults(machine, load, {}, {"backend": backend} if backend else {}))
+    if out is not None and out.suffix not in TEXTS:
+        from ..render import files
+
+        files.save(judged.chart(found), out, theme)
+        click.echo(f"wrote {out}", err=True)
+        out = None
+        if not as_json:
+            return
+    present(judged.table(found), as_json, out, found.document())
 
 
 @main.command("critical-batch")
@@ -431,7 +463,7 @@ def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -
 @out_option
 def critical_batch(fan_in: str, fan_out: str, as_json: bool, out: Path | None, theme: str, **options: Any) -> None:
     """The batch at which a linear layer turns compute-bound; `never` when it does not."""
-    from .render import answers
+    from ..render import answers
 
     machine = (
         None
@@ -462,8 +494,8 @@ def precisions(
     op_name: str, values: tuple[str, ...], as_json: bool, out: Path | None, theme: str, **options: Any
 ) -> None:
     """One op in every number format of a machine: intensity, ridge, bound, attainable."""
-    from .ops import find
-    from .render import answers
+    from ..ops import find
+    from ..render import answers
 
     op = find(op_name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
@@ -500,8 +532,8 @@ def compare(
     theme: str,
 ) -> None:
     """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
-    from .machines import load
-    from .render import answers
+    from ..machines import load
+    from ..render import answers
 
     chosen = [load(name) for name in names]
     if out is not None and out.suffix not in TEXTS:
@@ -529,16 +561,16 @@ def chart(
     **options: Any,
 ) -> None:
     """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
-    from .render import charts, files
-    from .render.terminal import draw
+    from ..render import charts, files
+    from ..render.terminal import draw
 
     if name is None:
-        from .render.table import Column, Table
+        from ..render.table import Column, Table
 
         rows = [{"chart": key, "shows": entry.summary} for key, entry in charts.CHARTS.items()]
         present(Table("", (Column("chart"), Column("shows")), rows), as_json, None)
         return
-    from .machines import load
+    from ..machines import load
 
     kind = charts.find(name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
@@ -561,8 +593,8 @@ def chart(
 @out_option
 def table(name: str | None, as_json: bool, out: Path | None, theme: str, dtype: str | None, **options: Any) -> None:
     """A named table, computed for a machine. Without NAME, the list."""
-    from .render.table import Column, Table
-    from .render.tables import TABLES
+    from ..render.table import Column, Table
+    from ..render.tables import TABLES
 
     if name is None:
         rows = [{"table": key, "shows": text} for key, (_, text) in TABLES.items()]
@@ -578,26 +610,34 @@ def table(name: str | None, as_json: bool, out: Path | None, theme: str, dtype: 
 @main.command()
 @click.argument("what", type=click.Choice(["cpu", "cuda", "collective"]), required=False)
 @click.option("--quick", is_flag=True, help="Fewer sizes and samples.")
+@click.option("--calibrate", is_flag=True, help="Also time library kernels and fit the kernel families to them (CUDA).")
 @click.option("--save/--no-save", "keep", default=True, help="Keep the result as the machine `here`.")
 @click.option("--against", type=click.Path(path_type=Path), help="An earlier machine file to compare with.")
 @as_json
 @out_option
 def measure(
-    what: str | None, quick: bool, keep: bool, against: Path | None, as_json: bool, out: Path | None, theme: str
+    what: str | None,
+    quick: bool,
+    calibrate: bool,
+    keep: bool,
+    against: Path | None,
+    as_json: bool,
+    out: Path | None,
+    theme: str,
 ) -> None:
     """Empirical ceilings of the machine you sit at, per memory level, access mix and precision.
 
     Saved as the machine `here`; --out writes .toml (machine file), .json (every sample), .html (report) or a picture.
     """
-    from . import measuring
-    from .machines import load_file
-    from .render import findings
+    from .. import measuring
+    from ..machines import load_file
+    from ..render import findings
 
     earlier = load_file(against) if against else None
     if out is not None and out.suffix not in findings.SUFFIXES:
         raise InputError(f"{out}: a measurement is written to {', '.join(findings.SUFFIXES)}, not to '{out.suffix}'")
     with progress() as tell:
-        found = measuring.measure(what, quick, tell)
+        found = measuring.measure(what, quick, tell, calibrate)
     if not found.observations:
         return  # a rank other than the first: that one speaks for all
     places = measuring.keep(found) if keep and found.machine is not None else []
@@ -618,9 +658,9 @@ def measure(
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The machine file to write.")
 def merge(first: Path, second: Path, out: Path) -> None:
     """One machine file of two measurements of one machine: of each ceiling the better reading."""
-    from .calibrate import merge as together
-    from .machines import load_file, save
-    from .storage import write_text
+    from ..calibrate import merge as together
+    from ..machines import load_file, save
+    from ..storage import write_text
 
     write_text(out, save.text(together(load_file(first), load_file(second))))
     click.echo(f"wrote {out}", err=True)
@@ -638,8 +678,8 @@ def merge(first: Path, second: Path, out: Path) -> None:
 @as_json
 def run(full: bool, report: Path, as_json: bool) -> None:
     """The main job: measure this machine, predict kernels, seal, run them, reconcile, draw, report."""
-    from . import run as job
-    from .render import findings
+    from .. import run as job
+    from ..render import findings
 
     with progress() as tell:
         outcome = job.job(quick=not full, on_progress=tell)
@@ -656,6 +696,9 @@ def run(full: bool, report: Path, as_json: bool) -> None:
 @as_json
 def glossary(term: tuple[str, ...], as_json: bool) -> None:
     """The words of the tool, and further reading; with TERM, one of them."""
-    from .render import cards
+    from ..render import cards
 
     present(cards.glossary(" ".join(term)), as_json, None)
+
+
+from . import record  # noqa: E402, F401  (its commands hang themselves onto `main`)

@@ -1,0 +1,46 @@
+"""Fit the H200's kernel families to timings taken on it, and judge them on shapes that were not used.
+
+    python benchmarks/fit_h200.py          write src/ridgeline/machines/catalog/fitted/h200-sxm.toml
+    python benchmarks/fit_h200.py gemm bmm only the families of these ops, the others as they are
+
+The timings are in benchmarks/data: h200-calibration.csv.gz (fitted to) and h200-test.csv (shapes drawn at random, never
+fitted to), taken with `python -m ridgeline.measure.cuda_kernels`; h200-conditions.json tells how and when.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+from ridgeline import machines
+from ridgeline.calibration import fit_cases
+from ridgeline.machines import fitted
+
+DATA = Path(__file__).with_name("data")
+SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11 default paths), 2026-11-15"
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [
+        {name: value for name, value in row.items() if value != ""}
+        for row in csv.DictReader(text.decode().splitlines())
+    ]
+
+
+def main() -> None:
+    wanted = set(sys.argv[1:])
+    cases = [row for row in rows(DATA / "h200-calibration.csv.gz") if not wanted or row["op"] in wanted]
+    found = fit_cases(cases, machines.load("h200-sxm"), SOURCE, lambda text: print(text, file=sys.stderr))
+    kept = {key: row for key, row in fitted.own("h200-sxm").items() if wanted or "@" in key}
+    head = (
+        "# Default paths: benchmarks/fit_h200.py; backends: benchmarks/kernel_times.py. Each set names its source.\n\n"
+    )
+    (fitted.FOLDER / "h200-sxm.toml").write_text(head + fitted.text({**kept, **found}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

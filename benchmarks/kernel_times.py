@@ -1,0 +1,354 @@
+"""Public kernel timings as cases of ridgeline's ops: fit coefficients to them, judge them, leave a GPU out.
+
+    python benchmarks/kernel_times.py FOLDER fit      write src/ridgeline/machines/catalog/fitted/*.toml
+    python benchmarks/kernel_times.py FOLDER defaults write what machines without timings borrow
+    python benchmarks/kernel_times.py FOLDER judge    error by family on the half that was not fitted to
+    python benchmarks/kernel_times.py FOLDER left-out error on GPUs that were left out of the fit
+
+FOLDER holds the tables gemm, attention, moe, vector and conv (parquet) with the columns gpu, op, dtype, backend, sizes
+and time_us, collected by aiconfigurator (Apache-2.0) and NeuSight (MIT). The tables are not part of this project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ridgeline import fitting, machines
+from ridgeline.machine import Fitted, Machine
+from ridgeline.machines import fitted as files
+
+GPUS = {
+    "A100-PCIE-40GB": "a100-pcie-40gb", "A100-PCIE-80GB": "a100-pcie-80gb", "A100-SXM-80GB": "a100-sxm-80gb",
+    "H100-SXM-80GB": "h100-sxm", "H200-SXM-141GB": "h200-sxm", "L4-24GB": "l4", "T4-16GB": "t4",
+    "V100-PCIE-32GB": "v100-pcie-32gb", "MI100-32GB": "mi100",
+}  # fmt: skip
+DTYPES = {"fp8_block": "fp8_g128", "w4a16_int4": "bf16"}
+ELEMENTWISE = {"add": "add", "mul": "mul", "pow": "mul", "div": "mul", "relu": "relu", "gelu": "gelu", "tanh": "tanh"}
+SOURCES = {
+    "aiconfigurator": "ai-dynamo/aiconfigurator 095f58a5 (Apache-2.0), {backend}: replayed CUDA graph, caches not flushed",
+    "neusight": "sitar-lab/NeuSight 6945927d (MIT), {backend} eager fp32: events around one call, host launch included",
+}
+# Effects that only some backends show: fp8 products that quantise their input, attention that writes its cache.
+OPTIONAL = {"gemm": ("prepare", "row"), "attention": ("prepare",), "conv": ("winograd", "transform", "layout")}
+DEVICE_LAUNCH = 2.5e-6  # what a kernel takes on the device where only the host's launch was timed
+BIG = {"graph": 20.0, "eager": 100.0}  # microseconds above which the kernel decides, not the overhead
+
+
+def case(row: dict[str, Any]) -> dict[str, Any] | None:
+    """A row of the tables as a case of an op, None for what ridgeline has no op for."""
+    op, dtype = row["op"], DTYPES.get(row["dtype"], row["dtype"])
+    made: dict[str, Any] = {"dtype": dtype, "time_us": row["time_us"], "backend": row["backend"]}
+    if op == "gemm":
+        return made | {"op": "gemm", **{key: row[key] for key in "mnk"}}
+    if op == "bmm":
+        return made | {"op": "bmm", **{key: row[key] for key in ("batch", "m", "n", "k")}}
+    if op.startswith("attention_"):
+        sizes = {key: row[key] for key in ("batch", "heads", "kv_heads", "head_dim", "seq_q", "seq_kv")}
+        kv = {"kv": row["kv_dtype"]} if row["kv_dtype"] and row["kv_dtype"] != row["dtype"] else {}
+        return made | {"op": "attention", **sizes, **kv, "causal": float(op == "attention_context")}
+    if op == "moe":
+        weights = {"weights": "int4_g128"} if row["dtype"] == "w4a16_int4" else {}
+        return (
+            made
+            | {"op": "moe", **{key: row[key] for key in ("tokens", "experts", "topk", "hidden", "inter")}}
+            | weights
+        )
+    if op == "conv2d":
+        sizes = {"batch": row["batch"], "c_in": row["cin"], "c_out": row["cout"], "kernel": row["ksize"]}
+        return made | {"op": "conv2d", **sizes, "h": row["hw"], "w": row["hw"]}
+    if op in ("softmax", "layernorm"):
+        return made | {"op": op, "rows": row["rows"], "cols": row["cols"]}
+    if op == "elementwise":
+        name = ELEMENTWISE.get(row["func"], "scal")
+        return made | {"op": name, "n": row["rows"] * row["cols"]}
+    return None
+
+
+def key(row: dict[str, Any]) -> int:
+    """A stable number for a shape, the same on every GPU and backend."""
+    told = sorted(
+        (name, str(value)) for name, value in row.items() if name not in ("time_us", "backend", "dtype", "kv")
+    )
+    return zlib.crc32(repr(told).encode())
+
+
+def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Cases by machine, with the source, the note and the original op beside them."""
+    import pyarrow.parquet as parquet
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in ("gemm", "attention", "moe", "vector", "conv"):
+        for row in parquet.read_table(folder / f"{name}.parquet").to_pylist():
+            if row["gpu"] not in GPUS or (row.get("routing") or "balanced") != "balanced":
+                continue
+            made = case(row)
+            if made is not None:
+                told = {"_source": row["source"], "_note": row["note"], "_op": row["op"], "_dtype": row["dtype"]}
+                found.setdefault(GPUS[row["gpu"]], []).append(made | told)
+    return found
+
+
+def plain(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
+
+
+def by_op(kernel: Any) -> bool:
+    return kernel.family in ("rows", "attention") or kernel.op == "bmm"
+
+
+def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without most of the rows that only show the host's launch: they are many and say one thing."""
+    least: dict[tuple[str, str], float] = {}
+    for row in rows:
+        at = (row["op"], row["dtype"])
+        least[at] = min(least.get(at, np.inf), row["time_us"])
+    return [
+        row
+        for row in rows
+        if "eager" not in row["_note"] or row["time_us"] > 1.3 * least[row["op"], row["dtype"]] or key(row) % 10 == 0
+    ]
+
+
+def optional(group: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    family = group.partition(".")[0].partition("-")[0]
+    if family == "gemm":
+        return OPTIONAL["gemm"] if ".fp8" in group else ()
+    if family == "attention":
+        return OPTIONAL["attention"] if ".full." not in group else ()
+    return OPTIONAL.get(family, ())
+
+
+def source_of(rows: list[dict[str, Any]], backend: str) -> str:
+    names = sorted({row["_source"] for row in rows})
+    return "; ".join(SOURCES[name].format(backend=backend or "all backends") for name in names)
+
+
+def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[str, fitting.Group]:
+    told = plain(rows) if backend else [{**row, "backend": ""} for row in plain(rows)]
+    return fitting.group(told, machine, by_op, whole=("rows", "conv"))
+
+
+def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[str, Fitted]:
+    """Every group of a machine by backend, and over all backends as the default."""
+    machine = machines.load(name)
+    rows = thinned(rows)
+    found: dict[str, Fitted] = {}
+    for backend in (True, False):
+        made = groups(rows, machine, backend)
+        for group, members in sorted(made.items()):
+            at = group.partition("@")[2]
+            mine = [row for row in rows if not at or row["backend"] == at]
+            got = fitting.fit([members], source_of(mine, at), optional(group, mine))
+            if got is None:
+                continue
+            if not backend and "eager" in got.source:
+                got = replace(
+                    got,
+                    coefficients={**got.coefficients, "launch": DEVICE_LAUNCH},
+                    source=got.source + f"; here with {DEVICE_LAUNCH * 1e6:g} us instead of it",
+                )
+            found[group] = got
+            tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
+    return found
+
+
+FAMILY = {
+    ("gemm", "bf16"): "gemm bf16", ("gemm", "fp8"): "gemm fp8", ("gemm", "fp8_block"): "gemm fp8",
+    ("gemm", "fp32"): "gemm fp32", ("bmm", "fp32"): "bmm fp32", ("moe", ""): "moe", ("conv2d", ""): "conv2d fp32",
+    ("elementwise", ""): "elementwise", ("softmax", ""): "softmax, layernorm", ("layernorm", ""): "softmax, layernorm",
+    ("attention_context", ""): "attention context, encoder", ("attention_encoder", ""): "attention context, encoder",
+    ("attention_generation", ""): "attention generation",
+}  # fmt: skip
+
+
+def family_of(row: dict[str, Any]) -> str:
+    return FAMILY.get((row["_op"], row["_dtype"])) or FAMILY[row["_op"], ""]
+
+
+def errors(
+    rows: list[dict[str, Any]], machine: Machine, fitted: dict[str, Fitted], backend: bool
+) -> dict[str, list[Any]]:
+    """(error, big, inside the interval) of every row by family, with the given numbers alone."""
+    from ridgeline import timing
+    from ridgeline.ops import find
+    from ridgeline.prediction import predict
+
+    one = replace(machine, fitted=fitted)
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        names = tuple(sorted(name for name in find(row["op"]).params if row.get(name) not in (None, "")))
+        words = tuple((name, row[name]) for name in names if isinstance(row[name], str))
+        which = (family_of(row), row["op"], names, words, row["backend"] if backend else None, row.get("causal"))
+        alike.setdefault(which, []).append(row)
+    found: dict[str, list[Any]] = {}
+    for (family, op, names, words, at, _), members in alike.items():
+        told = dict(words)
+        sizes = {name: np.array([float(row[name]) for row in members]) for name in names if name not in told}
+        step = predict(find(op)(**sizes, **told), one, backend=at).expected[0]
+        if step.parts is None:
+            print(f"no numbers for {family} {op} {words} {at} on {machine.name}", file=sys.stderr)
+            continue
+        assert isinstance(step, timing.Expected)
+        measured = np.array([row["time_us"] for row in members]) * 1e-6
+        note = members[0]["_note"]
+        big = measured * 1e6 > (BIG["eager"] if "eager" in note else BIG["graph"])
+        ratio = np.asarray(step.time) / measured
+        inside = (measured >= np.asarray(step.low)) & (measured <= np.asarray(step.high))
+        found.setdefault(family, []).append(np.stack([ratio, big, inside]))
+    return found
+
+
+def show(title: str, found: dict[str, dict[str, list[Any]]]) -> None:
+    """Median / P90 per family, machine by machine and pooled, over rows where the kernel decides."""
+    print(f"\n{title}: median / P90 of |predicted - measured| / measured in %, and share inside the 80 % interval")
+    families = sorted({family for told in found.values() for family in told})
+    pooled_all = []
+    for family in families:
+        line, every = [], []
+        for name, told in found.items():
+            if family in told:
+                ratio, big, inside = np.concatenate(told[family], axis=1)
+                chosen = big > 0
+                error = np.abs(ratio[chosen] - 1)
+                every.append(np.stack([error, inside[chosen]]))
+                line.append(f"{name} {np.median(error):.1%}/{np.quantile(error, 0.9):.1%}")
+        joined = np.concatenate(every, axis=1)
+        pooled_all.append(joined)
+        print(
+            f"{family:28} {joined.shape[1]:6} rows {np.median(joined[0]):6.1%} / {np.quantile(joined[0], 0.9):6.1%}"
+            f"  inside {joined[1].mean():.0%}   {', '.join(line)}"
+        )
+    whole = np.concatenate(pooled_all, axis=1)
+    print(
+        f"{'all':28} {whole.shape[1]:6} rows {np.median(whole[0]):6.1%} / {np.quantile(whole[0], 0.9):6.1%}  inside {whole[1].mean():.0%}"
+    )
+
+
+def judge(data: dict[str, list[dict[str, Any]]]) -> None:
+    """Fit on one half of the shapes, judge on the other."""
+    found = {}
+    for name, rows in data.items():
+        first = [row for row in rows if key(row) % 2]
+        second = [row for row in rows if not key(row) % 2]
+        numbers = fit_machine(name, first, lambda text: None)
+        found[name] = errors(second, machines.load(name), numbers, True)
+    show("held-out half of the shapes", found)
+
+
+def joined(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, fitting.Group]]:
+    """The groups of every NVIDIA machine by key, all backends together."""
+    found: dict[str, dict[str, fitting.Group]] = {}
+    for name, rows in data.items():
+        if name != "mi100":
+            for group, members in groups(thinned(rows), machines.load(name), False).items():
+                found.setdefault(group, {})[name] = members
+    return found
+
+
+def left_out(found: dict[str, dict[str, fitting.Group]]) -> dict[str, dict[str, Any]]:
+    """Predicted over measured time of each machine by key, with the numbers of all the other machines."""
+    ratios: dict[str, dict[str, Any]] = {}
+    for group, members in found.items():
+        for name, mine in members.items():
+            others = [other for at, other in members.items() if at != name]
+            got = fitting.fit(others, "", optional(group, [])) if others else None
+            if got is not None:
+                sizes, times = mine.arrays()
+                big = times * 1e6 > (BIG["eager"] if "fp32" in group else BIG["graph"])
+                ratio = np.asarray(mine.family.time(sizes, mine.hardware, got.coefficients)) / times
+                ratios.setdefault(group, {})[name] = ratio[big]
+    return ratios
+
+
+UNKNOWN = {"error": 0.3, "p90": 0.8, "low": 0.6, "high": 2.0}  # of a family only one machine was timed for
+LENDERS = {  # who speaks for an architecture, the first to have a family
+    "hopper": ("h200-sxm", "h100-sxm"), "ampere": ("a100-sxm-80gb", "a100-pcie-40gb"), "volta": ("v100-pcie-32gb",),
+    "turing": ("t4",), "ada": ("l4",), "cdna": ("mi100",),
+}  # fmt: skip
+
+
+def lent(row: Fitted, group: str, ratios: dict[str, dict[str, Any]]) -> Fitted:
+    """Numbers as another machine may borrow them: with the error of machines that were left out."""
+    known = ratios.get(group) or ratios.get(group.replace("-loose", "").replace("-odd", ""))
+    if not known:
+        return replace(row, **UNKNOWN)
+    measured = 1 / np.concatenate(list(known.values()))
+    error = np.abs(1 / measured - 1)
+    low, high = np.quantile(measured, fitting.INTERVAL)
+    told = {"error": np.median(error), "p90": np.quantile(error, 0.9), "low": min(low, 1.0), "high": max(high, 1.0)}
+    return replace(row, **{name: fitting.rounded(float(value)) for name, value in told.items()})
+
+
+def defaults(data: dict[str, list[dict[str, Any]]]) -> str:
+    """What machines without timings borrow, by architecture and for any."""
+    found = joined(data)
+    ratios = left_out(found)
+    tables: dict[str, dict[str, Fitted]] = {}
+    for architecture, names in LENDERS.items():
+        rows: dict[str, Fitted] = {}
+        for name in names:
+            own = {group: row for group, row in files.own(name).items() if "@" not in group}
+            rows = {**{group: replace(row, source=f"{name}: {row.source}") for group, row in own.items()}, **rows}
+        tables[architecture] = {group: lent(row, group, ratios) for group, row in rows.items()}
+    tables["any"] = dict(tables["hopper"])
+    for group, members in found.items():
+        if len(members) > 2:
+            rows_of = [row for name in members for row in data[name][:1]]
+            got = fitting.fit(list(members.values()), "", optional(group, []))
+            if got is not None:
+                source = f"{', '.join(members)} together: {source_of(rows_of, '')}"
+                launch = {"launch": DEVICE_LAUNCH} if "eager" in source else {}
+                got = replace(got, source=source, coefficients={**got.coefficients, **launch})
+                tables["any"][group] = lent(got, group, ratios)
+    head = "# What machines without timings of their own borrow; written by benchmarks/kernel_times.py.\n\n"
+    return head + "\n".join(files.text(rows, name) for name, rows in tables.items())
+
+
+def show_left_out(ratios: dict[str, dict[str, Any]]) -> None:
+    print("GPU left out of the fit: median / P90 of |predicted - measured| / measured")
+    every = []
+    for group, by_machine in sorted(ratios.items()):
+        errors_of = {name: np.abs(ratio - 1) for name, ratio in by_machine.items() if len(ratio)}
+        if errors_of:
+            whole = np.concatenate(list(errors_of.values()))
+            every.append(whole)
+            line = ", ".join(
+                f"{name} {np.median(error):.0%}/{np.quantile(error, 0.9):.0%}" for name, error in errors_of.items()
+            )
+            print(f"{group:28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}   {line}")
+    whole = np.concatenate(every)
+    print(f"{'all':28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", choices=("fit", "defaults", "judge", "left-out"))
+    asked = parser.parse_args()
+    data = tables(asked.folder)
+    if asked.what == "judge":
+        judge(data)
+    elif asked.what == "left-out":
+        show_left_out(left_out(joined(data)))
+    elif asked.what == "defaults":
+        files.DEFAULTS.write_text(defaults(data), encoding="utf-8")
+    else:
+        for name, rows in data.items():
+            found = fit_machine(name, rows, lambda text: print(text, file=sys.stderr))
+            head = "# Fitted to public timings by benchmarks/kernel_times.py; see each source.\n\n"
+            if name == "h200-sxm":  # its default paths were timed by ridgeline itself (fit_h200.py)
+                kept = {group: row for group, row in files.own(name).items() if "@" not in group}
+                found = {**kept, **{group: row for group, row in found.items() if "@" in group}}
+            (files.FOLDER / f"{name}.toml").write_text(head + files.text(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Convolutions: the soonest of an implicit matrix product and a Winograd transform, with layout changes around them.
+
+direct:   one product of (batch ho wo) x c_out over c_in kernel^2
+winograd: 3x3 with unit stride; (t+2)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between
+          transforms that move the images (t+2)^2 / t^2 times as large
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+from .product import GEMM, tiled
+
+FROM_GEMM = (
+    "compute",
+    "memory",
+    "launch",
+    "tile",
+    "fill",
+    "blend",
+    "waves",
+    "split",
+    "sustained",
+    "settle",
+    "smallest",
+)
+CHANNELS = 8.0  # that are loaded at once
+BLOCK = 32.0  # and those that a step of the product takes
+FEW = 16.0  # channels for which libraries have kernels of their own
+LARGE = 7.0  # side of a kernel from which they do
+OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
+
+CONV = {
+    **{name: GEMM[name] for name in FROM_GEMM},
+    "thin": Coefficient(5.0, 0.2, 300.0, "channels at which the inner loop reaches half its speed"),
+    "winograd": Coefficient(0.8, 0.02, 1.5, "speed of the products of a transform over that of direct ones", True),
+    "transform": Coefficient(1.0, 0.1, 10.0, "passes over the transformed images and weights", True),
+    "layout": Coefficient(1.0, 0.02, 8.0, "passes over the images to change their layout", True),
+}
+
+
+def variants(g: Sizes) -> dict[str, Mask]:
+    """Which kernels a convolution gets: groups, 1x1 (a plain product, off 16 bytes or not), large, few or odd channels."""
+    c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
+    grouped = np.asarray(g["groups"]) > 1
+    point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
+    loose = np.fmod(np.asarray(g["ho"]) * g["wo"] * g["x"], 16.0) > 0
+    odd = (np.fmod(c_in, CHANNELS) + np.fmod(c_out, CHANNELS)) > 0
+    loose_channels = (np.fmod(c_in, BLOCK) + np.fmod(c_out, BLOCK)) > 0
+    rest = ~grouped & ~point
+    few, large = c_in <= FEW, kernel >= LARGE
+    return {
+        "conv": rest & ~odd & ~few & ~large & ~loose_channels,
+        "conv-loose": rest & ~odd & ~few & ~large & loose_channels,
+        "conv-grouped": grouped,
+        "conv-point": point & ~loose & ~odd,
+        "conv-point-odd": point & (loose | odd),
+        "conv-few": rest & few,
+        "conv-large": rest & ~few & ~odd & large,
+        "conv-odd": rest & ~few & odd,
+    }
+
+
+def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    c = {**c, "reuse": np.inf}
+    images, ho, wo, groups = g["images"], g["ho"], g["wo"], g["groups"]
+    channels, columns, taps = g["c_in"] / groups, g["c_out"] / groups, g["kernel"] * g["kernel"]
+    rate = c["compute"] * hw.peak
+    seen, made = images * g["c_in"] * g["h"] * g["w"] * g["x"], images * g["c_out"] * ho * wo * g["y"]
+    memory: Array = (seen + made + g["c_out"] * channels * taps * g["x"]) / (c["memory"] * hw.bandwidth)
+    product = {"b": groups, "m": images * ho * wo, "n": columns, "k": channels * taps, "w": g["x"]}
+    compute: Array = 2 * groups * product["m"] * columns * product["k"] / rate
+    if "quantization" not in off:
+        compute = tiled(product, hw, c, off, rate)
+    if "channels" not in off:
+        compute = compute * (1 + c["thin"] / channels)
+    small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1)
+    if c["winograd"] and "transform" not in off and np.any(small):
+        for outputs in OUTPUTS:
+            tiles = images * np.ceil(ho / outputs) * np.ceil(wo / outputs)
+            side = (outputs + 2) ** 2
+            product = {"b": side, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
+            moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
+            there = tiled(product, hw, c, off, rate * c["winograd"]) + c["transform"] * moved / hw.bandwidth
+            compute = np.where(small & (there < compute), there, compute)
+    if "clock" not in off:
+        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+    if c["layout"] and "layout" not in off:
+        time = time + c["layout"] * (seen + made) / hw.bandwidth
+    return time if "launch" in off else time + c["launch"]
+
+
+CONVOLUTION = Family(
+    "conv",
+    conv,
+    CONV,
+    {
+        "quantization": "tiles and waves",
+        "fill": "fill and drain",
+        "channels": "few channels",
+        "transform": "fewer multiplications",
+        "clock": "clock under load",
+        "overlap": "imperfect overlap",
+        "layout": "layout changes",
+        "launch": "launch",
+    },
+    "work at the reached rates",
+)

@@ -1,0 +1,84 @@
+"""A kernel family: a small formula with named coefficients, and how its time falls apart into items.
+
+A formula gives the time of every case at once. It knows a few effects by name (launch, quantization, fill ...) and can
+be asked for the time without some of them; the items of a time are what each effect adds when the effects are put back
+one after the other, so they sum to the time exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = float | NDArray[np.float64]
+Sizes = Mapping[str, Array]
+Mask = NDArray[np.bool_]
+Coefficients = Mapping[str, float]
+NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a formula needs to know of a machine, at its stated figures: coefficients are shares of these."""
+
+    cores: float  # streaming multiprocessors, compute units
+    peak: float  # flop/s of the engine that does the products (or the arithmetic, where there are none)
+    bandwidth: float  # B/s of the main memory
+    cache: float  # bytes of the last-level cache
+    special: float = np.inf  # exp and the like per second
+    vector: float = np.inf  # flop/s of the vector units in the format they work in
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A named number of a formula: where fitting starts, within which bounds it stays, what it means."""
+
+    default: float
+    low: float
+    high: float
+    meaning: str
+    optional: bool = False  # absent (0) unless a fit brings it
+
+
+Formula = Callable[[Sizes, Hardware, Coefficients, frozenset[str]], Array]
+
+
+@dataclass(frozen=True)
+class Family:
+    """`main` is what the time is called that is left when every effect is taken away."""
+
+    name: str
+    formula: Formula
+    coefficients: Mapping[str, Coefficient]
+    effects: Mapping[str, str]  # effect -> what the item is called; the order is the order of putting back
+    main: str
+
+    def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
+        return self.formula(sizes, hardware, self.filled(given), NOTHING)
+
+    def filled(self, given: Coefficients) -> dict[str, float]:
+        return {name: given.get(name, 0.0 if row.optional else row.default) for name, row in self.coefficients.items()}
+
+    def items(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> dict[str, Array]:
+        """Seconds by item, in order; they sum to the time."""
+        c = self.filled(given)
+        off = set(self.effects)
+        before = self.formula(sizes, hardware, c, frozenset(off))
+        found: dict[str, Array] = {self.main: before}
+        for effect, label in self.effects.items():
+            off.discard(effect)
+            now = self.formula(sizes, hardware, c, frozenset(off))
+            found[label] = now - before
+            before = now
+        return found
+
+
+def blend(first: Array, second: Array, power: float) -> Array:
+    """Two things that overlap: between their maximum (large power) and their sum (power 1)."""
+    larger, smaller = np.maximum(first, second), np.minimum(first, second)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(larger > 0, smaller / larger, 0.0)
+    return larger * (1 + ratio**power) ** (1 / power)

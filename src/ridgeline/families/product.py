@@ -1,0 +1,114 @@
+"""Matrix products: tiles in waves over the cores, fed by memory, with split K for thin shapes.
+
+    time = launch + blend(compute, memory, L2)
+    compute = waves x (2 tm tn (k/s + fill)) / (share of peak of one core at that tile)
+
+The tile is the one of a short list that is soonest done, with or without splitting k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+
+TILES = (
+    *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
+    *((64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
+)
+WIDE = 2.0  # bytes of an element of A before it is quantised
+ROW = 16.0  # bytes that rows should start on, for loads of full width
+WORD = 4.0  # and without which they are loaded element by element
+FEW = 8.0  # rows or columns up to which a product may be done as several products with a vector
+LEAST_K = 256.0  # a split never gets fewer steps of k
+
+GEMM = {
+    "compute": Coefficient(0.80, 0.2, 1.1, "share of the peak that a large tile reaches"),
+    "memory": Coefficient(0.85, 0.2, 1.05, "share of the main bandwidth that operands stream at"),
+    "launch": Coefficient(2.5e-6, 5e-7, 8e-5, "seconds of the shortest kernel"),
+    "tile": Coefficient(12.0, 0.5, 200.0, "tile side at which a core reaches half its share"),
+    "fill": Coefficient(120.0, 4.0, 3000.0, "steps of k that filling and draining a tile's pipeline costs"),
+    "blend": Coefficient(3.0, 1.0, 8.0, "how well compute and memory overlap: 1 adds them, large takes the longer"),
+    "reuse": Coefficient(3.0, 0.5, 20.0, "L2 bandwidth over main bandwidth, for tiles read again"),
+    "waves": Coefficient(0.8, 0.1, 1.0, "share of the last, part-filled wave that is lost"),
+    "split": Coefficient(2.0e-6, 1e-7, 1e-3, "seconds that adding up a split k costs"),
+    "sustained": Coefficient(1.0, 0.3, 1.3, "clock under lasting load over the clock of short kernels"),
+    "settle": Coefficient(1e-3, 1e-5, 0.1, "seconds of load after which half the clock loss shows"),
+    "prepare": Coefficient(1.0, 0.01, 60.0, "passes over A before the product, to quantise it from two bytes", True),
+    "row": Coefficient(1e-10, 1e-11, 2e-8, "seconds per row of A to quantise it", True),
+    "smallest": Coefficient(32.0, 32.0, 128.0, "side of the smallest tile the library takes"),
+}
+
+
+def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    b, m, n, k = g["b"], g["m"], g["n"], g["k"]
+    rate = c["compute"] * hw.peak
+    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * g["c"])
+    memory: Array = moved / (c["memory"] * hw.bandwidth)
+    if c["prepare"] and "prepare" not in off:
+        memory = memory + b * m * (k * (c["prepare"] * (WIDE + g["a"]) / hw.bandwidth) + c["row"])
+    if "quantization" in off:
+        compute: Array = 2 * b * m * n * k / rate
+    else:
+        compute = tiled(g, hw, c, off, rate)
+    if "clock" not in off:
+        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+    if "overlap" in off:
+        time: Array = np.maximum(compute, memory)
+    else:
+        time = blend(compute, memory, c["blend"])
+    return time if "launch" in off else time + c["launch"]
+
+
+def variants(g: Sizes) -> dict[str, Mask]:
+    """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`)."""
+    k, n = np.asarray(g["k"]) * g["w"], np.asarray(g["n"]) * g["c"]
+    loose = (np.fmod(k, ROW) + np.fmod(n, ROW)) > 0
+    odd = (np.fmod(k, WORD) + np.fmod(n, WORD)) > 0
+    few = np.minimum(g["m"], g["n"]) <= FEW
+    return {
+        "gemm": ~loose & ~few,
+        "gemm-loose": loose & ~odd & ~few,
+        "gemm-odd": odd & ~few,
+        "gemm-few": few & ~loose,
+        "gemm-few-odd": few & loose,
+    }
+
+
+def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
+    """Seconds of the tile, with or without split k, that is soonest done."""
+    b, m, n, k = g["b"], g["m"], g["n"], g["k"]
+    fill = 0.0 if "fill" in off else c["fill"]
+    cores, width = hw.cores, g["w"]
+    l2 = c["reuse"] * hw.bandwidth
+    best: Array = np.inf
+    for tm, tn in TILES:
+        if min(tm, tn) < c["smallest"]:
+            continue
+        side = tm * tn / (tm + tn)
+        each = 2 * tm * tn / (rate / cores * side / (side + c["tile"]))
+        tiles = np.ceil(m / tm) * np.ceil(n / tn) * b
+        again = tiles * ((tm + tn) * width / l2) * k
+        full = tiles / cores
+        waves = full + c["waves"] * (np.ceil(full) - full)
+        whole = np.maximum(waves * (k + fill) * each, again)
+        parts = np.clip(np.floor(cores / tiles), 1.0, np.maximum(k / LEAST_K, 1.0))
+        thin = (k / parts + fill) * each + c["split"]
+        best = np.minimum(best, np.minimum(whole, np.where(parts > 1, np.maximum(thin, again), np.inf)))
+    return best
+
+
+PRODUCT = Family(
+    "gemm",
+    gemm,
+    GEMM,
+    {
+        "quantization": "tiles and waves",
+        "fill": "fill and drain",
+        "clock": "clock under load",
+        "overlap": "imperfect overlap",
+        "prepare": "quantising A",
+        "launch": "launch",
+    },
+    "work at the reached rates",
+)

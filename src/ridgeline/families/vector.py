@@ -1,0 +1,143 @@
+"""Kernels that stream: elementwise ops, full reductions, copies, gathers; and row-wise ops, whose rows are units of work.
+
+stream: time = launch + blend(bytes over the bandwidth of the mix, arithmetic and element handling)
+rows:   the same bytes, a row that does not fit on chip read again, and rows dealt to the cores in waves
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+
+SHORT = 2048.0  # elements up to which libraries give a row to a warp or a small block
+VECTOR = 4.0  # elements that are loaded at once
+
+STREAM = {
+    "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
+    "launch": Coefficient(2.5e-6, 5e-7, 1e-4, "seconds of the shortest kernel"),
+    "turn": Coefficient(0.05, 0.001, 0.5, "bandwidth lost when reads and writes are even"),
+    "element": Coefficient(8.0, 0.1, 400.0, "flops at the vector peak that handling one element costs"),
+    "blend": Coefficient(3.0, 1.0, 8.0, "how well arithmetic and memory overlap"),
+    "kept": Coefficient(0.3, 0.01, 1.0, "share of L2 that takes writes without sending them on"),
+    "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
+    "ramp": Coefficient(1e-6, 1e-8, 2e-5, "seconds until the stream is at full speed"),
+    "full": Coefficient(4e6, 1e5, 1e8, "bytes from which it gets there"),
+}
+
+ROWS = {
+    "memory": Coefficient(0.80, 0.05, 1.1, "share of the main bandwidth that long rows reach"),
+    "launch": Coefficient(2.5e-6, 5e-7, 1e-4, "seconds of the shortest call"),
+    "serial": Coefficient(5e-10, 1e-12, 2e-8, "seconds per element of a row on its own"),
+    "row": Coefficient(2e-8, 1e-10, 2e-6, "core seconds that a row costs among many"),
+    "element": Coefficient(1e-11, 1e-13, 1e-9, "core seconds that an element costs among many"),
+    "blend": Coefficient(2.0, 1.0, 8.0, "how well the parts overlap"),
+    "holds": Coefficient(4e4, 1e3, 1e6, "bytes of a row that stay on chip"),
+    "again": Coefficient(0.7, 0.02, 4.0, "passes more that a longer row costs"),
+    "kept": Coefficient(0.3, 0.01, 1.0, "share of L2 that takes writes without sending them on"),
+    "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
+}
+
+
+def _memory(read: Array, written: Array, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    kept: Array = 0.0 if "cache" in off else np.minimum(written, c["kept"] * hw.cache)
+    return (read + written - kept * (1 - 1 / c["inner"])) / (c["memory"] * hw.bandwidth)
+
+
+def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    read, written = g["read"], g["written"]
+    moved = read + written
+    memory = _memory(read, written, hw, c, off)
+    if "turn" not in off:
+        share = written / moved
+        memory = memory * (1 + c["turn"] * 4 * share * (1 - share))
+    time: Array = memory
+    if "arithmetic" not in off:
+        work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
+        time = np.maximum(memory, work) if "overlap" in off else blend(memory, work, c["blend"])
+    if "ramp" not in off:
+        time = time + c["ramp"] * moved / (moved + c["full"])
+    return time if "launch" in off else time + c["launch"] * g["launches"]
+
+
+def variants(g: Sizes) -> dict[str, Mask]:
+    """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
+    cols = np.asarray(g["cols"])
+    short, odd = cols <= SHORT, np.fmod(cols, VECTOR) > 0
+    return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
+
+
+def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    number, cols = g["rows"], g["cols"]
+    row = cols * g["x"]  # bytes of a row
+    read = number * row * g.get("fresh", 1.0)
+    written = number * np.where(np.asarray(g["per_row"]) > 0, g["per_row"], cols) * g["y"]
+    again: Array = 0.0 if "again" in off else np.where(row > c["holds"], c["again"], 0.0)
+    time = _memory(read * (1 + again), written, hw, c, off)
+    crowd: Array = 0.0 if "crowd" in off else number * (c["row"] + cols * c["element"] * (1 + again)) / hw.cores
+    alone: Array = 0.0 if "alone" in off else cols * c["serial"] * (1 + again)
+    if "overlap" in off:
+        time = np.maximum(np.maximum(time, crowd), alone)
+    else:
+        time = blend(blend(time, crowd, c["blend"]), alone, c["blend"])
+    return time if "launch" in off else time + c["launch"]
+
+
+TRANSPOSE = {
+    "memory": STREAM["memory"],
+    "launch": STREAM["launch"],
+    "kept": STREAM["kept"],
+    "inner": STREAM["inner"],
+    "strided": Coefficient(1.0, 0.01, 20.0, "bytes fetched in vain per byte asked for, reading down the columns"),
+    "thin": Coefficient(32.0, 1.0, 4096.0, "length of the shorter side at which half of that shows"),
+    "ramp": STREAM["ramp"],
+    "full": STREAM["full"],
+}
+
+
+def transpose(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    size = g["rows"] * g["cols"] * g["x"]
+    memory = _memory(size, size, hw, c, off)
+    if "strided" not in off:
+        side = np.minimum(g["rows"], g["cols"])
+        memory = memory * (1 + c["strided"] * (side - 1) / (side - 1 + c["thin"]))
+    if "ramp" not in off:
+        memory = memory + c["ramp"] * size / (size + c["full"])
+    return memory if "launch" in off else memory + c["launch"]
+
+
+TRANSPOSING = Family(
+    "transpose",
+    transpose,
+    TRANSPOSE,
+    {"cache": "writes kept in L2", "strided": "strided reads", "ramp": "ramp-up", "launch": "launch"},
+    "bytes at the reached bandwidth",
+)
+STREAMING = Family(
+    "stream",
+    stream,
+    STREAM,
+    {
+        "turn": "reads and writes mixed",
+        "cache": "writes kept in L2",
+        "arithmetic": "arithmetic beyond memory",
+        "overlap": "imperfect overlap",
+        "ramp": "ramp-up",
+        "launch": "launch",
+    },
+    "bytes at the reached bandwidth",
+)
+ROWWISE = Family(
+    "rows",
+    rows,
+    ROWS,
+    {
+        "again": "rows read again",
+        "cache": "writes kept in L2",
+        "crowd": "handling rows and elements",
+        "alone": "one row after its own elements",
+        "overlap": "imperfect overlap",
+        "launch": "launch",
+    },
+    "bytes at the reached bandwidth",
+)

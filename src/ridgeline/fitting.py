@@ -1,0 +1,171 @@
+"""Timed cases to the coefficients of kernel families: grouped by what runs the same kernels, fitted, judged on the rest.
+
+Each group is fitted on one half and judged on the other, both ways; what is kept is fitted to all of it, with the error
+and the interval of the halves that were left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .families import Family, Hardware, formula, variants
+from .fit import solve
+from .machine import Fitted, Machine
+from .ops import find
+from .ops.registry import NO, YES
+from .timing import hardware, kernels
+from .work import Kernel
+
+Vector = NDArray[np.float64]
+LEAST = 12  # timings below which a group says too little
+CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0)}  # coefficients that are one of a few
+INTERVAL = (0.09, 0.91)  # a little more than the 80 % that are promised
+FEW = 0.8  # a group of n timings gives up FEW / n of each tail, because its own quantiles are uncertain
+
+
+@dataclass
+class Group:
+    """Timings of one family, op and format, as arrays."""
+
+    key: str
+    family: Family
+    hardware: Hardware
+    sizes: dict[str, list[Vector]] = field(default_factory=dict)
+    times: list[Vector] = field(default_factory=list)
+
+    def add(self, kernel: Kernel, times: Vector, chosen: NDArray[np.bool_]) -> None:
+        for name, value in kernel.sizes.items():
+            every = np.broadcast_to(np.asarray(value, dtype=np.float64), times.shape)
+            self.sizes.setdefault(name, []).append(every[chosen])
+        self.times.append(times[chosen])
+
+    def arrays(self) -> tuple[dict[str, Vector], Vector]:
+        return {name: np.concatenate(parts) for name, parts in self.sizes.items()}, np.concatenate(self.times)
+
+
+def group(
+    rows: Iterable[Mapping[str, Any]],
+    machine: Machine,
+    by_op: Callable[[Kernel], bool],
+    whole: Collection[str] = (),
+) -> dict[str, Group]:
+    """Rows of op, sizes and `time_us` by the key their numbers are kept under; ops of several kernels are left out.
+
+    `by_op` says which kernels are told apart by op; the families in `whole` are not told apart by variant.
+    """
+    alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        params = find(str(row["op"])).params.values()
+        given = [param for param in params if row.get(param.name) not in (None, "")]
+        words = tuple((param.name, str(row[param.name])) for param in given if param.kind in ("Format", "Choice"))
+        names = tuple(param.name for param in given if param.kind not in ("Format", "Choice"))
+        alike.setdefault((row["op"], names, words, row.get("backend") or ""), []).append(row)
+    found: dict[str, Group] = {}
+    for (op, names, words, backend), members in alike.items():
+        sizes = {name: np.array([_number(row[name]) for row in members]) for name in names}
+        work = find(op)(**sizes, **dict(words))
+        times = np.array([float(row["time_us"]) for row in members]) * 1e-6
+        own = kernels(work)
+        if len(own) != 1:
+            continue
+        kernel = own[0]
+        seen = hardware(machine, kernel)
+        if seen is None:
+            continue
+        alone = kernel.family in whole
+        every = [(kernel.family, kernel.op, 1.0)] if alone else variants(kernel.family, kernel.sizes, kernel.op)
+        for name, told, here in every:
+            middle = f"{told}." if told and by_op(kernel) else ""
+            key = f"{name}.{middle}{kernel.dtype}" + (f"@{backend}" if backend else "")
+            made = found.setdefault(key, Group(key, formula(name), seen))
+            made.add(kernel, times, np.broadcast_to(np.asarray(here) > 0, times.shape))
+    return found
+
+
+def _number(value: Any) -> float:
+    """A size or a flag, which a table of texts may hold as a word."""
+    word = str(value).strip().lower()
+    return float(word in YES) if word in YES + NO else float(value)
+
+
+def fit(
+    made: Sequence[Group], source: str, optional: Sequence[str] = (), start: Mapping[str, float] | None = None
+) -> Fitted | None:
+    """Coefficients for groups that share a formula (one, or the same kernels on several machines)."""
+    told = [(one, *one.arrays()) for one in made]
+    count = sum(len(times) for _, _, times in told)
+    if count < LEAST:
+        return None
+    generator = np.random.default_rng(len(told[0][2]))
+    halves = [generator.permutation(len(times)) % 2 == 0 for _, _, times in told]
+    family = made[0].family
+    ratios: list[Vector] = []
+    for side in (False, True):
+        train = [_cut(one, half == side) for one, half in zip(told, halves, strict=True)]
+        judge = [_cut(one, half != side) for one, half in zip(told, halves, strict=True)]
+        coefficients = _solve(family, train, optional, start)
+        ratios += [times / family.time(sizes, one.hardware, coefficients) for one, sizes, times in judge]
+    whole = _solve(family, told, optional, start)
+    ratio = np.concatenate(ratios)
+    error = np.abs(1 / ratio - 1)
+    low, high = np.quantile(ratio, (max(INTERVAL[0] - FEW / count, 0.01), min(INTERVAL[1] + FEW / count, 0.99)))
+    sizes = {name: np.concatenate([part[name] for _, part, _ in told]) for name in told[0][1]}
+    return Fitted(
+        coefficients={name: rounded(value) for name, value in whole.items()},
+        error=rounded(float(np.median(error))),
+        p90=rounded(float(np.quantile(error, 0.9))),
+        low=rounded(float(min(low, 1.0))),
+        high=rounded(float(max(high, 1.0))),
+        cases=count,
+        source=source,
+        ranges={
+            name: (rounded(values.min()), rounded(values.max()))
+            for name, values in sizes.items()
+            if values.min() > 0 and values.max() > values.min()
+        },
+    )
+
+
+def rounded(value: float) -> float:
+    """Four digits: more than the timings tell."""
+    return float(f"{value:.4g}")
+
+
+Told = tuple[Group, dict[str, Vector], Vector]
+
+
+def _cut(one: Told, chosen: NDArray[np.bool_]) -> Told:
+    made, sizes, times = one
+    return made, {name: values[chosen] for name, values in sizes.items()}, times[chosen]
+
+
+def _solve(
+    family: Family, told: Sequence[Told], optional: Sequence[str], start: Mapping[str, float] | None
+) -> dict[str, float]:
+    free = {
+        name: row
+        for name, row in family.coefficients.items()
+        if name not in CHOICES and (not row.optional or name in optional)
+    }
+    measured = np.concatenate([times for _, _, times in told])
+    best: tuple[float, dict[str, float]] | None = None
+    choices = [name for name in CHOICES if name in family.coefficients]
+    for value in CHOICES[choices[0]] if choices else (0.0,):
+        fixed = {choices[0]: value} if choices else {}
+
+        def predict(given: dict[str, float], fixed: dict[str, float] = fixed) -> Vector:
+            times = [family.time(sizes, one.hardware, {**given, **fixed}) for one, sizes, _ in told]
+            return np.concatenate([np.asarray(time, dtype=np.float64) for time in times])
+
+        found = {**solve(predict, measured, free, start), **fixed}
+        off = np.abs(np.log(predict(found) / measured))
+        value_of = float(np.mean(np.minimum(off, 0.5)))
+        if best is None or value_of < best[0]:
+            best = (value_of, found)
+    assert best is not None
+    return best[1]

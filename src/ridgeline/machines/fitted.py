@@ -1,0 +1,142 @@
+"""Fitted coefficients of kernel families as TOML: in a machine file, or in files of their own beside the catalog.
+
+A machine without timings of its own borrows: first from its architecture, then from all GPUs together. What is borrowed
+says so and carries the error that machines had which were left out of the fit.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..dtypes import dtype
+from ..errors import InputError
+from ..machine import Fitted, Machine
+
+FOLDER = Path(__file__).with_name("catalog") / "fitted"
+DEFAULTS = FOLDER / "defaults.toml"
+ANY = "any"
+NUMBERS = ("error", "p90", "low", "high")
+
+
+def _number(value: float) -> str:
+    return repr(float(value))
+
+
+def text(fitted: Mapping[str, Fitted], table: str = "fitted") -> str:
+    """TOML tables of fitted coefficients, one per key."""
+    lines: list[str] = []
+    for key, row in fitted.items():
+        source = row.source.replace("\\", "\\\\").replace('"', '\\"')
+        lines += [f'[{table}."{key}"]', f'source = "{source}"', f"cases = {row.cases}"]
+        lines += [f"{name} = {_number(getattr(row, name))}" for name in NUMBERS]
+        if row.borrowed:
+            lines.append("borrowed = true")
+        told = ", ".join(f"{name} = {_number(value)}" for name, value in row.coefficients.items())
+        lines.append(f"coefficients = {{ {told} }}")
+        if row.ranges:
+            told = ", ".join(f"{name} = [{_number(low)}, {_number(high)}]" for name, (low, high) in row.ranges.items())
+            lines.append(f"ranges = {{ {told} }}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def read(document: Mapping[str, Any], complain: Callable[[str], None]) -> dict[str, Fitted]:
+    """Fitted coefficients from their tables; each fault is told to `complain`, and its table left out."""
+    found: dict[str, Fitted] = {}
+    for key, row in document.items():
+        fault = _fault(key, row)
+        if fault:
+            complain(f'fitted."{key}": {fault}')
+            continue
+        found[key] = Fitted(
+            coefficients={name: float(value) for name, value in row["coefficients"].items()},
+            **{name: float(row[name]) for name in NUMBERS},
+            cases=int(row["cases"]),
+            source=str(row["source"]),
+            ranges={name: (float(ends[0]), float(ends[1])) for name, ends in row.get("ranges", {}).items()},
+            borrowed=bool(row.get("borrowed", False)),
+        )
+    return found
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _fault(key: str, row: Any) -> str:
+    """What is wrong with a table, empty where nothing is."""
+    from ..families import base, formula  # the formulas bring numpy, which naming machines does without
+
+    if not isinstance(row, dict):
+        return f"must be a table, found {row!r}"
+    missing = [name for name in ("coefficients", "source", "cases", *NUMBERS) if name not in row]
+    if missing:
+        return f"has no {', '.join(missing)}"
+    try:
+        family = formula(key.partition(".")[0])
+    except KeyError:
+        return f"there is no kernel family '{base(key.partition('.')[0])}'"
+    given = row["coefficients"]
+    if not isinstance(given, dict):
+        return "coefficients must be a table"
+    unknown = [name for name in given if name not in family.coefficients]
+    if unknown:
+        return (
+            f"the family {family.name} has no coefficient {', '.join(unknown)}; it has {', '.join(family.coefficients)}"
+        )
+    try:
+        for name in key.partition("@")[0].rpartition(".")[2].split("-"):
+            dtype(name)
+    except InputError as error:
+        return str(error)
+    wrong = [name for name, value in given.items() if not _positive(value)]
+    wrong += [name for name in NUMBERS if not _positive(row[name])]
+    if wrong:
+        return f"{', '.join(wrong)} must be positive numbers"
+    if not row["low"] <= 1 <= row["high"]:
+        return f"low must be at most 1 and high at least 1, found {row['low']} and {row['high']}"
+    if not isinstance(row["cases"], int) or not _positive(row["cases"]):
+        return f"cases must be a whole number of timings, found {row['cases']!r}"
+    if not isinstance(row["source"], str) or not row["source"].strip():
+        return "source must say where the timings come from"
+    if not isinstance(row.get("borrowed", False), bool):
+        return f"borrowed must be true or false, found {row['borrowed']!r}"
+    ranges = row.get("ranges", {})
+    if not isinstance(ranges, dict):
+        return "ranges must be a table"
+    for name, ends in ranges.items():
+        if not (isinstance(ends, list) and len(ends) == 2 and all(map(_positive, ends)) and ends[0] <= ends[1]):
+            return f"ranges.{name} must be two positive numbers, the smaller first"
+    return ""
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+@cache
+def _of(path: Path, table: str) -> dict[str, Fitted]:
+    complaints: list[str] = []
+    found = read(_tables(path).get(table, {}), complaints.append)
+    assert not complaints, f"{path.name}: {complaints}"
+    return found
+
+
+def own(name: str) -> dict[str, Fitted]:
+    """What the catalog has for a machine."""
+    return _of(FOLDER / f"{name}.toml", "fitted")
+
+
+def with_defaults(machine: Machine) -> Machine:
+    """The machine with coefficients for every family that its architecture, or any GPU, lends it."""
+    if machine.kind != "gpu":
+        return machine
+    found = dict(machine.fitted)
+    for table in (machine.architecture.partition("-")[0], ANY):
+        found = {**{key: replace(row, borrowed=True) for key, row in _of(DEFAULTS, table).items()}, **found}
+    return replace(machine, fitted=found)

@@ -1,0 +1,222 @@
+"""Plain tables and JSON: name, time, flops and bytes of anything timed; and what ridgeline itself wrote.
+
+Columns: `name`; a time as `time` (seconds, or with its unit: `12.5 us`), `time_s`, `time_ms`, `time_us` or `time_ns`;
+`flops` and `bytes`, or one column per engine and level (`flops.tensor.bf16`, `bytes.hbm`). Work whose engine is not told
+stands under `all`, bytes whose level is not told under `main`, the outermost memory of a machine. JSON is a list of such rows,
+one row per line, the document of `ridgeline import --json`, or a file of observations.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..observation import SCHEMA, Observation, from_document
+from ..units import parse
+from ..work import Work
+from .text import LARGEST, cells, decimal_mark, delimiter, number, opened
+
+HOW = "a CSV with columns name,time_us,flops,bytes (or flops.tensor.bf16, bytes.hbm), or JSON with these keys"
+TIMES = {"time": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
+PEEK = 1000  # rows that show how numbers are written
+WHOLE = {"flops": "all", "bytes": "main"}  # where a number stands that says no engine or level
+_NOTHING = Work()
+_KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|samples|observations)"\s*:')
+
+
+def recognises(head: str, path: Path) -> bool:
+    """JSON with times or samples in it, or a header with a name and a time."""
+    start = head.lstrip("\ufeff \t\r\n")
+    if start[:1] in "[{":
+        return bool(_KEYS.search(start)) or start[:1] == "["
+    header = [name.strip().lower() for name in _header(start)]
+    return "name" in header and any(name in TIMES for name in header)
+
+
+def _header(text: str) -> list[str]:
+    line = next(iter(text.splitlines()), "")
+    return cells(line, delimiter(line)) if line.strip() else []
+
+
+def read(path: Path) -> list[Observation]:
+    with opened(path) as text:
+        start = text.read(1).lstrip("\ufeff")
+        while start.isspace():
+            start = text.read(1)
+        if start in ("[", "{"):
+            return _documents(start + text.read(), path)
+        return list(_table(_joined(start, text), path))
+
+
+def _joined(start: str, lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a file whose first character was read already."""
+    for line in lines:
+        yield start + line
+        start = ""
+
+
+# Tables -------------------------------------------------------------------------------------------------------------
+
+
+def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
+    first = next(lines, "")
+    sign = delimiter(first)
+    header = [name.strip().lower() for name in cells(first, sign)]
+    if "name" not in header or not any(name in TIMES for name in header):
+        raise InputError(f"'{path}' has the columns {', '.join(header)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
+    rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
+    first_rows = list(islice(rows, PEEK))
+    counted = [place for place, name in enumerate(header) if name in TIMES or name.partition(".")[0] in WHOLE]
+    mark = decimal_mark(row[place] for _, row in first_rows for place in counted if place < len(row))
+    for line, row in chain(first_rows, rows):
+        if len(row) > len(header):
+            raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}; quote cells that hold a '{sign}'")  # fmt: skip
+        filled = {name: cell.strip() for name, cell in zip(header, row, strict=False) if cell.strip()}
+        yield _row(filled, f"'{path}' line {line}", mark)
+
+
+def _row(row: Mapping[str, Any], where: str, mark: str = ".") -> Observation:
+    """One row of a table or of JSON; columns that are not ours become settings."""
+    found: dict[str, dict[str, float]] = {"flops": {}, "bytes": {}}
+    settings: dict[str, Any] = {}
+    seconds: list[float] = []
+    for key, value in row.items():
+        kind, _, part = key.partition(".")
+        if key in TIMES:
+            seconds.append(_time(key, value, where, mark))
+        elif kind in WHOLE and isinstance(value, Mapping):
+            found[kind].update({str(name): _count(f"{kind}.{name}", item, where) for name, item in value.items()})
+        elif kind in WHOLE:
+            if not _absent(value):
+                found[kind][part or WHOLE[kind]] = _count(key, value, where, mark)
+        elif key not in TAKEN:
+            settings[key] = value
+    times = row.get("times_us")
+    samples = (
+        [_time("time_us", item, where, mark) for item in times] if isinstance(times, list) and times else seconds[:1]
+    )
+    name = row.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"{where} has no name; give each row a name and a time")
+    if not samples or not all(sample > 0 for sample in samples):
+        raise InputError(f"{where} ('{name}') has no time above zero; give it one of {', '.join(TIMES)}")
+    return Observation(
+        name=name,
+        target=name,
+        samples=tuple(samples),
+        work=_NOTHING,
+        settings={**_mapping(row, "settings", where), **settings},
+        conditions=_mapping(row, "conditions", where),
+        tool=str(row.get("tool", "plain")),
+        version=str(row.get("version", "")),
+        notes=_texts(row, "notes", where),
+        kernel=str(row.get("kernel", "")),
+        flops=found["flops"],
+        bytes=found["bytes"],
+        counters={str(key): _count(str(key), value, where) for key, value in _mapping(row, "counters", where).items()},
+        defined={str(key): str(value) for key, value in _mapping(row, "defined", where).items()},
+        path=_texts(row, "path", where),
+    )
+
+
+TAKEN = (
+    "name",
+    "kernel",
+    "tool",
+    "version",
+    "notes",
+    "path",
+    "conditions",
+    "settings",
+    "counters",
+    "defined",
+    "times_us",
+)
+
+
+def _time(key: str, value: Any, where: str, mark: str) -> float:
+    if key == "time" and isinstance(value, str) and number(value, mark) is None:
+        return parse(value, "s")
+    return _count(key, value, where, mark) * TIMES[key]
+
+
+def _count(key: str, value: Any, where: str, mark: str = ".") -> float:
+    found = number(value, mark) if isinstance(value, str) else value
+    if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < LARGEST or found < 0:
+        raise InputError(f"{where}: {key} is {value!r}; a number of zero or more belongs there, or nothing")
+    return float(found)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.lower() in ("n/a", "nan", "none", "-", "no data"))
+
+
+def _mapping(row: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    value = row.get(key, {})
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it maps names to values")
+    return value
+
+
+def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = row.get(key, [])
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list):
+        raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it is a list of texts")
+    return tuple(str(item) for item in value)
+
+
+# JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def _documents(text: str, path: Path) -> list[Observation]:
+    try:
+        found = json.loads(text, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        found = _lines(text)
+        if found is None:
+            raise InputError(f"'{path}' is not JSON: {error}; write it again, whole") from None
+    if isinstance(found, Mapping):
+        schema = found.get("schema", 0)
+        if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
+            raise InputError(f"'{path}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline")
+        found = found.get("observations", [found])
+    if not isinstance(found, list):
+        raise InputError(f"'{path}' holds {type(found).__name__} where a list of observations belongs; {HOW}")
+    return [_document(item, f"'{path}' entry {place}") for place, item in enumerate(found, 1)]
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _lines(text: str) -> list[Any] | None:
+    """JSON with one row per line, or None."""
+    try:
+        return [json.loads(line, parse_constant=_constant) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _document(item: Any, where: str) -> Observation:
+    if not isinstance(item, Mapping):
+        raise InputError(f"{where} is {str(item)[:60]!r}; each entry maps names to values; {HOW}")
+    if "samples" not in item:
+        return _row(item, where)
+    for part in ("flops", "bytes", "observed_flops", "observed_bytes", "counters"):
+        for key, value in _mapping(item, part, where).items():
+            _count(f"{part}.{key}", value, where)
+    try:
+        return from_document(item)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{where} is no observation as ridgeline writes it ({type(error).__name__}: {error})"
+        ) from error

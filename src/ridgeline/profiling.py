@@ -1,0 +1,107 @@
+"""A program run under a profiler, and what it saw; where counters are refused, the next best thing, by name.
+
+counters        Nsight Compute with hardware counters
+timing only     torch.profiler: times of kernels, no counts
+analytic only   nothing ran: the definition's own counts
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import observe
+from .errors import InputError
+from .observation import Observation
+from .observe.commands import Command, ncu
+
+TOOLS = ("ncu", "torch")
+REFUSED = "ERR_NVGPUCTRPERM"
+NCU_FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute")
+
+
+@dataclass(frozen=True)
+class Profile:
+    tool: str
+    step: str  # counters, timing only
+    command: tuple[str, ...]
+    out: Path
+    observations: tuple[Observation, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find_ncu() -> str:
+    """The path of Nsight Compute, or one message that says how to come by it."""
+    found = shutil.which("ncu")
+    if found:
+        return found
+    for folder in NCU_FOLDERS:
+        for place in sorted(Path(folder).glob("**/ncu"), reverse=True):
+            if place.is_file():
+                return str(place)
+    raise InputError(
+        "ncu (Nsight Compute) is not on the PATH; install it, or profile with --with torch, which times kernels without counters"
+    )
+
+
+def profile(
+    program: Sequence[str],
+    tool: str = "ncu",
+    out: Path | None = None,
+    use: str = "diagnosis",
+    kernel: str = "",
+    launches: int = 0,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Profile:
+    """Run a program under a profiler; `tell` hears the command before it runs."""
+    if not program:
+        raise InputError("no program: ridgeline profile --with ncu -- python script.py")
+    if tool == "torch":
+        return _torch(program, out or Path("trace.json.gz"), tell)
+    where = out or Path("kernels.csv")
+    [command] = ncu(list(program), out=str(where), use=use, kernel=kernel, launches=launches, tool=find_ncu())
+    ended = _run(command, tell)
+    said = where.read_text(encoding="utf-8", errors="replace") if where.is_file() else ""
+    if REFUSED in said or REFUSED in ended:
+        step = (
+            "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
+            "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
+        )
+        tell(step)
+        found = _torch(program, where.with_suffix(".trace.json.gz"), tell)
+        return Profile(found.tool, "timing only", found.command, found.out, found.observations, (step,))
+    return Profile("ncu", "counters", tuple(command.words), where, tuple(observe.load(where, "ncu")), (command.why,))
+
+
+def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:
+    first = Path(program[0]).name
+    if not first.startswith("python") or len(program) < 2:
+        raise InputError(
+            f"--with torch runs a Python script: ridgeline profile --with torch -- python script.py; got '{' '.join(program)}'"
+        )
+    words = [program[0], "-m", "ridgeline.observe.run_torch", str(out), *program[1:]]
+    command = Command(words, str(out), "the script runs inside torch.profiler; times of kernels, no counters")
+    _run(command, tell)
+    if not out.is_file():
+        raise InputError(f"{' '.join(program)} ended before a trace was written to {out}")
+    return Profile("torch", "timing only", tuple(words), out, tuple(observe.load(out)), (command.why,))
+
+
+def _run(command: Command, tell: Callable[[str], None]) -> str:
+    tell("running: " + " ".join(command.words))
+    try:
+        ended = subprocess.run(
+            command.words, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, text=True, check=False
+        )
+    except OSError as error:
+        raise InputError(f"cannot run {command.words[0]}: {error.strerror}") from error
+    except KeyboardInterrupt:
+        raise InputError(f"stopped; what was written so far is in {command.out}") from None
+    if ended.returncode and REFUSED not in ended.stderr:
+        last = "; ".join(ended.stderr.strip().splitlines()[-3:])
+        raise InputError(f"'{' '.join(command.words[:3])} ...' ended with code {ended.returncode}: {last}")
+    return ended.stderr

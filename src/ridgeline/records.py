@@ -1,0 +1,134 @@
+"""Cases to sealed predictions, profiles to settled ones: the ways between tables of cases, observations and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError, RidgelineError
+from .ledger import Ledger, Sealed, Settled
+from .machine import Machine
+from .machines import load, save
+from .observation import Observation
+from .ops import find
+from .prediction import Prediction, predict
+from .reconcile import Report
+from .reconcile import reconcile as join_and_explain
+from .work import Program, Step
+
+OPTIONS = ("backend",)
+
+
+def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
+    """Named steps of the cases' ops; a case without a name goes by its op, and a name met again is numbered."""
+    steps: list[Step] = []
+    seen: dict[str, int] = {}
+    for index, row in enumerate(rows, 1):
+        if not row.get("op"):
+            raise InputError(f"row {index}, column op: is empty")
+        try:
+            op = find(str(row["op"]).strip())
+            sizes = {key: row[key] for key in op.params if row.get(key) not in (None, "")}
+            work = op(**{key: _plain(value) for key, value in sizes.items()})
+        except RidgelineError as error:
+            raise InputError(f"row {index}: {error}") from error
+        told = str(row.get("name") or op.name)
+        seen[told] = seen.get(told, 0) + 1
+        called = told if seen[told] == 1 else f"{told}#{seen[told]}"
+        steps.append(Step(called, work, float(row.get("count") or 1)))
+    if not steps:
+        raise InputError("there are no cases; a table has one row per kernel, with the columns op, name and its sizes")
+    return Program(tuple(steps), name)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of a CSV come as text; words stay words."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value.strip()
+    return value
+
+
+def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
+    """One row per step, as it is sealed."""
+    found = []
+    for step, item in zip(prediction.steps, prediction.bounds, strict=True):
+        one = predict(step.work, prediction.machine, item.ceilings)
+        row = next(one.rows())
+        found.append({"name": step.name, "family": step.work.family, "count": step.count, **row})
+    return found
+
+
+def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, note: str = "") -> Sealed:
+    """Fix what the cases are predicted to take on a machine."""
+    prediction = predict(program(rows), machine)
+    return ledger.seal(rows_of(prediction), save.text(machine), machine.name, note=note)
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    report: Report
+    settled: Settled | None = None
+
+
+def measured_at(observations: Sequence[Observation], path: Path | None) -> str | None:
+    """When the measurement began, as the tool says; else when its file was last written."""
+    dates = [str(item.conditions["date"]) for item in observations if item.conditions.get("date")]
+    known = []
+    for date in dates:
+        try:
+            when = datetime.fromisoformat(date)
+        except ValueError:
+            continue
+        if when.tzinfo is not None:
+            known.append(when)
+    if known:
+        return min(known).isoformat()
+    if path is not None and path.is_file():
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+    return None
+
+
+def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict[str, Any]]:
+    """What the ledger keeps of a report, each item with the very row it was compared with."""
+    given = {str(row["name"]): row for row in sealed.predictions}
+    return [
+        {
+            "name": item.name,
+            "measured_us": item.gap.measured * 1e6,
+            "measured_at": when,
+            "bound_observed": item.gap.regime.bound,
+            "cause": item.top.cause if item.top else "",
+            **({"prediction": given[item.name]} if item.name in given else {}),
+        }
+        for item in report.items
+    ]
+
+
+def settle(
+    ledger: Ledger, sealed: Sealed, observations: Sequence[Observation], machine: Machine | None, path: Path | None
+) -> Reconciled:
+    """Reconcile what was observed with what was sealed, and put the result beside it."""
+    rows = [_unfold(row) for row in sealed.predictions]
+    target = machine or load(str(rows[0]["machine"]))
+    prediction = predict(program(rows), target)
+    report = join_and_explain(prediction, observations, sealed={"id": sealed.id, "time": sealed.time})
+    when = measured_at(observations, path)
+    items = settled_items(report, sealed, when)
+    told = {"file": path.name if path else "", "tools": sorted({item.tool for item in observations})}
+    return Reconciled(report, ledger.settle(sealed.id, items, told))
+
+
+def _unfold(row: Mapping[str, Any]) -> dict[str, Any]:
+    shape = row.get("shape") or {}
+    return {"name": row["name"], "op": row["op"], "dtype": row["dtype"], "count": row.get("count", 1), **shape}
+
+
+def reconcile(rows: Sequence[Mapping[str, Any]], machine: Machine, observations: Sequence[Observation]) -> Reconciled:
+    """The gap report of cases that nobody sealed."""
+    return Reconciled(join_and_explain(predict(program(rows), machine), observations, sealed=False))

@@ -1,0 +1,249 @@
+"""Gap reports, observations, seals and the ledger as tables, and one chart with both works of every kernel on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..ledger import Finding, Sealed, Settled
+from ..observation import Observation
+from ..reconcile import Report
+from ..units import show
+from . import report_page
+from .chart import LOG, Arrow, Axis, Chart, Line, Point
+from .layout import shorten
+from .table import Column, Table
+
+NEAR = 1.05  # gaps smaller than this are not drawn
+GRAIN = 1e-12  # seconds; less is the rounding of sums
+
+
+def observed(found: Sequence[Observation], most: int = 60) -> Table:
+    rows = [
+        {
+            "name": item.name,
+            "kernel": item.kernel[:60],
+            "time": item.median,
+            "runs": len(item.samples),
+            "flops": ", ".join(f"{name} {show(value, 'flop', 3)}" for name, value in item.flops.items() if value),
+            "bytes": ", ".join(f"{name} {show(value, 'B', 3)}" for name, value in item.bytes.items() if value),
+        }
+        for item in found[:most]
+    ]
+    notes = [f"{len(found) - most} more: use --json or --out FILE"] if len(found) > most else []
+    notes += list(dict.fromkeys(note for item in found for note in item.notes))[:4]
+    columns = [
+        Column("name"),
+        Column("time", unit="s"),
+        Column("runs"),
+        Column("flops"),
+        Column("bytes"),
+        Column("kernel"),
+    ]
+    return Table(
+        f"{len(found)} observations by {found[0].tool} {found[0].version}".rstrip(), tuple(columns), rows, tuple(notes)
+    )
+
+
+def report(found: Report, most: int = 3) -> list[Table]:
+    rows = []
+    for item in found.items:
+        told = item.document()
+        rows.append(
+            {
+                "name": item.name,
+                "measured": told["measured_us"] / 1e6,
+                "expected": told["predicted_us"] / 1e6,
+                "inside": "yes" if told["inside"] else "no",
+                "floor": told["floor_us"] / 1e6,
+                "share": told["share_of_roof"],
+                "vertical": told["vertical_gap"],
+                "bytes": told["excess_bytes"],
+                "flops": told["excess_flops"],
+                "bound": f"{told['bound_predicted']} -> {told['bound_observed']}",
+                "top": "" if item.top is None else f"{'' if item.top.status == 'shown' else 'perhaps '}{item.top.move}",
+                "gain": None if item.top is None else item.top.gain,
+            }
+        )
+    columns = (
+        Column("name"),
+        Column("measured", unit="s"),
+        Column("expected", unit="s"),
+        Column("inside", "in interval"),
+        Column("floor", unit="s"),
+        Column("share", "of roof", percent=True, digits=3),
+        Column("vertical", "vertical gap", digits=3),
+        Column("bytes", "bytes x", digits=3),
+        Column("flops", "flops x", digits=3),
+        Column("bound", "regime"),
+        Column("gain", unit="s"),
+        Column("top", "next"),
+    )
+    notes = [found.sentence]
+    for side, names in found.unmatched.items():
+        if names:
+            notes.append(f"not joined, {side}: {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}")
+    tables = [Table(f"gaps on {found.prediction.machine.name}", columns, rows, tuple(notes))]
+    causes = list(dict.fromkeys(entry.cause for item in found.items for entry in item.gap.accounting))
+    accounts = [
+        {
+            "name": item.name,
+            **{entry.cause: entry.time if abs(entry.time) > GRAIN else 0.0 for entry in item.gap.accounting},
+            "measured": item.gap.measured,
+        }
+        for item in found.items
+    ]
+    tables.append(
+        Table(
+            "where the time went",
+            (Column("name"), *(Column(cause, unit="s", digits=3) for cause in causes), Column("measured", unit="s")),
+            accounts,
+            ("each row sums to the measured time; negative is time that was saved",),
+        )
+    )
+    advice = [
+        {
+            "name": item.name,
+            "status": one.status,
+            "cause": one.cause,
+            "move": one.move,
+            "direction": one.direction,
+            "gain": one.gain,
+            "evidence": "; ".join(one.evidence),
+        }
+        for item in found.items
+        for one in item.advice[:most]
+    ]
+    if advice:
+        shown = ("name", "status", "cause", "move", "direction")
+        tables.append(
+            Table(
+                "advice",
+                (*(Column(key) for key in shown), Column("gain", unit="s", digits=3), Column("evidence")),
+                advice,
+            )
+        )
+    return tables
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def chart(found: Report) -> Chart:
+    """Every kernel where its counters put it, with the way up to its own roof and its algorithmic intensity beside it."""
+    machine = found.prediction.machine
+    bandwidth = machine.bandwidth().value
+    shown = [item for item in found.items if item.gap.target.flops and item.gap.target.bytes]
+    if not shown:
+        raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
+    peaks: dict[str, float] = {}
+    points: list[Point] = []
+    lines: list[Line] = []
+    arrows: list[Arrow] = []
+    for item in shown:
+        gap = item.gap
+        engine = gap.ran or gap.target.engine
+        if engine in machine.peaks:
+            peaks[engine] = machine.peak(engine).value
+        wanted = gap.target.flops / gap.target.bytes
+        ran = gap.flops if gap.flops else gap.target.flops
+        at, rate = gap.intensity or wanted, ran / gap.measured
+        roof = min(peaks.get(engine, float("inf")), bandwidth * at)
+        side = gap.regime.bound
+        told = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}
+        points.append(Point(at, rate, shorten(item.name), side, "observed", item.name, told))
+        if roof > NEAR * rate:
+            arrows.append(Arrow((at, rate), (at, roof), "", "gap", side))
+        own = gap.target.flops / gap.measured  # the rate of what had to be done, padding and repeats aside
+        if not 1 / NEAR < wanted / at < NEAR or not 1 / NEAR < own / rate < NEAR:
+            lines.append(Line(((at, rate), (wanted, own)), "guide", "", side))
+            points.append(Point(wanted, own, "", side, "target", f"{item.name}, algorithmic"))
+    top = max(peaks.values(), default=max(point.y for point in points))
+    at_all, rates = [point.x for point in points], [point.y for point in points]
+    left, right = min(at_all) / 3, max([*at_all, top / bandwidth]) * 3
+    lines.append(
+        Line(
+            ((left, left * bandwidth), (top / bandwidth, top)),
+            "bandwidth",
+            f"{machine.main.name} {show(bandwidth, 'B/s')}",
+        )
+    )
+    lines += [
+        Line(((peak / bandwidth, peak), (right, peak)), "peak", f"{name} {show(peak, 'flop/s')}")
+        for name, peak in peaks.items()
+    ]
+    return Chart(
+        "gaps",
+        f"Observed and algorithmic work on {machine.name}",
+        Axis("arithmetic intensity", "FLOP/byte", LOG, (left, right)),
+        Axis("performance", "FLOP/s", LOG, (min([*rates, left * bandwidth]) / 2, max([top, *rates]) * 2)),
+        found.sentence,
+        tuple(lines),
+        tuple(points),
+        arrows=tuple(arrows),
+        notes=(
+            "solid: work as counted; hollow: the algorithm's own work in the same time; arrows go to the kernel's own roof",
+        ),
+    )
+
+
+def page(found: Report, tables: Sequence[Table], document: Any, out: Path) -> None:
+    """The gap report as one offline file."""
+    names = {one.gap.target.flops for one in found.items}
+    pictures = [chart(found)] if any(names) else []
+    sections = [report_page.Section("What came out", found.sentence, pictures, tables[:1])]
+    sections.append(report_page.Section("Where the time went", "", (), tables[1:2]))
+    if tables[2:]:
+        sections.append(report_page.Section("What to do next", "", (), tables[2:]))
+    report_page.write(out, f"ridgeline: gaps on {found.prediction.machine.name}", sections, document)
+
+
+def sealed(one: Sealed) -> Table:
+    rows = [dict(row) for row in one.predictions]
+    lead = (Column("name"), Column("op"), Column("dtype"), Column("bound"), Column("floor_us", "floor us"))
+    times = (Column("time_us", "time us"), Column("low_us", "from"), Column("high_us", "to us"))
+    return Table(f"sealed {one.id} at {one.time}", (*lead, *times), rows, (f"hash {one.hash}",))
+
+
+def settled(one: Settled) -> Table:
+    rows = [
+        {
+            "name": item["name"],
+            "sealed": "yes" if item["sealed"] else "no",
+            "repeat": "yes" if item["repeat"] else "",
+            "reason": item["reason"],
+        }
+        for item in one.items
+    ]
+    return Table(
+        f"settled beside the seal {one.seal}",
+        (Column("name"), Column("sealed", "sealed evidence"), Column("repeat"), Column("reason")),
+        rows,
+    )
+
+
+def findings(found: Sequence[Finding], head: tuple[int, str]) -> Table:
+    rows = [{"record": one.record, "what": one.what, "text": one.text} for one in found]
+    note = f"{head[0]} records, head {head[1]}"
+    title = "the chain is broken" if rows else "every record is as it was written"
+    return Table(title, (Column("record"), Column("what"), Column("text")), rows, (note,))
+
+
+def ledger(found: dict[str, Any]) -> list[Table]:
+    """The record as people read it: what stands, the errors by family and machine, the worst misses."""
+    plain = ("seals", "predictions", "settled", "open", "repeats", "intact")
+    rows = [{"what": key, "value": _flat(found[key])} for key in plain]
+    for part in ("sealed", "blind", "unsealed"):
+        rows += [{"what": f"{part}: {key}", "value": _flat(value)} for key, value in found[part].items()]
+    return [Table("how good the predictions were", (Column("what"), Column("value")), rows)]
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_flat(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(_flat(item) for item in value[:5])
+    return _short(value)
