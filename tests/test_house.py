@@ -56,8 +56,15 @@ HEAVY = {
 OWNERS = {
     "matplotlib": ("render/mpl.py",),
     "pyarrow": ("cases.py",),
-    "torch": ("measure/", "observe/live.py", "observe/run_torch.py", "notebook.py", "pytest_plugin.py"),
-    "cupy": ("measure/",),
+    "torch": (
+        "measure/",
+        "observe/live.py",
+        "observe/run_torch.py",
+        "observe/check_kernels.py",
+        "notebook.py",
+        "pytest_plugin.py",
+    ),
+    "cupy": ("measure/", "observe/check_kernels.py"),
 }
 # Drawing files see neutral descriptions only, never the physics.
 DRAWERS = (

@@ -13,10 +13,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from . import observe
 from .errors import InputError
 from .observation import Observation
+from .observe.check_kernels import EXPECTED
 from .observe.commands import Command, ncu
 
 TOOLS = ("ncu", "torch")
@@ -75,6 +77,48 @@ def profile(
         found = _torch(program, where.with_suffix(".trace.json.gz"), tell)
         return Profile(found.tool, "timing only", found.command, found.out, found.observations, (step,))
     return Profile("ncu", "counters", tuple(command.words), where, tuple(observe.load(where, "ncu")), (command.why,))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One kernel of the self-check: what it must count, what was counted."""
+
+    name: str
+    what: str
+    expected: float
+    counted: float | None
+    allowed: tuple[float, float]
+
+    @property
+    def holds(self) -> bool:
+        return self.counted is not None and self.allowed[0] <= self.counted / self.expected <= self.allowed[1]
+
+    def document(self) -> dict[str, Any]:
+        ratio = None if self.counted is None else self.counted / self.expected
+        return {"name": self.name, "what": self.what, "expected": self.expected, "counted": self.counted, "ratio": ratio, "holds": self.holds}  # fmt: skip
+
+
+# Tiles pad a product; a cache may keep a little of a copy; a chain has nothing that could differ.
+ALLOWED = {"product": (1.0, 1.05), "copy": (0.97, 1.03), "chain": (1.0, 1.0001)}
+
+
+def checked(observations: Sequence[Observation]) -> list[Checked]:
+    """The self-check of a machine's counters: three kernels against the counts that follow from their definition."""
+    seen = {item.name: item for item in observations}
+    found = []
+    for name, (side, key, expected) in EXPECTED.items():
+        counted = getattr(seen[name], side).get(key) if name in seen else None
+        found.append(Checked(name, f"{side} {key}", expected, counted, ALLOWED[name]))
+    return found
+
+
+def self_check(out: Path, tell: Callable[[str], None] = lambda text: None) -> list[Checked]:
+    """Count the three kernels with Nsight Compute; without this a machine's hierarchical verdicts are not to be trusted."""
+    program = [sys.executable, "-m", "ridgeline.observe.check_kernels"]
+    found = profile(program, "ncu", out, "roofline", tell=tell)
+    if found.step != "counters":
+        raise InputError(f"the counters cannot be checked: {found.notes[0]}")
+    return checked(found.observations)
 
 
 def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:

@@ -54,12 +54,24 @@ def import_file(file: Path, form: str | None, as_json: bool, out: Path | None) -
 @click.option("--kernel", metavar="REGEX", default="", help="Only kernels whose name matches.")
 @click.option("--launches", type=int, default=0, help="Stop after so many kernels.")
 @click.option(
+    "--self-check", "check", is_flag=True, help="Count three kernels whose counts are known, instead of PROGRAM."
+)
+@click.option(
     "--out", type=click.Path(path_type=Path), help="What the profiler writes (default kernels.csv, trace.json.gz)."
 )
 @as_json
-@click.argument("program", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
 def profile(
-    tool: str, use: str, kernel: str, launches: int, out: Path | None, as_json: bool, program: tuple[str, ...]
+    ctx: click.Context,
+    tool: str,
+    use: str,
+    kernel: str,
+    launches: int,
+    check: bool,
+    out: Path | None,
+    as_json: bool,
+    program: tuple[str, ...],
 ) -> None:
     """Run PROGRAM under a profiler and show what it saw: ridgeline profile --with ncu -- python script.py.
 
@@ -67,8 +79,15 @@ def profile(
     """
     from .. import observe
     from ..profiling import profile as run
+    from ..profiling import self_check
     from ..render import gaps
 
+    if check:
+        found_right = self_check(out or Path("self-check.csv"), lambda text: click.echo(text, err=True))
+        rows = [one.document() for one in found_right]
+        whole = all(one.holds for one in found_right)
+        present(gaps.self_check(rows, whole), as_json, None, {"holds": whole, "kernels": rows})
+        ctx.exit(0 if whole else 1)
     found = run(program, tool, out, use, kernel, launches, lambda text: click.echo(text, err=True))
     click.echo(f"{found.step}: {len(found.observations)} observations, in {found.out}", err=True)
     present(gaps.observed(found.observations), as_json, None, observe.document(found.observations) if as_json else None)

@@ -47,6 +47,23 @@ def observed(found: Sequence[Observation], most: int = 60) -> Table:
     )
 
 
+def self_check(rows: Sequence[dict[str, Any]], holds: bool) -> Table:
+    title = (
+        "the counters tell the truth"
+        if holds
+        else "the counters do not tell the truth: no verdict by level is to be trusted"
+    )
+    columns = (
+        Column("name"),
+        Column("what"),
+        Column("expected"),
+        Column("counted"),
+        Column("ratio", digits=6),
+        Column("holds"),
+    )
+    return Table(title, columns, [{**row, "holds": "yes" if row["holds"] else "no"} for row in rows])
+
+
 def report(found: Report, most: int = 3) -> list[Table]:
     rows = []
     for item in found.items:
