@@ -306,7 +306,9 @@ class Gap:
         machine, counters, moved = self.target.machine, self.seen.counters, self.seen.bytes
         amounts = {level.name: moved.get(level.name) for level in machine.levels[:-1]}
         if "l2" in amounts:
-            amounts["l2"] = counters.get("l2_to_sm", amounts["l2"])  # the way that its ceiling is about
+            # the way that its ceiling is about; one read that serves a cluster counts at each of its blocks
+            shared = counters.get("cluster", 0.0) > 1 and counters.get("tma", 0.0) > 0
+            amounts["l2"] = None if shared else counters.get("l2_to_sm", amounts["l2"])
         if "l1" in amounts and "shared" in moved:
             amounts["l1"] = moved["shared"] + (amounts["l1"] or 0.0)  # one array serves both
         found = {}

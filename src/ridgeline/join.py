@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
+from math import gcd, inf
 from typing import Any
 
 import numpy as np
@@ -316,22 +316,25 @@ def seen(items: Sequence[Observation], work: Work, floor: float, count: float = 
     groups: dict[str, list[Observation]] = defaultdict(list)
     for item in items:
         groups[item.kernel or item.name].append(item)
-    if len(items) == 1 or runs == 1:
+    parts = _parts(items, runs, work, floor, count)
+    if parts > 1:
+        samples = _taken(items, parts)
+    elif len(items) == 1 or runs == 1:
         samples = _summed(items)
     else:
-        parts = [_chunks(group, runs) for group in groups.values()]
-        samples = tuple(sum(_each(item) * item.median for part in parts for item in part[run]) for run in range(runs))
+        turns = [_chunks(group, runs) for group in groups.values()]
+        samples = tuple(sum(_each(item) * item.median for turn in turns for item in turn[run]) for run in range(runs))
     weights = [_each(item) * item.median for item in items]
     return Seen(
         samples=samples,
-        flops=_added([item.flops for item in items], items, runs),
-        bytes=_added([item.bytes for item in items], items, runs),
-        counters=_counters(items, weights, runs),
+        flops=_added([item.flops for item in items], items, runs / parts),
+        bytes=_added([item.bytes for item in items], items, runs / parts),
+        counters=_counters(items, weights, runs / parts),
         conditions=items[int(np.argmax(weights))].conditions,
         defined=items[int(np.argmax(weights))].defined,
         kernels=tuple(dict.fromkeys(item.kernel for item in items if item.kernel)),
         families=tuple(dict.fromkeys(family for item in items if (family := kernel_family(item)))),
-        launches=sum(_each(item) for item in items) / runs,
+        launches=sum(_each(item) for item in items) * parts / runs,
         path=_common([item.path for item in items]),
         tools=tuple(dict.fromkeys(item.tool for item in items)),
         notes=tuple(dict.fromkeys(note for item in items for note in item.notes)),
@@ -369,16 +372,41 @@ def _runs(items: Sequence[Observation], work: Work, floor: float, count: float) 
         return 1
     if count > 1:
         return int(count) if common % int(count) == 0 else common
+    return common if _share(items, work, floor) / common >= WHOLE else 1
+
+
+def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, count: float) -> int:
+    """How many samples of each item make one run: several where all items at once cannot be the whole step.
+
+    Profilers put kernels that differ in nothing but their time into one observation, be they runs or parts of one.
+    """
+    lengths = {len(item.samples) for item in items}
+    most = min(lengths)
+    if runs > 1 or len(lengths) > 1 or most == 1 or _share(items, work, floor) >= WHOLE:
+        return 1
+    return most // int(count) if most % int(count) == 0 else most
+
+
+def _share(items: Sequence[Observation], work: Work, floor: float) -> float:
+    """What the items at once did of the step: by counted flops or bytes, else by time; infinite where nothing tells."""
     shares = []
     flops = float(np.asarray(work.flops))
     moved = float(np.asarray(work.bytes))
     if flops and all(item.flops for item in items):
-        shares.append(sum(sum(item.flops.values()) for item in items) / common / flops)
+        shares.append(sum(sum(item.flops.values()) for item in items) / flops)
     if moved and all(item.bytes for item in items):
-        shares.append(sum(max(item.bytes.values()) for item in items) / common / moved)
+        shares.append(sum(max(item.bytes.values()) for item in items) / moved)
     if not shares and floor:
-        shares.append(sum(_each(item) * item.median for item in items) / common / floor)
-    return common if not shares or max(shares) >= WHOLE else 1
+        shares.append(sum(_each(item) * item.median for item in items) / floor)
+    return max(shares, default=inf)
+
+
+def _taken(items: Sequence[Observation], parts: int) -> tuple[float, ...]:
+    """Times of runs that take `parts` samples of each item in turn."""
+    return tuple(
+        sum(_each(item) * sum(item.samples[at : at + parts]) for item in items)
+        for at in range(0, len(items[0].samples), parts)
+    )
 
 
 def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
@@ -389,7 +417,7 @@ def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
     return (sum(_each(item) * item.median for item in items),)
 
 
-def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: int) -> dict[str, float]:
+def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: float) -> dict[str, float]:
     """Amounts of one run; one that a kernel lacks is not known for the whole."""
     shared = set(amounts[0]).intersection(*amounts[1:])
     return {
@@ -399,7 +427,7 @@ def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation],
     }
 
 
-def _counters(items: Sequence[Observation], weights: Sequence[float], runs: int) -> dict[str, float]:
+def _counters(items: Sequence[Observation], weights: Sequence[float], runs: float) -> dict[str, float]:
     rows = [item.counters for item in items]
     shared = set(rows[0]).intersection(*rows[1:])
     whole = sum(weights)

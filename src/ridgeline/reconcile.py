@@ -158,7 +158,7 @@ class Report:
         """What could not be joined, on both sides."""
         return {
             "predicted": [self.prediction.steps[place].name for place in self.joined.unmatched_predicted],
-            "observed": [item.kernel or item.name for item in self.joined.unmatched_observed],
+            "observed": [item.name or item.kernel for item in self.joined.unmatched_observed],
         }
 
     @cached_property

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError, RidgelineError
-from .ledger import Ledger, Sealed, Settled
+from .ledger import Ledger, Sealed, Settled, text_hash
 from .machine import Machine
 from .machines import load, save
 from .observation import Observation
@@ -76,8 +76,8 @@ class Reconciled:
     settled: Settled | None = None
 
 
-def measured_at(observations: Sequence[Observation], path: Path | None) -> str | None:
-    """When the measurement began, as the tool says; else when its file was last written."""
+def measured_at(observations: Sequence[Observation], path: Path | None) -> tuple[str | None, str]:
+    """When the measurement began and who says so: the tool, else its file, by when it was last written."""
     dates = [str(item.conditions["date"]) for item in observations if item.conditions.get("date")]
     known = []
     for date in dates:
@@ -88,10 +88,10 @@ def measured_at(observations: Sequence[Observation], path: Path | None) -> str |
         if when.tzinfo is not None:
             known.append(when)
     if known:
-        return min(known).isoformat()
+        return min(known).isoformat(), "the tool"
     if path is not None and path.is_file():
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
-    return None
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(), "the file, when it was last written"
+    return None, "nobody"
 
 
 def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict[str, Any]]:
@@ -113,14 +113,20 @@ def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict
 def settle(
     ledger: Ledger, sealed: Sealed, observations: Sequence[Observation], machine: Machine | None, path: Path | None
 ) -> Reconciled:
-    """Reconcile what was observed with what was sealed, and put the result beside it."""
+    """Reconcile what was observed with what was sealed, and put the result beside it.
+
+    The gaps are explained with the machine as it is now; the ledger compares with the rows as they were sealed.
+    """
     rows = [_unfold(row) for row in sealed.predictions]
-    target = machine or load(str(rows[0]["machine"]))
+    target = machine or load(sealed.machine["name"])
     prediction = predict(program(rows), target)
-    report = join_and_explain(prediction, observations, sealed={"id": sealed.id, "time": sealed.time})
-    when = measured_at(observations, path)
+    same = text_hash(save.text(target)) == sealed.machine["hash"]
+    told_of = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
+    report = join_and_explain(prediction, observations, sealed=told_of)
+    when, dated = measured_at(observations, path)
     items = settled_items(report, sealed, when)
-    told = {"file": path.name if path else "", "tools": sorted({item.tool for item in observations})}
+    tools = sorted({item.tool for item in observations})
+    told = {"file": path.name if path else "", "tools": tools, "dated_by": dated}
     return Reconciled(report, ledger.settle(sealed.id, items, told))
 
 

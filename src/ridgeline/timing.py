@@ -12,7 +12,7 @@ efficiency is 1, because the loss is already in the ceiling. No expected time li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -245,19 +245,25 @@ class Part:
         )
 
 
-def parts(bound: Bound, backend: str | None = None, launch: float | None = None) -> tuple[Part, ...] | None:
-    """The kernels of a step with their numbers, None where one of them has none."""
+def parts(
+    bound: Bound, backend: str | None = None, launch: float | None = None
+) -> tuple[tuple[Part, ...] | None, Array]:
+    """The kernels of a step with their numbers, None where there are none; and 1 for the cases that lack some, else 0."""
     found: list[Part] = []
-    for kernel in kernels(bound.work):
+    own = kernels(bound.work)
+    bare: Array = 0.0 if own else 1.0
+    for kernel in own:
         seen = hardware(bound.machine, kernel)
-        if seen is None:
-            return None
         for name, op, here in variants(kernel.family, kernel.sizes, kernel.op):
-            chosen = choose(bound.machine, kernel, name, backend, op)
-            if chosen is None:
-                return None
-            found.append(Part(kernel, chosen, seen, here, launch))
-    return tuple(found) or None
+            chosen = None if seen is None else choose(bound.machine, kernel, name, backend, op)
+            if chosen is None or seen is None:
+                bare = np.maximum(bare, here)
+            else:
+                found.append(Part(kernel, chosen, seen, here, launch))
+    if np.any(bare):
+        left = [replace(part, here=np.where(bare > 0, 0.0, part.here)) for part in found]
+        found = [part for part in left if np.any(part.here)]
+    return tuple(found) or None, bare
 
 
 # -- the expected time ----------------------------------------------------------------------------------------
@@ -271,6 +277,7 @@ class Expected:
     parts: tuple[Part, ...] | None
     given: float | None = None
     backend: str | None = None  # that was asked for
+    bare: Array = 0.0  # 1 for cases without numbers, where others have them
 
     @cached_property
     def raw(self) -> Array:
@@ -280,16 +287,21 @@ class Expected:
         time: Array = self.parts[0].time
         for part in self.parts[1:]:
             time = time + part.time
-        return time
+        return self._or(time, _flat(self.bound, None)) if np.any(self.bare) else time
 
     @cached_property
     def time(self) -> Array:
         return np.maximum(self.raw, self.bound.floor)
 
+    def _or(self, own: Array, flat: Array) -> Array:
+        """The second where a case has no numbers."""
+        return np.where(np.asarray(self.bare) > 0, flat, own)
+
     def _reach(self, way: str) -> Array:
         """Relative distance of an end of the interval from the time."""
+        rough = ROUGH[0] - 1 if way == "low" else ROUGH[1] - 1
         if self.parts is None:
-            return ROUGH[0] - 1 if way == "low" else ROUGH[1] - 1
+            return rough
         total: Array = 0.0
         for part in self.parts:
             fitted = part.chosen.fitted
@@ -297,7 +309,7 @@ class Expected:
             end = np.exp(np.log(getattr(fitted, way)) * wider) - 1
             share = part.time / np.maximum(self.raw, 1e-300) if len(self.parts) > 1 else 1.0
             total = total + end * share
-        return total
+        return self._or(total, rough) if np.any(self.bare) else total
 
     @property
     def low(self) -> Array:
@@ -324,7 +336,10 @@ class Expected:
             lead = f"{part.kernel.op or part.kernel.family}: " if several else ""
             for name, value in part.items().items():
                 found[lead + name] = found.get(lead + name, 0.0) + value
-        lifted = self.time - self.raw
+        if np.any(self.bare):
+            for name, value in self._flat_items().items():
+                found[name] = found.get(name, 0.0) + value * self.bare
+        lifted = self._or(self.time - self.raw, 0.0) if np.any(self.bare) else self.time - self.raw
         if np.any(np.asarray(lifted) > 0):
             found["held at the floor"] = lifted
         return found
@@ -342,10 +357,14 @@ class Expected:
         """What the times rest on, in one line for all cases."""
         if self.given is not None:
             return GIVEN
-        if self.parts is None:
-            return self._missed(()) + (MEASURED if self.bound.kinds == "measured" else BASIS)
-        lines = (self._missed((part,)) + part.told(float(np.max(part.distance))) for part in self.parts)
-        return "; ".join(dict.fromkeys(lines))
+        flat = (self._bare,) if self.parts is None or np.any(self.bare) else ()
+        lines = (self._missed((part,)) + part.told(float(np.max(part.distance))) for part in self.parts or ())
+        return "; ".join(dict.fromkeys((*lines, *flat)))
+
+    @property
+    def _bare(self) -> str:
+        """What a time without numbers rests on."""
+        return self._missed(()) + (MEASURED if self.bound.kinds == "measured" else BASIS)
 
     def _missed(self, used: tuple[Part, ...]) -> str:
         """That the numbers of the backend asked for are not there."""
@@ -363,7 +382,9 @@ class Expected:
             far, which = np.unique(np.round(part.distance, 1), return_inverse=True)
             texts = np.array([self._missed((part,)) + part.told(float(value)) for value in far], dtype=object)
             own = texts[which.ravel()].reshape(np.shape(part.distance))
-            lines = _join(lines, np.where(part.here > 0, own, ""))
+            lines = _join(lines, np.where(np.asarray(part.here) > 0, own, ""))
+        if np.any(self.bare):
+            lines = _join(lines, np.where(np.asarray(self.bare) > 0, self._bare, "").astype(object))
         return lines  # type: ignore[no-any-return]
 
 
@@ -391,7 +412,10 @@ def expected(
     flat: bool = False,
 ) -> Expected:
     """The expected time of a step. `flat` leaves the kernel families aside, as the options that contradict them do."""
-    return Expected(bound, None if flat or given is not None else parts(bound, backend, launch), given, backend)
+    if flat or given is not None:
+        return Expected(bound, None, given, backend)
+    found, bare = parts(bound, backend, launch)
+    return Expected(bound, found, None, backend, bare)
 
 
 def backends(machine: Machine) -> list[str]:

@@ -250,17 +250,52 @@ def findings(found: Sequence[Finding], head: tuple[int, str]) -> Table:
 
 
 def ledger(found: dict[str, Any]) -> list[Table]:
-    """The record as people read it: what stands, the errors by family and machine, the worst misses."""
-    plain = ("seals", "predictions", "settled", "open", "repeats", "intact")
-    rows = [{"what": key, "value": _flat(found[key])} for key in plain]
+    """The record as people read it: what stands, how often regimes and intervals held, errors by family, worst misses."""
+    facts = {
+        "seals": found["seals"],
+        "predictions": f"{found['predictions']}, of which {found['settled']} settled and {found['open']} open",
+        "chain": "intact"
+        if found["intact"]
+        else f"broken: {len(found['findings'])} findings, see `ridgeline ledger verify`",
+    }
     for part in ("sealed", "blind", "unsealed"):
-        rows += [{"what": f"{part}: {key}", "value": _flat(value)} for key, value in found[part].items()]
-    return [Table("how good the predictions were", (Column("what"), Column("value")), rows)]
+        told = found[part]
+        if told["cases"]:
+            error = told["error"]
+            facts[f"{part}: error"] = (
+                f"median {error['median']:.1%}, P90 {error['p90']:.1%}, signed {error['signed']:+.1%} over {error['cases']}"
+            )
+            facts[f"{part}: regimes hit"] = _share(told["regimes"])
+            facts[f"{part}: inside the 80 % interval"] = _share(told["intervals"])
+    rows = [{"what": key, "value": str(value)} for key, value in facts.items()]
+    tables = [Table("how good the predictions were", (Column("what"), Column("value")), rows)]
+    families = [row for row in found["sealed"].get("by_family", ()) if row["month"] == "all"]
+    percent = [
+        Column(key, title, percent=True, digits=3) for key, title in (("median", ""), ("p90", "P90"), ("signed", ""))
+    ]
+    if families:
+        lead = (Column("family"), Column("machine"), Column("cases"))
+        tables.append(Table("sealed, by family and machine", (*lead, *percent), families))
+    worst = found["sealed"].get("worst", ())[:5]
+    if worst:
+        first = (
+            Column("name"),
+            Column("machine"),
+            Column("predicted_us", "predicted us"),
+            Column("measured_us", "measured us"),
+        )
+        tables.append(
+            Table(
+                "worst misses",
+                (*first, Column("error", percent=True, digits=3), Column("cause")),
+                [dict(row) for row in worst],
+            )
+        )
+    return tables
 
 
-def _flat(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_flat(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return "; ".join(_flat(item) for item in value[:5])
-    return _short(value)
+def _share(told: dict[str, Any]) -> str:
+    """A share as the ledger tells it: hits of cases, with the range its number leaves open."""
+    if not told["cases"]:
+        return "none to judge"
+    return f"{told['hits']} of {told['cases']}, {told['share']:.0%} ({told['low']:.0%} to {told['high']:.0%})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .. import compare, ops
+from .. import advice, compare, ops
 from ..dtypes import dtype as dtype_row
 from ..errors import MissingFigure
 from ..machine import Machine
@@ -307,6 +307,28 @@ def kernels(machine: Machine, dtype: str | None = None) -> Table:
     return Table(f"production kernels, judged on {machine.name}", columns, rows, (note, *missing))
 
 
+def moves(machine: Machine) -> Table:
+    """Reference: every move advice knows, where it leads on the chart, when it helps and what limits it."""
+    rows = [
+        {"move": row.name, "direction": row.direction, "changes": row.changes, "when": row.when, "limit": row.limit, "bound": ", ".join(row.bounds)}
+        for row in advice.catalog().values()
+    ]  # fmt: skip
+    keys = ("move", "direction", "bound", "when", "changes", "limit")
+    return Table("moves", tuple(Column(key) for key in keys), rows)
+
+
+def flow(machine: Machine) -> Table:
+    """Reference: the decision flow, from what to measure to the moves of either answer, by this machine's ridge."""
+    told = advice.flow()
+    rows = [{"step": "measure", "do": str(told["measure"])}, {"step": "ask", "do": str(told["question"])}]
+    rows += [{"step": side, "do": row.name} for side in ("memory", "compute") for row in told[side]]
+    rows += [{"step": "decoding", "do": row.name} for row in advice.decode()]
+    ridges = ", ".join(f"{name} {show(value)}" for name, value in list(machine.ridges().items())[:6])
+    return Table(
+        "decision flow", (Column("step"), Column("do")), rows, (f"ridges of {machine.name} in flop/B: {ridges}",)
+    )
+
+
 TABLES: dict[str, tuple[Callable[..., Table], str]] = {
     "common": (common, "vector add to GEMM: flops, bytes, intensity, verdict"),
     "blas": (blas, "BLAS levels 1 to 3"),
@@ -316,4 +338,6 @@ TABLES: dict[str, tuple[Callable[..., Table], str]] = {
     "tiling": (tiling, "tile sizes: working set, level, intensity"),
     "regimes": (regimes, "the three regimes and their time formulas"),
     "kernels": (kernels, "production kernels and the share of the ceiling they reach"),
+    "moves": (moves, "what can be done about a gap: direction, when, limit"),
+    "flow": (flow, "the decision flow: measure, ask, move"),
 }
