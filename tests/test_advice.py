@@ -110,6 +110,29 @@ def test_naive_gemm_without_tiling() -> None:
     assert not any(item.rule == "no tensor cores" for item in found)  # the vector units wait as well
 
 
+def test_tiles_that_are_too_small() -> None:
+    """Tiles of 32 x 32, an element per thread: each multiply-add reads 4 B and a broadcast from shared memory."""
+    work = ops.gemm(4096, 4096, 4096, dtype="fp32")
+    flops = 2 * 4096.0**3
+    counters = {"l1_busy": 0.85, "fma_busy": 0.15, "shared_per_block": 9216.0, "shared_wavefronts": 3.4e9}
+    item = saw(15.6e-3, flops=flops, moved=8.5e9, bytes={"l1": 1.7e10, "l2": 1.7e10, "shared": 128 * 3.4e9}, counters=counters)  # fmt: skip
+    found = top(one(work, item))
+    assert (found.rule, found.status, found.direction) == ("small tiles", "shown", "both")
+    assert "limiter l1" in found.evidence
+    assert found.gain == pytest.approx(15.6e-3 - fixed(work))
+    conflicts = advise(one(work, replace(item, counters={**item.counters, "bank_conflicts": 3e9})))
+    assert conflicts[0].rule == "bank conflicts"
+    assert not any(item.rule == "small tiles" for item in conflicts)
+
+
+def test_unused_bytes_of_sectors_are_no_fault_where_instructions_are_the_limiter() -> None:
+    """A row read twice, the second time from L1: 8 sectors a load, little of each used, and the schedulers issue all the time."""
+    work = ops.layernorm(16384, 4096, dtype="bf16")
+    counters = {"sectors_per_load": 8.0, "bytes_per_sector_load": 12.8, "issue": 0.8, "hbm_busy": 0.55, "l1_hit": 0.75}
+    found = advise(one(work, saw(103e-6, flops=1.3e9, moved=2.5e8, counters=counters)))
+    assert [item.rule for item in found] == ["issue"]
+
+
 def test_bank_conflicts() -> None:
     """A transpose through shared memory without padding: 1 + 32 wavefronts where 1 + 1 would do."""
     work = ops.transpose(8192, 8192, dtype="fp32")
@@ -358,7 +381,7 @@ def test_the_table_is_whole() -> None:
     used = {rule.move for rule in rules()} | {move.key for move in (*decode(), *flow()["memory"], *flow()["compute"])}
     levels = {move.key for side in (0.1, 0.6, 0.9) for at in (2.0, 500.0) for move in recommend(side * min(312e12, at * 2e12), at, 312e12, 2e12).moves}  # fmt: skip
     offered = {move.key for bound in ("memory", "compute", "overhead", "balanced") for move in moves(bound)}
-    assert set(catalog()) <= used | levels | offered | {"larger-tiles"}
+    assert set(catalog()) <= used | levels | offered
 
 
 def test_cause_lists_and_the_flow() -> None:
@@ -375,7 +398,7 @@ def test_cause_lists_and_the_flow() -> None:
 
 def test_directions_follow_from_what_changes() -> None:
     table = catalog()
-    right = {"tile": "both", "fuse": "right", "multicast": "right", "larger-tiles": "right", "quantise": "right"}
+    right = {"tile": "both", "fuse": "right", "multicast": "right", "larger-tiles": "both", "quantise": "right"}
     up = {"pipeline": "up", "swizzle": "up", "independent": "up", "occupancy": "up", "engine": "up", "coalesce": "both"}
     assert {key: table[key].direction for key in right | up} == right | up
     assert "fewer warps" in table["occupancy"].changes  # both ways

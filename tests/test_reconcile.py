@@ -372,7 +372,7 @@ def test_names_paths_and_ops_join() -> None:
 def test_what_does_not_fit_is_listed_on_both_sides() -> None:
     seen = [saw(1e-3, "a"), saw(2e-3, "x", kernel="softmax_kernel"), saw(3e-3, "y", kernel="softmax_kernel_2")]
     report = reconcile(steps("a", "b"), seen)
-    assert report.unmatched == {"predicted": ["b"], "observed": ["softmax_kernel", "softmax_kernel_2"]}
+    assert report.unmatched == {"predicted": ["b"], "observed": ["x", "y"]}
     assert report.verdict["unmatched_us"] == pytest.approx(5000)
 
 
@@ -404,6 +404,37 @@ def test_repeated_kernels_are_runs_where_one_is_the_whole_and_parts_where_it_is_
     assert many.measured == pytest.approx(1e-2)
     assert many.seen.launches == 1000
     assert many.excess_bytes == pytest.approx(1.0)
+
+
+def test_samples_of_one_observation_are_parts_where_one_cannot_be_the_whole() -> None:
+    """The step needs 10 us at the roof. A trace has a thousand kernels of 1 us, or four of 12 us, as samples of one."""
+    prediction = predict(amounts(0, 1e7, "a"), simple())
+    parts = replace(saw(1e-6, "a", kernel="k"), samples=(1e-6,) * 999 + (2e-6,))
+    many = reconcile(prediction, [parts]).items[0].gap
+    assert many.measured == pytest.approx(1.001e-3)
+    assert many.seen.launches == 1000
+    runs = replace(parts, samples=(1.1e-5, 1.2e-5, 1.2e-5, 1.4e-5))
+    whole = reconcile(prediction, [runs]).items[0].gap
+    assert whole.measured == pytest.approx(1.2e-5)
+    assert (len(whole.seen.samples), whole.seen.launches) == (4, 1)
+    counted = replace(parts, bytes={"hbm": 1e4})
+    assert reconcile(prediction, [counted]).items[0].gap.excess_bytes == pytest.approx(1.0)
+    twice = predict(Program((Step("a", amounts(0, 1e7), 2.0),)), simple())
+    halves = reconcile(twice, [parts]).items[0].gap
+    assert halves.seen.samples == pytest.approx((500e-6, 501e-6))
+    assert halves.seen.launches == 500
+
+
+def test_bytes_that_a_cluster_shares_are_not_those_of_l2() -> None:
+    """1.6 GB arrive at the multiprocessors in 176 us, more than L2 can send: one read serves the two blocks of a cluster."""
+    counters = {"l2_to_sm": 1.61e9, "tma": 1.61e9, "l2_busy": 0.48, "tensor_busy": 0.95}
+    work, flops = ops.gemm(4096, 4096, 4096, dtype="bf16"), 2 * 4096.0**3
+    item = saw(176e-6, flops={"tensor.bf16": flops}, bytes={"hbm": 1.76e8, "l2": 1.64e9}, counters={**counters, "cluster": 2.0})  # fmt: skip
+    found = one(work, H200, item)
+    assert (found.regime.limiter, found.regime.confirmed) == ("tensor.bf16", True)
+    assert "l2" not in found.inner
+    alone = one(work, H200, replace(item, counters={**counters, "cluster": 0.0}))
+    assert alone.inner["l2"].amount == 1.61e9
 
 
 def test_a_step_that_runs_often_is_told_per_run() -> None:

@@ -236,6 +236,7 @@ def _busy(gap: Gap) -> dict[str, float | str | None]:
     return {
         "busiest": max((share.value for share in shares.values()), default=0.0) if counted else None,
         "limiter_side": (gap.regime.bound if limited else "none") if counted else None,
+        "limiter": (gap.regime.limiter if limited else "none") if counted else None,
         "main_share": shares[gap.main].value if counted and gap.main in shares else None,
         "engine": gap.ran.partition(".")[0] if gap.ran else None,
         "engine_share": (shares[gap.ran].value if gap.ran in shares else 0.0) if counted else None,

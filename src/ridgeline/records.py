@@ -76,8 +76,8 @@ class Reconciled:
     settled: Settled | None = None
 
 
-def measured_at(observations: Sequence[Observation], path: Path | None) -> tuple[str | None, str]:
-    """When the measurement began and who says so: the tool, else its file, by when it was last written."""
+def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ()) -> tuple[str | None, str]:
+    """When the measurement began and who says so: the tool, else its first file, by when it was last written."""
     dates = [str(item.conditions["date"]) for item in observations if item.conditions.get("date")]
     known = []
     for date in dates:
@@ -89,8 +89,9 @@ def measured_at(observations: Sequence[Observation], path: Path | None) -> tuple
             known.append(when)
     if known:
         return min(known).isoformat(), "the tool"
-    if path is not None and path.is_file():
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(), "the file, when it was last written"
+    written = [path.stat().st_mtime for path in paths if path.is_file()]
+    if written:
+        return datetime.fromtimestamp(min(written), UTC).isoformat(), "the file, when it was last written"
     return None, "nobody"
 
 
@@ -103,7 +104,7 @@ def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict
             "measured_us": item.gap.measured * 1e6,
             "measured_at": when,
             "bound_observed": item.gap.regime.bound,
-            "cause": item.top.cause if item.top else "",
+            "cause": item.top.cause if item.top and item.top.status == "shown" else "",
             **({"prediction": given[item.name]} if item.name in given else {}),
         }
         for item in report.items
@@ -111,7 +112,11 @@ def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict
 
 
 def settle(
-    ledger: Ledger, sealed: Sealed, observations: Sequence[Observation], machine: Machine | None, path: Path | None
+    ledger: Ledger,
+    sealed: Sealed,
+    observations: Sequence[Observation],
+    machine: Machine | None = None,
+    paths: Sequence[Path] = (),
 ) -> Reconciled:
     """Reconcile what was observed with what was sealed, and put the result beside it.
 
@@ -123,10 +128,10 @@ def settle(
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     told_of = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
     report = join_and_explain(prediction, observations, sealed=told_of)
-    when, dated = measured_at(observations, path)
+    when, dated = measured_at(observations, paths)
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})
-    told = {"file": path.name if path else "", "tools": tools, "dated_by": dated}
+    told = {"files": [path.name for path in paths], "tools": tools, "dated_by": dated}
     return Reconciled(report, ledger.settle(sealed.id, items, told))
 
 

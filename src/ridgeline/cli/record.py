@@ -111,8 +111,8 @@ def seal(cases: Path, note: str, where: Path | None, as_json: bool, **options: A
 
 
 @main.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--seal", "seal_id", metavar="ID", help="The seal that FILE settles.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--seal", "seal_id", metavar="ID", help="The seal that FILES settle.")
 @click.option("--cases", type=click.Path(path_type=Path), help="Cases that nobody sealed (op, name, sizes).")
 @machine_options
 @FORMAT
@@ -120,7 +120,7 @@ def seal(cases: Path, note: str, where: Path | None, as_json: bool, **options: A
 @as_json
 @out_option
 def reconcile(
-    file: Path,
+    files: tuple[Path, ...],
     seal_id: str | None,
     cases: Path | None,
     form: str | None,
@@ -130,7 +130,7 @@ def reconcile(
     theme: str,
     **options: Any,
 ) -> None:
-    """What was observed (FILE) against what was predicted: gaps, where the time went, what to do next.
+    """What was observed (FILES) against what was predicted: gaps, where the time went, what to do next.
 
     With --seal the result is put beside the sealed predictions in the ledger; --out takes a picture, a page or data.
     """
@@ -140,11 +140,11 @@ def reconcile(
 
     if (seal_id is None) == (cases is None):
         raise InputError("give either --seal ID (sealed predictions) or --cases FILE --on MACHINE (unsealed ones)")
-    seen = observe.load(file, form)
+    seen = [item for file in files for item in observe.load(file, form)]
     machine = find_machine(**options) if any(options.values()) else None
     if seal_id is not None:
         ledger = open_ledger(where)
-        found = records.settle(ledger, ledger.find(seal_id), seen, machine, file)
+        found = records.settle(ledger, ledger.find(seal_id), seen, machine, files)
     else:
         from ..cases import read
 
@@ -162,9 +162,9 @@ def reconcile(
         if out.suffix == ".html":
             gaps.page(found.report, tables, document, out)
         else:
-            from ..render import files
+            from ..render import files as pictures
 
-            files.save(gaps.chart(found.report), out, theme)
+            pictures.save(gaps.chart(found.report), out, theme)
         click.echo(f"wrote {out}", err=True)
         out = None
         if not as_json:

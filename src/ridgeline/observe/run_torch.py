@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 
 
 def main(out: str, script: str, *arguments: str) -> None:
@@ -21,6 +22,7 @@ def main(out: str, script: str, *arguments: str) -> None:
                 sys.argv = list(arguments)
                 runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
             else:
+                sys.path.insert(0, str(Path(script).resolve().parent))  # as python itself does
                 runpy.run_path(script, run_name="__main__")
         except SystemExit as end:
             if end.code not in (None, 0):

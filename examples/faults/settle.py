@@ -1,0 +1,137 @@
+"""The recorded profiles against the sealed predictions: the ledger, the report, and what each cure brought. Needs no GPU.
+
+python settle.py FOLDER          puts the results beside the seal in FOLDER/ledger.sqlite, then writes the report
+python settle.py FOLDER --again  writes the report alone
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ridgeline import observe, records
+from ridgeline.ledger import open_ledger
+from ridgeline.machines import load
+from ridgeline.prediction import predict
+from ridgeline.reconcile import Report, reconcile
+from ridgeline.render import files, gaps
+from ridgeline.storage import write_text
+
+PROFILES = ("kernels.csv", "trace.json.gz")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A planted fault: the step that has it, the rule that should be on top of its advice, and what was timed."""
+
+    step: str
+    rule: str
+    before: tuple[str, ...]  # timed together
+    after: str
+    note: str = ""  # why the promise is not the whole of what was timed
+
+
+FAULTS = (
+    Fault("uncoalesced_copy", "uncoalesced", ("uncoalesced_copy",), "coalesced_copy"),
+    Fault("naive_gemm", "no tiling", ("naive_gemm",), "tiled_gemm"),
+    Fault("bank_conflicts", "bank conflicts", ("bank_conflicts",), "padded"),
+    Fault("low_occupancy", "low occupancy", ("low_occupancy",), "full_occupancy"),
+    Fault("spills", "spills", ("spills",), "in_registers"),
+    # Kernel times are times on the device: a graph sends the two thousand kernels without the host in between.
+    Fault("tiny_kernels", "tiny kernels", ("graph",), "one_kernel"),
+    Fault(
+        "tiny_kernels",
+        "tiny kernels",
+        ("tiny_kernels",),
+        "one_kernel",
+        "the host sends each kernel: its time is no kernel's",
+    ),
+    Fault("unfused.norm", "unfused neighbour", ("unfused.norm", "unfused.linear"), "fused"),
+    Fault("fp32_gemm", "no tensor cores", ("fp32_gemm",), "tf32_gemm"),
+)
+
+
+def judge(folder: Path) -> Report:
+    """All profiles of the record against the predictions of its seal."""
+    seal = open_ledger(folder / "ledger.sqlite").find(_seal(folder))
+    rows = [{**row, **row["shape"]} for row in seal.predictions]
+    seen = [item for name in PROFILES for item in observe.load(folder / name)]
+    prediction = predict(records.program(rows), load(seal.machine["name"]))
+    return reconcile(prediction, seen, sealed={"id": seal.id, "time": seal.time})
+
+
+def _seal(folder: Path) -> str:
+    """The hash of the last seal."""
+    book = open_ledger(folder / "ledger.sqlite").export()
+    return str([record["hash"] for record in book if record["kind"] == "seal"][-1])
+
+
+def times(folder: Path) -> dict[str, float]:
+    """Seconds by name, as CUDA events took them."""
+    with (folder / "times.csv").open(encoding="utf-8", newline="") as file:
+        return {row["name"]: float(row["time_us"]) / 1e6 for row in csv.DictReader(file)}
+
+
+def gains(report: Report, measured: Mapping[str, float]) -> list[dict[str, object]]:
+    """For every fault what its top advice promised and what the cure brought."""
+    found: list[dict[str, object]] = []
+    for fault in FAULTS:
+        top = next(item.top for item in report.items if item.name == fault.step)
+        assert top is not None
+        assert top.gain is not None
+        before, after = sum(measured[name] for name in fault.before), measured[fault.after]
+        found.append(
+            {
+                "fault": fault.step,
+                "rule": top.rule,
+                "move": top.move,
+                "predicted_gain_us": f"{top.gain * 1e6:.1f}",
+                "before": " + ".join(fault.before),
+                "after": fault.after,
+                "before_us": f"{before * 1e6:.1f}",
+                "after_us": f"{after * 1e6:.1f}",
+                "measured_gain_us": f"{(before - after) * 1e6:.1f}",
+                "ratio": f"{top.gain / (before - after):.3f}",
+                "note": fault.note,
+            }
+        )
+    return found
+
+
+def settle(folder: Path) -> None:
+    """Put each profile beside the seal, with the time its own file has."""
+    book = open_ledger(folder / "ledger.sqlite")
+    seal = book.find(_seal(folder))
+    for name in PROFILES:
+        records.settle(book, seal, observe.load(folder / name), None, (folder / name,))
+
+
+def write(folder: Path) -> None:
+    report = judge(folder)
+    document = report.document()
+    write_text(folder / "report.json", json.dumps(document, indent=1) + "\n")
+    gaps.page(report, gaps.report(report), document, folder / "report.html")
+    files.save(gaps.chart(report), folder / "gaps.svg", "light")
+    write_text(folder / "predictions.md", open_ledger(folder / "ledger.sqlite").markdown())
+    rows = gains(report, times(folder))
+    text = io.StringIO()
+    table = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_text(folder / "gains.csv", text.getvalue())
+
+
+def main(arguments: Sequence[str]) -> None:
+    folder = Path(arguments[0])
+    if "--again" not in arguments:
+        settle(folder)
+    write(folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

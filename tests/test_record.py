@@ -1,0 +1,196 @@
+"""The commands of the other half of the loop: import, seal, reconcile, ledger, whatif, gate, on recorded counters."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ridgeline as rl
+from ridgeline import observe, records
+from ridgeline.cli import main
+from ridgeline.errors import InputError
+from ridgeline.observation import Observation
+
+RECORDED = Path(__file__).parent / "fixtures" / "ncu" / "h200_raw.csv"
+CASES = [
+    {"name": "gemm_bf16_8192", "op": "gemm", "dtype": "bf16", "m": 8192, "n": 8192, "k": 8192},
+    {"name": "gemv_bf16_1x28672x8192", "op": "gemm", "dtype": "bf16", "m": 1, "n": 28672, "k": 8192},
+    {"name": "triad_fp32_2^27", "op": "stream_triad", "dtype": "fp32", "n": 2**27},
+    {"name": "softmax_bf16", "op": "softmax", "dtype": "bf16", "rows": 16384, "cols": 4096},
+]
+
+
+def run(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in CASES))
+    return path
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    """What was profiled, dated after whatever was sealed."""
+    path = tmp_path / "kernels.csv"
+    path.write_bytes(RECORDED.read_bytes())
+    later = time.time() + 1
+    os.utime(path, (later, later))
+    return path
+
+
+def seal(cases: Path, ledger: Path) -> str:
+    told = json.loads(run("seal", str(cases), "--on", "h200-sxm", "--ledger", str(ledger), "--json").stdout)
+    assert [row["name"] for row in told["predictions"]] == [row["name"] for row in CASES]
+    return str(told["id"])
+
+
+def test_import_is_the_document_outsiders_rely_on() -> None:
+    found = json.loads(run("import", str(RECORDED), "--json").stdout)
+    gemm = next(row for row in found if row["name"] == "gemm_bf16_8192")
+    assert {"name", "kernel", "time_us", "flops", "bytes", "tool", "conditions"} <= set(gemm)
+    assert gemm["flops"]["tensor.bf16"] == pytest.approx(1.0156 * 2 * 8192**3, rel=1e-3)
+    text = run("import", str(RECORDED)).output
+    assert "gemm_bf16_8192" in text
+    assert "0 FLOP" not in text  # what counted nothing is not shown, though --json has it
+
+
+def test_a_file_nobody_knows_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
+    assert "known are" in run("import", str(tmp_path / "x.bin"), code=2).output
+    assert "cannot" in run("import", str(tmp_path / "none.csv"), code=2).output
+
+
+def test_sealed_then_profiled_then_settled(cases: Path, seen: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    book = tmp_path / "ledger.sqlite"
+    name = seal(cases, book)
+    time.sleep(1.1)  # so that the settling is not before the measurement's date
+    told = json.loads(run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--json").stdout)
+    assert [item["name"] for item in told["items"]] == [row["name"] for row in CASES]
+    assert all(item["sealed"] for item in told["sealed"]["items"])
+    for item in told["items"]:
+        assert sum(entry["us"] for entry in item["accounting"]) == pytest.approx(item["measured_us"])
+    report = json.loads(run("ledger", "report", "--ledger", str(book), "--json").stdout)
+    assert (report["settled"], report["open"]) == (len(CASES), 0)
+    assert "every record" in run("ledger", "verify", "--ledger", str(book)).output
+    assert "worst misses" in run("ledger", "--ledger", str(book)).output
+    out = tmp_path / "predictions.md"
+    run("ledger", "show", "--ledger", str(book), "--out", str(out))
+    assert "gemm" in out.read_text()
+    assert name in out.read_text()
+
+
+def test_what_was_measured_before_it_was_sealed_is_no_evidence(cases: Path, seen: Path, tmp_path: Path) -> None:
+    os.utime(seen, (1e9, 1e9))
+    book = tmp_path / "ledger.sqlite"
+    name = seal(cases, book)
+    told = json.loads(run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--json").stdout)
+    assert not any(item["sealed"] for item in told["sealed"]["items"])
+    assert "not after the sealing" in told["sealed"]["items"][0]["reason"]
+
+
+def test_an_altered_record_is_found_with_exit_code_1(cases: Path, tmp_path: Path) -> None:
+    import sqlite3
+
+    book = tmp_path / "ledger.sqlite"
+    seal(cases, book)
+    with sqlite3.connect(book) as connection:
+        names = [row[0] for row in connection.execute("select name from sqlite_master where type='trigger'")]
+        for trigger in names:
+            connection.execute(f"drop trigger {trigger}")
+        connection.execute("update record set content = replace(content, 'gemm_bf16_8192', 'gemm_bf16_9192')")
+    result = run("ledger", "verify", "--ledger", str(book), code=1)
+    assert "broken" in result.output
+
+
+def test_reconcile_without_a_seal_says_so_and_draws(cases: Path, seen: Path, tmp_path: Path) -> None:
+    words = ("reconcile", str(seen), "--cases", str(cases), "--on", "h200-sxm")
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["sealed"] is False
+    assert told["unmatched"]["observed"]  # the recorded file holds more kernels than the cases
+    for name in ("gaps.svg", "gaps.html", "gaps.md"):
+        run(*words, "--out", str(tmp_path / name))
+        assert (tmp_path / name).stat().st_size > 1000
+    assert "where the time went" in run(*words).output
+    assert "either --seal" in run("reconcile", str(seen), code=2).output
+    assert "no machine" in run("reconcile", str(seen), "--cases", str(cases), code=2).output
+
+
+def test_the_chart_has_both_works_of_a_kernel(cases: Path) -> None:
+    from ridgeline.render import gaps
+
+    found = records.reconcile(CASES, rl.machine("h200-sxm"), observe.load(RECORDED)).report
+    chart = gaps.chart(found)
+    observed = {point.name: point for point in chart.points if point.role == "observed"}
+    hollow = {point.name: point for point in chart.points if point.role == "target"}
+    gemv = observed["gemv_bf16_1x28672x8192"]
+    own = hollow["gemv_bf16_1x28672x8192, algorithmic"]
+    # eight rows were computed where one was asked for
+    assert gemv.y / own.y == pytest.approx(8, rel=0.01)
+    assert all(point.y <= 1.02 * 4.7e12 * point.x for point in observed.values())
+
+
+def test_programs_are_named_and_numbered() -> None:
+    made = records.program([{"op": "relu", "n": "8"}, {"op": "relu", "n": 8.0}, {"op": "relu", "n": 8, "name": "last"}])
+    assert [step.name for step in made.steps] == ["relu", "relu#2", "last"]
+    with pytest.raises(InputError, match="row 1, column op"):
+        records.program([{"n": 8}])
+    with pytest.raises(InputError, match="row 1"):
+        records.program([{"op": "relu", "n": 0}])
+    with pytest.raises(InputError, match="no cases"):
+        records.program([])
+
+
+def test_when_a_measurement_began_is_told_by_the_tool_before_the_file(tmp_path: Path) -> None:
+    dated = Observation("a", "a", (1.0,), conditions={"date": "2026-01-02T03:04:05+00:00"})
+    assert records.measured_at([dated]) == ("2026-01-02T03:04:05+00:00", "the tool")
+    bare = Observation("a", "a", (1.0,), conditions={"date": "yesterday"})
+    assert records.measured_at([bare]) == (None, "nobody")
+    place = tmp_path / "x"
+    place.write_text("")
+    assert records.measured_at([bare], [place])[1].startswith("the file")
+
+
+def test_whatif_prices_a_chain(tmp_path: Path) -> None:
+    words = ("whatif", "gemm", "m=16", "n=8192", "k=8192", "--on", "h100-sxm", "--do", "quantize=fp8,batch=8")
+    told = json.loads(run(*words, "--json").stdout)
+    assert len(told["stops"]) == 3
+    run(*words, "--out", str(tmp_path / "w.svg"))
+    assert (tmp_path / "w.svg").stat().st_size > 1000
+    assert "quantize" in run("whatif").output
+    assert run("whatif", "gemm", "m=1", "n=1", "k=1", "--on", "h100-sxm", "--do", "nonsense=1", code=2).output
+
+
+def test_gate_fails_on_a_regression_only(tmp_path: Path) -> None:
+    def write(name: str, factor: float) -> str:
+        items = [{"name": "k", "samples": [factor * (1e-3 + 1e-6 * (place % 7)) for place in range(20)]}]
+        path = tmp_path / name
+        path.write_text(json.dumps({"schema": 1, "ridgeline": "0", "items": items}))
+        return str(path)
+
+    base = write("a.json", 1.0)
+    run("gate", base, write("b.json", 1.01))
+    assert run("gate", base, write("c.json", 1.2), code=1).output
+    assert run("gate", base, str(tmp_path / "none.json"), code=2).output
+
+
+def test_tables_of_moves_and_flow() -> None:
+    assert "fuse with a neighbour" in run("table", "moves", "--on", "h200-sxm").output
+    assert "above the ridge" in run("table", "flow", "--on", "h200-sxm").output
+
+
+def test_results_are_called_as_the_design_says() -> None:
+    prediction = rl.predict(rl.ops.gemm(m=4096, n=4096, k=4096), rl.machine("h200-sxm"))
+    report = rl.reconcile(prediction, [Observation("gemm", "gemm", (190e-6,))])
+    assert "next is" in report.sentence
