@@ -1,6 +1,6 @@
 """Public kernel timings as cases of ridgeline's ops: fit coefficients to them, judge them, leave a GPU out.
 
-    python benchmarks/kernel_times.py FOLDER fit      write src/ridgeline/machines/catalog/fitted/*.toml
+    python benchmarks/kernel_times.py FOLDER fit      write src/ridgeline/machines/catalog/fitted/*.json
     python benchmarks/kernel_times.py FOLDER defaults write what machines without timings borrow
     python benchmarks/kernel_times.py FOLDER judge    error by family on the half that was not fitted to
     python benchmarks/kernel_times.py FOLDER left-out error on GPUs that were left out of the fit
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ridgeline import fitting, machines
+from ridgeline.dtypes import label
 from ridgeline.machine import Fitted, Machine
 from ridgeline.machines import fitted as files
 
@@ -131,6 +132,12 @@ def source_of(rows: list[dict[str, Any]], backend: str) -> str:
     return "; ".join(SOURCES[name].format(backend=backend or "all backends") for name in names)
 
 
+def speaks_of(row: dict[str, Any], group: str) -> bool:
+    """Whether a row is of the format that a group is about."""
+    dtype = group.partition("@")[0].rpartition(".")[2].partition("-")[0]
+    return label(row["dtype"]) == dtype
+
+
 def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[str, fitting.Group]:
     told = plain(rows) if backend else [{**row, "backend": ""} for row in plain(rows)]
     return fitting.group(told, machine, by_op, whole=("rows", "conv"))
@@ -145,7 +152,7 @@ def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[str, F
         made = groups(rows, machine, backend)
         for group, members in sorted(made.items()):
             at = group.partition("@")[2]
-            mine = [row for row in rows if not at or row["backend"] == at]
+            mine = [row for row in rows if (not at or row["backend"] == at) and speaks_of(row, group)]
             got = fitting.fit([members], source_of(mine, at), optional(group, mine))
             if got is None:
                 continue
@@ -287,7 +294,7 @@ def lent(row: Fitted, group: str, ratios: dict[str, dict[str, Any]]) -> Fitted:
     return replace(row, **{name: fitting.rounded(float(value)) for name, value in told.items()})
 
 
-def defaults(data: dict[str, list[dict[str, Any]]]) -> str:
+def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Fitted]]:
     """What machines without timings borrow, by architecture and for any."""
     found = joined(data)
     ratios = left_out(found)
@@ -298,18 +305,17 @@ def defaults(data: dict[str, list[dict[str, Any]]]) -> str:
             own = {group: row for group, row in files.own(name).items() if "@" not in group}
             rows = {**{group: replace(row, source=f"{name}: {row.source}") for group, row in own.items()}, **rows}
         tables[architecture] = {group: lent(row, group, ratios) for group, row in rows.items()}
-    tables["any"] = dict(tables["hopper"])
+    tables["any"] = {}
     for group, members in found.items():
         if len(members) > 2:
-            rows_of = [row for name in members for row in data[name][:1]]
+            rows_of = [row for name in members for row in data[name] if speaks_of(row, group)]
             got = fitting.fit(list(members.values()), "", optional(group, []))
             if got is not None:
                 source = f"{', '.join(members)} together: {source_of(rows_of, '')}"
                 launch = {"launch": DEVICE_LAUNCH} if "eager" in source else {}
                 got = replace(got, source=source, coefficients={**got.coefficients, **launch})
                 tables["any"][group] = lent(got, group, ratios)
-    head = "# What machines without timings of their own borrow; written by benchmarks/kernel_times.py.\n\n"
-    return head + "\n".join(files.text(rows, name) for name, rows in tables.items())
+    return tables
 
 
 def show_left_out(ratios: dict[str, dict[str, Any]]) -> None:
@@ -332,6 +338,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("what", choices=("fit", "defaults", "judge", "left-out"))
+    parser.add_argument("--only", metavar="MACHINE", help="With fit: one machine, the others as they are.")
     asked = parser.parse_args()
     data = tables(asked.folder)
     if asked.what == "judge":
@@ -339,15 +346,16 @@ def main() -> None:
     elif asked.what == "left-out":
         show_left_out(left_out(joined(data)))
     elif asked.what == "defaults":
-        files.DEFAULTS.write_text(defaults(data), encoding="utf-8")
+        files.write(files.DEFAULTS, defaults(data))
     else:
         for name, rows in data.items():
+            if asked.only not in (None, name):
+                continue
             found = fit_machine(name, rows, lambda text: print(text, file=sys.stderr))
-            head = "# Fitted to public timings by benchmarks/kernel_times.py; see each source.\n\n"
             if name == "h200-sxm":  # its default paths were timed by ridgeline itself (fit_h200.py)
                 kept = {group: row for group, row in files.own(name).items() if "@" not in group}
                 found = {**kept, **{group: row for group, row in found.items() if "@" in group}}
-            (files.FOLDER / f"{name}.toml").write_text(head + files.text(found), encoding="utf-8")
+            files.write(files.FOLDER / f"{name}.json", {"fitted": found})
 
 
 if __name__ == "__main__":

@@ -36,26 +36,33 @@ def _by_op(kernel: Kernel) -> bool:
 def fit_cases(
     cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None
 ) -> dict[str, Fitted]:
-    """Coefficients for everything the cases (op, sizes, `time_us`) speak of, with the error on halves left out."""
+    """Coefficients for everything the cases (op, sizes, `time_us`) speak of, with the error on halves left out.
+
+    A family starts from what the machine already carries or borrows, and its groups from the family: few timings move
+    few coefficients.
+    """
     joined: dict[str, list[fitting.Group]] = {}
     pooled: dict[
         str, list[fitting.Group]
     ] = {}  # what a group starts from: its family and format, ops and variants together
     for key, group in fitting.group(cases, machine, _by_op).items():
-        head, _, dtype = key.rpartition(".")
+        whole, at, backend = key.partition("@")
+        head, _, dtype = whole.rpartition(".")
         name = key.partition(".")[0]
-        joined.setdefault(f"{head}.{_format(name, dtype)}", []).append(group)
-        pooled.setdefault(f"{base(name)}.{_format('', dtype)}", []).append(group)
+        joined.setdefault(f"{head}.{_format(name, dtype)}{at}{backend}", []).append(group)
+        pooled.setdefault(f"{base(name)}.{_format('', dtype)}{at}{backend}", []).append(group)
     found: dict[str, Fitted] = {}
     started: dict[str, Fitted | None] = {}
     for key, groups in sorted(joined.items()):
         family = base(key.partition(".")[0])
-        dtype = key.rpartition(".")[2]
-        pool = f"{family}.{_format('', dtype)}"
+        whole, at, backend = key.partition("@")
+        dtype = whole.rpartition(".")[2]
+        pool = f"{family}.{_format('', dtype)}{at}{backend}"
         optional = _optional(family, dtype)
         if pool not in started:
-            started[pool] = fitting.fit(pooled[pool], source, optional)
-        start = started[pool]
+            known = machine.fitted.get(pool)
+            started[pool] = fitting.fit(pooled[pool], source, optional, known.coefficients if known else None)
+        start = machine.fitted.get(key) or started[pool]
         got = fitting.fit(groups, source, optional, start.coefficients if start else None)
         if got is None:
             continue
@@ -65,7 +72,8 @@ def fit_cases(
     # ops and variants nobody timed take the numbers of their family
     found |= {pool: row for pool, row in started.items() if row is not None and pool not in found}
     for key, row in list(found.items()):
-        other = f"{key.removesuffix(HALVES[0])}{HALVES[1]}"
-        if key.endswith(f".{HALVES[0]}") and other not in found:
+        whole, at, backend = key.partition("@")
+        other = f"{whole.removesuffix(HALVES[0])}{HALVES[1]}{at}{backend}"
+        if whole.endswith(f".{HALVES[0]}") and other not in found:
             found[other] = row
     return found

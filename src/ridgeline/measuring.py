@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +20,7 @@ from .calibrate import calibrate
 from .calibration import fit_cases
 from .errors import InputError
 from .machine import Fitted, Machine
-from .machines import detect, save, saved_file
+from .machines import detect, fitted, save, saved_file
 from .observation import Observation
 from .run import measured_machine
 from .storage import write_text
@@ -77,16 +84,8 @@ def measure(what: str | None, quick: bool, on_progress: Progress, families: bool
 
 
 def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[str, Fitted]:
-    """Coefficients of the kernel families, fitted to kernels timed on this GPU."""
-    from .measure import cuda_cases, cuda_kernels
-
-    gpu, watch, told = cuda_kernels.open_gpu()
-    cases = cuda_cases.calibration_cases(quick)
-    with watch:
-        timed = cuda_kernels.times(
-            cases, on_progress=lambda done, whole: on_progress("kernels", done, whole, ""), bench=gpu
-        )
-    rows = [row for row in cuda_kernels.rows(timed) if "time_us" in row]
+    """Coefficients of the kernel families, fitted to kernels timed on this GPU; where they start, other machines lend."""
+    rows, told = timed_kernels(quick, on_progress)
     source = f"timed on this machine ({told['device']}, device time, cold caches, default paths of PyTorch), {told['date'][:10]}"
     done: list[str] = []
 
@@ -94,7 +93,34 @@ def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dic
         done.append(text)
         on_progress("fit", len(done), len(done) + 1, text)
 
-    return fit_cases(rows, machine, source, tell)
+    return fit_cases(rows, fitted.with_defaults(machine), source, tell)
+
+
+def timed_kernels(quick: bool, on_progress: Progress) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    """Kernels timed in a process of their own: the profiler and the probes do not get on in one."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "ridgeline.measure.cuda_kernels", "--out", folder, "--what", "calibration"]
+        package = str(Path(__file__).parents[1])
+        search = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+        process = subprocess.Popen(
+            [*words, *(["--quick"] if quick else [])],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": search},
+        )
+        last = ""
+        for line in process.stderr or ():
+            last = line.strip() or last
+            done = re.search(r"(\d+) of (\d+)", line)
+            if done:
+                on_progress("kernels", int(done[1]), int(done[2]), "")
+        process.wait()
+        timings, conditions = Path(folder) / "calibration.csv", Path(folder) / "conditions.json"
+        if not timings.is_file() or not conditions.is_file():
+            raise InputError(f"no kernels were timed: {last}")
+        with timings.open(encoding="utf-8", newline="") as file:
+            rows = [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]
+        return [row for row in rows if "time_us" in row], json.loads(conditions.read_text(encoding="utf-8"))
 
 
 def _collective(quick: bool, tell: Callable[[int, int, str], None]) -> Measured:

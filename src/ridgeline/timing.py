@@ -12,7 +12,7 @@ efficiency is 1, because the loss is already in the ceiling. No expected time li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,6 +51,8 @@ NEXT = {
     "fp8": ("int8", "bf16"), "int8": ("fp8", "bf16"), "int4": ("int8", "fp8"), "nvfp4": ("fp8", "bf16"),
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
+LENDER = "NVIDIA"  # whose GPUs every lent number but a few was timed on
+LENT = {"compute": 0.80, "memory": 0.86}  # published shares of the machines whose numbers are borrowed
 NEIGHBOUR = 1.5  # how much wider the interval gets for it
 BEYOND = 0.5  # and for every doubling of a size beyond those that were timed
 
@@ -163,7 +165,8 @@ def choose(machine: Machine, kernel: Kernel, name: str, backend: str | None, op:
                     for key in (f"{variant}.{op}.{dtype}{at}", f"{variant}.{dtype}{at}"):
                         found = machine.fitted.get(key)
                         if found is not None and found.borrowed is borrowed:
-                            return Chosen(formula(variant), found, key, NEIGHBOUR if place else 1.0)
+                            far = (place > 0) + (borrowed and machine.vendor != LENDER)
+                            return Chosen(formula(variant), found, key, NEIGHBOUR**far)
     return None
 
 
@@ -179,6 +182,7 @@ class Part:
     hardware: Hardware
     here: Array = 1.0
     given: float | None = None  # launch of the caller's, instead of the fitted one
+    scale: Mapping[str, float] = field(default_factory=dict)  # of coefficients, where the machine is known to differ
 
     @cached_property
     def _mask(self) -> NDArray[np.bool_] | None:
@@ -209,6 +213,7 @@ class Part:
     @cached_property
     def _coefficients(self) -> dict[str, float]:
         own = self.chosen.family.filled(self.chosen.fitted.coefficients)
+        own |= {name: own[name] * share for name, share in self.scale.items() if name in own}
         return own if self.given is None else {**own, "launch": self.given}
 
     @cached_property
@@ -259,11 +264,24 @@ def parts(
             if chosen is None or seen is None:
                 bare = np.maximum(bare, here)
             else:
-                found.append(Part(kernel, chosen, seen, here, launch))
+                scale = _known(bound.machine, kernel) if chosen.fitted.borrowed else {}
+                found.append(Part(kernel, chosen, seen, here, launch, scale))
     if np.any(bare):
         left = [replace(part, here=np.where(bare > 0, 0.0, part.here)) for part in found]
         found = [part for part in left if np.any(part.here)]
     return tuple(found) or None, bare
+
+
+def _known(machine: Machine, kernel: Kernel) -> dict[str, float]:
+    """How a machine's published shares of its peak and bandwidth compare with those of the machines it borrows from."""
+    shares = {"compute": (machine.engine("matrix", _base(kernel.dtype)), LENT["compute"])}
+    shares["memory"] = (machine.main.name, LENT["memory"])
+    found = {name: (machine.efficiency.get(figure), usual) for name, (figure, usual) in shares.items()}
+    return {
+        name: figure.measured / usual
+        for name, (figure, usual) in found.items()
+        if figure is not None and figure.measured is not None
+    }
 
 
 # -- the expected time ----------------------------------------------------------------------------------------
@@ -274,10 +292,26 @@ class Expected:
     """Seconds a step is expected to take, between `low` and `high` in four cases of five."""
 
     bound: Bound
-    parts: tuple[Part, ...] | None
-    given: float | None = None
+    given: float | None = None  # one fraction of every ceiling, of the caller's
     backend: str | None = None  # that was asked for
-    bare: Array = 0.0  # 1 for cases without numbers, where others have them
+    launch: float | None = None  # of the caller's, instead of the fitted one
+    flat: bool = False  # the kernel families left aside
+
+    @cached_property
+    def _found(self) -> tuple[tuple[Part, ...] | None, Array]:
+        if self.flat or self.given is not None:
+            return None, 1.0
+        return parts(self.bound, self.backend, self.launch)
+
+    @property
+    def parts(self) -> tuple[Part, ...] | None:
+        """The kernels with their numbers; looked up when a time is first asked for, because a floor needs none of it."""
+        return self._found[0]
+
+    @property
+    def bare(self) -> Array:
+        """1 for cases without numbers, where others have them."""
+        return self._found[1]
 
     @cached_property
     def raw(self) -> Array:
@@ -412,10 +446,7 @@ def expected(
     flat: bool = False,
 ) -> Expected:
     """The expected time of a step. `flat` leaves the kernel families aside, as the options that contradict them do."""
-    if flat or given is not None:
-        return Expected(bound, None, given, backend)
-    found, bare = parts(bound, backend, launch)
-    return Expected(bound, found, None, backend, bare)
+    return Expected(bound, given, backend, launch, flat)
 
 
 def backends(machine: Machine) -> list[str]:

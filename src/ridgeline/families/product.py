@@ -78,23 +78,28 @@ def variants(g: Sizes) -> dict[str, Mask]:
 def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
     """Seconds of the tile, with or without split k, that is soonest done."""
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
+    cores = hw.cores
     fill = 0.0 if "fill" in off else c["fill"]
-    cores, width = hw.cores, g["w"]
-    l2 = c["reuse"] * hw.bandwidth
+    steps = k + fill
+    again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
+    most = np.maximum(k / LEAST_K, 1.0)  # parts that k can be split in
+    taken = [tile for tile in TILES if min(tile) >= c["smallest"]]
+    rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
+    columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
     best: Array = np.inf
-    for tm, tn in TILES:
-        if min(tm, tn) < c["smallest"]:
-            continue
+    for tm, tn in taken:
         side = tm * tn / (tm + tn)
         each = 2 * tm * tn / (rate / cores * side / (side + c["tile"]))
-        tiles = np.ceil(m / tm) * np.ceil(n / tn) * b
-        again = tiles * ((tm + tn) * width / l2) * k
+        tiles = rows[tm] * columns[tn]
+        again = tiles * (tm + tn) * again_each
         full = tiles / cores
-        waves = full + c["waves"] * (np.ceil(full) - full)
-        whole = np.maximum(waves * (k + fill) * each, again)
-        parts = np.clip(np.floor(cores / tiles), 1.0, np.maximum(k / LEAST_K, 1.0))
-        thin = (k / parts + fill) * each + c["split"]
-        best = np.minimum(best, np.minimum(whole, np.where(parts > 1, np.maximum(thin, again), np.inf)))
+        waves = full * (1 - c["waves"]) + np.ceil(full) * c["waves"]
+        best = np.minimum(best, np.maximum(waves * steps * each, again))
+        parts = np.minimum(np.maximum(np.floor(cores / tiles), 1.0), most)
+        split = parts > 1
+        if np.any(split):
+            thin = np.maximum((k / parts + fill) * each + c["split"], again)
+            best = np.minimum(best, np.where(split, thin, np.inf))
     return best
 
 

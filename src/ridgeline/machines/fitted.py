@@ -1,4 +1,4 @@
-"""Fitted coefficients of kernel families as TOML: in a machine file, or in files of their own beside the catalog.
+"""Fitted coefficients of kernel families: TOML in a machine file, JSON in files of their own beside the catalog.
 
 A machine without timings of its own borrows: first from its architecture, then from all GPUs together. What is borrowed
 says so and carries the error that machines had which were left out of the fit.
@@ -6,7 +6,7 @@ says so and carries the error that machines had which were left out of the fit.
 
 from __future__ import annotations
 
-import tomllib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -18,8 +18,8 @@ from ..errors import InputError
 from ..machine import Fitted, Machine
 
 FOLDER = Path(__file__).with_name("catalog") / "fitted"
-DEFAULTS = FOLDER / "defaults.toml"
-ANY = "any"
+DEFAULTS = FOLDER / "defaults.json"
+LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs together, then the one with most timings
 NUMBERS = ("error", "p90", "low", "high")
 
 
@@ -115,8 +115,24 @@ def _fault(key: str, row: Any) -> str:
     return ""
 
 
-def _tables(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+@cache
+def _tables(path: Path) -> dict[str, dict[str, Any]]:
+    """Tables of a catalog file; JSON, because reading some hundred sets of numbers must not be felt."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def write(path: Path, tables: Mapping[str, Mapping[str, Fitted]]) -> None:
+    """A catalog file, one line per set."""
+    parts = []
+    for table, rows in tables.items():
+        lines = [f"  {json.dumps(key)}: {json.dumps(_plain(row))}" for key, row in rows.items()]
+        parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+def _plain(row: Fitted) -> dict[str, Any]:
+    told = row.document()
+    return {key: value for key, value in told.items() if key != "borrowed"}
 
 
 @cache
@@ -129,7 +145,7 @@ def _of(path: Path, table: str) -> dict[str, Fitted]:
 
 def own(name: str) -> dict[str, Fitted]:
     """What the catalog has for a machine."""
-    return _of(FOLDER / f"{name}.toml", "fitted")
+    return _of(FOLDER / f"{name}.json", "fitted")
 
 
 def with_defaults(machine: Machine) -> Machine:
@@ -137,6 +153,6 @@ def with_defaults(machine: Machine) -> Machine:
     if machine.kind != "gpu":
         return machine
     found = dict(machine.fitted)
-    for table in (machine.architecture.partition("-")[0], ANY):
+    for table in dict.fromkeys((machine.architecture.partition("-")[0], *LENDERS)):
         found = {**{key: replace(row, borrowed=True) for key, row in _of(DEFAULTS, table).items()}, **found}
     return replace(machine, fitted=found)

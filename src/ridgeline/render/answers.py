@@ -153,11 +153,8 @@ class Answer:
         ]
         flat = [{**row["shape"], **row} for row in rows]
         first = rows[0]
-        notes = (
-            [f"ridge {show(first['ridge'])} flop/B; {first['ceilings']} ceilings; time: {first['confidence']}"]
-            if first["ridge"]
-            else [f"{first['ceilings']} ceilings; time: {first['confidence']}"]
-        )
+        ridge = f"ridge {show(first['ridge'])} flop/B; " if first["ridge"] else ""
+        notes = [f"{ridge}{first['ceilings']} ceilings; time: {self.prediction.expected[0].basis}"]
         if self.turn is not None and self.turn[0] in swept:
             notes.append(
                 "never compute-bound"
@@ -276,10 +273,12 @@ class Answer:
             f"in four cases of five between {show(self._first(step.low), 's')} and {show(self._first(step.high), 's')}"
         ]
         for part in step.parts or ():
+            if not self._first(part.here):
+                continue  # it speaks of other cases
             fitted = part.chosen.fitted
             told = ", ".join(f"{name} {value:.3g}" for name, value in fitted.coefficients.items())
             notes.append(f"{part.chosen.key}: {told}; {fitted.source}")
-        notes.append(step.basis)
+        notes.append(str(first(step.confidence)))
         columns = (Column("item"), Column("time", unit="s"), Column("share", percent=True, digits=3))
         return Table(f"expected time{title}", columns, rows, tuple(notes))
 
