@@ -40,6 +40,7 @@ SOURCES = {
 # Effects that only some backends show: fp8 products that quantise their input, attention that writes its cache.
 OPTIONAL = {"gemm": ("prepare", "row"), "attention": ("prepare",), "conv": ("winograd", "transform", "layout")}
 DEVICE_LAUNCH = 2.5e-6  # what a kernel takes on the device where only the host's launch was timed
+ENOUGH = 60  # timings from which a variant is told apart
 BIG = {"graph": 20.0, "eager": 100.0}  # microseconds above which the kernel decides, not the overhead
 
 
@@ -140,7 +141,11 @@ def speaks_of(row: dict[str, Any], group: str) -> bool:
 
 def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[str, fitting.Group]:
     told = plain(rows) if backend else [{**row, "backend": ""} for row in plain(rows)]
-    return fitting.group(told, machine, by_op, whole=("rows", "conv"))
+    found = fitting.group(told, machine, by_op, whole=("rows", "conv"))
+    # few convolutions were timed on each machine: their variants stand beside the family where there are enough
+    images = [row for row in told if row["op"] == "conv2d"]
+    apart = fitting.group(images, machine, by_op)
+    return {**{key: one for key, one in apart.items() if sum(map(len, one.times)) >= ENOUGH}, **found}
 
 
 def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[str, Fitted]:
@@ -302,7 +307,12 @@ def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Fitte
     for architecture, names in LENDERS.items():
         rows: dict[str, Fitted] = {}
         for name in names:
-            own = {group: row for group, row in files.own(name).items() if "@" not in group}
+            # a family that an earlier lender told as a whole is not told again by op
+            own = {
+                group: row
+                for group, row in files.own(name).items()
+                if "@" not in group and f"{group.partition('.')[0]}.{group.rpartition('.')[2]}" not in rows
+            }
             rows = {**{group: replace(row, source=f"{name}: {row.source}") for group, row in own.items()}, **rows}
         tables[architecture] = {group: lent(row, group, ratios) for group, row in rows.items()}
     tables["any"] = {}

@@ -17,6 +17,9 @@ from .units import show
 
 SOURCE = "measured on the machine itself"  # of figures no document states
 QUEUED = "launch queued"  # what a kernel costs behind others in a stream; graphs cost less, a waiting host more
+# How far apart two whole runs on one machine were seen, however near each other the samples of one run lie: the spread
+# a figure reports is never less.
+REPEATS = {"rate": 0.01, "cache": 0.05, "latency": 0.02, "launch": 0.12}
 ABOVE = 1.02  # a measured figure this much over a stated or derived one is called a finding
 
 
@@ -55,12 +58,11 @@ def _best(observations: Sequence[Observation], rate: Callable[[Observation], flo
     return Reading(rate(top), top.spread, _told(top, rate(top), unit), max(lasting) if lasting else None)
 
 
-def _put(figure: Figure, reading: Reading | None) -> Figure:
+def _put(figure: Figure, reading: Reading | None, kind: str = "rate") -> Figure:
     if reading is None:
         return figure
-    return replace(
-        figure, measured=reading.value, measurement=reading.how, spread=reading.spread, sustained=reading.sustained
-    )
+    spread = max(reading.spread, REPEATS[kind])
+    return replace(figure, measured=reading.value, measurement=reading.how, spread=spread, sustained=reading.sustained)
 
 
 def _finding(name: str, figure: Figure) -> str | None:
@@ -74,12 +76,12 @@ def _finding(name: str, figure: Figure) -> str | None:
     )
 
 
-def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observation]) -> Level:
+def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observation], kind: str) -> Level:
     by_mix: dict[str, list[Observation]] = {}
     for item in mine:
         by_mix.setdefault(str(item.settings.get("mix", item.name)), []).append(item)
     mixes = {
-        mix: _put(level.mixes.get(mix, Figure("B/s", source=SOURCE)), _best(items, _bandwidth, "B/s"))
+        mix: _put(level.mixes.get(mix, Figure("B/s", source=SOURCE)), _best(items, _bandwidth, "B/s"), kind)
         for mix, items in by_mix.items()
     }
     latency = level.latency
@@ -89,11 +91,11 @@ def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observatio
             latency,
             measured=shortest.median,
             measurement=f"{shortest.name}: median of {len(shortest.samples)} samples",
-            spread=shortest.spread,
+            spread=max(shortest.spread, REPEATS["latency"]),
         )
     return replace(
         level,
-        bandwidth=_put(level.bandwidth, _best(mine, _bandwidth, "B/s")),
+        bandwidth=_put(level.bandwidth, _best(mine, _bandwidth, "B/s"), kind),
         mixes={**level.mixes, **mixes},
         latency=latency,
     )
@@ -147,7 +149,12 @@ def calibrate(
         name = machine.main.name
         by_target[name] = [item for item in by_target.get(name, []) if _speaks_of_main(item)]
     levels = tuple(
-        _level(level, by_target.get(level.name, []), by_target.get(f"latency.{level.name}", []))
+        _level(
+            level,
+            by_target.get(level.name, []),
+            by_target.get(f"latency.{level.name}", []),
+            "rate" if level is machine.levels[-1] else "cache",
+        )
         for level in machine.levels
     )
     links = tuple(
@@ -162,7 +169,7 @@ def calibrate(
             launch,
             measured=quickest.median,
             measurement=f"{quickest.name}: median of {len(quickest.samples)} samples",
-            spread=quickest.spread,
+            spread=max(quickest.spread, REPEATS["launch"]),
         )
     figures = {**peaks, **{level.name: level.bandwidth for level in levels}}
     findings = tuple(text for name, figure in figures.items() if (text := _finding(name, figure)))
@@ -197,10 +204,7 @@ class Change:
 
     @property
     def differs(self) -> bool:
-        return abs(self.ratio - 1) > max(self.spread, SAME)
-
-
-SAME = 0.02  # figures nearer than this are called equal, however small their spread
+        return abs(self.ratio - 1) > self.spread
 
 
 def _measured(machine: Machine) -> dict[str, Figure]:

@@ -69,8 +69,13 @@ def fit_cases(
         found[key] = got
         if tell:
             tell(f"{key}: {got.cases} timings, left-out halves told within {got.error:.1%} (P90 {got.p90:.1%})")
-    # ops and variants nobody timed take the numbers of their family
-    found |= {pool: row for pool, row in started.items() if row is not None and pool not in found}
+    # ops and variants nobody timed take the numbers of their family, unless others lend finer ones
+    lent = {base(key.partition(".")[0]) for key, row in machine.fitted.items() if row.borrowed}
+    found |= {
+        pool: row
+        for pool, row in started.items()
+        if row is not None and pool not in found and pool.partition(".")[0] not in lent
+    }
     for key, row in list(found.items()):
         whole, at, backend = key.partition("@")
         other = f"{whole.removesuffix(HALVES[0])}{HALVES[1]}{at}{backend}"

@@ -211,17 +211,17 @@ class Part:
         return found
 
     @cached_property
-    def _coefficients(self) -> dict[str, float]:
+    def coefficients(self) -> dict[str, float]:
         own = self.chosen.family.filled(self.chosen.fitted.coefficients)
         own |= {name: own[name] * share for name, share in self.scale.items() if name in own}
         return own if self.given is None else {**own, "launch": self.given}
 
     @cached_property
     def time(self) -> Array:
-        return self._spread(self.chosen.family.time(self._sizes, self.hardware, self._coefficients))
+        return self._spread(self.chosen.family.time(self._sizes, self.hardware, self.coefficients))
 
     def items(self) -> dict[str, Array]:
-        found = self.chosen.family.items(self._sizes, self.hardware, self._coefficients)
+        found = self.chosen.family.items(self._sizes, self.hardware, self.coefficients)
         return {name: self._spread(value) for name, value in found.items()}
 
     @property
@@ -236,7 +236,7 @@ class Part:
 
     @property
     def launch(self) -> float:
-        return self._coefficients["launch"]
+        return self.coefficients["launch"]
 
     def told(self, far: float) -> str:
         """What its numbers rest on, for a case so far beyond the sizes that were timed."""

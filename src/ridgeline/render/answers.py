@@ -276,7 +276,7 @@ class Answer:
             if not self._first(part.here):
                 continue  # it speaks of other cases
             fitted = part.chosen.fitted
-            told = ", ".join(f"{name} {value:.3g}" for name, value in fitted.coefficients.items())
+            told = ", ".join(f"{name} {value:.3g}" for name, value in part.coefficients.items() if value)
             notes.append(f"{part.chosen.key}: {told}; {fitted.source}")
         notes.append(str(first(step.confidence)))
         columns = (Column("item"), Column("time", unit="s"), Column("share", percent=True, digits=3))
