@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def test_a_kernel_that_was_not_counted_breaks_it() -> None:
     assert found["copy"].holds
     assert found["chain"].counted is None
     assert not found["chain"].holds
+
+
+def test_counters_are_doubted_until_they_were_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    seen = [Observation("k", "k", (1.0,), tool="ncu", bytes={"hbm": 1.0}, conditions={"gpu": "NVIDIA H200"})]
+    assert profiling.unchecked(seen) == ["NVIDIA H200"]
+
+    def profile(*_: object, **__: object) -> profiling.Profile:
+        kernels = tuple(replace(counted(name), conditions={"gpu": "NVIDIA H200"}) for name in EXPECTED)
+        return profiling.Profile("ncu", "counters", (), tmp_path / "x.csv", kernels)
+
+    monkeypatch.setattr(profiling, "profile", profile)
+    assert all(one.holds for one in profiling.self_check(tmp_path / "x.csv"))
+    assert profiling.unchecked(seen) == []
 
 
 def fake_ncu(folder: Path, body: str) -> None:

@@ -7,11 +7,13 @@ analytic only   nothing ran: the definition's own counts
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from .errors import InputError
 from .observation import Observation
 from .observe.check_kernels import EXPECTED
 from .observe.commands import Command, ncu
+from .storage import folder, write_text
 
 TOOLS = ("ncu", "torch")
 REFUSED = "ERR_NVGPUCTRPERM"
@@ -41,8 +44,8 @@ def find_ncu() -> str:
     found = shutil.which("ncu")
     if found:
         return found
-    for folder in NCU_FOLDERS:
-        for place in sorted(Path(folder).glob("**/ncu"), reverse=True):
+    for start in NCU_FOLDERS:
+        for place in sorted(Path(start).glob("**/ncu"), reverse=True):
             if place.is_file():
                 return str(place)
     raise InputError(
@@ -118,7 +121,33 @@ def self_check(out: Path, tell: Callable[[str], None] = lambda text: None) -> li
     found = profile(program, "ncu", out, "roofline", tell=tell)
     if found.step != "counters":
         raise InputError(f"the counters cannot be checked: {found.notes[0]}")
-    return checked(found.observations)
+    result = checked(found.observations)
+    gpu = str(found.observations[0].conditions.get("gpu", ""))
+    if gpu and all(one.holds for one in result):
+        known = {**passed(), gpu: datetime.now(UTC).isoformat(timespec="seconds")}
+        _stamps().parent.mkdir(parents=True, exist_ok=True)
+        write_text(_stamps(), json.dumps(known, indent=1) + "\n")
+    return result
+
+
+def _stamps() -> Path:
+    return folder("data") / "self-checks.json"
+
+
+def passed() -> dict[str, str]:
+    """GPUs whose counters passed the self-check here, and when."""
+    try:
+        found = json.loads(_stamps().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def unchecked(observations: Sequence[Observation]) -> list[str]:
+    """GPUs whose counters speak here without having been checked."""
+    known = passed()
+    seen = {str(item.conditions.get("gpu", "")) for item in observations if item.tool == "ncu" and item.bytes}
+    return sorted(gpu for gpu in seen if gpu and gpu not in known)
 
 
 def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:

@@ -136,6 +136,7 @@ def reconcile(
     """
     from .. import observe, records
     from ..ledger import open_ledger
+    from ..profiling import unchecked
     from ..render import gaps
 
     if (seal_id is None) == (cases is None):
@@ -153,9 +154,15 @@ def reconcile(
             raise InputError("no machine: name one with --on (see `ridgeline machines`)")
         found = records.reconcile(read(cases), machine, seen)
     tables = gaps.report(found.report)
+    doubted = unchecked(seen)
+    for gpu in doubted:
+        click.echo(
+            f"the counters of {gpu} were not checked here; verdicts by level rest on them: ridgeline profile --self-check",
+            err=True,
+        )
     if found.settled is not None:
         tables.append(gaps.settled(found.settled))
-    document = found.report.document()
+    document = {**found.report.document(), "unchecked_counters": doubted}
     if found.settled is not None:
         document["sealed"] = found.settled.document()
     if out is not None and out.suffix not in TEXTS:
