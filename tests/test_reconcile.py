@@ -604,3 +604,14 @@ def test_vertical_is_the_roof_at_the_observed_intensity_over_the_rate(
     found = one(amounts(flops, moved), simple(), seen)
     rate, at = flops * extra / time, flops * extra / (moved * more)
     assert found.vertical == pytest.approx(min(100e12, at * 1e12) / rate)
+
+
+def test_shapes_that_speak_against_a_step_keep_a_kernel_from_it() -> None:
+    """A softmax over 4 x 4 is not the softmax over 16384 x 4096 that was predicted, whatever its kernel is called."""
+    prediction = predict(ops.softmax(rows=16384, cols=4096), load("h200-sxm"))
+
+    def softmax(*shape: int) -> Observation:
+        return Observation("k", "k", (1e-4,), kernel="softmax_warp_forward", settings={"shapes": [list(shape)]})
+
+    assert not reconcile(prediction, [softmax(4, 4)]).items
+    assert reconcile(prediction, [softmax(16384, 4096)]).items

@@ -12,11 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd, inf
+from math import gcd, inf, prod
 from typing import Any
 
 import numpy as np
 
+from .dtypes import dtype as dtype_row
 from .errors import InputError, unknown
 from .observation import Observation
 from .prediction import Prediction
@@ -53,6 +54,7 @@ ALIKE: dict[str, frozenset[str]] = {
     "conv": frozenset({"conv"}),
     "collective": frozenset({"collective"}),
 }
+ALMOST = 2.0  # factor within which the sizes of tensors are taken for the same (padding, a bias beside a weight)
 WHOLE = 0.5  # share of a step's amounts (or of its floor) that one run of it must show
 
 
@@ -173,7 +175,10 @@ class _Names:
 
 
 def _fits(work: Work, item: Observation) -> bool:
+    """Whether neither the kernel's name nor the shapes recorded with it speak against the step."""
     family = kernel_family(item)
+    if _contradicts(work, item):
+        return False
     return not family or not work.family or step_family(work) in ALIKE.get(family, frozenset({family}))
 
 
@@ -246,7 +251,9 @@ class _Taken:
             mine = [
                 place
                 for place in main
-                if place in self.free and family in ALIKE.get(kernel_family(self.observations[place]), ())
+                if place in self.free
+                and family in ALIKE.get(kernel_family(self.observations[place]), ())
+                and not all(_contradicts(self.steps[step].work, self.observations[place]) for step in steps)
             ]
             if not family or not mine or len(mine) % len(steps):
                 continue  # which kernel is which step would be a guess
@@ -268,6 +275,21 @@ def _same_shape(work: Work, item: Observation) -> bool:
     }
     sizes = [value for value in work.shape.values() if isinstance(value, int | float) and not isinstance(value, bool)]
     return bool(sizes) and all(float(size) in seen or size == 1 for size in sizes)
+
+
+def _contradicts(work: Work, item: Observation) -> bool:
+    """Whether the op's recorded shapes speak against the step: its largest tensor is of quite another size."""
+    shapes = item.settings.get("shapes")
+    if not isinstance(shapes, list) or not work.dtype:
+        return False
+    seen = [
+        prod(shape) for shape in shapes if isinstance(shape, list) and shape and all(isinstance(n, int) for n in shape)
+    ]
+    largest = max((float(np.max(size)) for size in work.tensor_sizes().values()), default=0.0)
+    if not seen or not largest:
+        return False
+    elements = largest / dtype_row(work.dtype).bytes
+    return not 1 / ALMOST <= max(seen) / elements <= ALMOST
 
 
 # -- several kernels as one -----------------------------------------------------------------------------------
