@@ -21,7 +21,7 @@ from .dtypes import dtype as dtype_row
 from .errors import InputError, unknown
 from .observation import Observation
 from .prediction import Prediction
-from .work import Work
+from .work import READ, Work
 
 Hints = Mapping[str, str | Sequence[str]]  # name or kernel of an observation -> the step or steps it did
 
@@ -278,14 +278,16 @@ def _same_shape(work: Work, item: Observation) -> bool:
 
 
 def _contradicts(work: Work, item: Observation) -> bool:
-    """Whether the op's recorded shapes speak against the step: its largest tensor is of quite another size."""
+    """Whether the op's recorded shapes speak against the step: its largest input is of quite another size."""
     shapes = item.settings.get("shapes")
     if not isinstance(shapes, list) or not work.dtype:
         return False
     seen = [
         prod(shape) for shape in shapes if isinstance(shape, list) and shape and all(isinstance(n, int) for n in shape)
     ]
-    largest = max((float(np.max(size)) for size in work.tensor_sizes().values()), default=0.0)
+    inputs = {tensor for _, tensor, way in work.moves if way == READ}
+    sizes = work.tensor_sizes()
+    largest = max((float(np.max(sizes[tensor])) for tensor in inputs if tensor in sizes), default=0.0)
     if not seen or not largest:
         return False
     elements = largest / dtype_row(work.dtype).bytes
