@@ -301,6 +301,10 @@ def _faster(gap: Gap, machine: Machine) -> tuple[str, float | None]:
             value = figure.value(gap.target.ceilings) if figure and name.startswith("tensor.") else None
             if value is not None:
                 return name, value / machine.peak(ran, gap.target.ceilings).value
+    vector = machine.peaks.get("vector.fp32")
+    reach = vector.value(gap.target.ceilings) if vector else None
+    if gap.ran or (reach and gap.target.flops / gap.measured > reach):
+        return "", 0.0  # the tensor units were counted, or nothing slower could have been this fast
     return "", None
 
 
