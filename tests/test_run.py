@@ -39,7 +39,7 @@ def test_every_kernel_was_predicted_sealed_and_run(outcome: run.Outcome) -> None
     names = [item["name"] for item in outcome.items]
     assert names == ["triad", "dot", "gemv", "gemm fp32", "softmax", "layernorm", "stencil 3x3"]
     for item in outcome.items:
-        assert 0 < item["floor_us"] <= item["predicted_us"]
+        assert 0 < item["floor_us"] <= item["predicted_us"] * (1 + 1e-12)  # the two are summed in different orders
         assert item["measured_us"] > 0
         assert item["error"] == pytest.approx(item["predicted_us"] / item["measured_us"] - 1)
         assert item["over_floor"] == pytest.approx(item["measured_us"] / item["floor_us"])
