@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline import machines
-from ridgeline.calibration import fit_cases
+from ridgeline.fitting import fit_cases
 from ridgeline.machines import fitted
 
 DATA = Path(__file__).with_name("data")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline import fitting, measuring, timing
-from ridgeline.calibration import fit_cases
 from ridgeline.families import FORMULAS, Coefficient, Family, Hardware
 from ridgeline.fit import solve
+from ridgeline.fitting import fit_cases
 from ridgeline.ops import find
 from strategies import law
 

@@ -27,7 +27,7 @@ FLOORS = (
     {"gap"},
     {"machines", "ops", "advice"},
     {"reconcile", "fitting", "measure", "observe"},
-    {"compare", "cases", "calls", "ledger", "calibration", "profiling"},
+    {"compare", "cases", "calls", "ledger", "profiling"},
     {"records", "whatif", "evaluate"},
     {"run"},
     {"measuring"},

@@ -14,6 +14,7 @@ from ridgeline import profiling
 from ridgeline.cli import main
 from ridgeline.errors import InputError
 from ridgeline.observation import Observation
+from ridgeline.observe import ncu
 from ridgeline.observe.check_kernels import EXPECTED
 
 RECORDED = Path(__file__).parent / "fixtures" / "ncu"
@@ -98,7 +99,7 @@ def test_torch_profiles_a_script_and_keeps_its_exit(tmp_path: Path) -> None:
 
 def test_what_cannot_be_run_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(profiling, "NCU_FOLDERS", ())
+    monkeypatch.setattr(ncu, "INSTALLED", ())
     result = CliRunner().invoke(main, ["profile", "--with", "ncu", "--", "python", "x.py"])
     assert result.exit_code == 2
     assert "not on the PATH" in result.output

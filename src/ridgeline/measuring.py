@@ -17,8 +17,8 @@ from typing import Any
 
 from . import __version__
 from .calibrate import calibrate
-from .calibration import fit_cases
 from .errors import InputError
+from .fitting import fit_cases
 from .machine import Fitted, Machine
 from .machines import detect, fitted, save, saved_file
 from .observation import Observation

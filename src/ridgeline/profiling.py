@@ -8,7 +8,6 @@ analytic only   nothing ran: the definition's own counts
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -22,11 +21,11 @@ from .errors import InputError
 from .observation import Observation
 from .observe.check_kernels import EXPECTED
 from .observe.commands import Command, ncu
+from .observe.ncu import program as ncu_program
 from .storage import folder, write_text
 
 TOOLS = ("ncu", "torch")
 REFUSED = "ERR_NVGPUCTRPERM"
-NCU_FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute")
 
 
 @dataclass(frozen=True)
@@ -41,16 +40,12 @@ class Profile:
 
 def find_ncu() -> str:
     """The path of Nsight Compute, or one message that says how to come by it."""
-    found = shutil.which("ncu")
-    if found:
-        return found
-    for start in NCU_FOLDERS:
-        for place in sorted(Path(start).glob("**/ncu"), reverse=True):
-            if place.is_file():
-                return str(place)
-    raise InputError(
-        "ncu (Nsight Compute) is not on the PATH; install it, or profile with --with torch, which times kernels without counters"
-    )
+    found = ncu_program()
+    if found is None:
+        raise InputError(
+            "ncu (Nsight Compute) is not on the PATH; install it, or profile with --with torch, which times kernels without counters"
+        )
+    return found
 
 
 def profile(

@@ -22,7 +22,7 @@ from .ncu_kernel import GPU, PUSHED, STARTED, WANTED, Kernel, factor, observatio
 from .ncu_metrics import LABELS, METRICS, metrics
 from .text import cells, decimal_mark, opened
 
-__all__ = ["HOW", "METRICS", "metrics", "read", "recognises"]
+__all__ = ["HOW", "METRICS", "metrics", "program", "read", "recognises"]
 
 HOW = "ncu --import REPORT.ncu-rep --csv --page raw > FILE.csv"
 SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
@@ -59,7 +59,7 @@ def _binary(path: Path) -> bool:
 
 def _read_report(path: Path) -> list[Observation]:
     """Through the ncu program, which reads reports of its own version and of older ones."""
-    tool = _tool()
+    tool = program()
     if tool is None:
         raise InputError(f"'{path}' is a Nsight Compute report, and ncu is not here to read it; where it is, export it: {HOW}")  # fmt: skip
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", newline="") as out:
@@ -72,7 +72,7 @@ def _read_report(path: Path) -> list[Observation]:
         return _observations(out, path)
 
 
-def _tool() -> str | None:
+def program() -> str | None:
     """The ncu program: on the path, or where its installers put it, the newest first."""
     found = shutil.which("ncu")
     places = (
