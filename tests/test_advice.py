@@ -27,11 +27,12 @@ from ridgeline.advice import (
 from ridgeline.errors import InputError
 from ridgeline.gap import Gap, gap
 from ridgeline.join import Pair
+from ridgeline.machine import Figure, Machine
 from ridgeline.machines import load
 from ridgeline.observation import Observation
 from ridgeline.observe.ncu_metrics import METRICS, STALLS
 from ridgeline.prediction import predict
-from ridgeline.reconcile import reconcile
+from ridgeline.reconcile import Item, reconcile
 from ridgeline.work import Program, Step, Work
 from strategies import law
 
@@ -205,6 +206,123 @@ def test_thousands_of_tiny_kernels() -> None:
     assert graph.gain == pytest.approx(1000 * 1.4646874e-6 * (1 - 0.46))
 
 
+# -- what the host costs ------------------------------------------------------------------------------------
+
+MANY = replace(ops.add(1024 * 1000, dtype="fp32"), name="many")
+
+
+def dispatching(each: float | None) -> Machine:
+    """An H200 whose host takes so long to send a kernel, or of which nobody knows."""
+    known = Figure("s") if each is None else Figure("s", measured=each, measurement="by hand", source="a test")
+    return replace(H200, dispatch=known)
+
+
+def launched(machine: Machine, time: float, kernels: int = 1000, **settings: Any) -> Gap:
+    """So many kernels of one step, `time` each."""
+    done, moved = {"vector.fp32": 1024e3 / kernels}, {"hbm": 12288e3 / kernels}  # each does its part of the step
+    sent = {name: value for name, value in settings.items() if name != "host_wait"}
+    kernel = Observation("many", "many", (time,), kernel="add", settings=sent, flops=done, bytes=moved)
+    last = replace(kernel, settings=settings)
+    return gap(predict(MANY, machine), Pair((0,), (*(kernel,) * (kernels - 1), last), "name"))
+
+
+def advised(found: Gap) -> dict[str, Advice]:
+    return {item.rule: item for item in advise(found)}
+
+
+def test_kernels_sent_one_by_one_wait_for_the_host() -> None:
+    """A thousand kernels of 2.1 us, sent every 5 us: 5 ms in all, 2.9 of them waiting. One kernel is sent in 5 us."""
+    found = launched(dispatching(5e-6), 2.1e-6, sent="one by one")
+    assert found.waiting == pytest.approx(1000 * 5e-6 - 2.1e-3)
+    merged = top(found)
+    one_kernel = fixed(MANY)
+    assert merged.rule == "tiny kernels"
+    assert merged.device == pytest.approx(2.1e-3 - one_kernel)
+    assert merged.host == pytest.approx(2.9e-3 - max(5e-6 - one_kernel, 0.0))
+    assert merged.gain == pytest.approx((merged.device or 0) + (merged.host or 0))
+    assert merged.document()["host_gain_us"] == pytest.approx(1e6 * (merged.host or 0))
+    assert merged.document()["device_gain_us"] == pytest.approx(1e6 * (merged.device or 0))
+    assert any(text.startswith("waiting for the host: 2.9 ms of it (model: the host takes 5 us") for text in merged.evidence)  # fmt: skip
+    graph = advised(found)["launches"]
+    queued = 1000 * 1.4646874e-6 * (1 - 0.46)
+    assert graph.device == pytest.approx(queued)
+    assert graph.host == pytest.approx(2.9e-3)
+    assert any("the device waits 2.9 ms for the host between 1,000 kernels" in text for text in found.findings)
+
+
+def test_a_graph_does_not_wait_for_the_host_and_needs_no_capture() -> None:
+    found = launched(dispatching(5e-6), 2.1e-6, sent="graph")
+    assert found.waiting == 0.0
+    merged = top(found)
+    assert (merged.rule, merged.host) == ("tiny kernels", 0.0)
+    assert merged.gain == pytest.approx(2.1e-3 - fixed(MANY))
+    assert merged.missing == ()
+    assert {item.move for item in advise(found)}.isdisjoint({"capture a graph"})
+
+
+def test_where_nobody_says_how_kernels_are_sent_the_host_is_priced_apart() -> None:
+    """A profiler that runs kernel by kernel sees no host: its price is told, and not promised."""
+    found = launched(dispatching(5e-6), 2.1e-6)
+    merged = top(found)
+    assert (found.sent, merged.host) == (None, None)
+    assert merged.gain == pytest.approx(2.1e-3 - fixed(MANY))
+    assert merged.missing == ("sent",)
+    assert any(text.startswith("waiting for the host: 2.9 ms more if they are sent one by one") for text in merged.evidence)  # fmt: skip
+    assert any(text.startswith("where they are sent one by one, the device waits 2.9 ms") for text in found.findings)
+
+
+def test_a_figure_that_is_not_there_is_named_and_not_zero() -> None:
+    found = launched(dispatching(None), 2.1e-6, sent="one by one")
+    merged = top(found)
+    assert (found.waiting, merged.host) == (None, None)
+    assert merged.missing == ("dispatch",)
+    assert merged.document()["host_gain_us"] is None
+    assert "waiting" not in figures(found, found.target.machine)
+
+
+@pytest.mark.parametrize(("idle", "each", "kind"), [(1e-3, 3.1e-6, "observed"), (10e-3, 5e-6, "model")])
+def test_a_trace_bounds_what_the_host_takes_from_above(idle: float, each: float, kind: str) -> None:
+    """2.1 ms of kernels and 1 ms between them: one every 3.1 us, less than the 5 us of the figure; 10 ms are more."""
+    found = launched(dispatching(5e-6), 2.1e-6, sent="one by one", host_wait=idle)
+    assert found.host is not None
+    assert found.host.each == pytest.approx(each)
+    assert found.host.evidence.startswith(kind)
+    assert found.host.most == (kind == "observed")
+    assert found.waiting == pytest.approx(1000 * each - 2.1e-3)
+    alone = launched(dispatching(None), 2.1e-6, sent="one by one", host_wait=idle)
+    assert alone.waiting == pytest.approx(idle)
+    assert "at most" in Item(alone, tuple(advise(alone))).sentence.partition("and ")[2]
+    assert "at most" not in Item(launched(dispatching(5e-6), 2.1e-6, sent="one by one"), ()).sentence
+
+
+def test_kernels_beyond_a_launch_can_wait_for_a_slow_host_too() -> None:
+    """Five kernels of 20 us sent every 30 us: 50 us of waiting, which a graph takes away; fast hosts are no cause."""
+    slow = launched(dispatching(30e-6), 20e-6, 5, sent="one by one")
+    found = advised(slow)["host-bound"]
+    assert (found.status, found.move, found.device) == ("shown", "capture a graph", 0.0)
+    assert found.gain == pytest.approx(5 * 30e-6 - 5 * 20e-6)
+    for other in (
+        launched(dispatching(21e-6), 20e-6, 5, sent="one by one"),  # 5 % of the time
+        launched(dispatching(30e-6), 20e-6, 5),
+        launched(dispatching(30e-6), 20e-6, 5, sent="graph"),
+        launched(dispatching(None), 20e-6, 5, sent="one by one"),
+        launched(dispatching(300e-6), 20e-6, 1, sent="one by one"),  # what stands before it decides
+    ):
+        assert "host-bound" not in advised(other)
+
+
+@law(100)
+@given(st.integers(10, 500), st.floats(1e-7, 5e-6), st.floats(1e-7, 5e-5))
+def test_device_and_host_gain_are_the_walls_before_and_after(kernels: int, time: float, each: float) -> None:
+    """wall = max(device, launches x each), on both sides."""
+    for item in advise(launched(dispatching(each), time, kernels, sent="one by one")):
+        if item.gain is None or item.host is None:
+            continue
+        device = kernels * time
+        before, after = max(device, kernels * each), max(device - (item.device or 0.0), each)
+        assert item.gain == pytest.approx(before - after, rel=1e-6, abs=1e-12)
+
+
 def test_unfused_norm_and_gemm_as_two_steps() -> None:
     """One writes what the other reads, in one module: a write and a read of 8192 x 4096 bf16, and a launch."""
     norm, product = ops.rmsnorm(8192, 4096, dtype="bf16"), ops.gemm(8192, 4096, 4096, dtype="bf16")
@@ -374,7 +492,8 @@ def test_the_table_is_whole() -> None:
         assert rule.gain in GAINS, rule.name
         assert set(rule.unless) <= set(names), rule.name
         for condition in rule.applies + rule.sign:
-            assert condition.figure in known | own | {"together"}, f"{rule.name} asks for {condition.figure}"
+            open_ = {"together", "sent", "waiting"}  # of neighbours and of launches that follow each other
+            assert condition.figure in known | own | open_, f"{rule.name} asks for {condition.figure}"
             if condition.figure in words and isinstance(condition.value, tuple):
                 assert set(condition.value) <= words[condition.figure], rule.name
     assert {rule.gain for rule in rules()} == set(GAINS)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
-from ridgeline.calibrate import calibrate
+from ridgeline.calibrate import DISPATCHED, QUEUED, calibrate, changes, merge
+from ridgeline.machine import Figure
 from ridgeline.machines import everything, save, schema
 from ridgeline.observation import Observation, from_document
 from ridgeline.work import work
@@ -75,6 +78,25 @@ def test_measured_figures_stand_beside_the_stated_ones() -> None:
     prediction = rl.predict(rl.ops.gemm(8192, 8192, 8192), made)
     assert prediction.bounds[0].kinds == "measured"
     assert rl.predict(rl.ops.gemm(8192, 8192, 8192), made, ceilings="stated").floor < prediction.floor
+
+
+def test_what_the_host_takes_to_send_a_kernel_is_a_figure_of_its_own() -> None:
+    """The dispatcher's 5 us are no launch of the device, even where nothing else was timed."""
+    bare = replace(rl.machine("h100-sxm"), launch=Figure("s"))
+    sent = replace(seen("launch", (4e-6, 5e-6, 6e-6)), name=DISPATCHED)
+    alone = calibrate(bare, [sent])
+    assert (alone.launch.value(), alone.dispatch.value()) == (None, 5e-6)
+    assert alone.dispatch.measurement == "launch through the dispatcher: median of 3 samples"
+    both = calibrate(bare, [sent, replace(sent, name=QUEUED, samples=(1e-6,))])
+    assert (both.launch.value(), both.dispatch.value()) == (1e-6, 5e-6)
+    assert bare.dispatch.value() is None
+    again = schema.read(save.text(both), both.file).dispatch
+    assert (again.measured, again.measurement, again.spread) == (5e-6, both.dispatch.measurement, both.dispatch.spread)
+    assert both.document()["dispatch"] == 5e-6
+    slower = calibrate(bare, [replace(sent, samples=(8e-6,))])
+    (change,) = [change for change in changes(both, slower) if change.name == "dispatch"]
+    assert (change.first, change.second, change.differs) == (5e-6, 8e-6, False)  # hosts vary by 40 % and more
+    assert merge(slower, both).dispatch.value() == 5e-6
 
 
 def test_a_kernel_takes_the_measured_mix_nearest_to_its_own() -> None:

@@ -52,9 +52,9 @@ HEAVY = {
     "transformers",
     "cupy",
 }
-# The one file that is about a heavy package.
+# The files that are about a heavy package.
 OWNERS = {
-    "matplotlib": ("render/mpl.py",),
+    "matplotlib": ("render/mpl.py", "render/mpl_page.py"),
     "pyarrow": ("cases.py",),
     "torch": (
         "measure/",
@@ -69,6 +69,8 @@ OWNERS = {
 # Drawing files see neutral descriptions only, never the physics.
 DRAWERS = (
     "render/mpl.py",
+    "render/mpl_page.py",
+    "render/arrange.py",
     "render/terminal.py",
     "render/html.py",
     "render/files.py",

@@ -975,7 +975,7 @@ def test_the_users_own_ledger_gets_its_folder(tmp_path: Path, monkeypatch: pytes
 
 def test_a_locked_ledger_says_so(book: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     seal(book)
-    monkeypatch.setattr(ledger, "PATIENCE", 0.05)
+    monkeypatch.setattr(ledger.store, "PATIENCE", 0.05)
     raw = sqlite3.connect(book.path, isolation_level=None)
     raw.execute("BEGIN IMMEDIATE")
     with pytest.raises(InputError, match="another process kept it locked"):

@@ -185,6 +185,35 @@ def test_one_graph_launch_starts_many_kernels(tmp_path: Path) -> None:
     ]
 
 
+def test_kernels_of_a_graph_do_not_wait_for_the_host_between_them(tmp_path: Path) -> None:
+    """The launch of a graph may return after its first kernels ran: that is no waiting."""
+    story = Story().launch(0, 90, 5, call="cudaGraphLaunch")
+    (item,) = read(story.kernel("k", 10, 3, 5).kernel("k", 20, 3, 5).write(tmp_path))
+    assert item.settings["sent"] == "graph"
+    assert "host_wait" not in item.settings
+
+
+def test_waiting_for_the_host_is_told_between_kernels_of_one_path(tmp_path: Path) -> None:
+    """Setting up before a range is not its waiting; a kernel that was queued in time waited for something else."""
+    story = Story().launch(0, 1, 1).kernel("k", 5, 5, 1)
+    story.add("user_annotation", "loop", 1000, 500)
+    story.launch(1010, 5, 2).kernel("k", 1020, 4, 2)  # 1010 us after the one before it, which stood outside
+    story.launch(1030, 5, 3).kernel("k", 1037, 4, 3)  # 13 us idle, sent at 1035
+    story.launch(1038, 2, 4).kernel("k", 1042, 4, 4)  # queued at 1040, before the device was free at 1041
+    story.launch(1050, 5, 5).kernel("k", 1056, 4, 5)  # 10 us idle, sent at 1055
+    outside, inside = read(story.write(tmp_path))
+    assert (inside.path, len(inside.samples)) == (("loop",), 4)
+    assert inside.settings["sent"] == "one by one"
+    assert inside.settings["host_wait"] / US == pytest.approx(13 + 0 + 10)
+    assert "host_wait" not in outside.settings  # the first on the device: not known, not 0
+    assert "at most" in inside.defined["settings.host_wait"]
+
+
+def test_how_a_kernel_was_sent_is_not_told_without_its_launch(tmp_path: Path) -> None:
+    (item,) = read(Story().kernel("k", 0, 5, 1).kernel("k", 20, 5, 2).write(tmp_path))
+    assert {"sent", "host_wait"}.isdisjoint(item.settings)
+
+
 def test_ranges_of_the_device_serve_where_the_host_was_not_recorded(tmp_path: Path) -> None:
     story = (
         Story().add("gpu_user_annotation", "decode", 10, 50, 0).add("gpu_user_annotation", "ProfilerStep#4", 0, 99, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import ridgeline as rl
 from ridgeline import observe, records
 from ridgeline.cli import main
 from ridgeline.errors import InputError
+from ridgeline.ledger import open_ledger
+from ridgeline.machine import Figure
 from ridgeline.observation import Observation
 
 RECORDED = Path(__file__).parent / "fixtures" / "ncu" / "h200_raw.csv"
@@ -150,6 +153,47 @@ def test_programs_are_named_and_numbered() -> None:
         records.program([{"op": "relu", "n": 0}])
     with pytest.raises(InputError, match="no cases"):
         records.program([])
+
+
+def test_cases_say_how_kernels_are_sent(tmp_path: Path) -> None:
+    """Counters do not tell; the column does, through a seal as well, and what the tool saw goes before it."""
+    figure = Figure("s", measured=9e-6, measurement="by hand", source="a test")
+    machine = replace(rl.machine("h200-sxm"), dispatch=figure)
+    rows = [{"name": "many", "op": "add", "dtype": "fp32", "n": 1024000, "sent": "one by one"}]
+    when = {"date": "2100-01-01T00:00:00+00:00"}
+    each = {"flops": {"vector.fp32": 1024.0}, "bytes": {"hbm": 12288.0}}
+    kernel = Observation("many", "many", (2e-6,), kernel="add", conditions=when, **each)
+    items = [kernel] * 1000
+    found = records.reconcile(rows, machine, items).report.items[0]
+    assert found.gap.waiting == pytest.approx(1000 * (9e-6 - 2e-6))
+    assert found.document()["host"]["us"] == pytest.approx(7000)
+    assert found.document()["host"]["sent"] == "one by one"
+    assert records.reconcile([{**rows[0], "sent": "graph"}], machine, items).report.items[0].gap.waiting == 0.0
+    silent = records.reconcile([{**rows[0], "sent": ""}], machine, items).report
+    assert silent.items[0].gap.sent is None
+    assert silent.verdict["waiting_us"] is None
+    captured = [replace(kernel, settings={"sent": "graph"})] * 1000
+    assert records.reconcile(rows, machine, captured).report.items[0].gap.sent == "graph"
+    book = open_ledger(tmp_path / "ledger.sqlite")
+    sealed = records.seal(book, rows, machine)
+    settled = records.settle(book, sealed, items, machine).report
+    assert settled.items[0].waiting == pytest.approx(7e-3)
+    assert settled.verdict["waiting_us"] == pytest.approx(7000)
+    assert 0 < settled.verdict["worth_most"]["share"] <= 1
+    assert ", and 7 ms of waiting for the host; next is to fuse kernels" in settled.sentence
+    assert book.verify() == []
+
+
+def test_a_way_of_sending_that_nobody_knows_is_one_message() -> None:
+    rows = [{"op": "add", "n": 10}, {"op": "add", "n": 10, "sent": "grph"}]
+    with pytest.raises(InputError, match=r"row 2, column sent\) 'grph': did you mean graph"):
+        records.reconcile(rows, rl.machine("h200-sxm"), [Observation("add", "add", (1e-6,))])
+    prediction = rl.predict(rl.ops.add(10), rl.machine("h200-sxm"))
+    seen = [Observation("add", "add", (1e-6,))]
+    with pytest.raises(InputError, match="unknown step of the prediction 'ad'"):
+        rl.reconcile(prediction, seen, sent={"ad": "graph"})
+    with pytest.raises(InputError, match="way of sending kernels"):
+        rl.reconcile(prediction, seen, sent={"add": "mail"})
 
 
 def test_when_a_measurement_began_is_told_by_the_tool_before_the_file(tmp_path: Path) -> None:

@@ -172,6 +172,35 @@ def test_a_graph_takes_the_queue_from_a_launch_and_removing_overhead_all_of_it()
     assert chain("graph", case("gelu", options={"launch": 8e-6}, n=1000))[-1].time == pytest.approx(busy + 0.46e-6)
 
 
+def test_a_graph_also_takes_the_waiting_for_the_host_where_it_is_known() -> None:
+    """Sent every 5 us, run in 1.05: 3.95 us of waiting beside the time; 400 us of work leave the host time enough."""
+    known = replace(PLAIN, dispatch=replace(PLAIN.launch, stated=5e-6))
+    first, graph = chain("graph", case("gelu", known, n=1000))
+    assert first.waiting == pytest.approx(5e-6 - first.time)
+    assert graph.waiting == 0.0
+    assert first.gain == 0.0
+    assert graph.gain == pytest.approx(0.54e-6)  # on the device, as without the figure
+    assert graph.notes == (
+        "sent one by one, the device also waits 3.95 us for the host, which takes 5 us to send a kernel; in a graph it does not",
+    )
+    assert graph.document()["waiting_us"] == 0.0
+    assert first.document()["waiting_us"] == pytest.approx(1e6 * (5e-6 - first.time))
+    long = chain("graph", case("gelu", known, n=10_000_000))
+    assert long[0].waiting == 0.0
+    assert long[1].notes == ()
+    batched = chain("batch=2", case("gelu", known, n=1000))[-1]
+    assert batched.waiting == pytest.approx((5e-6 - batched.time) / 2)
+    assert chain("graph,graph", case("gelu", known, n=1000))[-1].why == "it is a graph already"
+
+
+def test_what_the_host_takes_is_called_unknown_where_no_figure_says_it() -> None:
+    first, graph = chain("graph", case("gelu", n=1000))
+    assert first.waiting is None
+    assert first.document()["waiting_us"] is None
+    (note,) = graph.notes
+    assert "not known of two-number" in note
+
+
 def test_another_machine_is_compared_by_one_kind_of_ceilings() -> None:
     first, last = chain("machine=b200-sxm", case("gemm", H200, m=8192, n=8192, k=8192))
     assert first.case.options["ceilings"] == "stated"

@@ -3,6 +3,9 @@
 The rules are data (`rules.toml`): conditions over figures, a cause, a move, a formula for the gain. A rule whose counters
 were read and hold is shown, with their values as evidence; one whose counters were not read is possible; one that they
 contradict is left out. Gains are seconds from the model: no move is credited with more than its own limit allows.
+
+A move that makes one launch of many also saves waiting for the host: gain = device gain + waiting before - waiting after,
+where the kernels are known to be sent one by one. Both parts are told apart.
 """
 
 from __future__ import annotations
@@ -17,14 +20,13 @@ from math import fsum
 from typing import Any
 
 from .errors import unknown
-from .gap import EXTRA, REACH, TRAFFIC, Gap
+from .gap import EXTRA, GRAPH, NODE, REACH, TRAFFIC, WAITING, Gap
 from .machine import MAIN, Machine
 from .roofline import attainable, ridge
 from .timing import launch_latency
 from .units import show
 from .work import READ
 
-NODE = 0.46  # of a queued launch: what a kernel costs in a graph (0.68 of 1.46 us, measured on an H200)
 LEAST = {"shown": 0.01, "possible": 0.05}  # of the measured time: a smaller gain is not worth a word
 EXPLAINED = 0.9  # of what could be gained
 SECTOR = 32.0  # bytes
@@ -55,6 +57,11 @@ class Move:
         right = "bytes" in self.effect
         up = not right or "rate" in self.effect or "launches" in self.effect
         return "both" if right and up else "right" if right else "up"
+
+    @property
+    def joins(self) -> bool:
+        """Whether one launch takes the place of many; a larger batch only gives each more to do."""
+        return "launches" in self.effect and "rate" not in self.effect
 
 
 @dataclass(frozen=True)
@@ -215,6 +222,8 @@ def figures(gap: Gap, machine: Machine) -> dict[str, float | str]:
         "parts": float(len(seen.kernels)) if seen.kernels else None,
         "kernel_over_launch": gap.measured / seen.launches / latency if latency else None,
         "floor_over_launch": target.floor / latency if latency else None,
+        "sent": gap.sent,
+        "waiting": None if gap.waiting is None else gap.waiting / gap.measured,
         "between": gap.between.bytes / target.bytes if gap.between and target.bytes else 0.0,
         "together": ("yes" if gap.between.certain else None) if gap.between else "no",
         "faster_engine": _faster(gap, machine)[1],
@@ -433,6 +442,11 @@ def _tensor(gap: Gap, known: Figures, machine: Machine) -> float | None:
     return gap.measured * max(moved) / gap.target.bytes if moved and gap.target.bytes else None
 
 
+def _nothing(gap: Gap, known: Figures, machine: Machine) -> float | None:
+    """On the device; what the host no longer takes comes with every move that joins launches."""
+    return 0.0
+
+
 def _unknown(gap: Gap, known: Figures, machine: Machine) -> float | None:
     return None
 
@@ -441,8 +455,20 @@ GAINS: dict[str, Callable[[Gap, Figures, Machine], float | None]] = {
     "reach": _reach, "up": _up, "waste": _waste, "inner": _inner, "traffic": _traffic, "spills": _spills,
     "conflicts": _conflicts, "divergence": _divergence, "blocks": _blocks, "fill": _fill, "engine": _engine,
     "padding": _padding, "graph": _graph, "launch": _launch, "fuse": _fuse, "quantise": _quantise,
-    "tensor": _tensor, "unknown": _unknown,
+    "tensor": _tensor, "nothing": _nothing, "unknown": _unknown,
 }  # fmt: skip
+
+
+def _host(gap: Gap, move: Move, device: float) -> float | None:
+    """What a move takes off the waiting for the host; None where that is not known, or not whether there is any.
+
+    Many kernels become one launch. Before: max(launches x each - measured, 0). After: max(each - (measured - device), 0).
+    Less than 0 where the device gets faster than the host can send.
+    """
+    if not move.joins or gap.sent is None:
+        return None
+    before, after = gap.waiting, gap.waits(1.0, gap.measured - device)
+    return None if before is None or after is None else before - after
 
 
 # -- advice -------------------------------------------------------------------------------------------------
@@ -461,6 +487,12 @@ class Advice:
     evidence: tuple[str, ...]
     end: tuple[float, float] | None = None  # intensity and flop/s it would reach
     missing: tuple[str, ...] = field(default=())  # figures that would tell
+    host: float | None = None  # the part of the gain that is waiting for the host; None where it is not known
+
+    @property
+    def device(self) -> float | None:
+        """The part of the gain that is time on the device."""
+        return None if self.gain is None else self.gain - (self.host or 0.0)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -472,6 +504,8 @@ class Advice:
             "direction": self.direction,
             "limit": self.limit,
             "gain_us": None if self.gain is None else self.gain * 1e6,
+            "device_gain_us": None if self.device is None else self.device * 1e6,
+            "host_gain_us": None if self.host is None else self.host * 1e6,
             "evidence": list(self.evidence),
             "end": None if self.end is None else {"intensity": self.end[0], "rate": self.end[1]},
             "missing": list(self.missing),
@@ -488,20 +522,24 @@ def advise(gap: Gap, machine: Machine | None = None) -> list[Advice]:
         move = catalog()[rule.move]
         if any(name in held and held[name][1] == "shown" for name in rule.unless):
             continue
-        if move.direction == "right" and gap.deep:
+        if (move.direction == "right" and gap.deep) or (move.key == "graph" and gap.sent == GRAPH):
             continue
         gain = GAINS[rule.gain](gap, known, machine)
         gain = None if gain is None else min(gain, gap.measured)
-        if gain is None or gain >= LEAST[status] * gap.measured:
-            found.append((rule, _advice(gap, rule, status, move, gain, known)))
+        host = None if gain is None else _host(gap, move, gain)
+        if gain is None or gain + (host or 0.0) >= LEAST[status] * gap.measured:
+            found.append((rule, _advice(gap, rule, status, move, gain, host, known)))
     # a cause that was not looked at has no room beside one that explains the gap
-    explained = max((item.gain or 0.0 for _, item in found if item.status == "shown"), default=0.0)
+    explained = max((item.device or 0.0 for _, item in found if item.status == "shown"), default=0.0)
     open_ = explained < EXPLAINED * (gap.measured - gap.target.best)
     kept = [item for rule, item in found if item.status == "shown" or rule.possible or open_]
     return sorted(kept, key=lambda item: (item.status != "shown", -(item.gain or 0.0)))
 
 
-def _advice(gap: Gap, rule: Rule, status: str, move: Move, gain: float | None, known: Figures) -> Advice:
+def _advice(
+    gap: Gap, rule: Rule, status: str, move: Move, gain: float | None, host: float | None, known: Figures
+) -> Advice:
+    """`gain` is that on the device."""
     used = [
         name for name in dict.fromkeys(condition.figure for condition in rule.applies + rule.sign) if name != "device"
     ]
@@ -513,11 +551,28 @@ def _advice(gap: Gap, rule: Rule, status: str, move: Move, gain: float | None, k
         changes=move.changes,
         direction=move.direction,
         limit=move.limit,
-        gain=gain,
-        evidence=_evidence(gap, rule, used, known),
+        gain=None if gain is None else gain + (host or 0.0),
+        evidence=_evidence(gap, rule, used, known) + _of_host(gap, move, host),
         end=_end(gap, move, gain),
-        missing=tuple(name for name in used if name not in known),
+        missing=tuple(name for name in used if name not in known) + _untold(gap, move),
+        host=host,
     )
+
+
+def _of_host(gap: Gap, move: Move, host: float | None) -> tuple[str, ...]:
+    """The host's part of a gain, or of what it would be if the kernels are sent one by one."""
+    told = gap.waiting if host is None else host
+    if not move.joins or gap.host is None or not told:
+        return ()
+    part = "more if they are sent one by one" if host is None else "of it"
+    return (f"{WAITING}: {show(told, 's', 3)} {part} ({gap.host.evidence})",)
+
+
+def _untold(gap: Gap, move: Move) -> tuple[str, ...]:
+    """What would have to be known to price the host: what it takes to send a kernel, and whether it sends each."""
+    if not move.joins or gap.seen.launches < 2 or gap.sent == GRAPH:
+        return ()
+    return (*(("dispatch",) if gap.host is None else ()), *(("sent",) if gap.sent is None else ()))
 
 
 def _evidence(gap: Gap, rule: Rule, used: list[str], known: Figures) -> tuple[str, ...]:

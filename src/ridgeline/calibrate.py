@@ -17,9 +17,10 @@ from .units import show
 
 SOURCE = "measured on the machine itself"  # of figures no document states
 QUEUED = "launch queued"  # what a kernel costs behind others in a stream; graphs cost less, a waiting host more
+DISPATCHED = "launch through the dispatcher"  # what the host takes to send one: no figure of the device
 # How far apart two whole runs on one machine were seen, however near each other the samples of one run lie: the spread
 # a figure reports is never less.
-REPEATS = {"rate": 0.01, "cache": 0.05, "latency": 0.02, "launch": 0.12}
+REPEATS = {"rate": 0.01, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
 ABOVE = 1.02  # a measured figure this much over a stated or derived one is called a finding
 
 
@@ -65,6 +66,15 @@ def _put(figure: Figure, reading: Reading | None, kind: str = "rate") -> Figure:
     return replace(figure, measured=reading.value, measurement=reading.how, spread=spread, sustained=reading.sustained)
 
 
+def _quickest(figure: Figure, items: Sequence[Observation], kind: str) -> Figure:
+    """A latency: the shortest median of these observations."""
+    if not items:
+        return figure
+    shortest = min(items, key=lambda item: item.median)
+    how = f"{shortest.name}: median of {len(shortest.samples)} samples"
+    return replace(figure, measured=shortest.median, measurement=how, spread=max(shortest.spread, REPEATS[kind]))
+
+
 def _finding(name: str, figure: Figure) -> str | None:
     """A measured figure above what the machine can do says something about the count or the limit."""
     limit = max((value for value in (figure.stated, figure.derived) if value is not None), default=None)
@@ -84,20 +94,11 @@ def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observatio
         mix: _put(level.mixes.get(mix, Figure("B/s", source=SOURCE)), _best(items, _bandwidth, "B/s"), kind)
         for mix, items in by_mix.items()
     }
-    latency = level.latency
-    if chase:
-        shortest = min(chase, key=lambda item: item.median)
-        latency = replace(
-            latency,
-            measured=shortest.median,
-            measurement=f"{shortest.name}: median of {len(shortest.samples)} samples",
-            spread=max(shortest.spread, REPEATS["latency"]),
-        )
     return replace(
         level,
         bandwidth=_put(level.bandwidth, _best(mine, _bandwidth, "B/s"), kind),
         mixes={**level.mixes, **mixes},
-        latency=latency,
+        latency=_quickest(level.latency, chase, "latency"),
     )
 
 
@@ -161,16 +162,10 @@ def calibrate(
         replace(link, per_direction=_put(link.per_direction, _best(by_target.get(link.name, []), _rate, "B/s")))
         for link in machine.links
     )
-    launch = machine.launch
-    if by_target.get("launch"):
-        queued = [item for item in by_target["launch"] if item.name == QUEUED]
-        quickest = min(queued or by_target["launch"], key=lambda item: item.median)
-        launch = replace(
-            launch,
-            measured=quickest.median,
-            measurement=f"{quickest.name}: median of {len(quickest.samples)} samples",
-            spread=max(quickest.spread, REPEATS["launch"]),
-        )
+    sent = by_target.get("launch", [])
+    dispatched = [item for item in sent if item.name == DISPATCHED]
+    launched = [item for item in sent if item.name != DISPATCHED]
+    queued = [item for item in launched if item.name == QUEUED]
     figures = {**peaks, **{level.name: level.bandwidth for level in levels}}
     findings = tuple(text for name, figure in figures.items() if (text := _finding(name, figure)))
     return replace(
@@ -178,7 +173,8 @@ def calibrate(
         peaks=peaks,
         levels=levels,
         links=links,
-        launch=launch,
+        launch=_quickest(machine.launch, queued or launched, "launch"),
+        dispatch=_quickest(machine.dispatch, dispatched, "dispatch"),
         energy={**machine.energy, **_energy(by_target.get("energy", []))},
         notes=(*machine.notes, *findings),
         conditions={**machine.conditions, **(conditions or {})},
@@ -213,7 +209,7 @@ def _measured(machine: Machine) -> dict[str, Figure]:
         figures |= {f"{level.name}, {mix}": figure for mix, figure in level.mixes.items()}
         figures[f"{level.name}, latency"] = level.latency
     figures |= {link.name: link.per_direction for link in machine.links}
-    figures["launch"] = machine.launch
+    figures |= {"launch": machine.launch, "dispatch": machine.dispatch}
     return {name: figure for name, figure in figures.items() if figure.measured is not None}
 
 
@@ -286,5 +282,6 @@ def merge(first: Machine, second: Machine) -> Machine:
         levels=tuple(levels),
         links=links or first.links,
         launch=shorter(first.launch, second.launch),
+        dispatch=shorter(first.dispatch, second.dispatch),
         conditions={**second.conditions, **first.conditions},
     )

@@ -7,6 +7,10 @@
 What the counters did not see stays unknown (None), never 1. Nothing is clamped: fewer bytes than the algorithm needs, or
 a time below the floor, are findings. The accounting replaces the algorithm's counts by the observed ones one after the
 other, so that its entries sum to the measured time whatever was seen.
+
+Times are times on the device. What the device waits for the host between kernels is in none of them and stands apart:
+
+    wall = max(device, launches x what the host takes to send one)      waiting = wall - device
 """
 
 from __future__ import annotations
@@ -14,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import fsum, hypot
+from math import fsum, hypot, inf
 
 import numpy as np
 
-from .errors import InputError, MissingFigure
+from .errors import InputError, MissingFigure, unknown
 from .join import Pair, Seen, seen
 from .machine import ANY, MAIN, Machine
+from .observation import Observation
 from .prediction import Prediction
 from .timing import launch_latency
 from .units import show
@@ -44,6 +49,11 @@ MAIN_NAMES = (MAIN, "hbm", "dram", "memory")  # what importers call the outermos
 # How busy a pipe was while its multiprocessor had work, and what it does.
 PIPES = {"fma_busy": "vector.fp32", "fp64_busy": "vector.fp64", "special_busy": "special.fp32", "issue": "issue"}
 
+# How kernels come to the device: the host sends each of them, or all at once.
+ONE_BY_ONE, GRAPH = SENT = ("one by one", "graph")
+# A node of a replayed graph against a launch that is queued behind others: 0.68 us against 1.46 us on an H200.
+NODE = 0.46
+
 OVERHEAD = "set by launching, not by a roof"
 
 FLOOR = "floor at algorithmic work"
@@ -55,6 +65,7 @@ QUANTIZATION = "quantization, fill and drain"
 LAUNCH = "launch and gaps"
 LOW = "low efficiency of the limiter"
 REST = "rest"
+WAITING = "waiting for the host"
 
 
 @dataclass(frozen=True)
@@ -243,12 +254,38 @@ class Between:
 
 
 @dataclass(frozen=True)
+class Host:
+    """The seconds it takes to send one kernel, and who says so."""
+
+    each: float
+    evidence: str
+    most: bool = False  # it cannot take longer, and may take less
+
+
+def way(text: str, where: str) -> str:
+    """One of SENT, or a message that names the place."""
+    if text not in SENT:
+        raise unknown(f"way of sending kernels ({where})", text, SENT)
+    return text
+
+
+def waiting(launches: float, each: float, device: float) -> float:
+    """Seconds a device waits for the host: wall less device time, where sending takes longer than running.
+
+    The host sends while the device runs, so that the longer of the two sets the pace: wall = max(device, launches x each).
+    """
+    return max(launches * each - device, 0.0)
+
+
+@dataclass(frozen=True)
 class Gap:
     target: Target
     seen: Seen
     how: str = "name"
     between: Between | None = None
     notes: tuple[str, ...] = field(default=())
+    sent: str | None = None  # one of SENT; None where nobody says
+    host: Host | None = None  # None in a graph, of one kernel alone, and where neither a trace nor a figure tells
 
     @property
     def name(self) -> str:
@@ -434,6 +471,19 @@ class Gap:
         """Whether the time lies in the interval that was predicted."""
         return self.target.low <= self.measured <= self.target.high
 
+    # -- the host -----------------------------------------------------------------------------------------
+
+    def waits(self, launches: float, device: float) -> float | None:
+        """Seconds the device would wait for the host with so many launches over so much device time."""
+        if self.sent == GRAPH:
+            return 0.0
+        return None if self.host is None else waiting(launches, self.host.each, device)
+
+    @property
+    def waiting(self) -> float | None:
+        """Beside the measured time, and only if the kernels are sent one by one where `sent` does not say."""
+        return self.waits(self.seen.launches, self.measured)
+
     # -- the regime ---------------------------------------------------------------------------------------
 
     @cached_property
@@ -554,8 +604,12 @@ class Gap:
     def findings(self) -> tuple[str, ...]:
         """What the counts say by themselves, in sentences."""
         return tuple(
-            text for text in (self._above(), self._bytes(), self._flops(), self._regime(), *self.notes) if text
-        )
+            text
+            for text in (
+                self._above(), self._bytes(), self._flops(), self._regime(), self._waiting(), *self.notes,
+            )
+            if text
+        )  # fmt: skip
 
     def _above(self) -> str:
         limit = 1 + (self.uncertainty["vertical" if self.vertical else "total"] or 0.0)
@@ -612,6 +666,15 @@ class Gap:
     def _longest(self) -> str:
         return max(self.needs, key=lambda name: self.needs[name].time) if self.needs else "launching"
 
+    def _waiting(self) -> str:
+        if not self.waiting or self.host is None:
+            return ""
+        only = "" if self.sent else "where they are sent one by one, "
+        return (
+            f"{only}the device waits {'at most ' if self.host.most else ''}{show(self.waiting, 's', 3)} for the host between {self.seen.launches:,.0f} kernels, "
+            f"beside the measured time ({self.host.evidence})"
+        )
+
     def _regime(self) -> str:
         found = self.regime
         if found.confirmed and found.limiter in (self.target.limiter, "launch"):
@@ -641,11 +704,36 @@ def band(share: float, kind: str = "stated") -> str:
     return "far below: suspect a fault (tile shape, type path, no tensor cores, too few warps) or a limit the model does not have"
 
 
-def gap(prediction: Prediction, pair: Pair) -> Gap:
-    """A pair as one gap."""
+def gap(prediction: Prediction, pair: Pair, stated: str | None = None) -> Gap:
+    """A pair as one gap; `stated` is how its kernels are sent, for tools that do not see it."""
     found = target(prediction, pair.steps)
     notes = ("several steps in one kernel: their predictions are added",) if found.fused else ()
-    return Gap(found, seen(pair.observations, found.work, found.floor, found.count), pair.how, None, notes)
+    told = seen(pair.observations, found.work, found.floor, found.count)
+    ways = {way for item in pair.observations if (way := item.settings.get("sent")) in SENT}
+    sent = (ways.pop() if len(ways) == 1 else None) if ways else stated
+    host = None if sent == GRAPH else _host(pair.observations, told, found.machine)
+    return Gap(found, told, pair.how, None, notes, sent, host)
+
+
+def _host(items: Sequence[Observation], told: Seen, machine: Machine) -> Host | None:
+    """What the host takes to send one of the step's kernels: the machine's figure, or what a trace shows where that is less.
+
+    A trace shows at most what the host takes, because recording slows it: (device time + idle time) / launches. What a
+    kernel alone waits for depends on what stands before it, so nothing is said of one.
+    """
+    if told.launches < 2:
+        return None
+    idle = [wait for item in items if isinstance(wait := item.settings.get("host_wait"), float) and 0 <= wait < inf]
+    shown = (told.median + fsum(idle) / len(told.samples)) / told.launches if idle else None
+    figure = machine.dispatch.value()
+    if figure is not None and (shown is None or figure <= shown):
+        beside = f"; {show(shown, 's', 3)} in the trace, which slows the host" if shown is not None else ""
+        kind = f"{machine.dispatch.kind()} on {machine.name}"
+        return Host(figure, f"model: the host takes {show(figure, 's', 3)} to send one, {kind}{beside}")
+    if shown is None:
+        return None
+    told_by = f"observed: one every {show(shown, 's', 3)} in the trace; at most, because recording slows the host"
+    return Host(shown, told_by, most=True)
 
 
 def between(first: Gap, second: Gap) -> Between | None:

@@ -191,6 +191,7 @@ class Machine:
     efficiency: Mapping[str, Figure] = field(default_factory=dict)
     fitted: Mapping[str, Fitted] = field(default_factory=dict)  # `family.op.dtype@backend`, the middle ones optional
     launch: Figure = Figure("s")
+    dispatch: Figure = Figure("s")  # what the host takes to send one operation through the framework
     tdp: Figure = Figure("W")
     ecc: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -352,6 +353,7 @@ class Machine:
             "efficiency": {name: figure.document() for name, figure in self.efficiency.items()},
             "fitted": {name: row.document() for name, row in self.fitted.items() if not row.borrowed},
             "launch": self.launch.value(),
+            "dispatch": self.dispatch.value(),
             "tdp": self.tdp.value(),
             "ecc": self.ecc,
             "sources": dict(self.sources),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from .advice import Advice, advise
-from .errors import InputError
-from .gap import FLOOR, GOOD, Between, Gap, between, gap
-from .join import Hints, Joined, join
+from .errors import InputError, unknown
+from .gap import FLOOR, GOOD, WAITING, Between, Gap, between, gap, way
+from .join import Hints, Joined, Pair, join
 from .observation import Observation
 from .prediction import Prediction
 from .units import show
@@ -43,6 +43,17 @@ class Item:
     def measured(self) -> float:
         """Of all its runs in the program."""
         return self.gap.measured * self.gap.target.count
+
+    @property
+    def waiting(self) -> float | None:
+        """For the host, beside the measured time, over all runs; None where it is not known whether and how long."""
+        told = self.gap.waiting if self.gap.sent else None
+        return None if told is None else told * self.gap.target.count
+
+    @property
+    def most(self) -> bool:
+        """Whether the waiting is a bound: the host may take less."""
+        return bool(self.waiting and self.gap.host and self.gap.host.most)
 
     @property
     def top(self) -> Advice | None:
@@ -77,7 +88,9 @@ class Item:
         above = found.measured - found.target.floor
         if above <= 0:
             return f"none: {show(-above, 's', 3)} below the floor"
-        return f"{show(above, 's', 3)} above the floor, most of it {widest.cause} ({show(widest.time, 's', 3)})"
+        most = "at most " if self.most else ""
+        beside = f", and {most}{show(found.waiting, 's', 3)} of {WAITING}" if found.sent and found.waiting else ""
+        return f"{show(above, 's', 3)} above the floor, most of it {widest.cause} ({show(widest.time, 's', 3)}){beside}"
 
     def _next(self) -> str:
         if self.top is None:
@@ -85,11 +98,8 @@ class Item:
                 return "another kernel"
             seen = self.gap.regime.basis == "counters"
             return "a closer look: no rule fits these counters" if seen else "counters, which would tell the cause"
-        gain = (
-            ""
-            if self.top.gain is None
-            else f", {'' if self.top.status == 'shown' else 'at most '}{show(self.top.gain, 's', 3)}"
-        )
+        most = self.top.status != "shown" or bool(self.top.host and self.most)
+        gain = "" if self.top.gain is None else f", {'at most ' if most else ''}{show(self.top.gain, 's', 3)}"
         return f"{'' if self.top.status == 'shown' else 'perhaps '}to {self.top.move}{gain}"
 
     def document(self) -> dict[str, Any]:
@@ -131,6 +141,7 @@ class Item:
             "shares": {share.name: share.value for share in found.shares},
             "levels": found.levels(),
             "accounting": [{"cause": entry.cause, "us": entry.time * 1e6} for entry in found.accounting],
+            "host": self._host(),
             "advice": [item.document() for item in self.advice],
             "direction": found.direction,
             "findings": list(found.findings),
@@ -143,6 +154,17 @@ class Item:
             "tools": list(found.seen.tools),
             "conditions": dict(found.seen.conditions),
             "notes": list(found.seen.notes),
+        }
+
+    def _host(self) -> dict[str, Any]:
+        """The cause that is in no kernel's time; `sent` null says that it counts only if they are sent one by one."""
+        found = self.gap
+        return {
+            "cause": WAITING,
+            "us": None if found.waiting is None else found.waiting * 1e6,
+            "sent": found.sent,
+            "each_us": None if found.host is None else found.host.each * 1e6,
+            "evidence": found.host.evidence if found.host else None,
         }
 
 
@@ -165,6 +187,8 @@ class Report:
     def verdict(self) -> dict[str, Any]:
         """The program as a whole: times of all runs, who holds them, what is worth most, the regimes' shares."""
         total = sum(item.measured for item in self.items)
+        waits = [item.waiting for item in self.items if item.waiting is not None]
+        waited = sum(waits)
         regimes: dict[str, float] = defaultdict(float)
         for item in self.items:
             regimes[item.gap.regime.bound] += item.measured / total
@@ -173,6 +197,7 @@ class Report:
         lost = sum(sum(item.samples) for item in self.joined.unmatched_observed)
         return {
             "measured_us": total * 1e6,
+            "waiting_us": waited * 1e6 if waits else None,
             "predicted_us": sum(item.gap.target.time * item.gap.target.count for item in self.items) * 1e6,
             "floor_us": sum(item.gap.target.floor * item.gap.target.count for item in self.items) * 1e6,
             "unmatched_us": lost * 1e6,
@@ -184,7 +209,7 @@ class Report:
                 "move": worth.top.move,
                 "cause": worth.top.cause,
                 "gain_us": worth.gain * 1e6,
-                "share": worth.gain / total,
+                "share": worth.gain / (total + waited),
             },
             "regimes": dict(sorted(regimes.items(), key=lambda row: -row[1])),
             "confirmed": sum(item.gap.regime.confirmed for item in self.items),
@@ -214,7 +239,9 @@ class Report:
         bound, share = next(iter(verdict["regimes"].items()))
         causes = {cause: time for cause, time in verdict["causes"].items() if cause != FLOOR}
         widest = max(causes, key=lambda cause: causes[cause])
-        worth = verdict["worth_most"]
+        worth, waited = verdict["worth_most"], verdict["waiting_us"]
+        most = "at most " if any(item.most for item in self.items) else ""
+        beside = f", and {most}{show(waited / 1e6, 's', 3)} of {WAITING} beside it" if waited else ""
         after = (
             f"to {worth['move']} in {worth['name']}, {show(worth['gain_us'] / 1e6, 's', 3)}"
             if worth
@@ -224,7 +251,7 @@ class Report:
             f"{len(self.items)} steps in {show(measured, 's', 3)}, predicted within {errors:.0%} in the middle: "
             f"{'fast' if floor / measured >= GOOD[0] else 'slow'} because {bound} has {share:.0%} of the time and "
             f"{holder.name} holds {holder.measured / measured:.0%}; the gap is {show(measured - floor, 's', 3)} above the floor, "
-            f"most of it {widest} ({show(causes[widest] / 1e6, 's', 3)}); next is {after}."
+            f"most of it {widest} ({show(causes[widest] / 1e6, 's', 3)}){beside}; next is {after}."
         )
 
     def document(self) -> dict[str, Any]:
@@ -240,17 +267,33 @@ class Report:
 
 
 def reconcile(
-    prediction: Prediction, observations: Sequence[Observation], hints: Hints | None = None, sealed: Any = None
+    prediction: Prediction,
+    observations: Sequence[Observation],
+    hints: Hints | None = None,
+    sealed: Any = None,
+    sent: Mapping[str, str] | None = None,
 ) -> Report:
     """The gap report of a prediction and what was observed of it.
 
-    `hints` names the step (or steps) of observations whose names do not tell; `sealed` is kept as it is.
+    `hints` names the step (or steps) of observations whose names do not tell; `sealed` is kept as it is; `sent` says by
+    step how its kernels come to the device, `one by one` or `graph`, for tools that do not see it.
     """
     if not observations:
         raise InputError("there is nothing to reconcile: no observations were given; run or import a profile first")
+    names = {step.name for step in prediction.steps}
+    for name, text in (sent or {}).items():
+        if name not in names:
+            raise unknown("step of the prediction", name, names, "It was named in `sent`.")
+        way(text, name)
     joined = join(prediction, observations, hints)
-    gaps = _neighbours([gap(prediction, pair) for pair in joined.pairs])
+    gaps = _neighbours([gap(prediction, pair, _sent(prediction, pair, sent or {})) for pair in joined.pairs])
     return Report(prediction, joined, tuple(Item(found, tuple(advise(found))) for found in gaps), sealed)
+
+
+def _sent(prediction: Prediction, pair: Pair, sent: Mapping[str, str]) -> str | None:
+    """How all steps of a pair are sent; None where they differ or one is not told."""
+    ways = {sent.get(prediction.steps[place].name) for place in pair.steps}
+    return ways.pop() if len(ways) == 1 else None
 
 
 def _neighbours(gaps: list[Gap]) -> list[Gap]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError, RidgelineError
+from .gap import way
 from .ledger import Ledger, Sealed, Settled, text_hash
 from .machine import Machine
 from .machines import load, save
@@ -44,6 +45,16 @@ def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
     return Program(tuple(steps), name)
 
 
+def sent(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By step, how the cases say that their kernels come to the device: the column `sent`, where it is filled."""
+    told = [str(row.get("sent") or "").strip() for row in rows]
+    return {
+        step.name: way(text, f"row {index}, column sent")
+        for index, (text, step) in enumerate(zip(told, program(rows).steps, strict=True), 1)
+        if text
+    }
+
+
 def _plain(value: Any) -> Any:
     """Numbers of a CSV come as text; words stay words."""
     if isinstance(value, str):
@@ -67,7 +78,9 @@ def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
 def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, note: str = "") -> Sealed:
     """Fix what the cases are predicted to take on a machine."""
     prediction = predict(program(rows), machine)
-    return ledger.seal(rows_of(prediction), save.text(machine), machine.name, note=note)
+    ways = sent(rows)
+    told = [{**row, **({"sent": ways[row["name"]]} if row["name"] in ways else {})} for row in rows_of(prediction)]
+    return ledger.seal(told, save.text(machine), machine.name, note=note)
 
 
 @dataclass(frozen=True)
@@ -127,7 +140,7 @@ def settle(
     prediction = predict(program(rows), target)
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     told_of = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
-    report = join_and_explain(prediction, observations, sealed=told_of)
+    report = join_and_explain(prediction, observations, sealed=told_of, sent=sent(rows))
     when, dated = measured_at(observations, paths)
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})
@@ -137,9 +150,11 @@ def settle(
 
 def _unfold(row: Mapping[str, Any]) -> dict[str, Any]:
     shape = row.get("shape") or {}
-    return {"name": row["name"], "op": row["op"], "dtype": row["dtype"], "count": row.get("count", 1), **shape}
+    told = {"sent": row["sent"]} if "sent" in row else {}
+    return {"name": row["name"], "op": row["op"], "dtype": row["dtype"], "count": row.get("count", 1), **told, **shape}
 
 
 def reconcile(rows: Sequence[Mapping[str, Any]], machine: Machine, observations: Sequence[Observation]) -> Reconciled:
     """The gap report of cases that nobody sealed."""
-    return Reconciled(join_and_explain(predict(program(rows), machine), observations, sealed=False))
+    prediction = predict(program(rows), machine)
+    return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent(rows)))

@@ -7,6 +7,9 @@ A Case is an op call (or bare Work) on a machine. A Change makes another Case of
 
 Where a change does more work at once (a batch), times are compared per unit of the baseline's work. Which way an arrow
 points follows from the counts and the times, never from the name of the change.
+
+Times are times on the device. What it waits for the host that sends kernel by kernel stands beside them (`waiting`), from
+the machine's own figure; a captured graph takes it away.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from .compare import common_kind
 from .dtypes import dtype as dtype_row
 from .dtypes import result
 from .errors import InputError, MissingFigure, unknown
+from .gap import NODE, waiting
 from .machine import MAIN, Figure, Machine
 from .ops import Op, all_gather, all_reduce, find
 from .prediction import Prediction, predict
-from .units import number
+from .units import number, show
 from .units import parse as quantity
 from .work import READ, WRITE, Program, Step, Work
 
@@ -35,8 +39,6 @@ BEFORE, AFTER = "before", "after"
 FIRST = "baseline"
 NOTHING = 0.005  # relative change of the time that is called none
 STILL = 0.01  # and of a coordinate on the chart
-# A node of a replayed graph against a launch that is queued behind others: 0.68 us against 1.46 us on an H200.
-NODE = 0.46
 ACCEPTED = 0.8  # share of drafted tokens that the large model takes over, where none is given
 NORMS = ("layernorm", "rmsnorm", "batchnorm")  # what stands before a product by custom; other neighbours follow it
 # Columns of the tensor that enters an op and of the one that leaves it, by the name of the size; else `cols`.
@@ -83,6 +85,7 @@ class Case:
     amount: float = 1.0
     traffic: float = 1.0  # factors of a declared effect
     arithmetic: float = 1.0
+    captured: bool = False  # sent as a graph, not one by one
 
     def __post_init__(self) -> None:
         if (self.op is None) == (self.given is None):
@@ -441,9 +444,10 @@ def _graph(text: str) -> Change:
         node = NODE * queued if given is None else given
         # a fitted launch holds more than the queue: only what a graph saves of the queue goes
         left = node if case.options.get("launch") is not None else max(now - max(queued - node, 0.0), 0.0)
-        if left >= now:
-            raise Idle("a launch costs no more than a node of a graph" if now else "launches cost nothing here")
-        return case.with_options(launch=left)
+        if case.captured or left >= now:
+            why = "a launch costs no more than a node of a graph" if now else "launches cost nothing here"
+            raise Idle("it is a graph already" if case.captured else why)
+        return replace(case.with_options(launch=left), captured=True)
 
     return Change("capture a graph", make)
 
@@ -612,6 +616,19 @@ class Stop:
         return 1.0 if self.first is None else self.first.unit_time / self.unit_time
 
     @property
+    def waiting(self) -> float | None:
+        """Seconds per unit that the device waits for the host, beside the time; None where no figure says what it takes.
+
+        Sent one by one: max(launches x dispatch - time, 0). In a graph: 0.
+        """
+        if self.case.captured:
+            return 0.0
+        each = self.case.machine.dispatch.value()
+        steps = self.prediction.steps
+        launches = sum(float(step.work.waits.get("launch", 0.0)) * step.count for step in steps)
+        return None if each is None else waiting(launches, each, self.time) / self.case.amount
+
+    @property
     def low(self) -> float:
         return max(self.floor, self.time * float(self.prediction.low / self.prediction.time))
 
@@ -686,6 +703,7 @@ class Stop:
             "floor_us": self.floor * 1e6,
             "units": self.case.amount,
             "unit_time_us": self.unit_time * 1e6,
+            "waiting_us": None if self.waiting is None else self.waiting * 1e6,
             "gain_us": self.gain * 1e6,
             "ratio": self.ratio,
             "total_gain_us": self.total_gain * 1e6,
@@ -740,7 +758,26 @@ def _step(before: Stop, first: Stop, change: Change) -> Stop:
     left_out = _missing(made) if len(_missing(made)) > len(_missing(before.prediction)) else []
     notes = tuple(note for note in (change.note, *left_out) if note)
     stop = Stop(change.name, case, made, time, before, first, "", notes)
+    stop = replace(stop, notes=(*notes, *_of_host(stop, before)))
     return replace(stop, why=_why(stop, before)) if abs(stop.ratio - 1) <= NOTHING else stop
+
+
+def _of_host(stop: Stop, before: Stop) -> list[str]:
+    """What a graph saves beside the time on the device, or that it is not known."""
+    if not stop.case.captured or before.case.captured:
+        return []
+    machine = before.case.machine
+    if before.waiting is None:
+        return [
+            f"what the host takes to send a kernel is not known of {machine.name}: what a graph saves of it is not priced"
+        ]
+    if not before.waiting:
+        return []
+    each = show(machine.dispatch.value() or 0.0, "s", 3)
+    return [
+        f"sent one by one, the device also waits {show(before.waiting, 's', 3)} for the host, which takes {each} to send a "
+        "kernel; in a graph it does not"
+    ]
 
 
 def _missing(made: Prediction) -> list[str]:

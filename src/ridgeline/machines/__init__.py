@@ -92,6 +92,7 @@ def with_measured(machine: Machine, other: Machine) -> Machine:
             replace(link, per_direction=put(link.per_direction, speeds.get(link.name))) for link in machine.links
         ),
         launch=put(machine.launch, other.launch),
+        dispatch=put(machine.dispatch, other.dispatch),
         energy={**machine.energy, **other.energy},
         conditions=other.conditions,
         sources={**machine.sources, **other.sources},

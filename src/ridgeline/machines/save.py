@@ -113,7 +113,7 @@ class _Writer:
         ]
         head += [
             f"{key} = {text}"
-            for key, figure in (("tdp", one.tdp), ("launch", one.launch))
+            for key, figure in (("tdp", one.tdp), ("launch", one.launch), ("dispatch", one.dispatch))
             if (text := self.figure(figure))
         ]
         body: list[str] = []

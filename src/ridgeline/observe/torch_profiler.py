@@ -4,7 +4,8 @@
     kernel -- correlation --> launch call -- thread and time --> op  elsewhere; one graph launch starts many kernels
     op -- thread and time --> ops, modules and ranges around it; a backward op takes those of its forward op
 
-Kernels that agree in everything but time are samples of one observation. Without kernels the ops' own time counts: an
+Kernels that agree in everything but time are samples of one observation. It says how they were sent, one by one or in a
+graph, and how long the device waited for the host between them. Without kernels the ops' own time counts: an
 op's time less that of the ops it called, so that every microsecond is counted once.
 
 Bytes are never read from the allocator: its `[memory]` events say what was reserved, not what moved.
@@ -443,13 +444,44 @@ class Trace:
         """One per kernel (or op of a trace without kernels), shape, launch and path, in the order they first ran."""
         groups: dict[Any, _Group] = {}
         if self.ran:
-            for ran, context in self._seen_on_device():
+            seen = list(self._seen_on_device())
+            waits = self._host_waits({id(ran): context.path for ran, context in seen})
+            for ran, context in seen:
                 key = ran.what, context.ops, context.path
-                groups.setdefault(key, _Group(context, ran.what)).take(ran.end - ran.start, context)
+                group = groups.setdefault(key, _Group(context, ran.what))
+                group.take(ran.end - ran.start, context)
+                group.sent.add(self._sent(ran))
+                if id(ran) in waits:
+                    group.waits.append(waits[id(ran)])
         else:
             for op, context, own, called in self._seen_on_host():
                 groups.setdefault((op, context.ops, context.path), _Group(context, None, called)).take(own, context)
         return [self._observation(group) for group in groups.values() if group.samples]
+
+    def _sent(self, ran: Ran) -> str:
+        """How it came to the device; empty where the call that launched it was not recorded."""
+        launch = self.joined.launches.get(ran.correlation)
+        if "graph" in ran.what.settings or (launch is not None and "GraphLaunch" in launch.what):
+            return "graph"
+        return "one by one" if launch is not None else ""
+
+    def _host_waits(self, paths: Mapping[int, tuple[str, ...]]) -> dict[int, float]:
+        """Microseconds each kernel let its device wait for the host, where the one before it ran under the same path.
+
+        What the host did between one range or module and the next is neither one's: setting up may be part of it.
+        """
+        return {
+            id(idle.ran): idle.time if idle.host else 0.0
+            for mine in self._by_device().values()
+            for idle in _idle(mine, self.joined.launches)
+            if idle.host is not None and paths[id(idle.before)] == paths[id(idle.ran)]
+        }
+
+    def _by_device(self) -> dict[Any, list[Ran]]:
+        found: dict[Any, list[Ran]] = {}
+        for ran in self.ran:
+            found.setdefault(ran.what.device, []).append(ran)
+        return found
 
     def _observation(self, group: _Group) -> Observation:
         what, ops = group.what, group.context.ops
@@ -473,6 +505,10 @@ class Trace:
         if what:
             settings["device"] = what.device
             settings.update(what.settings)
+            if len(group.sent) == 1 and "" not in group.sent:
+                (settings["sent"],) = group.sent
+            if group.waits and settings.get("sent") == "one by one":
+                settings["host_wait"] = math.fsum(group.waits) * MICRO
         notes = [f"{group.short} more took no measurable time"] if group.short else []
         return Observation(
             name=name,
@@ -516,8 +552,8 @@ class Trace:
         queued before that waited for something else.
         """
         rows = []
-        for device in dict.fromkeys(ran.what.device for ran in self.ran):
-            row = _gaps([ran for ran in self.ran if ran.what.device == device], self.joined.launches)
+        for device, ran in self._by_device().items():
+            row = _gaps(ran, self.joined.launches)
             rows.append({"device": device, "name": self._device_name(device), **row})
         notes = ["recording slows the host, so the host's share is an upper bound"] if rows else []
         return {"devices": rows, "notes": notes or ["the trace has no kernels: nothing ran on a device"]}
@@ -531,6 +567,8 @@ class _Group:
     samples: list[float] = field(default_factory=list)
     calls: set[float] = field(default_factory=set)
     short: int = 0
+    sent: set[str] = field(default_factory=set)
+    waits: list[float] = field(default_factory=list)  # microseconds
 
     def take(self, length: float, context: Context) -> None:
         self.calls.add(context.call)
@@ -544,41 +582,54 @@ DEFINED_DEVICE = {
     "time": "start to end on the device, as the profiler's activity records give it",
     "settings.occupancy_estimate": "computed by the profiler from grid, block, registers and shared memory; not counted",
     "settings.bytes": "the size the program asked to copy or to set; not counted",
+    "settings.host_wait": "idle time of the device before these kernels, all samples together, where the launch came late and "
+    "the kernel before ran under the same path; recording slows the host, so at most this",
 }
 DEFINED_HOST = {"time": "time of the op on the host less the ops it called, recording included"}
 
 
-def _gaps(ran: list[Ran], launches: Mapping[int, Span]) -> dict[str, Any]:
+class Idle(NamedTuple):
+    """What stood before something on its device: the last to end, and the time in between."""
+
+    ran: Ran
+    before: Ran
+    time: float  # microseconds, 0 where they overlap or touch
+    host: bool | None  # whether the launch returned only after the device had run dry; None where it was not recorded
+
+
+def _idle(ran: list[Ran], launches: Mapping[int, Span]) -> Iterator[Idle]:
+    """All that ran on one device but the first, in the order it began."""
     ran = sorted(ran, key=lambda item: item.start)
-    last, until = ran[0], ran[0].end
-    idle = waited = unknown = 0.0
-    largest: tuple[float, Ran, Ran] | None = None
-    count = 0
+    last = ran[0]
     for item in ran[1:]:
-        gap = item.start - until
-        if gap > SLACK:
-            count += 1
-            idle += gap
-            if largest is None or gap > largest[0]:
-                largest = gap, last, item
-            launch = launches.get(item.correlation)
-            if launch is None:
-                unknown += gap
-            elif launch.end > until:
-                waited += gap
-        if item.end > until:
-            last, until = item, item.end
-    span = until - ran[0].start
+        gap, launch = item.start - last.end, launches.get(item.correlation)
+        time = gap if gap > SLACK else 0.0
+        yield Idle(item, last, time, None if launch is None else time > 0 and launch.end > last.end)
+        if item.end > last.end:
+            last = item
+
+
+def _gaps(ran: list[Ran], launches: Mapping[int, Span]) -> dict[str, Any]:
+    gaps = [idle for idle in _idle(ran, launches) if idle.time]
+    idle = math.fsum(gap.time for gap in gaps)
+    waited = math.fsum(gap.time for gap in gaps if gap.host)
+    unknown = math.fsum(gap.time for gap in gaps if gap.host is None)
+    span = max(item.end for item in ran) - min(item.start for item in ran)
     launched = len({item.correlation for item in ran if item.correlation in launches})
     row: dict[str, Any] = {
         "kernels": sum(item.what.kind in (KERNEL, COLLECTIVE) for item in ran),
         "span": span * MICRO,
         "busy": (span - idle) * MICRO,
         "idle": idle * MICRO,
-        "gaps": count,
+        "gaps": len(gaps),
     }
-    if largest:
-        row["largest"] = {"time": largest[0] * MICRO, "after": largest[1].what.name, "before": largest[2].what.name}
+    if gaps:
+        largest = max(gaps, key=lambda gap: gap.time)
+        row["largest"] = {
+            "time": largest.time * MICRO,
+            "after": largest.before.what.name,
+            "before": largest.ran.what.name,
+        }
     if launched and span > 0:
         row["launches_per_second"] = launched / (span * MICRO)
         row["idle_for_host"] = waited * MICRO

@@ -108,6 +108,8 @@ def machine(one: Machine) -> list[Table]:
     ]
     if one.launch.value() is not None:
         facts.append({"fact": "launch latency", "value": show(one.launch.value(), "s")})
+    if one.dispatch.value() is not None:
+        facts.append({"fact": "sending a kernel, on the host", "value": show(one.dispatch.value(), "s")})
     head = Table(f"{one.name}: {one.title}", (Column("fact"), Column("value")), facts, one.notes)
     ridges = one.ridges()
     peaks = Table(

@@ -385,7 +385,7 @@ def roofs_used(
     engines = [case.engine for case in found if case.engine and not case.engine.startswith("special")]
     if dtype is not None or not engines:
         engines.append(engine_for(machine, dtype or default_dtype(machine), ceilings))
-    engines = sorted(set(engines), key=lambda name: -machine.peak(name, ceilings).value)
+    engines = sorted(set(engines), key=lambda name: (-machine.peak(name, ceilings).value, name))
     have = known_levels(machine, ceilings)
     used = [level for level in have if any(case.level == level for case in found if has_place(machine, case))]
     return engines, used or [machine.bandwidth(MAIN, ceilings).name]

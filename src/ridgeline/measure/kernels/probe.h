@@ -7,6 +7,7 @@
 #define BLOCK 512       /* every array of a stream kernel is a multiple of this many bytes */
 #define WIDEST 256      /* bytes of the widest vector register there can be (SVE) */
 #define ACCUMULATORS 32 /* most independent chains of an arithmetic kernel */
+#define LAST "+loads"   /* ends the instruction set of a read that only loads, but for its last pass, which adds up */
 
 /* Stream kernels read a, b, c and write d. Arithmetic kernels read x and y (and minus x) and leave their chains in
    `out`. Both repeat `reps` times; `sum` is what a read adds up. */

@@ -1,0 +1,154 @@
+"""What is wrong with a ledger: its tables, the chain of its hashes, what its records say, and which of them still stand."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from .record import GENESIS, SCHEMA, Record
+from .spelling import moment, stamp
+from .store import TABLES, TRIGGERS
+
+ALTERED = "the seal does not stand in the chain as it was made"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a ledger: which record (none: the file as a whole), what happened to it, in words."""
+
+    record: int | None
+    what: str
+    text: str
+
+
+def layout(connection: sqlite3.Connection) -> list[Finding]:
+    """Tables and triggers that are not as they were made: missing, changed, or somebody else's."""
+
+    def drawn(where: sqlite3.Connection) -> dict[str, str]:
+        return dict(where.execute("SELECT name, sql FROM sqlite_master").fetchall())
+
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for statement in (*TABLES, *TRIGGERS):
+            fresh.execute(statement)
+        wanted = drawn(fresh)
+    found = drawn(connection)
+    findings = []
+    for name in sorted(wanted.keys() | found.keys()):
+        if name not in found:
+            how = "is missing"
+        elif name not in wanted:
+            how = "does not belong to a ledger"
+        elif wanted[name] != found[name]:
+            how = "was changed"
+        else:
+            continue
+        findings.append(Finding(None, "schema", f"'{name}' {how}: something other than ridgeline wrote this file"))
+    damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if damage != "ok":
+        findings.append(Finding(None, "damaged", f"the file is damaged: {damage}"))
+    return findings
+
+
+def chain(records: Sequence[Record], head: tuple[int, str]) -> list[Finding]:
+    """Whether every record is as it was written and follows the one before."""
+    findings: list[Finding] = []
+    places = {GENESIS: "none"} | {record.hash: f"what is now record {record.number}" for record in records}
+    before, expected = GENESIS, 1
+    for record in records:
+        number = record.number
+        if number > expected:
+            findings.append(_missing(expected, number - 1))
+        if number < expected:
+            findings.append(Finding(number, "inserted", f"record {number}: a ledger begins with record 1"))
+        elif not record.whole:
+            what = "its content" if record.linked else "a field or its hash"
+            findings.append(Finding(number, "altered", f"record {number}: {what} was changed"))
+        elif number == expected and record.previous != before:
+            known = record.previous in places
+            how = f"it was made after {places[record.previous]}" if known else "the record it was made after is gone"
+            text = f"record {number} does not follow the record before it: {how}"
+            findings.append(Finding(number, "moved" if known else "replaced", text))
+        before, expected = record.hash, max(number, 0) + 1
+    count, last = head
+    if type(count) is not int or type(last) is not str or count < 0:
+        findings.append(Finding(None, "head", f"the head was changed: it holds {count!r} and {last!r}"))
+    elif count >= expected:
+        findings.append(_missing(expected, count))
+    elif count < expected - 1:
+        text = f"record {expected - 1}: the head counts only {count} records; what is after them was put there later"
+        findings.append(Finding(expected - 1, "inserted", text))
+    elif last != before:
+        findings.append(Finding(None, "head", f"the head was changed: it says {last!r}, the last record {before!r}"))
+    return findings
+
+
+def _missing(first: int, last: int) -> Finding:
+    which = f"record {first} is" if first == last else f"records {first} to {last} are"
+    return Finding(first, "removed", f"{which} missing")
+
+
+def meaning(records: Sequence[Record]) -> list[Finding]:
+    """Whether what the sound records say can be: their form, the order of their times, evidence its seal bears out."""
+    findings: list[Finding] = []
+    seals: dict[str, tuple[Record, dict[str, Any]]] = {}
+    before: datetime | None = None
+    for record in records:
+        if not record.whole:
+            continue
+        number, said, time = record.number, record.said, moment(record.time)
+        if record.schema != SCHEMA or time is None or not said:
+            text = f"record {number}: this is no record of schema {SCHEMA}; something other than ridgeline wrote it"
+            findings.append(Finding(number, "schema", text))
+            continue
+        if before is not None and time < before:
+            findings.append(
+                Finding(number, "time", f"record {number} is of {stamp(time)}, before the record before it")
+            )
+        before = time
+        if record.kind == "seal":
+            seals[record.hash] = (record, {row["name"]: row for row in said["predictions"]})
+            continue
+        made, rows = seals.get(said["seal"], (None, {}))
+        for item in said["items"]:
+            reason = judge(rows.get(item["name"]), made.time, item, record.time) if made else "there is no such seal"
+            if item["sealed"] and reason:
+                text = f"record {number} calls {item['name']!r} sealed evidence, but: {reason}"
+                findings.append(Finding(number, "judged", text))
+    return findings
+
+
+def judge(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any], settled_at: str) -> str:
+    """Why a measurement is no sealed evidence for a prediction; empty when it is."""
+    if row is None:
+        return "no prediction of this name was sealed"
+    if item.get("claimed"):
+        parts = [f"{key} was {row.get(key)!r}, is {value!r}" for key, value in item["claimed"].items()]
+        more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+        return f"the prediction was edited after sealing: {'; '.join(parts[:3])}{more}"
+    if item.get("measured_at") is None:
+        return "not known when it was measured"
+    begun, fixed, end = moment(item["measured_at"]), moment(sealed_at), moment(settled_at)
+    if begun is None or fixed is None or end is None:
+        return f"measured at {item['measured_at']}, which does not say its offset from UTC"
+    if begun <= fixed:
+        return f"measured at {stamp(begun)}, not after the sealing at {stamp(fixed)}"
+    if begun > end:
+        return f"measured at {stamp(begun)}, which is after the settling at {stamp(end)}"
+    return ""
+
+
+def standing(records: Sequence[Record], last: str) -> set[int]:
+    """The records the head vouches for: followed back from it, hash by hash, to the first break."""
+    found: set[int] = set()
+    sought = last
+    for record in reversed(records):
+        if not record.linked or record.hash != sought:
+            break
+        if record.whole:
+            found.add(record.number)
+        sought = record.previous
+    return found
