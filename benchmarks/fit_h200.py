@@ -3,8 +3,9 @@
     python benchmarks/fit_h200.py          write src/ridgeline/machines/catalog/fitted/h200-sxm.json
     python benchmarks/fit_h200.py gemm bmm only the families of these ops, the others as they are
 
-The timings are in benchmarks/data: h200-calibration.csv.gz (fitted to) and h200-test.csv (shapes drawn at random, never
-fitted to), taken with `python -m ridgeline.measure.cuda_kernels`; h200-conditions.json tells how and when.
+The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda_kernels`: h200-calibration.csv.gz is fitted
+to; shapes drawn at random (h200-test.csv), layers of networks (h200-layers.csv) and projections of language models
+(h200-projections.csv) never are. h200-conditions.json tells how and when.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ridgeline import machines
 from ridgeline.fitting import fit_cases
+from ridgeline.machine import Fitted
 from ridgeline.machines import fitted
 
 DATA = Path(__file__).with_name("data")
+# ops that are fitted side by side; a family's ops must be in one of them
+SIDES = (("conv2d",), ("gemm", "bmm"))
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11 default paths), 2026-11-15"
 
 
@@ -32,14 +37,22 @@ def rows(path: Path) -> list[dict[str, Any]]:
     ]
 
 
+def fitted_to(cases: list[dict[str, Any]]) -> dict[str, Fitted]:
+    # from scratch: what it carries now was fitted to these very timings
+    machine = replace(machines.load("h200-sxm"), fitted={})
+    return fit_cases(cases, machine, SOURCE, lambda text: print(text, file=sys.stderr))
+
+
 def main() -> None:
     wanted = set(sys.argv[1:])
     cases = [row for row in rows(DATA / "h200-calibration.csv.gz") if not wanted or row["op"] in wanted]
-    # from scratch: what it carries now was fitted to these very timings
-    machine = replace(machines.load("h200-sxm"), fitted={})
-    found = fit_cases(cases, machine, SOURCE, lambda text: print(text, file=sys.stderr))
-    kept = {key: row for key, row in fitted.own("h200-sxm").items() if wanted or "@" in key}
-    fitted.write(fitted.FOLDER / "h200-sxm.json", {"fitted": {**kept, **found}})
+    sides = [[row for row in cases if row["op"] in side] for side in SIDES]
+    sides.append([row for row in cases if not any(row["op"] in side for side in SIDES)])
+    found = {key: row for key, row in fitted.own("h200-sxm").items() if wanted or "@" in key}
+    with ProcessPoolExecutor() as pool:
+        for part in pool.map(fitted_to, filter(None, sides)):
+            found |= part
+    fitted.write(fitted.FOLDER / "h200-sxm.json", {"fitted": found})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import numpy as np
 
 from ridgeline import fitting, machines
 from ridgeline.dtypes import label
+from ridgeline.families import wider
 from ridgeline.machine import Fitted, Machine
 from ridgeline.machines import fitted as files
 
@@ -289,7 +290,8 @@ LENDERS = {  # who speaks for an architecture, the first to have a family
 
 def lent(row: Fitted, group: str, ratios: dict[str, dict[str, Any]]) -> Fitted:
     """Numbers as another machine may borrow them: with the error of machines that were left out."""
-    known = ratios.get(group) or ratios.get(group.replace("-loose", "").replace("-odd", ""))
+    head, dot, rest = group.partition(".")
+    known = next((told for name in wider(head) if (told := ratios.get(name + dot + rest))), None)
     if not known:
         return replace(row, **UNKNOWN)
     measured = 1 / np.concatenate(list(known.values()))
@@ -313,7 +315,9 @@ def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Fitte
                 for group, row in files.own(name).items()
                 if "@" not in group and f"{group.partition('.')[0]}.{group.rpartition('.')[2]}" not in rows
             }
-            rows = {**{group: replace(row, source=f"{name}: {row.source}") for group, row in own.items()}, **rows}
+            # the timings themselves speak of the machine that was timed alone
+            told = {group: replace(row, source=f"{name}: {row.source}", nearby="") for group, row in own.items()}
+            rows = {**told, **rows}
         tables[architecture] = {group: lent(row, group, ratios) for group, row in rows.items()}
     tables["any"] = {}
     for group, members in found.items():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.families import FORMULAS, SHARED, VARIANTS, Family, Hardware, base, formula, variants
+from ridgeline.families import FORMULAS, SHARED, VARIANTS, Family, Hardware, base, formula, nearby, variants, wider
 from ridgeline.families.family import blend
 from strategies import law
 
@@ -308,8 +308,11 @@ GEMMS = {  # bf16: rows of k elements are 2 k bytes
     (8, 4096, 4096): "gemm-few",
     (4096, 8, 4096): "gemm-few",
     (9, 4096, 4096): "gemm",
-    (1, 4096, 4100): "gemm-few-odd",
-    (1, 4096, 4097): "gemm-few-odd",
+    (2, 4096, 4097): "gemm-few-odd",
+    (2, 4096, 4100): "gemm-few-odd-loose",
+    (1, 4096, 4096): "gemm-few",
+    (1, 4096, 4100): "gemm-few-odd-one",
+    (1, 4096, 4097): "gemm-few-odd-one",
 }
 
 
@@ -340,23 +343,34 @@ CONVS = [
     ({}, "conv"),
     ({"c_out": 72.0}, "conv-loose"),  # 72 = 2 x 32 + 8
     ({"c_in": 68.0}, "conv-odd"),  # 68 = 8 x 8 + 4
-    ({"c_in": 3.0}, "conv-few"),
+    ({"c_in": 3.0}, "conv-few-odd"),
+    ({"c_in": 16.0}, "conv-few"),
     ({"kernel": 7.0}, "conv-large"),
-    ({"groups": 64.0}, "conv-grouped"),
+    ({"groups": 32.0}, "conv-grouped"),
+    ({"groups": 64.0}, "conv-grouped-alone"),
+    ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),
     ({"kernel": 1.0}, "conv-point"),
-    ({"kernel": 1.0, "ho": 7.0, "wo": 7.0}, "conv-point-odd"),  # 49 pixels of 2 bytes: 98 = 6 x 16 + 2
+    ({"kernel": 1.0, "ho": 7.0, "wo": 7.0}, "conv-point-odd-pixels"),  # 49 pixels of 2 bytes: 98 = 6 x 16 + 2
+    ({"kernel": 1.0, "c_in": 60.0}, "conv-point-odd"),
+    ({"kernel": 1.0, "ho": 1.0, "wo": 1.0}, "conv-point-one"),
     ({"kernel": 1.0, "stride": 2.0}, "conv"),  # not a plain product
 ]
 
 
 @pytest.mark.parametrize(("change", "wanted"), CONVS)
 def test_variants_of_convolutions(change: dict[str, float], wanted: str) -> None:
-    assert [name for name, _, _ in variants("conv", CONV | change)] == [wanted]
+    assert [name for name, _, _ in variants("conv", CONV | change, "nchw")] == [wanted]
+
+
+def test_pixels_are_no_rows_where_channels_lie_together() -> None:
+    case = CONV | {"kernel": 1.0, "ho": 7.0, "wo": 7.0}
+    assert [name for name, _, _ in variants("conv", case, "nhwc")] == ["conv-point"]
 
 
 def test_a_family_without_variants_is_its_own_and_some_borrow_a_formula() -> None:
     assert list(variants("moe", {}, "x")) == [("moe", "x", 1.0)]
     assert base("gemm-few-odd") == "gemm"
+    assert list(wider("gemm-few-odd")) == ["gemm-few-odd", "gemm-few", "gemm"]
     assert {name: formula(name).name for name in SHARED} == {"reduce": "stream", "gather": "stream"}
 
 
@@ -387,6 +401,22 @@ def test_a_thin_product_splits_k_by_hand() -> None:
     assert split < (10240 + 100) * each
     moved = 2 * (2 * 128 * 10240 + 128 * 128) / 1e12
     assert FORMULAS["gemm"].time(case, HAND, numbers) == pytest.approx(split + moved + 1e-6, rel=1e-6)
+
+
+def test_a_split_in_two_rounds_pays_for_its_parts_by_hand() -> None:
+    """60 tiles on 100 cores: k in 3 parts is 180 units in two rounds, each a third as long; parts are written and read."""
+    case = {"b": 60.0, "m": 128.0, "n": 128.0, "k": 30720.0, "a": 2.0, "w": 2.0, "c": 2.0}
+    numbers = {"compute": 1.0, "memory": 1.0, "launch": 1e-6, "tile": 1e-9, "fill": 100.0, "blend": 1.0, "reuse": 1e9}
+    numbers |= {"waves": 1.0, "split": 2e-6, "sustained": 1.0, "settle": 1.0, "smallest": 128.0}
+    each = 2 * 128 * 128 / (1e14 / 100)
+    moved = 60 * 2 * (2 * 128 * 30720 + 128 * 128) / 1e12
+    whole = (30720 + 100) * each  # the cores have room for one part of each tile, so there is no split in one round
+    parts = 0.5 * 2 * 4 * 60 * 128 * 128 * 3 / 1e12  # half a pass: fp32, written and read
+    split = (30720 / 3 + 100) * each * 2 + 2e-6 + parts
+    assert split < whole
+    assert FORMULAS["gemm"].time(case, HAND, numbers) == pytest.approx(whole + moved + 1e-6, rel=1e-6)
+    told = FORMULAS["gemm"].time(case, HAND, numbers | {"parts": 0.5})
+    assert told == pytest.approx(split + moved + 1e-6, rel=1e-6)
 
 
 def test_a_stream_by_hand() -> None:
@@ -431,3 +461,48 @@ def test_decoding_by_hand() -> None:
     late = (0.9 + 0.5 * 0.1) * one + 2e-6  # 90 places of 100 are taken
     wanted = memory + compute + late + 30 * 1e-8 + 5e-6
     assert FORMULAS["decode"].time(case, HAND, numbers) == pytest.approx(wanted, rel=1e-6)
+
+
+# -- timings nearby ----------------------------------------------------------------------------------------------------
+
+
+def test_a_timing_at_the_place_and_one_an_octave_away_by_hand() -> None:
+    """w = (1 + d^2)^-3: 1 at the place, 1/8 an octave away; the formula itself weighs 0.03."""
+    table = nearby.nearby(("m",), {"m": np.array([64.0, 128.0])}, np.array([1.1, 1.0]))
+    assert table.correction({"m": 64.0}) == pytest.approx(np.log(1.1) / (1 + 1 / 8 + 0.03))
+    assert table.correction({"m": 128.0}) == pytest.approx(np.log(1.1) / 8 / (1 + 1 / 8 + 0.03))
+    assert abs(table.correction({"m": 64.0 * 2**20})) < 1e-5  # far from all of them the formula stands alone
+    assert nearby.nearby(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.FAR]
+
+
+def test_a_timing_unlike_those_around_counts_less() -> None:
+    """Four timings at one place say 10 % more, a fifth says twice as much: the mean would be 24 %."""
+    table = nearby.nearby(("m",), {"m": np.full(5, 64.0)}, np.array([1.1, 1.1, 1.1, 1.1, 2.0]))
+    mean = (4 * np.log(1.1) + np.log(2.0)) / 5.03
+    assert np.log(1.1) < table.correction({"m": 64.0}) < 0.7 * mean
+
+
+TIMED = st.lists(st.tuples(some(1, 2**20), some(1, 2**20), wide(0.1, 10.0)), min_size=1, max_size=20)
+
+
+@law(50)
+@given(TIMED, st.lists(st.tuples(some(1, 2**20), some(1, 2**20)), min_size=1, max_size=20))
+def test_a_correction_lies_between_none_and_the_largest_miss(timed: Any, cases: Any) -> None:
+    m, n, ratio = (np.array(values) for values in zip(*timed, strict=True))
+    table = nearby.nearby(("m", "n"), {"m": m, "n": n}, ratio)
+    whole = table.correction({"m": np.array([m for m, _ in cases]), "n": np.array([n for _, n in cases])})
+    assert np.all(whole <= max(0.0, table.missed.max()) + NEAR)
+    assert np.all(whole >= min(0.0, table.missed.min()) - NEAR)
+    assert near(whole, [table.correction({"m": m, "n": n}) for m, n in cases])  # together as alone
+    again = nearby.read(table.text())
+    assert again.names == table.names
+    assert again.sizes.tolist() == table.sizes.tolist()
+    assert np.allclose(again.missed, table.missed, atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m missed", "missed\n1", "m\n1", "m missed\n1", "m missed\n1 x", "m missed\n1 nan"]
+)
+def test_a_damaged_table_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        nearby.read(text)

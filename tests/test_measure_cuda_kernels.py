@@ -550,6 +550,34 @@ def test_the_command_writes_tables_and_conditions(tmp_path: Any, monkeypatch: An
     assert told["done"] == wanted
 
 
+def test_the_command_times_a_table_that_it_wrote(tmp_path: Any, monkeypatch: Any) -> None:
+    asked: list[shapes.Case] = []
+
+    class Asked(FakeBench):
+        def build(self, case: shapes.Case) -> Any:
+            asked.append(case)
+            return lambda: 4
+
+    watch = kernels.conditions_cuda.Watch(None)
+    monkeypatch.setattr(kernels, "open_gpu", lambda: (Asked(), watch, {"device": "a GPU"}))
+    assert kernels.main(["--out", str(tmp_path), "--what", "random", "--count", "60", "--repeats", "2"]) == 0
+    first = list(asked)
+    asked.clear()
+    again = ["--out", str(tmp_path / "again"), "--cases", str(tmp_path / "random.csv"), "--repeats", "2"]
+    assert kernels.main(again) == 0
+    assert asked == first
+    assert json.loads((tmp_path / "again" / "conditions.json").read_text())["done"] == {"cases": 60}
+
+
+@pytest.mark.parametrize("text", ["", "op,m\ngemm,4\n", "op,dtype,m\ngemm,bf16,four\n", "op,dtype\n"])
+def test_a_table_of_no_cases_gets_one_message(text: str, tmp_path: Any, capsys: Any) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(text)
+    assert kernels.main(["--out", str(tmp_path / "new"), "--cases", str(path)]) == 2
+    assert "cases.csv" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_command_keeps_what_is_done_when_time_is_up(tmp_path: Any) -> None:
     path = tmp_path / "part.csv"
     told: list[str] = []

@@ -1,8 +1,8 @@
 """Timed cases to the coefficients of kernel families: grouped by what runs the same kernels, fitted, judged on the rest.
 
 Each group is fitted on one half and judged on the other, both ways; what is kept is fitted to all of it, with the error
-and the interval of the halves that were left out. 16-bit formats run the same kernels outside matrix products, so their
-timings are fitted together.
+and the interval of the halves that were left out. The timings of a machine are kept with its coefficients, and correct
+the formula around them. 16-bit formats mostly run the same kernels, and are then fitted together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .families import Family, Hardware, base, formula, variants
+from .families import Family, Hardware, base, formula, nearby, variants
 from .fit import solve
 from .machine import Fitted, Machine
 from .ops import find
@@ -95,9 +95,16 @@ def _number(value: Any) -> float:
 
 
 def fit(
-    made: Sequence[Group], source: str, optional: Sequence[str] = (), start: Mapping[str, float] | None = None
+    made: Sequence[Group],
+    source: str,
+    optional: Sequence[str] = (),
+    start: Mapping[str, float] | None = None,
+    keep: bool = False,
 ) -> Fitted | None:
-    """Coefficients for groups that share a formula (one, or the same kernels on several machines)."""
+    """Coefficients for groups that share a formula (one, or the same kernels on several machines).
+
+    `keep` keeps the timings too, to correct the formula by those nearby; they must then be of one machine.
+    """
     told = [(one, *one.arrays()) for one in made]
     count = sum(len(times) for _, _, times in told)
     if count < LEAST:
@@ -110,14 +117,17 @@ def fit(
         train = [_cut(one, half == side) for one, half in zip(told, halves, strict=True)]
         judge = [_cut(one, half != side) for one, half in zip(told, halves, strict=True)]
         coefficients = _solve(family, train, optional, start)
-        ratios += [times / family.time(sizes, one.hardware, coefficients) for one, sizes, times in judge]
-    whole = _solve(family, told, optional, start)
+        around = _around(family, train, coefficients) if keep else None
+        for one, sizes, times in judge:
+            expected = family.time(sizes, one.hardware, coefficients)
+            ratios.append(times / (expected * np.exp(around.correction(sizes)) if around else expected))
+    whole = {name: rounded(value) for name, value in _solve(family, told, optional, start).items()}
     ratio = np.concatenate(ratios)
     error = np.abs(1 / ratio - 1)
     low, high = np.quantile(ratio, (max(INTERVAL[0] - FEW / count, 0.01), min(INTERVAL[1] + FEW / count, 0.99)))
     sizes = {name: np.concatenate([part[name] for _, part, _ in told]) for name in told[0][1]}
     return Fitted(
-        coefficients={name: rounded(value) for name, value in whole.items()},
+        coefficients=whole,
         error=rounded(float(np.median(error))),
         p90=rounded(float(np.quantile(error, 0.9))),
         low=rounded(float(min(low, 1.0))),
@@ -129,7 +139,15 @@ def fit(
             for name, values in sizes.items()
             if values.min() > 0 and values.max() > values.min()
         },
+        nearby=_around(family, told, whole).text() if keep else "",
     )
+
+
+def _around(family: Family, told: Sequence[Told], coefficients: Mapping[str, float]) -> nearby.Nearby:
+    """The timings and what the formula misses of them."""
+    ratios = [times / family.time(sizes, one.hardware, coefficients) for one, sizes, times in told]
+    sizes = {name: np.concatenate([part[name] for _, part, _ in told]) for name in family.shape}
+    return nearby.nearby(family.shape, sizes, np.concatenate(ratios))
 
 
 def rounded(value: float) -> float:
@@ -179,15 +197,16 @@ TOGETHER = ("attention", "moe", "transpose")  # families whose ops share their k
 
 
 def _optional(family: str, dtype: str) -> tuple[str, ...]:
-    """Effects that not all kernels of a family show: layout changes of images; Winograd in fp32 alone."""
+    """Effects that not all fits bring: the parts of a split k; layout changes of images; Winograd in fp32 alone."""
     if family != "conv":
-        return ()
+        return ("parts",) if family == "gemm" else ()
     return ("winograd", "transform", "layout") if dtype == "fp32" else ("layout",)
 
 
 def _format(name: str, dtype: str) -> str:
-    """The format a group is fitted under: 16-bit formats share kernels, but for matrix products."""
-    return HALVES[0] if dtype in HALVES and base(name) != "gemm" else dtype
+    """The format a group is fitted under: 16-bit formats share kernels, but for matrix products and grouped convolutions."""
+    apart = base(name) == "gemm" or name.startswith("conv-grouped")
+    return dtype if dtype not in HALVES or apart else HALVES[0]
 
 
 def _by_op(kernel: Kernel) -> bool:
@@ -222,7 +241,7 @@ def fit_cases(
             known = machine.fitted.get(pool)
             started[pool] = fit(pooled[pool], source, optional, known.coefficients if known else None)
         start = machine.fitted.get(key) or started[pool]
-        got = fit(groups, source, optional, start.coefficients if start else None)
+        got = fit(groups, source, optional, start.coefficients if start else None, keep=True)
         if got is None:
             continue
         found[key] = got

@@ -146,6 +146,7 @@ class Fitted:
     source: str
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of each size among the timings
     borrowed: bool = False  # from other machines; the error is then that of machines left out
+    nearby: str = ""  # the timings as a table (`families/nearby.py`), where they are kept
 
     def document(self) -> dict[str, Any]:
         return {

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .dtypes import dtype as dtype_row
 from .dtypes import label
 from .errors import MissingFigure
-from .families import Family, Hardware, base, formula, variants
+from .families import Family, Hardware, formula, nearby, variants, wider
 from .machine import ANY, MAIN, Figure, Fitted, Machine
 from .roofline import Bound
 from .work import READ, WRITE, Array, Kernel, Work
@@ -54,6 +54,7 @@ NEXT = {
 LENDER = "NVIDIA"  # whose GPUs every lent number but a few was timed on
 LENT = {"compute": 0.80, "memory": 0.86}  # published shares of the machines whose numbers are borrowed
 NEIGHBOUR = 1.5  # how much wider the interval gets for it
+NEARBY = "as cases nearby took"
 BEYOND = 0.5  # and for every doubling of a size beyond those that were timed
 
 
@@ -161,7 +162,7 @@ def choose(machine: Machine, kernel: Kernel, name: str, backend: str | None, op:
     for borrowed in (False, True):
         for place, dtype in enumerate((*own, *NEXT.get(_base(kernel.dtype), ()))):
             for at in (f"@{backend}", "") if backend else ("",):
-                for variant in dict.fromkeys((name, base(name))):
+                for variant in wider(name):
                     for key in (f"{variant}.{op}.{dtype}{at}", f"{variant}.{dtype}{at}"):
                         found = machine.fitted.get(key)
                         if found is not None and found.borrowed is borrowed:
@@ -217,11 +218,23 @@ class Part:
         return own if self.given is None else {**own, "launch": self.given}
 
     @cached_property
+    def _formula(self) -> Array:
+        return self.chosen.family.time(self._sizes, self.hardware, self.coefficients)
+
+    @cached_property
+    def _nearby(self) -> Array:
+        """What timings around the cases make of the formula's times."""
+        table = self.chosen.fitted.nearby
+        return np.exp(nearby.read(table).correction(self._sizes)) if table else 1.0
+
+    @cached_property
     def time(self) -> Array:
-        return self._spread(self.chosen.family.time(self._sizes, self.hardware, self.coefficients))
+        return self._spread(self._formula * self._nearby)
 
     def items(self) -> dict[str, Array]:
         found = self.chosen.family.items(self._sizes, self.hardware, self.coefficients)
+        if self.chosen.fitted.nearby:
+            found[NEARBY] = self._formula * (self._nearby - 1)
         return {name: self._spread(value) for name, value in found.items()}
 
     @property
@@ -347,7 +360,9 @@ class Expected:
 
     @property
     def low(self) -> Array:
-        return np.maximum(self.time * (1 + self._reach("low")), np.minimum(self.bound.floor, self.time))
+        """Not below the floor; a measured one is known as well as its ceilings are."""
+        surely = self.bound.floor * (1 - self.bound.tolerance if self.bound.kinds == "measured" else 1.0)
+        return np.maximum(self.time * (1 + self._reach("low")), np.minimum(surely, self.time))
 
     @property
     def high(self) -> Array:

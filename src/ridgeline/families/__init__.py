@@ -1,7 +1,8 @@
 """Kernel families by name: formulas for the time of what libraries run, a handful of named coefficients each.
 
 Libraries choose among kernels by shape; where that choice is known, a family has variants (`gemm-odd`) that share its
-formula and have coefficients of their own.
+formula and have coefficients of their own. A variant of a variant (`gemm-few-odd`) takes those of the wider one
+(`gemm-few`) where it has none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from . import attention, convolution, product, vector
+from . import attention, convolution, nearby, product, vector
 from .attention import ATTENTION, DECODING
 from .convolution import CONVOLUTION
 from .experts import EXPERTS
@@ -23,7 +24,7 @@ FORMULAS = {
     for family in (PRODUCT, STREAMING, TRANSPOSING, ROWWISE, ATTENTION, DECODING, CONVOLUTION, EXPERTS)
 }
 SHARED = {"reduce": "stream", "gather": "stream"}  # families that borrow a formula
-VARIANTS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
+VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
     "gemm": product.variants,
     "rows": vector.variants,
     "attention": attention.variants,
@@ -37,6 +38,13 @@ def base(name: str) -> str:
     return name.partition("-")[0]
 
 
+def wider(name: str) -> Iterator[str]:
+    """A variant, the one it is a variant of, and so on to the family."""
+    while name:
+        yield name
+        name = name.rpartition("-")[0]
+
+
 def formula(name: str) -> Family:
     return FORMULAS[SHARED.get(base(name), base(name))]
 
@@ -44,7 +52,7 @@ def formula(name: str) -> Family:
 def variants(family: str, sizes: Sizes, op: str = "") -> Iterator[tuple[str, str, Array]]:
     """The variants and ops that the cases belong to, each with 1 where it holds and 0 elsewhere (1.0 where it always does)."""
     always = {"": np.asarray(True)}
-    for name, where in (VARIANTS[family](sizes) if family in VARIANTS else always).items():
+    for name, where in (VARIANTS[family](sizes, op) if family in VARIANTS else always).items():
         for told, so in (OPS[family](sizes) if family in OPS else always).items():
             here = where & so
             if np.all(here):
@@ -53,4 +61,4 @@ def variants(family: str, sizes: Sizes, op: str = "") -> Iterator[tuple[str, str
                 yield name or family, told or op, np.where(here, 1.0, 0.0)
 
 
-__all__ = ["FORMULAS", "Coefficient", "Family", "Hardware", "base", "formula", "variants"]
+__all__ = ["FORMULAS", "Coefficient", "Family", "Hardware", "base", "formula", "nearby", "variants", "wider"]

@@ -45,7 +45,7 @@ DECODE = {
 }
 
 
-def variants(g: Sizes) -> dict[str, Mask]:
+def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """A single query per sequence is decoding."""
     one = np.asarray(g["q"]) == 1
     return {"attention": ~one, "decode": one}
@@ -141,6 +141,7 @@ ATTENTION = Family(
         "launch": "launch",
     },
     "work at the reached rates",
+    ("batch", "heads", "shared", "q", "kv", "d", "causal"),
 )
 DECODING = Family(
     "decode",
@@ -156,4 +157,5 @@ DECODING = Family(
         "launch": "launch",
     },
     "work at the reached rates",
+    ("batch", "heads", "shared", "q", "kv", "d"),
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
-from .product import GEMM, tiled
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .product import GEMM, ROW, tiled
 
 FROM_GEMM = (
     "compute",
@@ -29,6 +29,7 @@ CHANNELS = 8.0  # that are loaded at once
 BLOCK = 32.0  # and those that a step of the product takes
 FEW = 16.0  # channels for which libraries have kernels of their own
 LARGE = 7.0  # side of a kernel from which they do
+LAST = "nhwc"  # the layout that stores a pixel's channels together
 OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 
 CONV = {
@@ -40,23 +41,31 @@ CONV = {
 }
 
 
-def variants(g: Sizes) -> dict[str, Mask]:
-    """Which kernels a convolution gets: groups, 1x1 (a plain product, off 16 bytes or not), large, few or odd channels."""
+def variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """Which kernels a convolution gets: groups, 1x1 (a plain product), large kernels, few or odd channels.
+
+    A 1x1 convolution over images that are stored channel by channel has rows of pixels, and needs them on 16 bytes.
+    """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
-    grouped = np.asarray(g["groups"]) > 1
+    groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
+    grouped, alone, large = groups > 1, groups == c_in, kernel >= LARGE
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
-    loose = np.fmod(np.asarray(g["ho"]) * g["wo"] * g["x"], 16.0) > 0
-    odd = (np.fmod(c_in, CHANNELS) + np.fmod(c_out, CHANNELS)) > 0
-    loose_channels = (np.fmod(c_in, BLOCK) + np.fmod(c_out, BLOCK)) > 0
-    rest = ~grouped & ~point
-    few, large = c_in <= FEW, kernel >= LARGE
+    odd = off(c_in, CHANNELS) | off(c_out, CHANNELS)
+    loose = (op != LAST) & (pixels > 1) & off(pixels * g["x"], ROW)
+    loose_channels = off(c_in, BLOCK) | off(c_out, BLOCK)
+    rest, few = ~grouped & ~point, c_in <= FEW
     return {
         "conv": rest & ~odd & ~few & ~large & ~loose_channels,
         "conv-loose": rest & ~odd & ~few & ~large & loose_channels,
-        "conv-grouped": grouped,
-        "conv-point": point & ~loose & ~odd,
-        "conv-point-odd": point & (loose | odd),
-        "conv-few": rest & few,
+        "conv-grouped": grouped & ~alone,
+        "conv-grouped-alone": grouped & alone & ~large,
+        "conv-grouped-alone-large": grouped & alone & large,
+        "conv-point": point & ~loose & ~odd & (pixels > 1),
+        "conv-point-one": point & ~odd & (pixels == 1),
+        "conv-point-odd": point & odd,
+        "conv-point-odd-pixels": point & loose & ~odd,
+        "conv-few": rest & few & ~odd,
+        "conv-few-odd": rest & few & odd,
         "conv-large": rest & ~few & ~odd & large,
         "conv-odd": rest & ~few & odd,
     }
@@ -107,4 +116,5 @@ CONVOLUTION = Family(
         "launch": "launch",
     },
     "work at the reached rates",
+    ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"),
 )

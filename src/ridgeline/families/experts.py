@@ -81,4 +81,5 @@ EXPERTS = Family(
         "launch": "launch",
     },
     "work at the reached rates",
+    ("tokens", "experts", "topk", "hidden", "inter"),
 )

@@ -55,6 +55,7 @@ class Family:
     coefficients: Mapping[str, Coefficient]
     effects: Mapping[str, str]  # effect -> what the item is called; the order is the order of putting back
     main: str
+    shape: tuple[str, ...]  # the sizes by which two cases are near each other
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
         return self.formula(sizes, hardware, self.filled(given), NOTHING)
@@ -74,6 +75,11 @@ class Family:
             found[label] = now - before
             before = now
         return found
+
+
+def off(size: Array, step: float) -> Mask:
+    """Where a size is no multiple of a step."""
+    return np.asarray(size != step * np.floor(np.asarray(size) / step))
 
 
 def blend(first: Array, second: Array, power: float) -> Array:

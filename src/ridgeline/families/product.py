@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
 TILES = (
     *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
@@ -21,6 +21,7 @@ ROW = 16.0  # bytes that rows should start on, for loads of full width
 WORD = 4.0  # and without which they are loaded element by element
 FEW = 8.0  # rows or columns up to which a product may be done as several products with a vector
 LEAST_K = 256.0  # a split never gets fewer steps of k
+PART = 4.0  # bytes of an element of a part of a split k
 
 GEMM = {
     "compute": Coefficient(0.80, 0.2, 1.1, "share of the peak that a large tile reaches"),
@@ -37,6 +38,7 @@ GEMM = {
     "prepare": Coefficient(1.0, 0.01, 60.0, "passes over A before the product, to quantise it from two bytes", True),
     "row": Coefficient(1e-10, 1e-11, 2e-8, "seconds per row of A to quantise it", True),
     "smallest": Coefficient(32.0, 32.0, 128.0, "side of the smallest tile the library takes"),
+    "parts": Coefficient(0.5, 0.01, 4.0, "passes over the parts of a split k, in fp32, to write and add them up", True),
 }
 
 
@@ -60,18 +62,24 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     return time if "launch" in off else time + c["launch"]
 
 
-def variants(g: Sizes) -> dict[str, Mask]:
-    """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`)."""
+def variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
+
+    Off 16 bytes, few rows are told apart once more: one (`one`), on 4 bytes (`loose`), on less.
+    """
     k, n = np.asarray(g["k"]) * g["w"], np.asarray(g["n"]) * g["c"]
-    loose = (np.fmod(k, ROW) + np.fmod(n, ROW)) > 0
-    odd = (np.fmod(k, WORD) + np.fmod(n, WORD)) > 0
-    few = np.minimum(g["m"], g["n"]) <= FEW
+    loose = off(k, ROW) | off(n, ROW)
+    odd = off(k, WORD) | off(n, WORD)
+    rows = np.minimum(g["m"], g["n"])
+    few, one = rows <= FEW, rows == 1
     return {
         "gemm": ~loose & ~few,
         "gemm-loose": loose & ~odd & ~few,
         "gemm-odd": odd & ~few,
         "gemm-few": few & ~loose,
-        "gemm-few-odd": few & loose,
+        "gemm-few-odd-one": one & loose,
+        "gemm-few-odd-loose": few & ~one & loose & ~odd,
+        "gemm-few-odd": few & ~one & odd,
     }
 
 
@@ -83,6 +91,8 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
     steps = k + fill
     again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
     most = np.maximum(k / LEAST_K, 1.0)  # parts that k can be split in
+    # a split of k fills the cores once, or twice where it is known what its parts cost
+    part, rounds = 2 * PART * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
     taken = [tile for tile in TILES if min(tile) >= c["smallest"]]
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
@@ -95,11 +105,13 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         full = tiles / cores
         waves = full * (1 - c["waves"]) + np.ceil(full) * c["waves"]
         best = np.minimum(best, np.maximum(waves * steps * each, again))
-        parts = np.minimum(np.maximum(np.floor(cores / tiles), 1.0), most)
-        split = parts > 1
-        if np.any(split):
-            thin = np.maximum((k / parts + fill) * each + c["split"], again)
-            best = np.minimum(best, np.where(split, thin, np.inf))
+        for round_ in rounds:
+            parts = np.minimum(np.maximum(np.floor(round_ * cores / tiles), 1.0), most)
+            split = parts > 1
+            if np.any(split):
+                adding = c["split"] + b * m * n * parts * part if part else c["split"]
+                thin = np.maximum((k / parts + fill) * each * round_ + adding, again)
+                best = np.minimum(best, np.where(split, thin, np.inf))
     return best
 
 
@@ -116,4 +128,5 @@ PRODUCT = Family(
         "launch": "launch",
     },
     "work at the reached rates",
+    ("b", "m", "n", "k"),
 )

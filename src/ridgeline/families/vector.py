@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
 SHORT = 2048.0  # elements up to which libraries give a row to a warp or a small block
 VECTOR = 4.0  # elements that are loaded at once
@@ -60,10 +60,10 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     return time if "launch" in off else time + c["launch"] * g["launches"]
 
 
-def variants(g: Sizes) -> dict[str, Mask]:
+def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
     cols = np.asarray(g["cols"])
-    short, odd = cols <= SHORT, np.fmod(cols, VECTOR) > 0
+    short, odd = cols <= SHORT, off(cols, VECTOR)
     return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
 
 
@@ -112,6 +112,7 @@ TRANSPOSING = Family(
     TRANSPOSE,
     {"cache": "writes kept in L2", "strided": "strided reads", "ramp": "ramp-up", "launch": "launch"},
     "bytes at the reached bandwidth",
+    ("rows", "cols"),
 )
 STREAMING = Family(
     "stream",
@@ -126,6 +127,7 @@ STREAMING = Family(
         "launch": "launch",
     },
     "bytes at the reached bandwidth",
+    ("read", "written", "elements"),
 )
 ROWWISE = Family(
     "rows",
@@ -140,4 +142,5 @@ ROWWISE = Family(
         "launch": "launch",
     },
     "bytes at the reached bandwidth",
+    ("rows", "cols"),
 )

@@ -6,16 +6,20 @@ says so and carries the error that machines had which were left out of the fit.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype
 from ..errors import InputError
 from ..machine import Fitted, Machine
+
+if TYPE_CHECKING:
+    from ..families import Family
 
 FOLDER = Path(__file__).with_name("catalog") / "fitted"
 DEFAULTS = FOLDER / "defaults.json"
@@ -41,6 +45,8 @@ def text(fitted: Mapping[str, Fitted], table: str = "fitted") -> str:
         if row.ranges:
             told = ", ".join(f"{name} = [{_number(low)}, {_number(high)}]" for name, (low, high) in row.ranges.items())
             lines.append(f"ranges = {{ {told} }}")
+        if row.nearby:
+            lines.append(f'nearby = """\n{row.nearby}\n"""')
         lines.append("")
     return "\n".join(lines)
 
@@ -60,6 +66,7 @@ def read(document: Mapping[str, Any], complain: Callable[[str], None]) -> dict[s
             source=str(row["source"]),
             ranges={name: (float(ends[0]), float(ends[1])) for name, ends in row.get("ranges", {}).items()},
             borrowed=bool(row.get("borrowed", False)),
+            nearby=row.get("nearby", "").strip(),
         )
     return found
 
@@ -106,6 +113,10 @@ def _fault(key: str, row: Any) -> str:
         return "source must say where the timings come from"
     if not isinstance(row.get("borrowed", False), bool):
         return f"borrowed must be true or false, found {row['borrowed']!r}"
+    if "nearby" in row:
+        fault = _table_fault(row["nearby"], family)
+        if fault:
+            return f"nearby {fault}"
     ranges = row.get("ranges", {})
     if not isinstance(ranges, dict):
         return "ranges must be a table"
@@ -115,6 +126,18 @@ def _fault(key: str, row: Any) -> str:
     return ""
 
 
+def _table_fault(text: Any, family: Family) -> str:
+    from ..families.nearby import read as table
+
+    if not isinstance(text, str):
+        return f"must be a text, found {text!r}"
+    try:
+        names = table(text.strip()).names
+    except ValueError as error:
+        return str(error)
+    return "" if names == family.shape else f"must have the sizes {', '.join(family.shape)}, found {', '.join(names)}"
+
+
 @cache
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
     """Tables of a catalog file; JSON, because reading some hundred sets of numbers must not be felt."""
@@ -122,17 +145,25 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(path: Path, tables: Mapping[str, Mapping[str, Fitted]]) -> None:
-    """A catalog file, one line per set."""
+    """A catalog file, one line per set, and the timings beside it in a file of their own."""
     parts = []
     for table, rows in tables.items():
         lines = [f"  {json.dumps(key)}: {json.dumps(_plain(row))}" for key, row in rows.items()]
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    timings = {key: row.nearby for rows in tables.values() for key, row in rows.items() if row.nearby}
+    if timings:
+        # no date in it, so that the same timings give the same file
+        _timings_path(path).write_bytes(gzip.compress(json.dumps(timings).encode(), 9, mtime=0))
 
 
 def _plain(row: Fitted) -> dict[str, Any]:
     told = row.document()
     return {key: value for key, value in told.items() if key != "borrowed"}
+
+
+def _timings_path(path: Path) -> Path:
+    return path.with_suffix(".nearby.json.gz")
 
 
 @cache
@@ -143,9 +174,15 @@ def _of(path: Path, table: str) -> dict[str, Fitted]:
     return found
 
 
+@cache
 def own(name: str) -> dict[str, Fitted]:
     """What the catalog has for a machine."""
-    return _of(FOLDER / f"{name}.json", "fitted")
+    path = FOLDER / f"{name}.json"
+    found, timings = _of(path, "fitted"), _timings_path(path)
+    if not timings.is_file():
+        return found
+    told = json.loads(gzip.decompress(timings.read_bytes()))
+    return {key: replace(row, nearby=told.get(key, "")) for key, row in found.items()}
 
 
 def with_defaults(machine: Machine) -> Machine:

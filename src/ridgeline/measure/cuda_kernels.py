@@ -626,6 +626,28 @@ RESULTS = ("time_us", "best_us", "span_us", "spread", "kernels", "kernel_name", 
 COLUMNS = ("op", "dtype", *SIZES, *WORDS, *RESULTS)
 
 
+def read_cases(path: Path) -> list[Case]:
+    """Cases from a table with the columns that `rows` writes; results in it are left aside."""
+    try:
+        told = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as a table of cases: {error}") from error
+    if not told or not {"op", "dtype"} <= set(told[0]):
+        raise InputError(f"{path}: a table of cases has the columns op and dtype, and a line for each case")
+    return [_case(row, f"{path}, line {line}") for line, row in enumerate(told, 2)]
+
+
+def _case(row: Mapping[str, str], where: str) -> Case:
+    words = {name: row[name] for name in ("op", "dtype", *WORDS) if row.get(name)}
+    try:
+        found: Case = {**words, **{name: int(float(row[name])) for name in SIZES if row.get(name)}}
+    except ValueError as error:
+        raise InputError(f"{where}: sizes are whole numbers: {error}") from error
+    if "causal" in found:
+        found["causal"] = found["causal"] == "yes"
+    return found
+
+
 def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
     """One flat row per case: its own words, then median, best and span in microseconds; what is not known is absent."""
     found = []
@@ -721,9 +743,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m ridgeline.measure.cuda_kernels", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument(
-        "--out", type=Path, required=True, help="folder for calibration.csv, random.csv, conditions.json"
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for calibration.csv, random.csv or cases.csv, and conditions.json",
     )
     parser.add_argument("--what", choices=("calibration", "random", "both"), default="both")
+    parser.add_argument("--cases", type=Path, help="a table of cases to time instead (columns as they are written)")
     parser.add_argument("--seed", type=int, default=2, help="of the random cases")
     parser.add_argument("--count", type=int, default=1000, help="random cases")
     parser.add_argument("--repeats", type=int, default=7)
@@ -736,14 +762,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{time.perf_counter() - begin:6.1f} s  {text}", file=sys.stderr, flush=True)
 
     try:
+        given = read_cases(asked.cases) if asked.cases else None
         gpu, watch, told = open_gpu()
         told["seed"], told["repeats"], told["done"] = asked.seed, asked.repeats, {}
         asked.out.mkdir(parents=True, exist_ok=True)
         parts: dict[str, tuple[list[Case], float]] = {}
-        if asked.what != "random":
+        if given is not None:
+            parts["cases"] = given, 1.0
+        elif asked.what != "random":
             share = 1.0 if asked.what == "calibration" else 0.7  # the test set must get its time too
             parts["calibration"] = calibration_cases(asked.quick), share
-        if asked.what != "calibration":
+        if given is None and asked.what != "calibration":
             parts["random"] = random_cases(asked.count, asked.seed), 1.0
         tell(f"{told['device']}: {', '.join(f'{len(cases)} {name} cases' for name, (cases, _) in parts.items())}")
         write_text(asked.out / "conditions.json", json.dumps(told, indent=1) + "\n")  # so that an early end keeps them

@@ -201,14 +201,15 @@ def interleave(
         for row in series:
             if row.probe.check:
                 row.probe.check()
+        if len(series) == len(probes) and all(row.samples for row in series):
+            step = total
+            tell("done")  # in here, because Ctrl-C may come at any step
     except KeyboardInterrupt:
         result.partial, result.why = True, "stopped by Ctrl-C"
     kept = [row for row in series if row.samples]
     result.missing = [probe.name for probe in probes if probe.name not in {row.probe.name for row in kept}]
     result.partial = result.partial or bool(result.missing)
     result.series = kept
-    if on_progress and not result.partial:
-        on_progress(total, total, "done")
     return result
 
 
