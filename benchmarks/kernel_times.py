@@ -291,10 +291,11 @@ LENDERS = {  # who speaks for an architecture, the first to have a family
 def lent(row: Fitted, group: str, ratios: dict[str, dict[str, Any]]) -> Fitted:
     """Numbers as another machine may borrow them: with the error of machines that were left out."""
     head, dot, rest = group.partition(".")
-    known = next((told for name in wider(head) if (told := ratios.get(name + dot + rest))), None)
-    if not known:
+    every = (ratios.get(name + dot + rest, {}).values() for name in wider(head))
+    known = next((whole for each in every if each and len(whole := np.concatenate(list(each)))), None)
+    if known is None:
         return replace(row, **UNKNOWN)
-    measured = 1 / np.concatenate(list(known.values()))
+    measured = 1 / known
     error = np.abs(1 / measured - 1)
     low, high = np.quantile(measured, fitting.INTERVAL)
     told = {"error": np.median(error), "p90": np.quantile(error, 0.9), "low": min(low, 1.0), "high": max(high, 1.0)}

@@ -21,6 +21,7 @@ from ridgeline.ops import find
 from strategies import law
 
 H200 = rl.machine("h200-sxm")
+STRANGER = replace(H200, fitted={})  # the same machine, of which nobody timed anything
 LINE = {
     "slope": Coefficient(1.0, 1e-3, 1e3, "seconds per thing"),
     "start": Coefficient(1.0, 1e-3, 1e3, "seconds before the first"),
@@ -263,6 +264,10 @@ def test_ranges_tell_the_sizes_that_varied() -> None:
     assert (found.cases, found.source, found.borrowed) == (50, "here", False)
 
 
+def replace_times(group: fitting.Group, times: Any) -> fitting.Group:
+    return replace(group, times=[times])
+
+
 def test_optional_effects_are_absent_unless_asked_for() -> None:
     group, _ = product_group(60, 0.01)
     plain, asked = fitting.fit([group], ""), fitting.fit([group], "", ("prepare", "row"))
@@ -318,7 +323,7 @@ def small() -> list[dict[str, Any]]:
 
 def test_formats_that_run_the_same_kernels_are_fitted_together(small: list[dict[str, Any]]) -> None:
     told: list[str] = []
-    found = fit_cases(small, H200, "a test", told.append)
+    found = fit_cases(small, STRANGER, "a test", told.append)
     assert found["gemm.bf16"].cases == found["gemm.fp16"].cases == 30  # the libraries' best products differ
     assert found["gemm.fp16"] != found["gemm.bf16"]
     assert found["stream.add.fp16"] is found["stream.add.bf16"]
@@ -336,7 +341,7 @@ def test_formats_that_run_the_same_kernels_are_fitted_together(small: list[dict[
 def test_backends_keep_their_own_numbers() -> None:
     cases = timed("gemm", 14, 1, dtype="bf16")
     found = fit_cases(
-        [*cases, *({**row, "backend": "lib-0.24.0", "time_us": 3 * row["time_us"]} for row in cases)], H200, ""
+        [*cases, *({**row, "backend": "lib-0.24.0", "time_us": 3 * row["time_us"]} for row in cases)], STRANGER, ""
     )
     assert set(found) == {"gemm.bf16", "gemm.fp16", "gemm.bf16@lib-0.24.0", "gemm.fp16@lib-0.24.0"}
     case = group_of(cases)
@@ -354,7 +359,42 @@ def group_of(rows: list[dict[str, Any]]) -> fitting.Group:
 
 def test_nothing_to_fit_gives_nothing() -> None:
     assert fit_cases([], H200, "") == {}
-    assert fit_cases(timed("gemm", 3, 1, dtype="bf16"), H200, "") == {}
+    assert fit_cases(timed("gemm", 3, 1, dtype="bf16"), STRANGER, "") == {}
+
+
+def test_what_is_known_stays_where_it_tells_the_timings_better() -> None:
+    """The timings are what the shipped numbers say; then half as long again, which they do not."""
+    known = H200.fitted["gemm.bf16"]
+    alike = fit_cases(timed("gemm", 30, 1, dtype="bf16"), H200, "a test")
+    assert alike["gemm.bf16"] == known
+    few = fit_cases(timed("gemm", 3, 1, dtype="bf16"), H200, "a test")
+    assert few["gemm.bf16"] == known
+    other = fit_cases(timed("gemm", 30, 1, dtype="bf16", slower=1.5), H200, "a test")
+    assert (other["gemm.bf16"].cases, other["gemm.bf16"].source) == (30, "a test")
+
+
+def test_a_variant_that_was_not_timed_keeps_what_is_known_of_it() -> None:
+    lent = replace(H200, fitted={key: replace(row, borrowed=True) for key, row in H200.fitted.items()})
+    found = fit_cases(timed("gemm", 30, 1, dtype="bf16", slower=1.5), lent, "a test")
+    assert found["gemm.bf16"].source == "a test"
+    assert found["gemm-odd.bf16"] == replace(H200.fitted["gemm-odd.bf16"], borrowed=False)
+    assert not any(key.startswith("conv") for key in found)
+    step = rl.predict(rl.ops.gemm(m=512, n=511, k=511, dtype="bf16"), replace(lent, fitted={**lent.fitted, **found}))
+    assert "calibrated: gemm-odd.bf16" in str(step.expected[0].confidence)
+
+
+def test_timings_that_are_kept_correct_the_formula_and_are_judged_on_halves_left_out() -> None:
+    """A product that always takes 1.4 times as long in one corner of the sizes: a formula cannot say so, its timings can."""
+    group, _ = product_group(400, 0.0)
+    sizes, times = group.arrays()
+    odd = replace_times(group, np.where(sizes["m"] < np.median(sizes["m"]), 1.4, 1.0) * times)
+    alone, kept = fitting.fit([odd], ""), fitting.fit([odd], "", keep=True)
+    assert alone is not None
+    assert kept is not None
+    assert kept.coefficients == alone.coefficients
+    assert not alone.nearby
+    assert len(kept.nearby.splitlines()) == 401
+    assert kept.error < 0.8 * alone.error
 
 
 class Process:
@@ -383,7 +423,8 @@ def test_measuring_fits_what_a_process_times(small: list[dict[str, Any]], monkey
     """The way of `ridgeline measure --calibrate`; a case that failed has no time and is left out."""
     failed = {"op": "gemm", "dtype": "bf16", "m": 64, "n": 64, "k": 64, "error": "out of memory"}
     monkeypatch.setattr(measuring.subprocess, "Popen", Process)
-    monkeypatch.setattr(Process, "rows", [*small, failed])
+    slower = [{**row, "time_us": 1.5 * row["time_us"]} for row in small]  # than any numbers say that are lent
+    monkeypatch.setattr(Process, "rows", [*slower, failed])
     steps: list[tuple[str, int, int, str]] = []
     found = measuring.fitted_families(H200, True, lambda *step: steps.append(step))
     assert "--quick" in Process.words

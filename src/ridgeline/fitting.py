@@ -8,13 +8,13 @@ the formula around them. 16-bit formats mostly run the same kernels, and are the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .families import Family, Hardware, base, formula, nearby, variants
+from .families import Family, Hardware, base, formula, nearby, variants, wider
 from .fit import solve
 from .machine import Fitted, Machine
 from .ops import find
@@ -190,6 +190,23 @@ def _solve(
     return best[1]
 
 
+def _better(known: Fitted | None, got: Fitted | None, groups: Sequence[Group]) -> Fitted | None:
+    """What tells the timings best: numbers fitted to them, on halves left out, or those that were there before.
+
+    A few timings of a machine that much is known of, or of kin of it, bring nothing new.
+    """
+    if known is None:
+        return got
+    ratios = []
+    for one in groups:
+        sizes, times = one.arrays()
+        expected = one.family.time(sizes, one.hardware, known.coefficients)
+        around = np.exp(nearby.read(known.nearby).correction(sizes)) if known.nearby else 1.0
+        ratios.append(expected * around / times)
+    error = float(np.median(np.abs(np.concatenate(ratios) - 1)))
+    return got if got is not None and got.error <= error else replace(known, borrowed=False)
+
+
 # -- all families of a machine --------------------------------------------------------------------------------
 
 HALVES = ("bf16", "fp16")
@@ -219,7 +236,7 @@ def fit_cases(
     """Coefficients for everything the cases (op, sizes, `time_us`) speak of, with the error on halves left out.
 
     A family starts from what the machine already carries or borrows, and its groups from the family: few timings move
-    few coefficients.
+    few coefficients. What is carried or borrowed stays where it tells the timings better than what was fitted to them.
     """
     joined: dict[str, list[Group]] = {}
     pooled: dict[str, list[Group]] = {}  # what a group starts from: its family and format, ops and variants together
@@ -240,13 +257,19 @@ def fit_cases(
         if pool not in started:
             known = machine.fitted.get(pool)
             started[pool] = fit(pooled[pool], source, optional, known.coefficients if known else None)
-        start = machine.fitted.get(key) or started[pool]
-        got = fit(groups, source, optional, start.coefficients if start else None, keep=True)
+        known = machine.fitted.get(key)
+        start = known or started[pool]
+        got = _better(known, fit(groups, source, optional, start.coefficients if start else None, keep=True), groups)
         if got is None:
             continue
         found[key] = got
         if tell:
             tell(f"{key}: {got.cases} timings, left-out halves told within {got.error:.1%} (P90 {got.p90:.1%})")
+    # a variant that was not timed keeps what is known of it, before a wider one that was
+    for key, row in machine.fitted.items():
+        name, dot, rest = key.partition(".")
+        if key not in found and any(wide + dot + rest in found for wide in list(wider(name))[1:]):
+            found[key] = replace(row, borrowed=False)
     # ops and variants nobody timed take the numbers of their family, unless others lend finer ones
     lent = {base(key.partition(".")[0]) for key, row in machine.fitted.items() if row.borrowed}
     found |= {
