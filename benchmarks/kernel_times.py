@@ -123,7 +123,8 @@ def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def optional(group: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     family = group.partition(".")[0].partition("-")[0]
     if family == "gemm":
-        return OPTIONAL["gemm"] if ".fp8" in group else ()
+        # products without tensor cores are hardly split by the libraries of these timings
+        return OPTIONAL["gemm"] if ".fp8" in group else ("most",) if ".fp32" in group else ()
     if family == "attention":
         return OPTIONAL["attention"] if ".full." not in group else ()
     return OPTIONAL.get(family, ())

@@ -694,6 +694,9 @@ def test_the_report_is_arithmetic(book: Ledger, clock: Clock) -> None:
     ]
     assert [(found["seal"], found["cases"]) for found in told["by_seal"]] == [(first, 3), (second, 1)]
     assert (told["intervals"]["hits"], told["intervals"]["cases"]) == (2, 3)
+    # 5 us are the floor of all: 5/8, 5/5 and 5/10 of the roof of memory, 5/40 of that of compute
+    reached = {found["bound"]: (found["cases"], found["median"], found["low"]) for found in told["efficiency"]}
+    assert reached == {"memory": (3, 0.625, 0.5625), "compute": (1, 0.125, 0.125)}
     assert [case["name"] for case in told["worst"]] == ["n", "b", "a", "late"]  # factors 2, 4/3, 5/4, 1
     assert told["worst"][1]["cause"] == "spills"
     assert json.loads(json.dumps(report, allow_nan=False)) == report

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from .work import Kernel
 
 Vector = NDArray[np.float64]
 LEAST = 12  # timings below which a group says too little
-CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0)}  # coefficients that are one of a few
+# coefficients that are one of a few
+CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)}
 INTERVAL = (0.09, 0.91)  # a little more than the 80 % that are promised
 FEW = 0.8  # a group of n timings gives up FEW / n of each tail, because its own quantiles are uncertain
 
@@ -166,16 +168,13 @@ def _cut(one: Told, chosen: NDArray[np.bool_]) -> Told:
 def _solve(
     family: Family, told: Sequence[Told], optional: Sequence[str], start: Mapping[str, float] | None
 ) -> dict[str, float]:
-    free = {
-        name: row
-        for name, row in family.coefficients.items()
-        if name not in CHOICES and (not row.optional or name in optional)
-    }
+    taken = {name: row for name, row in family.coefficients.items() if not row.optional or name in optional}
+    free = {name: row for name, row in taken.items() if name not in CHOICES}
+    chosen = [name for name in taken if name in CHOICES]
     measured = np.concatenate([times for _, _, times in told])
     best: tuple[float, dict[str, float]] | None = None
-    choices = [name for name in CHOICES if name in family.coefficients]
-    for value in CHOICES[choices[0]] if choices else (0.0,):
-        fixed = {choices[0]: value} if choices else {}
+    for values in product(*(CHOICES[name] for name in chosen)):
+        fixed = dict(zip(chosen, values, strict=True))
 
         def predict(given: dict[str, float], fixed: dict[str, float] = fixed) -> Vector:
             times = [family.time(sizes, one.hardware, {**given, **fixed}) for one, sizes, _ in told]

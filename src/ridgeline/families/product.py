@@ -39,6 +39,7 @@ GEMM = {
     "row": Coefficient(1e-10, 1e-11, 2e-8, "seconds per row of A to quantise it", True),
     "smallest": Coefficient(32.0, 32.0, 128.0, "side of the smallest tile the library takes"),
     "parts": Coefficient(0.5, 0.01, 4.0, "passes over the parts of a split k, in fp32, to write and add them up", True),
+    "most": Coefficient(2.0, 1.0, 64.0, "parts that k is split in at most", True),
 }
 
 
@@ -91,6 +92,8 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
     steps = k + fill
     again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
     most = np.maximum(k / LEAST_K, 1.0)  # parts that k can be split in
+    if c.get("most"):
+        most = np.minimum(most, c["most"])
     # a split of k fills the cores once, or twice where it is known what its parts cost
     part, rounds = 2 * PART * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
     taken = [tile for tile in TILES if min(tile) >= c["smallest"]]
