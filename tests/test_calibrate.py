@@ -42,7 +42,7 @@ def test_outliers_are_named_and_kept() -> None:
 
 @pytest.mark.parametrize("times", [(), (0.0,), (1.0, -1.0)])
 def test_an_observation_needs_positive_samples(times: tuple[float, ...]) -> None:
-    with pytest.raises(rl.RidgelineError, match="positive times"):
+    with pytest.raises(rl.RidgelineError, match="needs samples, all of them"):
         seen("hbm", times)
 
 
@@ -118,6 +118,33 @@ def test_a_point_above_the_limit_is_a_finding_and_not_clamped() -> None:
     made = calibrate(rl.machine("h100-sxm"), [seen("tensor.bf16", (1.0,), flops=1700e12)])
     assert made.peaks["tensor.bf16"].measured == 1700e12
     assert any("1.7 PFLOP/s is 172%" in note for note in made.notes)
+
+
+def held(target: str, seconds: float, busy: float, **settings: object) -> Observation:
+    """One sample of a gigabyte, taken while another program had the core for the rest of the time."""
+    item = seen(target, (seconds,), moved=1e9, **settings)
+    return replace(item, conditions={**item.conditions, "stand_in_busy": busy})
+
+
+def test_a_sample_that_shared_its_core_may_be_that_much_too_slow() -> None:
+    machine = rl.machine("h200-sxm")
+    figure = calibrate(machine, [held("hbm", 2.0, 0.5)]).main.bandwidth
+    assert figure.measured == 1e9 / 2.0
+    assert figure.spread == pytest.approx(1 / 0.5 - 1)
+    assert "one sample, taken while another program had the core for 50% of the time" in figure.measurement
+    alone = calibrate(machine, [seen("hbm", (1.0,), moved=1e9)])
+    assert "one sample" in alone.main.bandwidth.measurement
+    assert "spread" not in alone.main.bandwidth.measurement
+    change = next(row for row in changes(calibrate(machine, [held("hbm", 2.0, 0.5)]), alone) if row.name == "hbm")
+    assert (change.ratio, change.differs) == (2.0, False)
+
+
+def test_a_best_that_only_beats_a_held_back_probe_is_as_unsure() -> None:
+    """One core undisturbed at 1 GB/s, all cores at 0.9 GB/s while they got a third of their time: 2.7 GB/s are possible."""
+    items = [seen("hbm", (1.0, 1.0), moved=1e9, threads=1), held("hbm", 1 / 0.9, 1 / 3, threads=2)]
+    figure = calibrate(rl.machine("h200-sxm"), items).main.bandwidth
+    assert figure.measured == 1e9
+    assert figure.spread == pytest.approx(2.7 - 1)
 
 
 def test_no_observations_are_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline import ops
 from ridgeline.errors import InputError, UnknownName
-from ridgeline.machine import Machine, two_number
+from ridgeline.machine import Figure, Level, Machine, two_number
 from ridgeline.render import charts
 from ridgeline.render.chart import Axis, Chart, Line, Panel, Picture, Point, read
 from ridgeline.render.charts import CHARTS, Seen
@@ -398,6 +398,15 @@ def test_integer_formats_are_counted_in_operations() -> None:
     chart = charts.roofline(A100, (), dtype="int8")
     assert chart.y.title == "performance (OP/s)"
     assert "624 TOP/s" in roofs(chart, "peak")[0].label
+
+
+@pytest.mark.parametrize("name", ["losses", "bandwidth"])
+def test_a_measurement_alone_loses_nothing_and_the_message_says_what_is_missing(name: str) -> None:
+    """A machine no document speaks of: its measured figure is no limit that it could be held against."""
+    main = Level("memory", Figure("B/s", measured=5e10), Figure("B"))
+    machine = Machine("own", peaks={"vector.fp32": Figure("flop/s", measured=8e10)}, levels=(main,))
+    with pytest.raises(InputError, match="has no stated or derived"):
+        charts.CHARTS[name](machine)
 
 
 def test_losses_of_a_measured_machine_tell_the_power_limit_apart() -> None:

@@ -194,6 +194,8 @@ def test_every_file_of_timings_that_ridgeline_writes_is_read(tmp_path: Path) -> 
         {"items": [{"name": "gemm", "samples": [1e-3, 2e-3, 3e-3]}]},
         [{"name": "gemm", "time_us": 2000, "times_us": [1000, 2000, 3000]}],
         {"items": [{"name": "gemm", "measured_us": 2000}]},
+        {"items": [{"name": "gemm", "measured_us": 2000, "samples": 1}]},  # `reconcile --json` counts its samples
+        {"items": [{"name": "gemm", "measured_us": 2000, "samples": 3, "times_us": [1000, 2000, 3000]}]},
     ]
     for document in documents:
         path = tmp_path / "times.json"
@@ -222,10 +224,13 @@ def test_a_name_that_comes_again_is_told_by_its_turn() -> None:
         ('["gemm"]', "entry 1 has no name"),
         ('[{"name": "k"}]', r"\('k'\) has no times"),
         ('[{"name": "k", "samples": []}]', r"\('k'\) has no times"),
-        ('[{"name": "k", "samples": [1, "2"]}]', "samples holds something that is no time above zero"),
-        ('[{"name": "k", "samples": [1, 0]}]', "no time above zero"),
-        ('[{"name": "k", "time_us": NaN}]', "no time above zero"),
-        ('[{"name": "k", "time_us": true}]', "no time above zero"),
+        ('[{"name": "k", "samples": [1, "2"]}]', "samples holds 2, which is no time"),
+        ('[{"name": "k", "samples": [1, 0]}]', "samples holds 0, which is no time"),
+        ('[{"name": "k", "samples": [1e-320]}]', "no time from 1e-15"),
+        ('[{"name": "k", "samples": [1e300]}]', "no time from 1e-15"),
+        (f'[{{"name": "k", "samples": [1{"0" * 400}]}}]', "no time from 1e-15"),
+        ('[{"name": "k", "time_us": NaN}]', "time_us holds nan, which is no time"),
+        ('[{"name": "k", "time_us": true}]', "time_us holds True, which is no time"),
     ],
 )
 def test_a_file_that_holds_no_timings_says_so(text: str, message: str, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ridgeline.measure import build as building
 from ridgeline.measure import conditions, cpu, cpu_gemm, cpu_levels
 from ridgeline.measure.protocol import Probe, interleave
 from ridgeline.observation import Observation, from_document
+from ridgeline.run import measured_machine
 
 COMPILER = any(shutil.which(name) for name in building.COMPILERS)
 needs_compiler = pytest.mark.skipif(not COMPILER or sys.platform == "win32", reason="no C compiler here")
@@ -213,11 +214,16 @@ def test_without_a_compiler_numpy_probes_call_themselves_lower_bounds(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 20)
     monkeypatch.setattr(cpu_gemm, "GEMM_SIZES", {True: (64,), False: (64,)})
-    found = cpu.measure(caches(1 << 16, 1 << 18), quick=True)
+    machine = caches(1 << 16, 1 << 18)
+    found = cpu.measure(machine, quick=True)
     streams = [each for each in found if each.settings["mix"] != "gemm"]
     assert {each.settings["mix"] for each in streams} == set(MIXES)
     assert all(any("lower bound" in note and "no C compiler" in note for note in each.notes) for each in streams)
     assert {each.target for each in found} >= {"l2", "memory", "vector.fp64"}
+    made = measured_machine(found, machine)
+    assert made.main.bandwidth.measured  # a roofline needs it, whoever measured it
+    assert set(made.main.mixes) == set(MIXES)
+    assert len([note for note in made.notes if note.startswith("lower bound") and "no C compiler" in note]) == 1
 
 
 @needs_compiler

@@ -235,7 +235,9 @@ def test_when_every_sample_is_disturbed_the_best_stands_in_and_the_notes_say_so(
     row = interleave([Probe("a", "l1", call)], 3, clock, least=0.01, warm=0.0).series[0]
     assert row.stand_in
     assert row.samples == [0.04]
-    assert any("no undisturbed sample" in note for note in observation(row, {}).notes)
+    told = observation(row, {})
+    assert any("no undisturbed sample" in note for note in told.notes)
+    assert told.conditions["stand_in_busy"] == 0.5
 
 
 @pytest.mark.parametrize(

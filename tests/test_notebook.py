@@ -271,8 +271,11 @@ print(shell.user_ns["x"], type(shell.user_ns["_roofline"]).__name__)
 html, _ = shell.display_formatter.format(shell.user_ns["_roofline"])
 print("<svg" in html["text/html"])
 shell.run_cell("%%roofline --on h200-sxm --tool time\\n1/0")
+shell.run_cell("%%roofline --on h200-sxm --tool time --repeat 3\\nclass Loud:\\n    def __repr__(self): return 'shouted'\\nLoud()")
+shell.run_cell("Loud()")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "42 Cell\nTrue" in done.stdout
     assert "ZeroDivisionError" in done.stdout
     assert "%%roofline on NVIDIA H200" in done.stdout
+    assert done.stdout.count("shouted") == 1  # by the cell after it; a timed value is not shown

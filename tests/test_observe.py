@@ -214,7 +214,12 @@ def test_flops_without_an_engine_and_bytes_without_a_level(tmp_path: Path) -> No
         ("[1, 2]", "entry 1 is '1'"),
         ('{"schema": 99, "observations": []}', "schema 99, which is newer"),
         ('[{"schema": 99, "name": "a", "target": "a", "samples": [1]}]', "newer"),
-        ('[{"name": "a", "samples": [1]}]', "no observation as ridgeline writes it"),
+        ('[{"samples": [1]}]', "no observation as ridgeline writes it"),
+        ('[{"name": "a", "samples": 3}]', "samples is '3'; it is a list of times"),
+        ('[{"name": "a", "samples": [1e400]}]', "all of them times from 1e-15 to 1e"),
+        ('[{"name": "a", "time_us": 1e-290}]', "all of them times from 1e-15 to 1e"),
+        ('{"items": [{"name": "a", "measured_us": 5}], "sentence": "s"}', "a report that ridgeline made"),
+        ("name,time\na,5 parsecs\n", "file' line 2: '5 parsecs': unknown unit"),
         ('[{"name": "a", "time_us": 1', "is not JSON"),
         ('[{"name": "a", "time_us": 1, "shape": NaN}]', "NaN is no number"),
         ('[{"schema": 1, "name": "a", "target": "a", "samples": [1], "counters": {"b": "c"}}]', "counters.b is 'c'"),
@@ -226,6 +231,21 @@ def test_plain_mistakes_are_named(content: str, says: str, tmp_path: Path) -> No
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=says):
         observe.load(path)
+
+
+def test_a_time_with_its_unit_may_have_a_decimal_comma(tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text("name;time\na;12,5 us\nb;1.234,5 us\n", encoding="utf-8")
+    assert [item.samples[0] for item in observe.load(path)] == pytest.approx([12.5e-6, 1234.5e-6])
+
+
+def test_timings_that_the_gate_reads_are_read_as_observations(tmp_path: Path) -> None:
+    path = tmp_path / "now.json"
+    path.write_text(json.dumps({"schema": 1, "items": [{"name": "a", "times_us": [1, 2]}, {"name": "b", "samples": [3e-6]}]}))  # fmt: skip
+    assert [(item.name, item.samples) for item in observe.load(path)] == [
+        ("a", pytest.approx((1e-6, 2e-6))),
+        ("b", (3e-6,)),
+    ]
 
 
 def test_files_of_observations_read_back(tmp_path: Path) -> None:

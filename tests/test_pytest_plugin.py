@@ -177,9 +177,18 @@ def test_a_call_whose_work_is_not_known_says_what_to_give(inner: Any) -> None:
 
     def test_nothing_asked(ridgeline_check):
         ridgeline_check(spend(1e-3), at_least=0, **KNOWN)
+
+    def test_a_word_for_a_share(ridgeline_check):
+        ridgeline_check(spend(1e-3), at_least="half", **KNOWN)
+
+    def test_no_rounds(ridgeline_record):
+        ridgeline_record(spend(1e-3), rounds=0)
     """
     )
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(failed=4)
+    assert "During handling" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*ridgeline_record: rounds is a whole number of at least 1, got 0*"])
+    result.stdout.fnmatch_lines(["*such as 0.7, got 'half'*"])
     result.stdout.fnmatch_lines(["*the work of this call is not known; give it, as in work=ridgeline.ops.gemm*"])
     result.stdout.fnmatch_lines(["*at_least is a fraction above 0*"])
 

@@ -75,6 +75,19 @@ def test_a_file_nobody_knows_is_one_message(tmp_path: Path) -> None:
     assert "cannot" in run("import", str(tmp_path / "none.csv"), code=2).output
 
 
+def test_a_table_of_observations_keeps_all_of_them_and_is_read_back(tmp_path: Path) -> None:
+    many = tmp_path / "many.csv"
+    rows = "".join(f'"k<{place},x>",{place + 1}.5,{place}e9,\n' for place in range(100))
+    many.write_text("name,time_us,flops.tensor.bf16,bytes.hbm\n" + rows)
+    out = tmp_path / "out.csv"
+    run("import", str(many), "--out", str(out))
+    found = observe.load(out)
+    assert [item.name for item in found] == [f"k<{place},x>" for place in range(100)]
+    assert [item.samples[0] for item in found] == pytest.approx([(place + 1.5) * 1e-6 for place in range(100)])
+    assert [item.flops["tensor.bf16"] for item in found] == [place * 1e9 for place in range(100)]
+    assert not any(item.bytes for item in found)  # absent stays absent
+
+
 def test_sealed_then_profiled_then_settled(cases: Path, seen: Path, tmp_path: Path, monkeypatch: Any) -> None:
     book = tmp_path / "ledger.sqlite"
     name = seal(cases, book)
@@ -155,6 +168,93 @@ def test_programs_are_named_and_numbered() -> None:
         records.program([])
 
 
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"op": "add", "n": 8, "count": "abc"}, "row 1, column count: is 'abc'"),
+        ({"op": "add", "n": 8, "count": "-3"}, "row 1, column count: is '-3'"),
+        ({"op": "add", "n": 8, "count": "nan"}, "row 1, column count: is 'nan'"),
+        ({"op": "add", "n": 8, "count": 0}, "row 1, column count: is '0'"),
+        ({"name;op;n": "a;add;8"}, "row 1, column op: is empty; the columns are name;op;n"),
+        (
+            {"op": "add", "n": 8, "machine": "a100-sxm-80gb"},
+            "row 1, column machine: is a100-sxm-80gb, and asked for is",
+        ),
+    ],
+)
+def test_a_case_that_cannot_be_sealed_names_its_column(row: dict[str, Any], says: str, tmp_path: Path) -> None:
+    place = tmp_path / "l.sqlite"
+    with pytest.raises(InputError, match=says):
+        records.seal(open_ledger(place), [row], rl.machine("h200-sxm"))
+    assert not place.exists()
+
+
+def test_cases_are_written_as_sizes_are_everywhere() -> None:
+    rows = [{"name": " a ", "op": "add", "n": "2^20", "count": "4", "machine": "h200-sxm"}, {"op": "add", "n": "64Ki"}]
+    made = records.program(rows)
+    assert [(step.name, step.work.shape["n"], step.count) for step in made.steps] == [("a", 2**20, 4), ("add", 2**16, 1)]  # fmt: skip
+
+
+def test_what_joins_nothing_settles_nothing_and_names_both_sides(cases: Path, tmp_path: Path) -> None:
+    ledger, other = tmp_path / "l.sqlite", tmp_path / "other.csv"
+    other.write_text("name,time_us\nfoo,5\n")
+    made = seal(cases, ledger)
+    told = run("reconcile", str(other), "--seal", made, "--ledger", str(ledger), code=2).output
+    assert "predicted: gemm_bf16_8192" in told
+    assert "observed: foo" in told
+    assert "names of the cases" in told
+    words = ("reconcile", str(other), "--cases", str(cases), "--on", "h200-sxm")
+    assert "there is nothing to draw" in run(*words, "--out", str(tmp_path / "x.svg"), code=2).output
+    assert json.loads(run(*words, "--json").stdout)["unmatched"]["observed"] == ["foo"]
+
+
+def test_a_fused_kernel_beside_a_seal_leaves_the_report_readable(tmp_path: Path) -> None:
+    ledger, cases, fused = (tmp_path / name for name in ("l.sqlite", "cases.csv", "fused.csv"))
+    cases.write_text("name,op,n\na,add,1000000\nb,relu,1000000\n")
+    fused.write_text("name,time_us\na+b,220\n")
+    told = json.loads(run("seal", str(cases), "--on", "h200-sxm", "--ledger", str(ledger), "--json").stdout)
+    run("reconcile", str(fused), "--seal", told["id"], "--ledger", str(ledger))
+    assert "none to judge" in run("ledger", "--ledger", str(ledger)).output
+
+
+def test_the_record_says_whether_there_are_enough_cases(cases: Path, seen: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "l.sqlite"
+    run("reconcile", str(seen), "--seal", seal(cases, ledger), "--ledger", str(ledger))
+    assert "too few to tell" in run("ledger", "--ledger", str(ledger)).output
+
+
+def test_what_a_ledger_cannot_do_is_told(cases: Path, tmp_path: Path) -> None:
+    ledger, cut = tmp_path / "l.sqlite", tmp_path / "cut.sqlite"
+    seal(cases, ledger)
+    picture = tmp_path / "p.png"
+    assert "written to .md or .json" in run("ledger", "show", "--out", str(picture), "--ledger", str(ledger), code=2).output  # fmt: skip
+    assert not picture.exists()
+    assert "--expect goes with verify" in run("ledger", "--expect", "0" * 64, "--ledger", str(ledger), code=2).output
+    cut.write_bytes(ledger.read_bytes()[:3000])
+    told = json.loads(run("ledger", "verify", "--ledger", str(cut), "--json", code=1).stdout)
+    assert [one["what"] for one in told["findings"]] == ["damaged"]
+
+
+def test_a_program_in_which_nothing_is_busy_says_so() -> None:
+    rows = [{"name": name, "op": "add", "n": 10**8} for name in ("a", "b")]
+    counted = {"flops": {"vector.fp32": 1.0}, "bytes": {"hbm": 1.0}}
+    found = records.reconcile(
+        rows, rl.machine("h200-sxm"), [Observation(name, name, (1.0,), **counted) for name in "ab"]
+    )
+    assert "because nothing is busy for 100% of the time and" in found.report.sentence
+
+
+def test_a_picture_of_many_kernels_names_the_longest() -> None:
+    from ridgeline.render import gaps
+
+    rows = [{"name": f"k{place}", "op": "add", "n": 10**6} for place in range(50)]
+    seen = [Observation(f"k{place}", f"k{place}", (1e-5 + place * 1e-6,)) for place in range(50)]
+    found = records.reconcile(rows, rl.machine("h200-sxm"), seen).report
+    chart = gaps.chart(found)
+    assert {point.label for point in chart.points if point.label} == {f"k{place}" for place in range(20, 50)}
+    assert any("30 of 50" in note for note in chart.notes)
+
+
 def test_cases_say_how_kernels_are_sent(tmp_path: Path) -> None:
     """Counters do not tell; the column does, through a seal as well, and what the tool saw goes before it."""
     figure = Figure("s", measured=9e-6, measurement="by hand", source="a test")
@@ -213,6 +313,9 @@ def test_whatif_prices_a_chain(tmp_path: Path) -> None:
     run(*words, "--out", str(tmp_path / "w.svg"))
     assert (tmp_path / "w.svg").stat().st_size > 1000
     assert "quantize" in run("whatif").output
+    assert "changes (--do)" in run(*words[:-2], code=2).output
+    assert ": it gets as fast as the kernel does" in run(*words, "--share", "1").output
+    assert "without an op" in run("whatif", "--do", "batch=2", code=2).output
     assert run("whatif", "gemm", "m=1", "n=1", "k=1", "--on", "h100-sxm", "--do", "nonsense=1", code=2).output
 
 

@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline import ops
 from ridgeline.errors import InputError, UnknownName
-from ridgeline.render import files, html, layout, mpl, plot, terminal
+from ridgeline.render import files, html, layout, mpl, plot, table, terminal
 from ridgeline.render.chart import Axis, Chart, Picture, Point, read
 from ridgeline.render.charts import CHARTS
 from ridgeline.render.layout import Box, Disc, Wanted, ladder, place, position, spread, ticks, wrap
+from ridgeline.render.table import Column, Table
 from strategies import law
 
 A100 = rl.machine("a100-sxm-80gb")
@@ -366,9 +367,12 @@ def test_plain_ascii_is_ascii_and_slopes_up_one_roof() -> None:
     assert any("-----" in line for line in inside)
 
 
-def test_colour_only_when_asked() -> None:
+def test_colour_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[" in terminal.draw(picture(), colour=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", terminal.draw(picture(), colour=True)) == terminal.draw(picture())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in terminal.draw(picture(), colour=True)
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -381,8 +385,38 @@ def test_every_chart_fits_the_terminal(name: str, width: int, plain: bool) -> No
     assert shown.isascii() or not plain
 
 
+def test_no_number_is_cut_in_half_on_a_narrow_terminal() -> None:
+    chart = picture("roofline")
+    narrow, wide = (terminal.draw(chart, width) for width in (40, 100))
+    rates = re.findall(r"[\d.,]+ [GTP]FLOP/s", wide[wide.index("ridge") :])
+    assert len(rates) >= 3
+    assert all(rate in narrow for rate in rates)
+
+
 def test_points_in_one_cell_say_what_they_stand_under() -> None:
     assert "(under a)" in terminal.draw(crowd(), 80, 15)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [30, 60, 100])
+def test_a_table_on_a_narrow_terminal_keeps_its_numbers_whole(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", str(width))
+    columns = (Column("what"), Column("rate", "measured rate", "flop/s"), Column("absent"), Column("how"))
+    rows = [{"what": "vector.fp32", "rate": 123.4e9 + place, "how": "words " * 30} for place in range(3)]
+    table.draw(Table("ceilings", columns, rows))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
+    assert sum("123.4 GFLOP/s" in line for line in lines) == 3
+    framed = any("┃" in line for line in lines)
+    assert framed == (width > 30)
+    if framed:
+        assert max(map(len, lines)) <= width
+        assert "absent" not in screen.getvalue()
 
 
 # -- the page ---------------------------------------------------------------------------------------------
@@ -400,6 +434,13 @@ def test_page_is_whole_offline_and_carries_its_data(tmp_path: Path) -> None:
     assert found
     assert read(json.loads(found[1])).title == "Roofline of a100-sxm-80gb"
     assert len(page) < 200_000
+
+
+def test_long_cells_are_broken_into_lines_and_short_ones_are_not() -> None:
+    made = html.table(["how"], [["x" * html.LONG], ["y" * (html.LONG + 1)]])
+    assert f"<td>{'x' * html.LONG}</td>" in made
+    assert f"<td class=long>{'y' * (html.LONG + 1)}</td>" in made
+    assert "td.long { white-space: normal;" in html.STYLE
 
 
 def test_every_drawn_colour_follows_the_reader() -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from ridgeline import gap, measuring, run
+from ridgeline import gap, measuring, ops, run
 from ridgeline.calibrate import changes, merge
 from ridgeline.cli import main
-from ridgeline.errors import InputError
+from ridgeline.errors import InputError, RidgelineError
 from ridgeline.ledger import Ledger, open_ledger
 from ridgeline.machines import load_file, local
+from ridgeline.measure import cpu
+from ridgeline.measure.protocol import STAND_IN
+from ridgeline.measure.suite import Kernel
+from ridgeline.observation import Observation
 from ridgeline.render import findings, measured
 
 
@@ -144,8 +149,6 @@ def test_a_saved_measurement_of_another_machine_is_not_used(tmp_path: Path, monk
 
 
 def test_measurements_of_two_machines_are_not_merged(outcome: run.Outcome) -> None:
-    from dataclasses import replace
-
     with pytest.raises(InputError, match="two machines"):
         merge(outcome.machine, replace(outcome.machine, title="another"))
 
@@ -172,6 +175,120 @@ def test_bad_input(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.M
     result = command(*words)
     assert result.exit_code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+# -- stopped ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("measure", "cpu", "--quick"), ("run",)])
+def test_ctrl_c_while_compiling_is_one_message(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(cpu, "build", stop)
+    result = command(*words)
+    assert result.exit_code == 2
+    assert "stopped by Ctrl-C before" in result.stderr
+    assert "nothing was written" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def ceilings_of(outcome: run.Outcome) -> list[Observation]:
+    names = {item["name"] for item in outcome.items}
+    return [item for item in outcome.observations if item.name not in names]
+
+
+def test_ctrl_c_while_measuring_ends_the_run_and_keeps_the_ceilings(
+    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = ceilings_of(outcome)
+    cut = [replace(first, notes=(*first.notes, "not measured (stopped by Ctrl-C): later parts")), *others]
+    monkeypatch.setattr(cpu, "measure", lambda *_, **__: cut)
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    stopped = run.job(ledger=ledger)
+    assert stopped.items == ()
+    assert "stopped by Ctrl-C" in stopped.sentence
+    assert stopped.machine.main.bandwidth.measured == outcome.machine.main.bandwidth.measured
+    assert not (tmp_path / "ledger.sqlite").exists()
+    findings.tell(stopped, {"width": 80, "colour": False})
+    assert stopped.sentence in capsys.readouterr().out
+    findings.report(stopped, tmp_path / "report.html")
+    assert stopped.sentence in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_while_kernels_run_keeps_those_that_ran_and_names_the_others(
+    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def idle() -> None:
+        return
+
+    kernels = [
+        Kernel("dot", ops.dot(1000, dtype="fp64"), idle, idle, "test"),
+        Kernel("gemm", ops.gemm(64, 64, 64, dtype="fp32"), idle, idle, "test", library=True),
+    ]
+    monkeypatch.setattr(cpu, "measure", lambda *_, **__: ceilings_of(outcome))
+    monkeypatch.setattr(run, "_kernels", lambda *_: (kernels, []))
+
+    def stop(phase: str, done: int, total: int, label: str) -> None:
+        if phase == "run" and done == 2:  # warm-up and one sample are over
+            raise KeyboardInterrupt
+
+    stopped = run.job(on_progress=stop, ledger=open_ledger(tmp_path / "ledger.sqlite"))
+    assert [item["name"] for item in stopped.items] == ["dot"]
+    assert stopped.sentence.endswith("It was stopped by Ctrl-C: not run: gemm.")
+
+
+def test_ctrl_c_while_the_report_is_drawn_is_told_and_leaves_nothing(
+    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measured, "landing", stop)
+    with pytest.raises(RidgelineError, match=r"stopped by Ctrl-C while .*report.html was made"):
+        findings.report(outcome, tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what a reader must know ---------------------------------------------------------------------------------------
+
+
+def test_remarks_say_each_thing_once() -> None:
+    apart = [{"round": 0, "seconds": 2.0, "busy": 0.5}, {"round": 1, "seconds": 2.0, "busy": 0.5}]
+    load, cut = "a second load: other programs used 1 CPUs' worth of time during the run", "not measured (x): y"
+    seen = [
+        Observation("a", "l1", (1.0,), conditions={"interrupted_samples": apart}, notes=(load, "bytes are nominal", cut)),
+        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, STAND_IN)),
+        Observation("c", "l1", (1.0,), notes=(load, "disturbed: samples drift: the second half is 9% slower")),
+    ]  # fmt: skip
+    told = measuring.remarks(seen)
+    assert told[:2] == (load, cut)
+    assert "3 samples of 2 of 3 probes" in told[2]
+    assert told[3].endswith("for b")
+    assert told[4].endswith("for c")
+    assert len(told) == 5
+
+
+def test_a_kernel_whose_every_sample_was_disturbed_gets_no_verdict() -> None:
+    told = run._disturbed(Observation("a", "l1", (1.0,), conditions={"stand_in_busy": 0.25}))
+    assert told["spread"] == 1 / 0.25 - 1
+    assert "no verdict" in told["band"]
+    assert run._disturbed(Observation("a", "l1", (1.0,))) == {}
+
+
+def test_a_disturbed_run_says_so_before_it_concludes() -> None:
+    alone, held = (Observation("a", "l1", (1.0,), conditions=told) for told in ({}, {"stand_in_busy": 0.5}))
+    assert run._caution([alone, held, held]).startswith("Other programs had the cores while 2 of 3 kernels ran")
+    assert run._caution([alone]) == ""
+
+
+def test_library_products_of_a_cpu_are_drawn_over_their_sizes(outcome: run.Outcome) -> None:
+    chart = measured.gemm_sizes(outcome.machine, outcome.observations)
+    assert any(line.label.startswith("fp32 NumPy") and len(line.points) >= 2 for line in chart.lines)
 
 
 def test_charts_of_nothing_say_so(outcome: run.Outcome) -> None:

@@ -168,6 +168,8 @@ def test_a_graph_takes_the_queue_from_a_launch_and_removing_overhead_all_of_it()
     assert (first.bound, bare.bound) == ("overhead", "memory")
     assert chain("graph=0.2us", start)[-1].time == pytest.approx(busy + 0.2e-6)
     assert chain("graph=2us", start)[-1].why == "a launch costs no more than a node of a graph"
+    with pytest.raises(InputError, match="zero or more seconds"):
+        chain("graph=-1us", start)
     assert chain("graph", case("gelu", two_number(1e12, 1e11), n=1000))[-1].why == "launches cost nothing here"
     assert chain("graph", case("gelu", options={"launch": 8e-6}, n=1000))[-1].time == pytest.approx(busy + 0.46e-6)
 

@@ -38,6 +38,19 @@ def _lasting(observation: Observation) -> bool:
     return observation.settings.get("burst") is False
 
 
+def _held_back(observation: Observation) -> float:
+    """How many times as fast it may really be; more than 1 where its one sample shared the core with another program."""
+    return 1 / max(float(observation.conditions.get("stand_in_busy", 1.0)), 0.01)
+
+
+def _statistic(observation: Observation) -> str:
+    """The spread and what it rests on; a single sample has none."""
+    if (back := _held_back(observation)) > 1:
+        return f"one sample, taken while another program had the core for {1 - 1 / back:.0%} of the time"
+    count = len(observation.samples)
+    return "one sample" if count == 1 else f"spread {observation.spread:.1%}, {count} samples"
+
+
 def _told(observation: Observation, value: float, unit: str) -> str:
     """How a figure was found: the probe, its settings, the statistic, the date."""
     keys = ("mix", "isa", "dtype", "variant", "shape", "library", "bytes", "threads", "state")
@@ -45,8 +58,8 @@ def _told(observation: Observation, value: float, unit: str) -> str:
     date = observation.conditions.get("date", "")
     return (
         f"{observation.name}{f' ({settings})' if settings else ''}: best {show(value, unit)}, "
-        f"median {show(value * observation.best / observation.median, unit)}, spread {observation.spread:.1%}, "
-        f"{len(observation.samples)} samples{f', {date}' if date else ''}"
+        f"median {show(value * observation.best / observation.median, unit)}, {_statistic(observation)}"
+        f"{f', {date}' if date else ''}"
     )
 
 
@@ -56,7 +69,9 @@ def _best(observations: Sequence[Observation], rate: Callable[[Observation], flo
         return None
     top = max(burst, key=rate)
     lasting = [rate(item) * item.best / item.median for item in observations if _lasting(item)]
-    return Reading(rate(top), top.spread, _told(top, rate(top), unit), max(lasting) if lasting else None)
+    # a probe that another program held back may have been the best
+    might = max(rate(item) * _held_back(item) for item in burst) / rate(top) - 1
+    return Reading(rate(top), max(top.spread, might), _told(top, rate(top), unit), max(lasting) if lasting else None)
 
 
 def _put(figure: Figure, reading: Reading | None, kind: str = "rate") -> Figure:
@@ -71,8 +86,10 @@ def _quickest(figure: Figure, items: Sequence[Observation], kind: str) -> Figure
     if not items:
         return figure
     shortest = min(items, key=lambda item: item.median)
-    how = f"{shortest.name}: median of {len(shortest.samples)} samples"
-    return replace(figure, measured=shortest.median, measurement=how, spread=max(shortest.spread, REPEATS[kind]))
+    count = len(shortest.samples)
+    how = f"{shortest.name}: {f'median of {count} samples' if count > 1 else _statistic(shortest)}"
+    spread = max(shortest.spread, 1 - 1 / _held_back(shortest), REPEATS[kind])
+    return replace(figure, measured=shortest.median, measurement=how, spread=spread)
 
 
 def _finding(name: str, figure: Figure) -> str | None:

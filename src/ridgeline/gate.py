@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from . import __version__
 from .errors import InputError
-from .observation import SCHEMA
+from .observation import LONGEST, SCHEMA, SHORTEST
 
 if TYPE_CHECKING:
     from .render.table import Table
@@ -104,13 +104,15 @@ def _entry(entry: Any, where: str) -> tuple[str, Timed]:
         raise InputError(f"{where} has no name; each entry has a name and its times")
     for key, scale in (("samples", 1.0), ("times_us", 1e-6), ("time_us", 1e-6), ("measured_us", 1e-6)):
         times = entry.get(key)
-        if times is None or times == []:
+        if times is None or times == [] or (key == "samples" and isinstance(times, int)):  # a report counts its samples
             continue
         times = times if isinstance(times, list) else [times]
-        if not all(
-            isinstance(time, int | float) and not isinstance(time, bool) and 0 < time < math.inf for time in times
-        ):
-            raise InputError(f"{where} ('{entry['name']}'): {key} holds something that is no time above zero")
+        for time in times:
+            number = isinstance(time, int | float) and not isinstance(time, bool)
+            if not number or not SHORTEST / scale <= time <= LONGEST / scale:
+                raise InputError(
+                    f"{where} ('{entry['name']}'): {key} holds {str(time)[:20]}, which is no time from {SHORTEST:g} to {LONGEST:g} s"
+                )
         conditions = entry.get("conditions", {})
         return entry["name"], Timed(
             tuple(float(time) * scale for time in times), conditions if isinstance(conditions, Mapping) else {}

@@ -10,17 +10,18 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from . import __version__
 from .calibrate import calibrate
-from .errors import InputError
+from .errors import InputError, RidgelineError
 from .fitting import fit_cases
 from .machine import Fitted, Machine
 from .machines import detect, fitted, save, saved_file
+from .measure.protocol import STAND_IN, STOPPED
 from .observation import Observation
 from .run import measured_machine
 from .storage import write_text
@@ -53,6 +54,13 @@ def measure(what: str | None, quick: bool, on_progress: Progress, families: bool
 
     `families` also times some thousand library kernels and fits the coefficients of the kernel families to them.
     """
+    try:
+        return _measure(what, quick, on_progress, families)
+    except KeyboardInterrupt:
+        raise RidgelineError(f"{STOPPED} before there was anything to keep; nothing was written") from None
+
+
+def _measure(what: str | None, quick: bool, on_progress: Progress, families: bool) -> Measured:
     if what is None:
         what = "cuda" if any(found.kind == "gpu" for found in detect.found()) else "cpu"
     if families and what != "cuda":
@@ -63,6 +71,7 @@ def measure(what: str | None, quick: bool, on_progress: Progress, families: bool
 
     if what == "collective":
         return _collective(quick, tell)
+    told: tuple[str, ...] = ()
     if what == "cuda":
         from .measure import cuda
 
@@ -70,17 +79,48 @@ def measure(what: str | None, quick: bool, on_progress: Progress, families: bool
         seen = cuda.measure(machine, quick=quick, on_progress=tell)
         made = calibrate(machine, seen, conditions(seen))
         if families:
-            made = replace(made, fitted=fitted_families(made, quick, on_progress))
+            try:
+                made = replace(made, fitted=fitted_families(made, quick, on_progress))
+            except KeyboardInterrupt:
+                told = (f"not measured ({STOPPED}): the kernel families",)
     else:
         from .measure import cpu
 
         machine = detect.here("cpu")
         seen = cpu.measure(machine, quick=quick, on_progress=tell)
         made = measured_machine(seen, machine, conditions(seen))
-    notes = dict.fromkeys(
-        note for item in seen for note in item.notes if note.startswith(("disturbed", "not measured", "stopped"))
-    )
-    return Measured(what, tuple(seen), made, tuple(notes))
+    return Measured(what, tuple(seen), made, (*remarks(seen), *told))
+
+
+# notes that concern a measurement as a whole; the others speak of one probe and stay with it
+WHOLE = ("not measured", "a second load", "the cache folder", "compiled without", "by the read sweep")
+MOST_NAMES = 6
+
+
+def remarks(seen: Sequence[Observation]) -> tuple[str, ...]:
+    """What a reader must know of a measurement before using it, each thing once."""
+    found = list(dict.fromkeys(note for item in seen for note in item.notes if note.startswith(WHOLE)))
+    apart = [len(item.conditions["interrupted_samples"]) for item in seen if "interrupted_samples" in item.conditions]
+    if apart:
+        found.append(
+            f"disturbed: another program had the core during {sum(apart)} samples of {len(apart)} of {len(seen)} probes; "
+            "they are kept apart"
+        )
+    if alone := [item.name for item in seen if STAND_IN in item.notes]:
+        found.append(f"disturbed: only disturbed samples could be had, and one stands in, for {_names(alone)}")
+    unsteady = [
+        item.name
+        for item in seen
+        if any(note.startswith("disturbed") and ("drift" in note or "two groups" in note) for note in item.notes)
+    ]
+    if unsteady:
+        found.append(f"disturbed: samples drift or fall into two groups for {_names(unsteady)}")
+    return tuple(found)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return "; ".join(names[:MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
 def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[str, Fitted]:

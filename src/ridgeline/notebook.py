@@ -334,7 +334,7 @@ def run(shell: Any, line: str, cell: str, clock: Callable[[], float] = time.perf
             done, seen = _observed(shell, cell)
             observations += seen
         else:
-            done = bool(shell.run_cell(cell).success)
+            done = _done(shell, cell)
         walls.append(clock() - start)
         if not done:
             return None
@@ -345,11 +345,21 @@ def run(shell: Any, line: str, cell: str, clock: Callable[[], float] = time.perf
     return Cell(tuple(walls), tuple(observations), machine, notes, predicted)
 
 
+def _done(shell: Any, cell: str) -> bool:
+    """Run a cell without showing its value: that takes time, and of a tensor ops, which are not the cell's own."""
+    shown = getattr(shell, "ast_node_interactivity", "none")
+    shell.ast_node_interactivity = "none"
+    try:
+        return bool(shell.run_cell(cell).success)
+    finally:
+        shell.ast_node_interactivity = shown
+
+
 def _observed(shell: Any, cell: str) -> tuple[bool, list[Observation]]:
     from .observe.live import observe
 
     with observe("torch") as seen:
-        done = bool(shell.run_cell(cell).success)
+        done = _done(shell, cell)
     return done, list(seen.observations) if done else []
 
 

@@ -18,6 +18,7 @@ from .errors import InputError
 from .work import Work
 
 SCHEMA = 1
+SHORTEST, LONGEST = 1e-15, 1e9  # seconds a sample may take; the bounds keep every ratio finite
 OUTLYING = 3.0  # distances from the quartiles, in interquartile ranges, beyond which a sample is called an outlier
 
 
@@ -43,8 +44,10 @@ class Observation:
     path: tuple[str, ...] = ()  # modules or ranges it ran under, outermost first
 
     def __post_init__(self) -> None:
-        if not self.samples or not all(sample > 0 for sample in self.samples):
-            raise InputError(f"{self.name}: an observation needs samples, all of them positive times")
+        if not self.samples or not all(SHORTEST <= sample <= LONGEST for sample in self.samples):
+            raise InputError(
+                f"{self.name}: an observation needs samples, all of them times from {SHORTEST:g} to {LONGEST:g} s"
+            )
 
     @property
     def median(self) -> float:

@@ -143,9 +143,12 @@ def timed(
 ) -> Observation:
     """Samples of calling a function: warmed up, in loops long enough for the clock; on the GPU between two events."""
     from . import __version__
+    from .errors import InputError
     from .measure import conditions, protocol
     from .work import Work as Nothing
 
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise InputError(f"rounds is a whole number of at least 1, got {rounds!r}")
     given = dict(kwargs or {})
     device = _on_gpu(function, args, given)
 
@@ -309,8 +312,8 @@ def check(
 
     if of not in (ROOF, EXPECTED):
         raise InputError(f"ridgeline_check: of is '{ROOF}' or '{EXPECTED}', got {of!r}")
-    if not at_least > 0:
-        raise InputError(f"ridgeline_check: at_least is a fraction above 0, such as 0.7, got {at_least}")
+    if not isinstance(at_least, int | float) or not at_least > 0:
+        raise InputError(f"ridgeline_check: at_least is a fraction above 0, such as 0.7, got {at_least!r}")
     counted = work if work is not None else called(function, args)
     if counted is None:
         raise InputError(
@@ -324,7 +327,8 @@ def check(
     try:
         made = predict(counted, chosen, ceilings=ceilings, resident=level)
     except MissingFigure as missing:
-        raise NoMachine(f"{missing} Measure it first: ridgeline measure") from missing
+        told = "" if "ridgeline measure" in str(missing) else "; measured figures come from `ridgeline measure`"
+        raise NoMachine(f"{str(missing).rstrip('.')}{told}") from missing
     for count in (rounds, AGAIN * rounds):
         seen = timed(function, args, kwargs, name, counted, count, clock)
         found = Checked(seen, made, of, at_least, level)
@@ -349,12 +353,15 @@ def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
         from .errors import InputError
 
         options["name"] = records.name(options.get("name") or request.node.nodeid)
+        wrong = ""
         try:
             found = check(function, args, **options)
         except NoMachine as error:
             pytest.skip(f"no machine to hold it to: {error}")
         except InputError as error:
-            pytest.fail(str(error), pytrace=False)
+            wrong = str(error)
+        if wrong:  # out here, so that the report has the message once
+            pytest.fail(wrong, pytrace=False)
         records.observations.append(found.seen.document())
         return _settled(found)
 
@@ -386,8 +393,16 @@ def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observatio
     records = request.config.stash[KEY]
 
     def run(function: Callable[..., Any], args: Sequence[Any] = (), **options: Any) -> Observation:
+        from .errors import InputError
+
         options["name"] = records.name(options.get("name") or request.node.nodeid)
-        seen = timed(function, args, **options)
+        wrong = ""
+        try:
+            seen = timed(function, args, **options)
+        except InputError as error:
+            wrong = str(error)
+        if wrong:
+            pytest.fail(f"ridgeline_record: {wrong}", pytrace=False)
         records.observations.append(seen.document())
         return seen
 

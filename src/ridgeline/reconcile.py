@@ -26,6 +26,7 @@ from .prediction import Prediction
 from .units import show
 
 SCHEMA = 1
+UNDERUSED = "underused"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Item:
         if seen.bound == "overhead":
             return f"short, not slow, because launching takes {seen.share:.0%} of the time"
         speed = "fast" if found.share >= GOOD[0] else "slow"
-        if seen.bound == "underused":
+        if seen.bound == UNDERUSED:
             told = f"; the busiest, {seen.limiter}, is at {seen.share:.0%}" if seen.basis == "counters" else ""
             return f"{speed} because nothing limits it{told} ({found.share:.0%} of the roof)"
         as_said = (
@@ -114,6 +115,7 @@ class Item:
             "measured_us": found.measured * 1e6,
             "best_us": min(found.seen.samples) * 1e6,
             "samples": len(found.seen.samples),
+            **({"times_us": [sample * 1e6 for sample in found.seen.samples]} if len(found.seen.samples) > 1 else {}),
             "spread": found.seen.spread,
             "error": target.time / found.measured - 1,
             "floor_us": target.floor * 1e6,
@@ -230,7 +232,10 @@ class Report:
     def sentence(self) -> str:
         """Fast because X; the gap is Y; next is Z: of the one item, or of the program as a whole."""
         if not self.items:
-            return "nothing that was observed could be joined to what was predicted, so nothing can be said"
+            return (
+                "nothing that was observed could be joined to what was predicted, so nothing can be said; "
+                "give ranges or rows the names of the cases"
+            )
         if len(self.items) == 1:
             return self.items[0].sentence
         verdict, holder = self.verdict, max(self.items, key=lambda item: item.measured)
@@ -247,9 +252,14 @@ class Report:
             if worth
             else f"{holder.name}, which holds {holder.measured / measured:.0%} of the time"
         )
+        held = (
+            f"nothing is busy for {share:.0%} of the time"
+            if bound == UNDERUSED
+            else f"{bound} has {share:.0%} of the time"
+        )
         return (
             f"{len(self.items)} steps in {show(measured, 's', 3)}, predicted within {errors:.0%} in the middle: "
-            f"{'fast' if floor / measured >= GOOD[0] else 'slow'} because {bound} has {share:.0%} of the time and "
+            f"{'fast' if floor / measured >= GOOD[0] else 'slow'} because {held} and "
             f"{holder.name} holds {holder.measured / measured:.0%}; the gap is {show(measured - floor, 's', 3)} above the floor, "
             f"most of it {widest} ({show(causes[widest] / 1e6, 's', 3)}){beside}; next is {after}."
         )

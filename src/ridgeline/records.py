@@ -18,9 +18,8 @@ from .ops import find
 from .prediction import Prediction, predict
 from .reconcile import Report
 from .reconcile import reconcile as join_and_explain
+from .units import MOST, number
 from .work import Program, Step
-
-OPTIONS = ("backend",)
 
 
 def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
@@ -29,17 +28,17 @@ def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
     seen: dict[str, int] = {}
     for index, row in enumerate(rows, 1):
         if not row.get("op"):
-            raise InputError(f"row {index}, column op: is empty")
+            raise InputError(f"row {index}, column op: is empty; the columns are {', '.join(map(str, row))[:200]}")
         try:
             op = find(str(row["op"]).strip())
             sizes = {key: row[key] for key in op.params if row.get(key) not in (None, "")}
             work = op(**{key: _plain(value) for key, value in sizes.items()})
         except RidgelineError as error:
             raise InputError(f"row {index}: {error}") from error
-        told = str(row.get("name") or op.name)
+        told = str(row.get("name") or "").strip() or op.name
         seen[told] = seen.get(told, 0) + 1
         called = told if seen[told] == 1 else f"{told}#{seen[told]}"
-        steps.append(Step(called, work, float(row.get("count") or 1)))
+        steps.append(Step(called, work, _count(row.get("count"), index)))
     if not steps:
         raise InputError("there are no cases; a table has one row per kernel, with the columns op, name and its sizes")
     return Program(tuple(steps), name)
@@ -55,14 +54,34 @@ def sent(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
+def _count(value: Any, index: int) -> float:
+    """How often a case runs; once where nobody says."""
+    if value is None or str(value).strip() == "":
+        return 1.0
+    found = _plain(value)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found <= MOST:
+        raise InputError(f"row {index}, column count: is {str(value)!r}; how often a case runs is a number above 0")
+    return float(found)
+
+
 def _plain(value: Any) -> Any:
-    """Numbers of a CSV come as text; words stay words."""
+    """Numbers of a CSV come as text, written as people write sizes (`2^20`, `64Ki`); words stay words."""
     if isinstance(value, str):
         try:
-            return float(value)
-        except ValueError:
+            return number(value)
+        except InputError:
             return value.strip()
     return value
+
+
+def _of(rows: Sequence[Mapping[str, Any]], machine: Machine) -> None:
+    """Refuses cases that name another machine than the one they are to be predicted for."""
+    for index, row in enumerate(rows, 1):
+        told = str(row.get("machine") or "").strip()
+        if told and told != machine.name and load(told).name != machine.name:
+            raise InputError(
+                f"row {index}, column machine: is {told}, and asked for is {machine.name}; keep the cases of each machine in a table of their own"
+            )
 
 
 def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
@@ -77,6 +96,7 @@ def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
 
 def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, note: str = "") -> Sealed:
     """Fix what the cases are predicted to take on a machine."""
+    _of(rows, machine)
     prediction = predict(program(rows), machine)
     ways = sent(rows)
     told = [{**row, **({"sent": ways[row["name"]]} if row["name"] in ways else {})} for row in rows_of(prediction)]
@@ -141,6 +161,9 @@ def settle(
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     told_of = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
     report = join_and_explain(prediction, observations, sealed=told_of, sent=sent(rows))
+    if not report.items:
+        sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
+        raise InputError(f"nothing settles the seal {sealed.id}, because {report.sentence} ({sides})")
     when, dated = measured_at(observations, paths)
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})
@@ -156,5 +179,6 @@ def _unfold(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def reconcile(rows: Sequence[Mapping[str, Any]], machine: Machine, observations: Sequence[Observation]) -> Reconciled:
     """The gap report of cases that nobody sealed."""
+    _of(rows, machine)
     prediction = predict(program(rows), machine)
     return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent(rows)))

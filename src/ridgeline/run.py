@@ -31,6 +31,8 @@ REST = 0.3  # seconds until the idle threads of a BLAS have stopped spinning
 
 @dataclass(frozen=True)
 class Outcome:
+    """What came of the job; `sealed` and `items` are empty where it was stopped before any kernel ran."""
+
     machine: Machine
     observations: tuple[Observation, ...]
     sealed: dict[str, Any]
@@ -53,8 +55,9 @@ def measured_machine(
                 told = f"{library} reaches {share:.0%} of the {item.target} peak measured here"
                 shares[f"gemm.{item.target}"] = Figure("", measured=share, source=told, measurement=told)
     # what detection could not know, measuring has found out
-    notes = tuple(note for note in machine.notes if not note.startswith(("No peaks:", "Memory and cache bandwidth")))
-    return replace(machine, efficiency=shares, notes=notes)
+    notes = [note for note in machine.notes if not note.startswith(("No peaks:", "Memory and cache bandwidth"))]
+    notes += dict.fromkeys(note for item in observations for note in item.notes if note.startswith("lower bound"))
+    return replace(machine, efficiency=shares, notes=tuple(notes))
 
 
 def job(
@@ -63,29 +66,56 @@ def job(
     clock: protocol.Clock = protocol.REAL,
     ledger: Ledger | None = None,
 ) -> Outcome:
-    """All steps in order; everything it returns is plain enough for a report."""
+    """All steps in order; everything it returns is plain enough for a report.
+
+    Ctrl-C ends it at once: what was measured and which kernels had run is returned, and the sentence says so.
+    """
 
     def tell(phase: str) -> Callable[[int, int, str], None]:
         return lambda done, total, label: on_progress(phase, done, total, label) if on_progress else None
 
-    found = detect.here("cpu")
-    observations = list(cpu.measure(found, quick=quick, clock=clock, on_progress=tell("measure")))
-    time.sleep(REST)
-    kernels, more = _kernels(found, clock)
-    observations += more
-    machine = measured_machine(observations, found)
+    observations: list[Observation] = []
+    found: Machine | None = None
+    try:
+        found = detect.here("cpu")
+        observations += cpu.measure(found, quick=quick, clock=clock, on_progress=tell("measure"))
+        if cpu.stopped(observations):
+            raise KeyboardInterrupt
+        time.sleep(REST)
+        kernels, more = _kernels(found, clock)
+        observations += more
+        return _settled(kernels, observations, measured_machine(observations, found), clock, tell("run"), ledger)
+    except KeyboardInterrupt:
+        if found is None or not observations:
+            raise RidgelineError(f"{protocol.STOPPED} before anything was measured; nothing was written") from None
+        told = f"{protocol.STOPPED} before any kernel had run: the ceilings measured until then are all there is"
+        return Outcome(measured_machine(observations, found), tuple(observations), {}, (), told)
+
+
+def _settled(
+    kernels: Sequence[Kernel],
+    observations: Sequence[Observation],
+    machine: Machine,
+    clock: protocol.Clock,
+    tell: protocol.Progress,
+    ledger: Ledger | None,
+) -> Outcome:
+    """Predict, seal, run, reconcile; KeyboardInterrupt where it is stopped before any kernel has a sample."""
     prediction = predict(Program(tuple(Step(kernel.name, kernel.work) for kernel in kernels)), machine)
     book, sealed, note = _seal(ledger or open_ledger(), rows_of(prediction), machine)
     begun = datetime.now(UTC).isoformat()
     # the library's products go last and apart: its idle threads spin and would take cores from whoever comes next
     own, library = ([kernel for kernel in kernels if kernel.library is wanted] for wanted in (False, True))
-    series = [
-        row
-        for group in (own, library)
-        for row in protocol.interleave(
-            [kernel.probe() for kernel in group], rounds=7, clock=clock, on_progress=tell("run"), least=0.02
-        ).series
-    ]
+    series: list[protocol.Series] = []
+    ended = False
+    for group in (own, library):
+        if not ended:
+            probes = [kernel.probe() for kernel in group]
+            ran = protocol.interleave(probes, rounds=7, clock=clock, on_progress=tell, least=0.02)
+            ended = ran.why == protocol.STOPPED
+            series += ran.series
+    if not series:
+        raise KeyboardInterrupt
     seen = {row.probe.name: protocol.observation(row, {"date": begun}, __version__) for row in series}
     report = reconcile(prediction, list(seen.values()), sealed={"id": sealed.id, "time": sealed.time})
     settled = book.settle(sealed.id, settled_items(report, sealed, begun), {"tools": ["ridgeline run"]})
@@ -97,11 +127,33 @@ def job(
             "limiter": item.gap.target.limiter,
             "predicted": item.gap.target.time,
             "measured": item.gap.measured,
+            **_disturbed(seen[item.name]),
         }
         for item in report.items
     )
     document = {**sealed.document(), "settled": settled.document(), "note": note}
-    return Outcome(machine, (*observations, *seen.values()), document, items, report.sentence)
+    sentence = _caution(list(seen.values())) + report.sentence
+    if ended:
+        left = [kernel.name for kernel in kernels if kernel.name not in seen]
+        missed = f"not run: {', '.join(left)}" if left else "fewer samples than planned"
+        sentence += f" It was {protocol.STOPPED}: {missed}."
+    return Outcome(machine, (*observations, *seen.values()), document, items, sentence)
+
+
+def _caution(seen: Sequence[Observation]) -> str:
+    """What must be known before anything is concluded from times that other programs made longer."""
+    held = sum("stand_in_busy" in item.conditions for item in seen)
+    return (
+        f"Other programs had the cores while {held} of {len(seen)} kernels ran, so these took too long. "
+        if held
+        else ""
+    )
+
+
+def _disturbed(seen: Observation) -> dict[str, Any]:
+    """Where only a disturbed sample could be had: it may be so much too slow, and no verdict on the kernel stands on it."""
+    busy = seen.conditions.get("stand_in_busy")
+    return {"spread": 1 / busy - 1, "band": "no verdict: other programs had the cores"} if busy else {}
 
 
 def _seal(book: Ledger, rows: list[dict[str, Any]], machine: Machine) -> tuple[Ledger, Sealed, str]:
@@ -122,4 +174,6 @@ def _kernels(found: Machine, clock: protocol.Clock) -> tuple[list[Kernel], list[
     except build.BuildError:
         return [Suite.without_library(cache).gemm()], []
     ran = protocol.interleave([suite.exponential()], rounds=5, clock=clock, least=0.02)
+    if ran.why == protocol.STOPPED:
+        raise KeyboardInterrupt
     return suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import InputError
@@ -38,7 +39,8 @@ def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
     except OSError as error:
         raise InputError(f"cannot write '{asked}': {error.strerror or error}; choose another place") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only file system has no draft, and says so a second time
+            draft.unlink(missing_ok=True)
     return asked
 
 

@@ -212,29 +212,34 @@ class Part:
         return found
 
     @cached_property
-    def coefficients(self) -> dict[str, float]:
+    def _fitted(self) -> dict[str, float]:
         own = self.chosen.family.filled(self.chosen.fitted.coefficients)
-        own |= {name: own[name] * share for name, share in self.scale.items() if name in own}
-        return own if self.given is None else {**own, "launch": self.given}
+        return own | {name: own[name] * share for name, share in self.scale.items() if name in own}
 
     @cached_property
-    def _formula(self) -> Array:
-        return self.chosen.family.time(self._sizes, self.hardware, self.coefficients)
+    def coefficients(self) -> dict[str, float]:
+        return self._fitted if self.given is None else {**self._fitted, "launch": self.given}
 
     @cached_property
     def _nearby(self) -> Array:
-        """What timings around the cases make of the formula's times."""
+        """Seconds that timings around the cases add to the formula's time with its own launch, or take from it."""
         table = self.chosen.fitted.nearby
-        return np.exp(nearby.read(table).correction(self._sizes)) if table else 1.0
+        return self._formula * np.expm1(nearby.read(table).correction(self._sizes)) if table else 0.0
+
+    @cached_property
+    def _formula(self) -> Array:
+        return self.chosen.family.time(self._sizes, self.hardware, self._fitted)
 
     @cached_property
     def time(self) -> Array:
-        return self._spread(self._formula * self._nearby)
+        if self.given is None:
+            return self._spread(self._formula + self._nearby)
+        return self._spread(self.chosen.family.time(self._sizes, self.hardware, self.coefficients) + self._nearby)
 
     def items(self) -> dict[str, Array]:
         found = self.chosen.family.items(self._sizes, self.hardware, self.coefficients)
         if self.chosen.fitted.nearby:
-            found[NEARBY] = self._formula * (self._nearby - 1)
+            found[NEARBY] = self._nearby
         return {name: self._spread(value) for name, value in found.items()}
 
     @property

@@ -438,6 +438,8 @@ def _launch(case: Case) -> float:
 
 def _graph(text: str) -> Change:
     given = quantity(text, "s") if text else None
+    if given is not None and given < 0:
+        raise InputError(f"graph={text}: a node of a graph takes zero or more seconds, such as graph=1us")
 
     def make(case: Case) -> Case:
         queued, now = timing.launch_latency(case.machine), _launch(case)

@@ -43,7 +43,8 @@ def import_file(file: Path, form: str | None, as_json: bool, out: Path | None) -
     from ..render import gaps
 
     found = observe.load(file, form)
-    present(gaps.observed(found), as_json, out, observe.document(found) if as_json or out else None)
+    table = gaps.observed_data(found) if out is not None and out.suffix == ".csv" else gaps.observed(found)
+    present(table, as_json, out, observe.document(found) if as_json or out else None)
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
@@ -196,17 +197,22 @@ def ledger(
     from ..render import gaps
     from ..storage import write_text
 
+    if expect is not None and what != "verify":
+        raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HASH")
     book = open_ledger(where)
     if what == "verify":
         found = book.verify(expect)
-        document = {"findings": [asdict(one) for one in found], "head": book.head()[1], "records": book.head()[0]}
-        present(gaps.findings(found, book.head()), as_json, out, document)
+        head = (0, "not readable") if any(one.what == "damaged" for one in found) else book.head()
+        document = {"findings": [asdict(one) for one in found], "head": head[1], "records": head[0]}
+        present(gaps.findings(found, head), as_json, out, document)
         ctx.exit(1 if found else 0)
     if what == "report":
         told = book.report()
         show_all(gaps.ledger(told), out, as_json, told)
         return
     if out is not None:
+        if out.suffix not in (".md", ".json"):
+            raise InputError(f"{out}: the record is written to .md or .json, not to '{out.suffix}'")
         write_text(out, json.dumps(book.export(), indent=1) + "\n" if out.suffix == ".json" else book.markdown())
         click.echo(f"wrote {out}", err=True)
     if as_json:
@@ -247,6 +253,11 @@ def whatif(
     from ..render import path_charts
     from ..render.table import Column, Table
 
+    if (op_name is None) != (changes is None):
+        given, missing = (f"--do {changes}", "an op") if op_name is None else (op_name, "changes (--do)")
+        raise InputError(
+            f"'{given}' without {missing}; write ridgeline whatif OP NAME=VALUE ... --on MACHINE --do CHANGES (`ridgeline whatif` lists them)"
+        )
     if op_name is None or changes is None:
         rows = [{"change": kind.usage, "does": kind.does} for kind in model.CHANGES.values()]
         present(Table("", (Column("change"), Column("does")), rows), as_json, out)

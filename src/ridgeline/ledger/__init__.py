@@ -191,7 +191,7 @@ def _find(connection: sqlite3.Connection, seal_id: str) -> Record:
     found = store.records(connection, "WHERE kind = 'seal' AND substr(hash, 1, ?) = ?", len(begins), begins)
     if not found or len(begins) < LEAST:
         ids = connection.execute(f"SELECT CAST(substr(hash, 1, {SHORT}) AS TEXT) FROM record WHERE kind = 'seal'")
-        raise unknown("seal", seal_id, [row[0] for row in ids], "`ridgeline ledger` lists them.")
+        raise unknown("seal", seal_id, [row[0] for row in ids], "`ridgeline ledger show` lists them.")
     if len(found) > 1:
         several = ", ".join(record.hash[: 2 * SHORT] for record in found)
         raise InputError(f"'{seal_id}' begins {len(found)} seals: {several}; give more digits")

@@ -161,7 +161,7 @@ def efficiency(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     reached: dict[tuple[str, str], list[float]] = defaultdict(list)
     for case in cases:
-        if case["floor_us"] and case["bound_predicted"] in ROOFS:
+        if case.get("floor_us") and case["bound_predicted"] in ROOFS:
             reached[case["machine"], case["bound_predicted"]].append(case["floor_us"] / case["measured_us"])
     return [
         {

@@ -8,6 +8,7 @@ lines it is about to overwrite stands in the notes.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ from .conditions import Watch, cpu_conditions, second_load
 from .cpu_gemm import LONGEST, numpy_gemms, torch_gemms, within
 from .cpu_levels import SMALLEST, Zone, noted, sizes, sweep, zones
 from .cpu_pool import LINE, Kernel, Library, Pool, cores, counted
-from .protocol import REAL, Clock, Probe, Progress, Run, Series, Timing, interleave, observation, sustain
+from .protocol import REAL, STOPPED, Clock, Probe, Progress, Run, Series, Timing, interleave, observation, sustain
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 STREAMING = ("copy_nt", "triad_nt")  # with stores that pass the caches; of use at the main memory alone
@@ -216,18 +217,21 @@ def numpy_streams(machine: Machine, why: str) -> list[Probe]:
     """One core, one typical working set per level; Python's own time per call makes small ones useless."""
     largest = sizes(machine, 1, True)
     found = []
-    for zone in zones(machine, 1, largest):
-        size = int(max(zone.middle, 1 << 16)) // 24 * 8
+    all_zones = zones(machine, 1, largest)
+    for zone in all_zones:
+        outer = zone is all_zones[-1]
+        # three arrays share a cache; one array alone is meant to be well beyond the last one
+        size = int(max(zone.middle, 1 << 16)) // (8 if outer else 24) * 8
         data = np.random.default_rng(3).standard_normal((3, size // 8))
         found += [
-            _numpy_stream(op, zone.name, data, why)
+            _numpy_stream(op, zone.name, "cold" if outer else "resident", data, why)
             for op in ("read", "write", "copy", "scale", "add", "triad")
             if zone.last >= 1 << 16
         ]
     return found
 
 
-def _numpy_stream(op: str, level: str, data: Any, why: str) -> Probe:
+def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe:
     a, b, d = data
     reads, writes, flops = {
         "read": (1, 0, 0),
@@ -252,9 +256,12 @@ def _numpy_stream(op: str, level: str, data: Any, why: str) -> Probe:
         np.multiply(b, 0.75, out=d)
         return np.add(d, a, out=d)
 
-    def call(loops: int) -> None:
+    def call(loops: int) -> Timing:
+        start, ran = time.perf_counter(), time.thread_time()
         for _ in range(loops):
             once()
+        wall = time.perf_counter() - start
+        return Timing(wall, min(1.0, (time.thread_time() - ran) / wall))
 
     def check() -> None:
         told = once()
@@ -275,7 +282,7 @@ def _numpy_stream(op: str, level: str, data: Any, why: str) -> Probe:
             "threads": 1,
             "isa": "numpy",
             "dtype": "fp64",
-            "state": "resident",
+            "state": state,
             "burst": True,
         },
         (f"{LOWER}: {why}", *allocate_note(op, reads, writes)),
@@ -350,8 +357,8 @@ def measure(
     ]
     held: list[tuple[Series, list[float]]] = []
     left: list[str] = []
-    stopped = runs[0].why == STOPPED
-    if not stopped:
+    ended = runs[0].why == STOPPED
+    if not ended:
         try:
             products, left = _products(machine, quick, bench, clock)
             runs.append(
@@ -359,37 +366,39 @@ def measure(
                     products, 3, clock, partial(tell, 1), least=least, warm=0.0, most=5, budget=5.0 if quick else 75.0
                 )
             )
-            stopped = runs[1].why == STOPPED
-            if not stopped and not quick:
+            ended = runs[1].why == STOPPED
+            if not ended and not quick:
                 for place, probe in enumerate(chosen := _to_sustain(ready, runs[0])):
                     tell(2, place, len(chosen), f"sustained {probe.name}")
                     held.append(sustain(probe, clock))
         except KeyboardInterrupt:
-            stopped = True
+            ended = True
     if bench:
         speed.append(bench.pools[0].clock())
         conditions["clock_measured"] = [round(value) for value in speed]
     conditions |= watch.conditions()
-    found = [observation(row, conditions, __version__, stopped) for run in runs for row in run.series]
+    found = [observation(row, conditions, __version__, ended) for run in runs for row in run.series]
     for row, run_in in held:
-        told = observation(row, {**conditions, "run_in_samples": run_in}, __version__, stopped)
+        told = observation(row, {**conditions, "run_in_samples": run_in}, __version__, ended)
         found.append(replace(told, name=f"sustained {told.name}", settings={**told.settings, "burst": False}))
     if not found:
-        raise RidgelineError("stopped before anything was measured")
+        raise RidgelineError(f"{STOPPED} before anything was measured; nothing was written")
     missing = [name for run in runs for name in run.missing] + left
     found = [_finished(each, machine, remarks) for each in found]
     found = noted(found, machine)
-    if missing or stopped:
-        why = STOPPED if stopped else "the time for it was used up or one call takes too long"
+    if missing or ended:
+        why = STOPPED if ended else "the time for it was used up or one call takes too long"
         found[0] = replace(
-            found[0], notes=(*found[0].notes, f"not measured ({why}): {', '.join(missing) or 'later parts'}")
+            found[0], notes=(*found[0].notes, f"not measured ({why}): {'; '.join(missing) or 'later parts'}")
         )
-    if not stopped:
+    if not ended:
         tell(2, 1, 1, "done")
     return found
 
 
-STOPPED = "stopped by Ctrl-C"
+def stopped(observations: Iterable[Observation]) -> bool:
+    """Whether Ctrl-C ended the measurement these come from."""
+    return any(note.startswith(f"not measured ({STOPPED}") for item in observations for note in item.notes)
 
 
 def _products(machine: Machine, quick: bool, bench: Bench | None, clock: Clock) -> tuple[list[Probe], list[str]]:

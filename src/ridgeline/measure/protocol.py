@@ -21,6 +21,8 @@ from ..work import Work
 BUSY = 0.97  # below this share of running time a sample was interrupted: another program had the core
 TRIES = 2  # how often an interrupted sample is taken again within its turn
 MOST_LOOPS = 1 << 40
+STOPPED = "stopped by Ctrl-C"
+STAND_IN = "no undisturbed sample could be had: the value comes from disturbed ones"
 
 
 class Timing(NamedTuple):
@@ -205,7 +207,7 @@ def interleave(
             step = total
             tell("done")  # in here, because Ctrl-C may come at any step
     except KeyboardInterrupt:
-        result.partial, result.why = True, "stopped by Ctrl-C"
+        result.partial, result.why = True, STOPPED
     kept = [row for row in series if row.samples]
     result.missing = [probe.name for probe in probes if probe.name not in {row.probe.name for row in kept}]
     result.partial = result.partial or bool(result.missing)
@@ -326,17 +328,21 @@ def observation(row: Series, conditions: Mapping[str, Any], version: str = "", p
     if noticed:
         notes.append(f"disturbed: {noticed}")
     if row.stand_in:
-        notes.append("no undisturbed sample could be had: the value comes from disturbed ones")
+        notes.append(STAND_IN)
     if partial:
         notes.append(f"stopped early: {len(row.samples)} of the planned samples were taken")
     apart = [{"round": turn, "seconds": seconds, "busy": round(busy, 4)} for turn, seconds, busy in row.interrupted]
+    seen = {**conditions, **({"interrupted_samples": apart} if apart else {})}
+    if row.stand_in:
+        # the share of its time that the best sample got: without the other program it may have been so much faster
+        seen["stand_in_busy"] = max(busy for _, seconds, busy in row.interrupted if seconds == min(row.samples))
     return Observation(
         name=probe.name,
         target=probe.target,
         samples=tuple(row.samples),
         work=probe.work,
         settings={**probe.settings, "loops": row.loops},
-        conditions={**conditions, **({"interrupted_samples": apart} if apart else {})},
+        conditions=seen,
         version=version,
         notes=tuple(notes),
     )

@@ -40,14 +40,19 @@ class Kernel:
 
     def probe(self) -> Probe:
         def call(loops: int) -> Timing:
-            start, ran = time.perf_counter(), time.process_time()
-            for _ in range(loops):
-                self.run()
-            wall = time.perf_counter() - start
-            share = (time.process_time() - ran) / (wall * cores())
-            return Timing(wall, min(1.0, share / UNDISTURBED))
+            return _on_all_cores(self.run, loops)
 
         return Probe(self.name, self.work.name, call, self.work, {"how": self.how}, check=self.check, least=0.02)
+
+
+def _on_all_cores(call: Callable[[], Any], loops: int = 1) -> Timing:
+    """The time of calls that want every core, and the share of the cores' time they got."""
+    start, ran = time.perf_counter(), time.process_time()
+    for _ in range(loops):
+        call()
+    wall = time.perf_counter() - start
+    share = (time.process_time() - ran) / (wall * cores())
+    return Timing(wall, min(1.0, share / UNDISTURBED))
 
 
 def cores() -> int:
@@ -207,8 +212,11 @@ class Suite:
         y = [np.zeros(n, np.float32) for _ in range(self.threads)]
         run = self.library.suite_exp
 
-        def call(loops: int) -> None:
-            self.over(self.threads, lambda first, _: run(_at(x[first]), _at(y[first]), Whole(n), Whole(reps * loops)))
+        def call(loops: int) -> Timing:
+            every = Whole(reps * loops)
+            return _on_all_cores(
+                lambda: self.over(self.threads, lambda first, _: run(_at(x[first]), _at(y[first]), Whole(n), every))
+            )
 
         done = float(n * reps * self.threads)
         counted = work(vector={"exp": (done, "n reps threads")}, dtype="fp32")

@@ -14,7 +14,7 @@ from itertools import chain
 from operator import mul
 from typing import Any
 
-from ..observation import Observation
+from ..observation import LONGEST, SHORTEST, Observation
 from ..work import Work
 from .ncu_metrics import DTYPES, METRICS, ROOFS, Metric, terms
 from .text import LARGEST, count, number
@@ -238,7 +238,7 @@ def observation(kernel: Kernel, mark: str) -> Observation | None:
     capability = fields.get("CC", "")
     plan = _plan(tuple(values), capability)
     seconds = plan.time.value(values) if plan.time else None
-    if seconds is None or not 0 < seconds < math.inf:
+    if seconds is None or not SHORTEST <= seconds <= LONGEST:
         return None
     values["time"] = seconds
     # `or 0.0`: one zero for all of them, which 100,000 kernels notice

@@ -26,7 +26,7 @@ TIMES = {"time": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns"
 PEEK = 1000  # rows that show how numbers are written
 WHOLE = {"flops": "all", "bytes": "main"}  # where a number stands that says no engine or level
 _NOTHING = Work()
-_KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|samples|observations)"\s*:')
+_KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|times_us|samples|observations|items)"\s*:')
 
 
 def recognises(head: str, path: Path) -> bool:
@@ -72,7 +72,8 @@ def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
     rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
     first_rows = list(islice(rows, PEEK))
     counted = [place for place, name in enumerate(header) if name in TIMES or name.partition(".")[0] in WHOLE]
-    mark = decimal_mark(row[place] for _, row in first_rows for place in counted if place < len(row))
+    # a time may carry its unit; the number before it shows the decimal mark as well
+    mark = decimal_mark(row[place].strip().partition(" ")[0] for _, row in first_rows for place in counted if place < len(row))  # fmt: skip
     for line, row in chain(first_rows, rows):
         if len(row) > len(header):
             raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}; quote cells that hold a '{sign}'")  # fmt: skip
@@ -141,13 +142,21 @@ TAKEN = (
 
 def _time(key: str, value: Any, where: str, mark: str) -> float:
     if key == "time" and isinstance(value, str) and number(value, mark) is None:
-        return parse(value, "s")
+        text = value.replace(".", "").replace(",", ".") if mark == "," else value
+        try:
+            return parse(text, "s")
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
     return _count(key, value, where, mark) * TIMES[key]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _count(key: str, value: Any, where: str, mark: str = ".") -> float:
     found = number(value, mark) if isinstance(value, str) else value
-    if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < LARGEST or found < 0:
+    if found is None or not _is_number(found) or not 0 <= found < LARGEST:
         raise InputError(f"{where}: {key} is {value!r}; a number of zero or more belongs there, or nothing")
     return float(found)
 
@@ -186,7 +195,9 @@ def _documents(text: str, path: Path) -> list[Observation]:
         schema = found.get("schema", 0)
         if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
             raise InputError(f"'{path}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline")
-        found = found.get("observations", [found])
+        if "items" in found and "sentence" in found:
+            raise InputError(f"'{path}' is a report that ridgeline made of a profile; give the profile itself")
+        found = found.get("observations", found.get("items", [found]))
     if not isinstance(found, list):
         raise InputError(f"'{path}' holds {type(found).__name__} where a list of observations belongs; {HOW}")
     return [_document(item, f"'{path}' entry {place}") for place, item in enumerate(found, 1)]
@@ -207,8 +218,12 @@ def _lines(text: str) -> list[Any] | None:
 def _document(item: Any, where: str) -> Observation:
     if not isinstance(item, Mapping):
         raise InputError(f"{where} is {str(item)[:60]!r}; each entry maps names to values; {HOW}")
-    if "samples" not in item:
+    samples = item.get("samples")
+    if samples is None:
         return _row(item, where)
+    if not isinstance(samples, list) or not all(_is_number(sample) for sample in samples):
+        raise InputError(f"{where}: samples is {str(samples)[:60]!r}; it is a list of times in seconds")
+    item = {"target": item.get("name"), **item}
     for part in ("flops", "bytes", "observed_flops", "observed_bytes", "counters"):
         for key, value in _mapping(item, part, where).items():
             _count(f"{part}.{key}", value, where)

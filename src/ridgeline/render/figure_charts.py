@@ -150,7 +150,7 @@ def trend(
             rows[int(other.released or 0)] = (other, peak, speed)
     if len(rows) < 2:
         raise InputError(
-            f"a trend needs two generations with a release year, a peak and a bandwidth; found {len(rows)} for {machine.vendor or machine.name}; give --machines"
+            f"a trend needs two generations with a release year, a peak and a bandwidth; found {len(rows)} for {machine.vendor or machine.name}; add machines with --and"
         )
     first = next(iter(rows.values()))
     lines, points = [], []
@@ -241,7 +241,7 @@ def bandwidth(machine: Machine, machines: Sequence[Machine] | None = None, measu
     for other in listed:
         spec = other.main.bandwidth.value("stated") or other.main.bandwidth.value("derived")
         if spec is None:
-            notes.append(f"{other.name} states no bandwidth")
+            notes.append(f"{other.name} has no stated or derived bandwidth")
             continue
         seen = measured if other is machine and measured is not None else other.main.bandwidth.measured
         public = other.efficiency.get(other.main.name)
@@ -251,6 +251,10 @@ def bandwidth(machine: Machine, machines: Sequence[Machine] | None = None, measu
         elif seen is None:
             notes.append(f"{other.name}: nothing measured yet")
         rows.append((other.name, spec, seen))
+    if not rows:
+        raise InputError(
+            f"{'; '.join(notes)}, so there is nothing to hold a measurement against; add machines with --and"
+        )
     return bandwidth_bars(rows, notes=notes)
 
 
@@ -328,9 +332,10 @@ def losses(
     )
     made, notes = [], []
     for title, figure, unit, name, given in sides:
-        peak = figure.value("stated") or figure.value("derived") or figure.value()
+        peak = figure.value("stated") or figure.value("derived")
         public = machine.efficiency.get(name)
         if peak is None:
+            notes.append(f"{name} has no stated or derived figure to lose from")
             continue
         if given is not None:
             made.append(waterfall(title, unit, peak, given[0], given[1]))
@@ -349,7 +354,8 @@ def losses(
             notes.append(f"nothing measured for {name}")
     if not made:
         raise InputError(
-            f"{machine.name}: nothing was measured, so there is no loss to draw; measure it first, or give memory= or compute= numbers"
+            f"{machine.name}: {'; '.join(notes)}, so there is no loss to draw; measure a machine whose peaks are stated, "
+            "or give memory= or compute= in Python"
         )
     if len(made) == 1:
         return replace(made[0], title=f"Losses on {machine.name}, {made[0].title}", notes=tuple(notes))

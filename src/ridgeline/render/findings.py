@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..calibrate import changes
-from ..errors import InputError
+from ..errors import InputError, RidgelineError
 from ..machine import Machine
 from ..machines import save
-from ..measuring import Measured
+from ..measuring import Measured, remarks
 from ..run import Outcome
 from ..storage import write_text
 from . import files, measured, report_page
@@ -33,6 +35,10 @@ def ceilings(machine: Machine) -> Table:
         Column("share", "of it", percent=True, digits=3), Column("how", "how"),
     )  # fmt: skip
     return Table(f"measured ceilings of {machine.title or machine.name}", columns, rows, machine.notes)
+
+
+def _with(table: Table, notes: Sequence[str]) -> Table:
+    return replace(table, notes=(*table.notes, *notes))
 
 
 def latencies(machine: Machine) -> Table:
@@ -116,8 +122,9 @@ def show(found: Measured, earlier: Machine | None = None) -> None:
             print()
         return
     draw(ceilings(found.machine))
-    print()
-    draw(latencies(found.machine))
+    if (waits := latencies(found.machine)).rows:
+        print()
+        draw(waits)
     for note in found.notes:
         print(f"note: {note}")
     if earlier is not None:
@@ -141,7 +148,21 @@ def pictures(machine: Machine, observations: Any) -> list[Picture]:
     return made
 
 
+@contextmanager
+def _stoppable(out: Path) -> Iterator[None]:
+    """Drawing takes seconds: Ctrl-C during it is told in words, and no half of the file is left."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise RidgelineError(f"stopped by Ctrl-C while {out} was made; it was not written") from None
+
+
 def write(found: Measured, out: Path, theme: str) -> None:
+    with _stoppable(out):
+        _write(found, out, theme)
+
+
+def _write(found: Measured, out: Path, theme: str) -> None:
     if out.suffix == ".json":
         write_text(out, json.dumps(found.document(), indent=1) + "\n")
     elif out.suffix in (".csv", ".md"):
@@ -153,7 +174,7 @@ def write(found: Measured, out: Path, theme: str) -> None:
         write_text(out, save.text(found.machine))
     elif out.suffix == ".html":
         sections = [
-            report_page.Section("Ceilings", pictures=pictures(found.machine, found.observations), tables=[ceilings(found.machine), latencies(found.machine)]),
+            report_page.Section("Ceilings", pictures=pictures(found.machine, found.observations), tables=[_with(ceilings(found.machine), found.notes), latencies(found.machine)]),
             report_page.Section("Observations", tables=[plain_rows(found)]),
         ]  # fmt: skip
         report_page.write(
@@ -172,12 +193,17 @@ def kernels(outcome: Outcome) -> Table:
         Column("measured_us", "measured us"), Column("spread", percent=True, digits=2), Column("error", "predicted/measured - 1", percent=True, digits=2),
         Column("share_of_roof", "of the roof", percent=True, digits=3), Column("band", "verdict"),
     )  # fmt: skip
-    notes = [
-        outcome.sentence,
-        f"predictions sealed {outcome.sealed['time']} before the run, sha256 {outcome.sealed['hash'][:16]}",
-    ]
-    notes += [outcome.sealed["note"]] if outcome.sealed["note"] else []
-    notes += [f"{item['name']}: {note}" for item in outcome.items for note in item["notes"]]
+    notes = [outcome.sentence]
+    if outcome.sealed:
+        notes.append(
+            f"predictions sealed {outcome.sealed['time']} before the run, sha256 {outcome.sealed['hash'][:16]}"
+        )
+        notes += [outcome.sealed["note"]] if outcome.sealed["note"] else []
+    names: dict[str, list[str]] = {}
+    for item in outcome.items:
+        for note in item["notes"]:
+            names.setdefault(note, []).append(item["name"])
+    notes += [f"{', '.join(mine)}: {note}" for note, mine in names.items()]
     return Table("predicted, sealed, run, reconciled", columns, list(outcome.items), tuple(notes))
 
 
@@ -193,16 +219,30 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 def tell(outcome: Outcome, size: dict[str, Any]) -> None:
     draw(ceilings(outcome.machine))
+    for note in remarks(outcome.observations):
+        print(f"note: {note}")
     print()
+    if not outcome.items:
+        print(outcome.sentence)
+        return
     draw(kernels(outcome))
     print()
     print(draw_text(measured.landing(outcome.machine, outcome.items), **size))
 
 
 def report(outcome: Outcome, out: Path) -> None:
-    landing = measured.landing(outcome.machine, outcome.items)
+    with _stoppable(out):
+        _report(outcome, out)
+
+
+def _report(outcome: Outcome, out: Path) -> None:
+    ran = bool(outcome.items)
+    landing = [measured.landing(outcome.machine, outcome.items)] if ran else []
+    told = kernels(outcome)
+    below = [replace(told, notes=told.notes[1:])] if ran else []  # the sentence stands at the head already
+    machine = [_with(ceilings(outcome.machine), remarks(outcome.observations)), latencies(outcome.machine)]
     sections = [
-        report_page.Section("Predicted and measured", outcome.sentence, [landing], [kernels(outcome)]),
-        report_page.Section("This machine", pictures=pictures(outcome.machine, outcome.observations), tables=[ceilings(outcome.machine), latencies(outcome.machine)]),
-    ]  # fmt: skip
+        report_page.Section("Predicted and measured", outcome.sentence, landing, below),
+        report_page.Section("This machine", pictures=pictures(outcome.machine, outcome.observations), tables=machine),
+    ]
     report_page.write(out, f"ridgeline on {outcome.machine.title or outcome.machine.name}", sections, document(outcome))

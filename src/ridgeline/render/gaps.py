@@ -17,6 +17,7 @@ from .layout import shorten
 from .table import Column, Table
 
 NEAR = 1.05  # gaps smaller than this are not drawn
+NAMED = 30  # kernels of a picture that have a label; more cannot be told apart
 GRAIN = 1e-12  # seconds; less is the rounding of sums
 
 
@@ -42,9 +43,27 @@ def observed(found: Sequence[Observation], most: int = 60) -> Table:
         Column("bytes"),
         Column("kernel"),
     ]
-    return Table(
-        f"{len(found)} observations by {found[0].tool} {found[0].version}".rstrip(), tuple(columns), rows, tuple(notes)
-    )
+    title = f"{len(found)} observation{'' if len(found) == 1 else 's'} by {found[0].tool} {found[0].version}".rstrip()
+    return Table(title, tuple(columns), rows, tuple(notes))
+
+
+def observed_data(found: Sequence[Observation]) -> Table:
+    """All observations as a file keeps them: plain numbers under the columns that `import` reads back."""
+    rows = [
+        {
+            "name": item.name,
+            "time_us": item.median * 1e6,
+            **{f"flops.{engine}": value for engine, value in item.flops.items()},
+            **{f"bytes.{level}": value for level, value in item.bytes.items()},
+            "runs": len(item.samples),
+            "kernel": item.kernel,
+            "tool": item.tool,
+        }
+        for item in found
+    ]
+    counts = dict.fromkeys(key for row in rows for key in row if key.partition(".")[0] in ("flops", "bytes"))
+    names = ("name", "time_us", *counts, "runs", "kernel", "tool")
+    return Table("", tuple(Column(name) for name in names), rows)
 
 
 def self_check(rows: Sequence[dict[str, Any]], holds: bool) -> Table:
@@ -154,8 +173,11 @@ def chart(found: Report) -> Chart:
     machine = found.prediction.machine
     bandwidth = machine.bandwidth().value
     shown = [item for item in found.items if item.gap.target.flops and item.gap.target.bytes]
+    if not found.items:
+        raise InputError(f"there is nothing to draw: {found.sentence}")
     if not shown:
         raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
+    named = {id(item) for item in sorted(shown, key=lambda item: -item.measured)[:NAMED]}
     peaks: dict[str, float] = {}
     points: list[Point] = []
     lines: list[Line] = []
@@ -171,7 +193,8 @@ def chart(found: Report) -> Chart:
         roof = min(peaks.get(engine, float("inf")), bandwidth * at)
         side = gap.regime.bound
         told = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}
-        points.append(Point(at, rate, shorten(item.name), side, "observed", item.name, told))
+        label = shorten(item.name) if id(item) in named else ""
+        points.append(Point(at, rate, label, side, "observed", item.name, told))
         if roof > NEAR * rate:
             arrows.append(Arrow((at, rate), (at, roof), "", "gap", side))
         own = gap.target.flops / gap.measured  # the rate of what had to be done, padding and repeats aside
@@ -192,6 +215,16 @@ def chart(found: Report) -> Chart:
         Line(((peak / bandwidth, peak), (right, peak)), "peak", f"{name} {show(peak, 'flop/s')}")
         for name, peak in peaks.items()
     ]
+    notes = [
+        "solid: work as counted; hollow: the algorithm's own work in the same time; arrows go to the kernel's own roof"
+    ]
+    left_out = [item.name for item in found.items if not (item.gap.target.flops and item.gap.target.bytes)]
+    if left_out:
+        notes.append(
+            f"without arithmetic, so not drawn: {', '.join(left_out[:6])}{' ...' if len(left_out) > 6 else ''}"
+        )
+    if len(shown) > NAMED:
+        notes.append(f"named are the {NAMED} of {len(shown)} that hold the most time")
     return Chart(
         "gaps",
         f"Observed and algorithmic work on {machine.name}",
@@ -201,9 +234,7 @@ def chart(found: Report) -> Chart:
         tuple(lines),
         tuple(points),
         arrows=tuple(arrows),
-        notes=(
-            "solid: work as counted; hollow: the algorithm's own work in the same time; arrows go to the kernel's own roof",
-        ),
+        notes=tuple(notes),
     )
 
 
@@ -244,7 +275,7 @@ def settled(one: Settled) -> Table:
 
 def findings(found: Sequence[Finding], head: tuple[int, str]) -> Table:
     rows = [{"record": one.record, "what": one.what, "text": one.text} for one in found]
-    note = f"{head[0]} records, head {head[1]}"
+    note = f"{head[0]} record{'' if head[0] == 1 else 's'}, head {head[1]}"
     title = "the chain is broken" if rows else "every record is as it was written"
     return Table(title, (Column("record"), Column("what"), Column("text")), rows, (note,))
 
@@ -256,7 +287,7 @@ def ledger(found: dict[str, Any]) -> list[Table]:
         "predictions": f"{found['predictions']}, of which {found['settled']} settled and {found['open']} open",
         "chain": "intact"
         if found["intact"]
-        else f"broken: {len(found['findings'])} findings, see `ridgeline ledger verify`",
+        else f"broken ({len(found['findings'])} found), see `ridgeline ledger verify`",
     }
     for part in ("sealed", "blind", "unsealed"):
         told = found[part]
@@ -264,9 +295,12 @@ def ledger(found: dict[str, Any]) -> list[Table]:
             error = told["error"]
             facts[f"{part}: error"] = (
                 f"median {error['median']:.1%}, P90 {error['p90']:.1%}, signed {error['signed']:+.1%} over {error['cases']}"
+                if error["cases"]
+                else "none to judge"
             )
             facts[f"{part}: regimes hit"] = _share(told["regimes"])
-            facts[f"{part}: inside the 80 % interval"] = _share(told["intervals"])
+            calibrated = f": {told['intervals']['verdict']}" if told["intervals"]["cases"] else ""
+            facts[f"{part}: inside the 80 % interval"] = _share(told["intervals"]) + calibrated
     rows = [{"what": key, "value": str(value)} for key, value in facts.items()]
     tables = [Table("how good the predictions were", (Column("what"), Column("value")), rows)]
     families = [row for row in found["sealed"].get("by_family", ()) if row["month"] == "all"]
@@ -276,6 +310,12 @@ def ledger(found: dict[str, Any]) -> list[Table]:
     if families:
         lead = (Column("family"), Column("machine"), Column("cases"))
         tables.append(Table("sealed, by family and machine", (*lead, *percent), families))
+    reached = found["sealed"].get("efficiency", ())
+    if reached:
+        ends = [Column(key, percent=True, digits=3) for key in ("median", "low", "high")]
+        lead = (Column("machine"), Column("bound"), Column("cases"))
+        title = "share of the roof reached, and where half of the cases lie (a number for --efficiency)"
+        tables.append(Table(title, (*lead, *ends), [dict(row) for row in reached]))
     worst = found["sealed"].get("worst", ())[:5]
     if worst:
         first = (

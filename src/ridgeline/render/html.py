@@ -18,6 +18,7 @@ from .layout import THEMES
 from .layout import theme as colours_of
 
 SUFFIXES = (".html",)
+LONG = 32  # characters of a cell from which on it is broken into lines
 
 STYLE = """
 body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 3rem; background: var(--rl-background); color: var(--rl-ink);
@@ -27,6 +28,7 @@ details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; padding
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--rl-grid); text-align: left; white-space: nowrap; }
 th { color: var(--rl-muted); font-weight: 600; } td.n { text-align: right; }
+td.long { white-space: normal; min-width: 14rem; }
 footer { color: var(--rl-muted); font-size: 13px; }
 """
 
@@ -75,7 +77,8 @@ def _cell(value: Any) -> str:
         return "<td></td>"
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f'<td class="n">{value:.6g}</td>'
-    return f"<td>{escape(str(value))}</td>"
+    text = str(value)
+    return f"<td{' class=long' if len(text) > LONG else ''}>{escape(text)}</td>"
 
 
 def data(document: Any, identity: str = "data") -> str:

@@ -67,7 +67,7 @@ def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
     for item in observations:
         shape = item.settings.get("shape")
         cube = isinstance(shape, dict) and len(set(shape.values())) == 1
-        size = shape["n"] if isinstance(shape, dict) and cube else item.settings.get("n")
+        size = shape["n"] if isinstance(shape, dict) and cube else item.settings.get("n", item.settings.get("size"))
         swept = item.settings.get("sweep_over") == "size"
         if size is not None and (swept or "library" in item.settings):
             name = f"{item.settings.get('dtype', '')} {item.settings.get('library', '')}".strip()
@@ -166,6 +166,9 @@ def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
         f"{machine.title}, measured ceilings",
         tuple(lines),
         tuple(points),
+        notes=(
+            "a thin line joins where a kernel was predicted with where it landed; the roof is the best access mix of the memory",
+        ),
     )
 
 

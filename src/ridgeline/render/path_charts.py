@@ -202,9 +202,13 @@ def table(stops: Sequence[whatif.Stop], share: float | None = None) -> Table:
     notes = [f"{number} {stop.name}: {stop.why}" for number, stop in enumerate(stops) if stop.why]
     notes += list(dict.fromkeys(note for stop in stops for note in stop.notes))
     if share is not None:
-        notes.append(
-            f"the kernel is {share:.0%} of the program, which gets {whatif.amdahl(share, math.inf):.3g}x as fast at most"
+        most = whatif.amdahl(share, math.inf)
+        bound = (
+            f", which gets {most:.3g}x as fast at most"
+            if math.isfinite(most)
+            else ": it gets as fast as the kernel does"
         )
+        notes.append(f"the kernel is {share:.0%} of the program{bound}")
     return Table(f"{name_of(stops[0].case.main)} on {stops[0].case.machine.name}", columns, rows, tuple(notes))
 
 

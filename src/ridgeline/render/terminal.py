@@ -6,6 +6,7 @@ Unicode draws lines in braille dots (two by four to a cell), plain ASCII in slas
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -79,8 +80,12 @@ class _Canvas:
 
 
 def draw(picture: Picture, width: int = 80, height: int = 22, ascii: bool = False, colour: bool = False) -> str:
-    """The picture as lines of text no wider than `width`; `height` is that of the plot itself."""
+    """The picture as lines of text no wider than `width`; `height` is that of the plot itself.
+
+    Colour stays off for a user who has set NO_COLOR, whoever asks for it.
+    """
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
+    colour = colour and not os.environ.get("NO_COLOR")
 
     def paint(words: str, code: str) -> str:
         return f"\x1b[{code}m{words}\x1b[0m" if colour and code and words else words
@@ -253,8 +258,9 @@ def _list(
     if cells:
         widths = [max(len(cell[column]) for cell in cells) for column in range(6)]
         widths[1] = min(widths[1], max(8, width - sum(widths) + widths[1] - 10))
+        rows = []
         for cell in cells:
-            name = shorten(cell[1], widths[1]).translate(PLAIN) if ascii else shorten(cell[1], widths[1])
+            name = _say(shorten(cell[1], widths[1]), ascii)
             row = "  ".join(
                 [
                     cell[0],
@@ -265,7 +271,17 @@ def _list(
                     cell[5],
                 ]
             ).rstrip()
-            lines.append(paint(row[:width], _code(groups, cell[6])))
+            rows.append([row])
+        if any(len(row) > width for (row,) in rows):
+            # a number cut in half is a wrong number: on a narrow terminal the figures go under their name
+            rows = [
+                [
+                    f"{cell[0]}  {_say(shorten(cell[1], width - 3), ascii)}",
+                    *("   " + line for line in _wrapped(", ".join(filter(None, cell[2:6])), width - 3, ascii)),
+                ]
+                for cell in cells
+            ]
+        lines += [paint(line, _code(groups, cell[6])) for cell, row in zip(cells, rows, strict=True) for line in row]
     return lines
 
 
