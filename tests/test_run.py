@@ -16,7 +16,7 @@ from ridgeline.calibrate import changes, merge
 from ridgeline.cli import main
 from ridgeline.errors import InputError, RidgelineError
 from ridgeline.ledger import Ledger, open_ledger
-from ridgeline.machines import load_file, local
+from ridgeline.machines import load, load_file, local
 from ridgeline.measure import cpu
 from ridgeline.measure.protocol import STAND_IN
 from ridgeline.measure.suite import Kernel
@@ -300,3 +300,30 @@ def test_charts_of_nothing_say_so(outcome: run.Outcome) -> None:
     for make, *arguments in calls:
         with pytest.raises(InputError):
             make(*arguments)
+
+
+def test_a_stopped_measurement_does_not_take_away_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two ceilings only one was measured again before Ctrl-C, and slower; a whole run replaces both."""
+    place = tmp_path / "here.toml"
+    monkeypatch.setattr(measuring, "saved_file", lambda which=None: place)
+    one = load("xeon-8480plus")
+
+    def whole(peak: float | None, bandwidth: float | None, *notes: str) -> measuring.Measured:
+        outer = replace(one.main, bandwidth=replace(one.main.bandwidth, measured=bandwidth))
+        peaks = {"vector.fp64": replace(one.peaks["vector.fp64"], measured=peak)}
+        machine = replace(one, peaks={**one.peaks, **peaks}, levels=(*one.levels[:-1], outer))
+        seen = Observation("probe", "memory", (1.0,), notes=notes)
+        return measuring.Measured("cpu", (seen,), machine)
+
+    def kept() -> tuple[float | None, float | None]:
+        found = load_file(place)
+        return found.peaks["vector.fp64"].measured, found.main.bandwidth.measured
+
+    measuring.keep(whole(8e11, 9e10))
+    assert kept() == (8e11, 9e10)
+    measuring.keep(whole(None, 7e10, "stopped early: 1 of the planned samples were taken"))
+    assert kept() == (8e11, 9e10)
+    measuring.keep(whole(None, 7e10))
+    assert kept() == (None, 7e10)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .calibrate import calibrate
+from .calibrate import calibrate, merge
 from .errors import InputError, RidgelineError
 from .fitting import fit_cases
 from .machine import Fitted, Machine
-from .machines import detect, fitted, save, saved_file
-from .measure.protocol import STAND_IN, STOPPED
+from .machines import detect, fitted, load_file, save, saved_file
+from .measure.protocol import EARLY, STAND_IN, STOPPED
 from .observation import Observation
 from .run import measured_machine
 from .storage import write_text
@@ -206,5 +206,16 @@ def keep(found: Measured) -> list[Path]:
             raise InputError(
                 f"cannot keep the measurement in {place.parent}: {error.strerror}; use --no-save and --out FILE"
             ) from error
-        write_text(place, save.text(found.machine))
+        write_text(place, save.text(_with_earlier(found, place)))
     return places
+
+
+def _with_earlier(found: Measured, place: Path) -> Machine:
+    """The machine to keep; a run that was stopped does not take away what an earlier one measured."""
+    assert found.machine is not None
+    if not any(EARLY in note for item in found.observations for note in item.notes) or not place.is_file():
+        return found.machine
+    try:
+        return merge(found.machine, load_file(place))
+    except RidgelineError:  # damaged, or of another machine
+        return found.machine

@@ -640,16 +640,18 @@ def measure(
         found = measuring.measure(what, quick, tell, calibrate)
     if not found.observations:
         return  # a rank other than the first: that one speaks for all
-    places = measuring.keep(found) if keep and found.machine is not None else []
-    if out is not None:
-        findings.write(found, out, theme)
-        places.append(out)
+    # shown before anything is written, and written in two places: a full disk must not lose what took minutes
     if as_json:
         show_json(found.document())
     else:
         findings.show(found, earlier)
-    for place in places:
-        click.echo(f"wrote {place}", err=True)
+    try:
+        for place in measuring.keep(found) if keep and found.machine is not None else ():
+            click.echo(f"wrote {place}", err=True)
+    finally:
+        if out is not None:
+            findings.write(found, out, theme)
+            click.echo(f"wrote {out}", err=True)
 
 
 @main.command()
@@ -683,11 +685,11 @@ def run(full: bool, report: Path, as_json: bool) -> None:
 
     with progress() as tell:
         outcome = job.job(quick=not full, on_progress=tell)
-    findings.report(outcome, report)
     if as_json:
         show_json(findings.document(outcome))
     else:
         findings.tell(outcome, terminal_size())
+    findings.report(outcome, report)
     click.echo(f"wrote {report}", err=True)
 
 

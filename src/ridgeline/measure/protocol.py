@@ -22,6 +22,7 @@ BUSY = 0.97  # below this share of running time a sample was interrupted: anothe
 TRIES = 2  # how often an interrupted sample is taken again within its turn
 MOST_LOOPS = 1 << 40
 STOPPED = "stopped by Ctrl-C"
+EARLY = "stopped early"  # begins a note of everything that a stopped run measured
 STAND_IN = "no undisturbed sample could be had: the value comes from disturbed ones"
 
 
@@ -330,7 +331,7 @@ def observation(row: Series, conditions: Mapping[str, Any], version: str = "", p
     if row.stand_in:
         notes.append(STAND_IN)
     if partial:
-        notes.append(f"stopped early: {len(row.samples)} of the planned samples were taken")
+        notes.append(f"{EARLY}: {len(row.samples)} of the planned samples were taken")
     apart = [{"round": turn, "seconds": seconds, "busy": round(busy, 4)} for turn, seconds, busy in row.interrupted]
     seen = {**conditions, **({"interrupted_samples": apart} if apart else {})}
     if row.stand_in:

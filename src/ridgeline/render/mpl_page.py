@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FONT = "DejaVu Sans"
+CROWD = 150  # points from which on they are drawn smaller
 LOOKS: dict[str, dict[str, Any]] = {
     "bandwidth": {"linewidth": 2.2}, "peak": {"linewidth": 2.2}, "series": {"linewidth": 2.0}, "guide": {"linewidth": 0.9, "alpha": 0.75},
     "target": {"linewidth": 1.2, "linestyle": (0, (4, 2))},
@@ -190,14 +191,15 @@ def draw_plane(page: Page, plane: Arranged, left: float, base: float, groups: li
         )
         patch.set_gid(page.prefix + gid_of(number, f"arrow-{arrow.role}", index))
         made.add_patch(patch)
+    smaller = min(1.0, (CROWD / max(len(chart.points), 1)) ** 0.25)  # hundreds of points would hide each other
     for index, point in enumerate(chart.points):
         colour = point_colour(palette, groups, point)
         hollow = point.role == "target"
-        size = 2 * RADIUS.get(point.role, 4.0) * (0.85 if point.role in ("observed", "overhead") else 1.0)
+        size = 2 * RADIUS.get(point.role, 4.0) * (0.85 if point.role in ("observed", "overhead") else 1.0) * smaller
         edge = colour if hollow or point.role == "floor" else palette["background"]
         drawn = made.plot(
             [point.x], [point.y], marker=MARKER.get(point.role, "o"), markersize=size, linestyle="none", color=colour, markeredgecolor=edge,
-            markerfacecolor=palette["background"] if hollow else colour, markeredgewidth=1.8 if hollow or point.role == "floor" else 0.7, clip_on=False, zorder=5,
+            markerfacecolor=palette["background"] if hollow else colour, markeredgewidth=(1.8 if hollow or point.role == "floor" else 0.7) * smaller, clip_on=False, zorder=5,
         )[0]  # fmt: skip
         drawn.set_gid(page.prefix + gid_of(number, f"point-{point.role}", index))
     for slant in plane.slanted:
