@@ -391,31 +391,30 @@ def test_a_product_by_hand() -> None:
     assert FORMULAS["gemm"].time(case, HAND, numbers) == pytest.approx(compute + moved + 3e-6, rel=1e-6)
 
 
+SPLIT = {"compute": 1.0, "memory": 1.0, "launch": 1e-6, "tile": 1e-9, "fill": 100.0, "blend": 1.0, "reuse": 1e9}
+SPLIT |= {"waves": 1.0, "split": 2e-6, "sustained": 1.0, "settle": 1.0, "smallest": 128.0}
+STEP = 2 * 128 * 128 / (1e14 / 100)  # seconds of a step of k of a tile of 128 x 128 on one of a hundred cores
+
+
 def test_a_thin_product_splits_k_by_hand() -> None:
     """128 x 128 over k = 10240: one tile; 40 parts of 256 steps instead of one core's 10240."""
     case = {"b": 1.0, "m": 128.0, "n": 128.0, "k": 10240.0, "a": 2.0, "w": 2.0, "c": 2.0}
-    numbers = {"compute": 1.0, "memory": 1.0, "launch": 1e-6, "tile": 1e-9, "fill": 100.0, "blend": 1.0, "reuse": 1e9}
-    numbers |= {"waves": 1.0, "split": 2e-6, "sustained": 1.0, "settle": 1.0, "smallest": 128.0}
-    each = 2 * 128 * 128 / (1e14 / 100)
-    split = (10240 / 40 + 100) * each + 2e-6
-    assert split < (10240 + 100) * each
+    split = (10240 / 40 + 100) * STEP + 2e-6
+    assert split < (10240 + 100) * STEP
     moved = 2 * (2 * 128 * 10240 + 128 * 128) / 1e12
-    assert FORMULAS["gemm"].time(case, HAND, numbers) == pytest.approx(split + moved + 1e-6, rel=1e-6)
+    assert FORMULAS["gemm"].time(case, HAND, SPLIT) == pytest.approx(split + moved + 1e-6, rel=1e-6)
 
 
 def test_a_split_in_two_rounds_pays_for_its_parts_by_hand() -> None:
     """60 tiles on 100 cores: k in 3 parts is 180 units in two rounds, each a third as long; parts are written and read."""
     case = {"b": 60.0, "m": 128.0, "n": 128.0, "k": 30720.0, "a": 2.0, "w": 2.0, "c": 2.0}
-    numbers = {"compute": 1.0, "memory": 1.0, "launch": 1e-6, "tile": 1e-9, "fill": 100.0, "blend": 1.0, "reuse": 1e9}
-    numbers |= {"waves": 1.0, "split": 2e-6, "sustained": 1.0, "settle": 1.0, "smallest": 128.0}
-    each = 2 * 128 * 128 / (1e14 / 100)
     moved = 60 * 2 * (2 * 128 * 30720 + 128 * 128) / 1e12
-    whole = (30720 + 100) * each  # the cores have room for one part of each tile, so there is no split in one round
+    whole = (30720 + 100) * STEP  # the cores have room for one part of each tile, so there is no split in one round
     parts = 0.5 * 2 * 4 * 60 * 128 * 128 * 3 / 1e12  # half a pass: fp32, written and read
-    split = (30720 / 3 + 100) * each * 2 + 2e-6 + parts
+    split = (30720 / 3 + 100) * STEP * 2 + 2e-6 + parts
     assert split < whole
-    assert FORMULAS["gemm"].time(case, HAND, numbers) == pytest.approx(whole + moved + 1e-6, rel=1e-6)
-    told = FORMULAS["gemm"].time(case, HAND, numbers | {"parts": 0.5})
+    assert FORMULAS["gemm"].time(case, HAND, SPLIT) == pytest.approx(whole + moved + 1e-6, rel=1e-6)
+    told = FORMULAS["gemm"].time(case, HAND, SPLIT | {"parts": 0.5})
     assert told == pytest.approx(split + moved + 1e-6, rel=1e-6)
 
 
@@ -468,16 +467,16 @@ def test_decoding_by_hand() -> None:
 
 def test_a_timing_at_the_place_and_one_an_octave_away_by_hand() -> None:
     """w = (1 + d^2)^-3: 1 at the place, 1/8 an octave away; the formula itself weighs 0.03."""
-    table = nearby.nearby(("m",), {"m": np.array([64.0, 128.0])}, np.array([1.1, 1.0]))
+    table = nearby.table(("m",), {"m": np.array([64.0, 128.0])}, np.array([1.1, 1.0]))
     assert table.correction({"m": 64.0}) == pytest.approx(np.log(1.1) / (1 + 1 / 8 + 0.03))
     assert table.correction({"m": 128.0}) == pytest.approx(np.log(1.1) / 8 / (1 + 1 / 8 + 0.03))
     assert abs(table.correction({"m": 64.0 * 2**20})) < 1e-5  # far from all of them the formula stands alone
-    assert nearby.nearby(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.FAR]
+    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.FAR]
 
 
 def test_a_timing_unlike_those_around_counts_less() -> None:
     """Four timings at one place say 10 % more, a fifth says twice as much: the mean would be 24 %."""
-    table = nearby.nearby(("m",), {"m": np.full(5, 64.0)}, np.array([1.1, 1.1, 1.1, 1.1, 2.0]))
+    table = nearby.table(("m",), {"m": np.full(5, 64.0)}, np.array([1.1, 1.1, 1.1, 1.1, 2.0]))
     mean = (4 * np.log(1.1) + np.log(2.0)) / 5.03
     assert np.log(1.1) < table.correction({"m": 64.0}) < 0.7 * mean
 
@@ -489,7 +488,7 @@ TIMED = st.lists(st.tuples(some(1, 2**20), some(1, 2**20), wide(0.1, 10.0)), min
 @given(TIMED, st.lists(st.tuples(some(1, 2**20), some(1, 2**20)), min_size=1, max_size=20))
 def test_a_correction_lies_between_none_and_the_largest_miss(timed: Any, cases: Any) -> None:
     m, n, ratio = (np.array(values) for values in zip(*timed, strict=True))
-    table = nearby.nearby(("m", "n"), {"m": m, "n": n}, ratio)
+    table = nearby.table(("m", "n"), {"m": m, "n": n}, ratio)
     whole = table.correction({"m": np.array([m for m, _ in cases]), "n": np.array([n for _, n in cases])})
     assert np.all(whole <= max(0.0, table.missed.max()) + NEAR)
     assert np.all(whole >= min(0.0, table.missed.min()) - NEAR)

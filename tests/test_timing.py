@@ -69,6 +69,14 @@ def judge(made: rl.Prediction) -> None:
     assert np.allclose(total, time, rtol=1e-9, atol=0)
 
 
+def in_some_format(drawn: Any, one: Machine, data: st.DataObject) -> tuple[Any, dict[str, Any], Any, Machine]:
+    """A drawn call in one of the formats of the machine."""
+    op, words, rows = drawn
+    if "dtype" in op.params:
+        words = words | {"dtype": data.draw(st.sampled_from(formats(one)))}
+    return op, words, rows, one
+
+
 # -- laws ------------------------------------------------------------------------------------------------------------
 
 
@@ -94,10 +102,7 @@ def test_every_op_in_every_format_keeps_the_laws(name: str) -> None:
 @law(150)
 @given(sweeps(names=LOCAL, least=1, most=4, largest=20000), st.sampled_from(NAMES), st.data())
 def test_any_call_on_any_machine_keeps_the_laws(drawn: Any, name: str, data: st.DataObject) -> None:
-    op, words, rows = drawn
-    one = machine(name)
-    if "dtype" in op.params:
-        words = words | {"dtype": data.draw(st.sampled_from(formats(one)))}
+    op, words, rows, one = in_some_format(drawn, machine(name), data)
     try:
         judge(rl.predict(op(**words, **{key: np.array([row[key] for row in rows]) for key in rows[0]}), one))
     except MissingFigure:
@@ -124,10 +129,7 @@ def same(op: Any, words: dict[str, Any], rows: list[dict[str, Any]], one: Machin
 @law(80)
 @given(sweeps(names=LOCAL, largest=5000), st.sampled_from(CALIBRATED), st.data())
 def test_arrays_are_their_cases(drawn: Any, name: str, data: st.DataObject) -> None:
-    op, words, rows = drawn
-    one = machine(name)
-    if "dtype" in op.params:
-        words = words | {"dtype": data.draw(st.sampled_from(formats(one)))}
+    op, words, rows, one = in_some_format(drawn, machine(name), data)
     try:
         same(op, words, rows, one)
     except MissingFigure:

@@ -120,9 +120,7 @@ def fit(
         judge = [_cut(one, half != side) for one, half in zip(told, halves, strict=True)]
         coefficients = _solve(family, train, optional, start)
         around = _around(family, train, coefficients) if keep else None
-        for one, sizes, times in judge:
-            expected = family.time(sizes, one.hardware, coefficients)
-            ratios.append(times / (expected * np.exp(around.correction(sizes)) if around else expected))
+        ratios += [times / _expected(one, sizes, coefficients, around) for one, sizes, times in judge]
     whole = {name: rounded(value) for name, value in _solve(family, told, optional, start).items()}
     ratio = np.concatenate(ratios)
     error = np.abs(1 / ratio - 1)
@@ -145,11 +143,19 @@ def fit(
     )
 
 
+def _expected(
+    one: Group, sizes: Mapping[str, Vector], coefficients: Mapping[str, float], around: nearby.Nearby | None
+) -> Vector:
+    """The formula's times, corrected by timings nearby where there are some."""
+    time = np.asarray(one.family.time(sizes, one.hardware, coefficients))
+    return time * np.exp(around.correction(sizes)) if around else time
+
+
 def _around(family: Family, told: Sequence[Told], coefficients: Mapping[str, float]) -> nearby.Nearby:
     """The timings and what the formula misses of them."""
     ratios = [times / family.time(sizes, one.hardware, coefficients) for one, sizes, times in told]
     sizes = {name: np.concatenate([part[name] for _, part, _ in told]) for name in family.shape}
-    return nearby.nearby(family.shape, sizes, np.concatenate(ratios))
+    return nearby.table(family.shape, sizes, np.concatenate(ratios))
 
 
 def rounded(value: float) -> float:
@@ -196,12 +202,9 @@ def _better(known: Fitted | None, got: Fitted | None, groups: Sequence[Group]) -
     """
     if known is None:
         return got
-    ratios = []
-    for one in groups:
-        sizes, times = one.arrays()
-        expected = one.family.time(sizes, one.hardware, known.coefficients)
-        around = np.exp(nearby.read(known.nearby).correction(sizes)) if known.nearby else 1.0
-        ratios.append(expected * around / times)
+    around = nearby.read(known.nearby) if known.nearby else None
+    told = [(one, *one.arrays()) for one in groups]
+    ratios = [_expected(one, sizes, known.coefficients, around) / times for one, sizes, times in told]
     error = float(np.median(np.abs(np.concatenate(ratios) - 1)))
     return got if got is not None and got.error <= error else replace(known, borrowed=False)
 

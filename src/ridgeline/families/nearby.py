@@ -98,7 +98,7 @@ class Nearby:
         return "\n".join(lines)
 
 
-def nearby(shape: Sequence[str], sizes: Sizes, ratio: Vector) -> Nearby:
+def table(shape: Sequence[str], sizes: Sizes, ratio: Vector) -> Nearby:
     """From cases timed at these sizes, which took `ratio` times what the formula says."""
     rows = np.stack([np.broadcast_to(np.asarray(sizes[name], dtype=np.float64), ratio.shape) for name in shape])
     return Nearby(tuple(shape), rows, np.clip(np.log(ratio), -FAR, FAR))
@@ -111,7 +111,10 @@ def read(text: str) -> Nearby:
     names = tuple(head.split())
     if len(names) < 2 or names[-1] != "missed" or not lines:
         raise ValueError("must begin with the names of the sizes and 'missed', and have a line per timed case")
-    values = np.array([line.split() for line in lines], dtype=np.float64)
-    if values.shape[1] != len(names) or not np.all(np.isfinite(values)):
-        raise ValueError(f"every line must have {len(names)} numbers")
+    told = [line.split() for line in lines]
+    if any(len(row) != len(names) for row in told):
+        raise ValueError(f"must have {len(names)} numbers in every line")
+    values = np.array(told, dtype=np.float64)
+    if not np.all(np.isfinite(values)):
+        raise ValueError("must have numbers that are finite")
     return Nearby(names[:-1], values[:, :-1].T, values[:, -1])

@@ -127,12 +127,12 @@ def _fault(key: str, row: Any) -> str:
 
 
 def _table_fault(text: Any, family: Family) -> str:
-    from ..families.nearby import read as table
+    from ..families import nearby
 
     if not isinstance(text, str):
         return f"must be a text, found {text!r}"
     try:
-        names = table(text.strip()).names
+        names = nearby.read(text.strip()).names
     except ValueError as error:
         return str(error)
     return "" if names == family.shape else f"must have the sizes {', '.join(family.shape)}, found {', '.join(names)}"
