@@ -4,7 +4,9 @@
     python benchmarks/cpu_against_likwid.py --self-check  every kernel's answer, then all probes, without likwid
 
 likwid-bench's variants of a kernel are ranked once on a short run; the best of them and ours then take turns, each run
-as long as the other. Both count nominal bytes (no write-allocate), and both may store past the caches at every level,
+as long as the other, one core on the same processor, now ours first and now theirs. Rows whose ratio lies within both
+spreads of the goal, on either side of it, get more rounds than the others. `ratio` is of the best samples, `paired` the
+middle of the ratios turn by turn. Both count nominal bytes (no write-allocate), and both may store past the caches at every level,
 because likwid-bench's best variant sometimes does. Its cl* kernels are left out: they count whole lines
 and load one word of each. `stream` is a[i] + s b[i] (three arrays), `triad` a[i] + b[i] c[i] (four arrays).
 """
@@ -27,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from ridgeline.measure.build import build
-from ridgeline.measure.cpu import Bench, Kernel, Library, Pool, cores, local, measure
+from ridgeline.measure.cpu import SETTLE, Bench, Kernel, Library, Pool, cores, local, measure
 from ridgeline.measure.protocol import calibrate
 from ridgeline.units import show
 
@@ -52,8 +54,18 @@ class Row:
     def ratio(self) -> float:
         return max(self.ours) / max(self.theirs)
 
+    @property
+    def paired(self) -> float:
+        """The middle of the ratios turn by turn, which a drift of the machine moves less than the best of each."""
+        return statistics.median(mine / other for mine, other in zip(self.ours, self.theirs, strict=True) if other)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether another round could still move the row to the other side of the goal."""
+        return abs(self.ratio - GOAL) < half_range(self.ours) + half_range(self.theirs)
+
     def document(self) -> dict[str, Any]:
-        return {**self.__dict__, "ratio": self.ratio}
+        return {**self.__dict__, "ratio": self.ratio, "paired": self.paired}
 
 
 def variants() -> list[str]:
@@ -74,46 +86,78 @@ def likwid(test: str, kilobytes: int, threads: int, seconds: float, rate: float,
     return float(hit[1]) * 1e6 if hit and done.returncode == 0 else 0.0
 
 
-def ours(pool: Pool, kernel: Kernel, size: int, warm: int, seconds: float) -> float:
-    amount = float(pool.touched(kernel, size)) if size else kernel.flops * pool.threads
-    loops = calibrate(lambda count: pool.run(kernel, size, count, warm), least=seconds)
-    return amount * loops / pool.run(kernel, size, loops, warm).seconds
+class Ours:
+    """One of our kernels on a working set, timed for so many seconds a sample."""
+
+    def __init__(self, pool: Pool, kernel: Kernel, size: int, warm: int) -> None:
+        self.pool, self.kernel, self.size, self.warm = pool, kernel, size, warm
+        self.loops: dict[float, int] = {}
+
+    def run(self, loops: int) -> Any:
+        return self.pool.run(self.kernel, self.size, loops, self.warm)
+
+    def rate(self, seconds: float) -> float:
+        if seconds not in self.loops:
+            self.loops[seconds] = calibrate(self.run, least=seconds)
+        whole = self.kernel.flops * self.pool.threads
+        amount = float(self.pool.touched(self.kernel, self.size)) if self.size else whole
+        return amount * self.loops[seconds] / self.run(self.loops[seconds]).seconds
 
 
-def rows(
-    bench: Bench, seconds: float, pools: list[Pool], only: str
-) -> list[tuple[Row, Pool, Kernel, int, int, str, int, float]]:
+@dataclass
+class Match:
+    """A row of the table, and how each side is run."""
+
+    row: Row
+    ours: Ours
+    kilobytes: int
+    rate: float  # of theirs, about: how long their run must be
+
+    def turn(self, seconds: float, first: bool) -> None:
+        for mine in (first, not first):
+            if mine:
+                self.row.ours.append(self.ours.rate(seconds))
+            else:
+                told = self.row.unit == "flop/s"
+                test, threads = self.row.theirs_name, self.row.threads
+                self.row.theirs.append(likwid(test, self.kilobytes, threads, seconds, self.rate, told))
+
+
+def matches(bench: Bench, seconds: float, pools: list[Pool], only: str, wanted: str) -> list[Match]:
     """What is compared: our kernel and likwid's best variant for every family, level and thread count."""
     names = [name for name in variants() if re.search(only, name)]
     found = []
     for pool in pools:
         zones = bench.zones(pool)
         for zone in zones:
-            outer = zone is zones[-1]
             size = int(zone.middle)
             kilobytes = max(1, size * pool.threads // 1000)
             for mix, family in FAMILIES.items():
                 candidates = [name for name in names if re.match(rf"^{family}(_|$)", name) and "_sp" not in name]
                 kernels = bench.library.streams(mix) + bench.library.streams(f"{mix}_nt")
-                if not candidates:
+                if not candidates or not re.search(wanted, f"{family} {zone.name}"):
                     continue
                 kernel = bench.fastest(kernels, pool, size)
-                rate = ours(pool, kernel, size, 0 if outer else 1, seconds / 4)
+                mine = Ours(pool, kernel, size, 0 if zone is zones[-1] else SETTLE)
+                rate = mine.rate(seconds / 4)
                 ranked = {
                     name: likwid(name, kilobytes, pool.threads, seconds / 2, rate / 2, False) for name in candidates
                 }
                 best = max(ranked, key=lambda name: ranked[name])
                 print(f"  {family:7} {zone.name:7} {pool.threads:3}  {best}", file=sys.stderr)
                 row = Row(family, zone.name, pool.threads, "B/s", f"{kernel.op} {kernel.isa}", best)
-                found.append((row, pool, kernel, size, 0 if outer else 1, best, kilobytes, ranked[best] or rate))
+                found.append(Match(row, mine, kilobytes, ranked[best] or rate))
         for dtype, pattern in PEAKS.items():
+            if not re.search(wanted, f"fma {dtype}"):
+                continue
             groups = [
                 group
                 for (engine, kind, _), group in bench.library.arithmetic().items()
                 if (engine, kind) == ("vector", dtype)
             ]
-            kernel = max(
-                (bench.fastest(group, pool) for group in groups), key=lambda one: ours(pool, one, 0, 1, seconds / 10)
+            mine = max(
+                (Ours(pool, bench.fastest(group, pool), 0, 1) for group in groups),
+                key=lambda one: one.rate(seconds / 10),
             )
             kilobytes = max(1, int(zones[0].middle) * pool.threads // 1000)
             # likwid's arithmetic kernels read 8 (or 4) bytes per 16 flops or more; the rate only sets how long it runs
@@ -124,37 +168,40 @@ def rows(
             }
             if ranked:
                 best = max(ranked, key=lambda name: ranked[name])
+                kernel = mine.kernel
                 row = Row(f"fma {dtype}", "-", pool.threads, "flop/s", f"{kernel.isa} x{kernel.chains}", best)
-                found.append((row, pool, kernel, 0, 1, best, kilobytes, 4e9 * pool.threads))
+                found.append(Match(row, mine, kilobytes, 4e9 * pool.threads))
     return found
 
 
-def compare(rounds: int, seconds: float, threads: str, only: str) -> list[Row]:
-    bench = Bench(Library(build()), local(), True)
-    pools = {"one": bench.pools[:1], "all": bench.pools[-1:], "both": bench.pools}[threads]
-    plan = rows(bench, seconds, pools, only)
-    for turn in range(rounds):
-        print(f"  round {turn + 1} of {rounds}", file=sys.stderr)
-        for row, pool, kernel, size, warm, test, kilobytes, rate in plan:
-            row.ours.append(ours(pool, kernel, size, warm, seconds))
-            row.theirs.append(likwid(test, kilobytes, pool.threads, seconds, rate, row.unit == "flop/s"))
+def compare(rounds: int, more: int, seconds: float, threads: str, only: str, wanted: str) -> list[Row]:
+    bench = Bench(Library(build()), local(), False)
+    # likwid-bench takes the first processor for one thread; so do we
+    alone = Pool(bench.library, cores()[:1], bench.pools[0].size)
+    pools = {"one": [alone], "all": bench.pools[-1:], "both": [alone, *bench.pools[1:]]}[threads]
+    plan = matches(bench, seconds, pools, only, wanted)
+    for turn in range(rounds + more):
+        going = [match for match in plan if turn < rounds or match.row.undecided]
+        print(f"  round {turn + 1} of {rounds + more}: {len(going)} rows", file=sys.stderr)
+        for match in going:
+            match.turn(seconds, first=turn % 2 == 0)
         # after every round, so that a run that is cut short has said what it found
-        print(table([row for row, *_ in plan if max(row.theirs)]), flush=True)
-    return [row for row, *_ in plan if max(row.theirs)]
+        print(table([match.row for match in plan if max(match.row.theirs)]), flush=True)
+    return [match.row for match in plan if max(match.row.theirs)]
 
 
-def spread(values: list[float]) -> str:
-    return f"{(max(values) - min(values)) / 2 / statistics.median(values):5.1%}"
+def half_range(values: list[float]) -> float:
+    return (max(values) - min(values)) / 2 / statistics.median(values)
 
 
 def table(found: list[Row]) -> str:
-    head = f"{'kernel':9} {'level':7} {'cores':>5}  {'ours':>14} {'+-':>6}  {'likwid-bench':>14} {'+-':>6}  {'ratio':>6}  variants"
+    head = f"{'kernel':9} {'level':7} {'cores':>5}  {'ours':>14} {'+-':>6}  {'likwid-bench':>14} {'+-':>6}  {'ratio':>6}  {'paired':>6}  {'rounds':>6}  variants"
     lines = [head, "-" * len(head)]
     for row in found:
-        verdict = "" if row.ratio >= GOAL else "  below"
+        verdict = ("" if row.ratio >= GOAL else "  below") + (" (within the spread)" if row.undecided else "")
         lines.append(
-            f"{row.what:9} {row.level:7} {row.threads:5}  {show(max(row.ours), row.unit):>14} {spread(row.ours):>6}  "
-            f"{show(max(row.theirs), row.unit):>14} {spread(row.theirs):>6}  {row.ratio:6.3f}  {row.ours_name} / {row.theirs_name}{verdict}"
+            f"{row.what:9} {row.level:7} {row.threads:5}  {show(max(row.ours), row.unit):>14} {half_range(row.ours):6.1%}  "
+            f"{show(max(row.theirs), row.unit):>14} {half_range(row.theirs):6.1%}  {row.ratio:6.3f}  {row.paired:6.3f}  {len(row.ours):6}  {row.ours_name} / {row.theirs_name}{verdict}"
         )
     below = sum(row.ratio < GOAL for row in found)
     return "\n".join([*lines, f"{len(found) - below} of {len(found)} at least {GOAL} of likwid-bench's best variant"])
@@ -184,8 +231,10 @@ def self_check() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--more", type=int, default=5, help="rounds more, for rows that are undecided")
     parser.add_argument("--seconds", type=float, default=0.2, help="length of one sample")
     parser.add_argument("--only", default="", help="consider only the variants of likwid-bench that match this")
+    parser.add_argument("--rows", default="", help="only the rows that match this, such as 'load l1' or 'l3|memory'")
     parser.add_argument("--cores", choices=["one", "all", "both"], default="both")
     parser.add_argument("--json", type=Path, help="write all samples here")
     parser.add_argument("--self-check", action="store_true")
@@ -198,7 +247,7 @@ def main() -> int:
             "likwid-bench is not on the PATH; install the package `likwid` (Debian: amd64 only, elsewhere from source)."
         )
         return 2
-    found = compare(given.rounds, given.seconds, given.cores, given.only)
+    found = compare(given.rounds, given.more, given.seconds, given.cores, given.only, given.rows)
     if given.json:
         given.json.write_text(json.dumps([row.document() for row in found], indent=1), encoding="utf-8")
     return 0

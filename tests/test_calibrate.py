@@ -147,6 +147,17 @@ def test_a_best_that_only_beats_a_held_back_probe_is_as_unsure() -> None:
     assert figure.spread == pytest.approx(2.7 - 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "least"), [("h200-sxm", "hbm", 0.01), ("h200-sxm", "l2", 0.05), ("xeon-8480plus", "ddr", 0.03)]
+)
+def test_a_figure_reports_at_least_what_whole_runs_differ_by(name: str, target: str, least: float) -> None:
+    """However near each other its samples lie; the memory of a CPU serves others too."""
+    made = calibrate(rl.machine(name), [seen(target, (1.0, 1.0, 1.0), moved=1e9)])
+    level = next(level for level in made.levels if level.name == target)
+    assert level.bandwidth.spread == least
+    assert made.main.name == target or target == "l2"
+
+
 def test_no_observations_are_refused() -> None:
     with pytest.raises(rl.RidgelineError, match="no observations"):
         calibrate(rl.machine("h100-sxm"), [])

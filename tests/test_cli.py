@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ridgeline.cli import main
+
+ROOT = Path(__file__).parents[1]
 
 FIELDS = [
     "op",
@@ -481,3 +486,15 @@ def test_unusable_case_files(name: str, content: str | None, part: str, tmp_path
     result = run("predict", "--cases", str(tmp_path / name), "--on", "h200-sxm")
     assert result.exit_code == 2
     assert part in result.stderr
+
+
+def test_ctrl_c_while_the_modules_load_ends_in_one_word(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt", encoding="ascii")
+    done = subprocess.run(
+        [sys.executable, "-m", "ridgeline", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT / 'src'}"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "Aborted!\n")

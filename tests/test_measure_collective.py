@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,43 @@ def test_a_slow_rank_is_named_with_its_host() -> None:
         "rank 2 on node1 is a straggler: its own copy bandwidth is 61% of the median"
     ]
     assert collective.stragglers([10, 10.5, 9, 9.8], names, "own copy bandwidth") == []
+
+
+def test_both_links_of_a_slow_host_are_named_of_three() -> None:
+    """By the median the slow ones would be the middle, and the fast one merely better."""
+    told = collective.slow_links(
+        [
+            collective.Link("first", False, 10.0),
+            collective.Link("second", False, 1.0),
+            collective.Link("third", False, 1.1),
+        ]
+    )
+    assert told == [
+        "second is a straggler: its bandwidth is 10% of the best between hosts",
+        "third is a straggler: its bandwidth is 11% of the best between hosts",
+    ]
+
+
+def test_a_link_between_hosts_is_not_held_against_one_within_a_host() -> None:
+    fast = [collective.Link(f"within {number}", True, 400.0 + number) for number in range(6)]
+    assert (
+        collective.slow_links([*fast, collective.Link("out", False, 50.0), collective.Link("back", False, 48.0)]) == []
+    )
+    told = collective.slow_links([*fast, collective.Link("out", False, 50.0), collective.Link("back", False, 30.0)])
+    assert told == ["back is a straggler: its bandwidth is 60% of the best between hosts"]
+
+
+def test_ranks_on_one_gpu_are_told() -> None:
+    rows = [{"rank": 0, "gpu": "a"}, {"rank": 1, "gpu": "b"}, {"rank": 2, "gpu": "a"}]
+    assert collective.shared_gpus(rows) == [
+        "ranks 0 and 2 share one GPU and take turns on it: the times are not those of a link between GPUs"
+    ]
+    assert collective.shared_gpus([{"rank": 0, "gpu": ""}, {"rank": 1, "gpu": ""}]) == [], "CPUs have none"
+
+
+def test_what_a_backend_says_comes_without_the_place_in_its_source() -> None:
+    assert collective.said(RuntimeError("[/a/b/tcp.cc:78] Timed out\nmore")) == "Timed out"
+    assert collective.said(ValueError()) == "ValueError"
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
@@ -121,6 +159,36 @@ def test_two_ranks_on_gloo(tmp_path: Path) -> None:
     lines = [each for each in found if each.name.endswith("alpha beta")]
     assert {each.settings["op"] for each in lines} == set(collective.SENT)
     assert all(each.settings["beta"] > 0 for each in lines)
+
+
+def test_two_hosts_by_torchruns_own_rendezvous(tmp_path: Path) -> None:
+    """Two agents that find each other by address, as on two machines; here both on this one."""
+    pytest.importorskip("torch")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    out = tmp_path / "links.json"
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d",
+        f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=test", "--local-addr=127.0.0.1",
+        "-m", "ridgeline", "measure", "collective", "--quick", "--out", str(out),
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    agents = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [agent.communicate(timeout=200) for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], said
+    assert sorted(bool(text.strip()) for text, _ in said) == [False, True], "the first rank speaks for all"
+    shown = max(text for text, _ in said)
+    assert "every rank's machine" in shown
+    assert "2 ranks, gloo" in shown
+    document = json.loads(out.read_text())
+    conditions = document["observations"][0]["conditions"]
+    assert [row["rank"] for row in conditions["hosts"]] == [0, 1]
+    assert conditions["links"][0]["bandwidth"] > 0
+    assert not any("FutureWarning" in text for _, text in said), "no name of torch that is on its way out"
 
 
 SLOW_RANK = """

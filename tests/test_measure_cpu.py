@@ -162,6 +162,67 @@ def test_points_between_levels_belong_to_none(library: cpu.Library, monkeypatch:
     assert targets == {2048: "l1", 8192: "sweep.l2", 20480: "l2", 32768: "sweep.l3", 1 << 19: "memory"}
 
 
+class Settling:
+    """A pool whose cache serves a kernel slowly until it has passed over it a few times; the clock is simulated."""
+
+    threads, size = 1, 1 << 19
+
+    def __init__(self, rates: dict[str, float], passes: int) -> None:
+        self.rates, self.passes = rates, passes
+        self.seen: dict[str, int] = {}
+
+    def touched(self, kernel: cpu.Kernel, size: int) -> int:
+        return size
+
+    def run(self, kernel: cpu.Kernel, size: int, reps: int = 1, warm: int = 0) -> cpu.Timing:
+        done = self.seen.get(kernel.isa, 0) + warm
+        self.seen = {kernel.isa: done + reps}  # another kernel's passes push this one's lines out
+        slow = min(reps, max(0, self.passes - done))
+        return cpu.Timing((reps + 9 * slow) * size / self.rates[kernel.isa], 1.0)
+
+
+def variants(*names: str) -> list[cpu.Kernel]:
+    return [
+        cpu.Kernel(place, "stream", "read", name, "fp64", "vector", 1, 0, 16, 0, 0.0)
+        for place, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_fastest_variant_is_found_in_a_cache_that_settles_slowly(quick: bool) -> None:
+    bench = cpu.Bench.__new__(cpu.Bench)
+    bench.machine, bench.quick = SMALL, quick
+    rates = {"sse2": 1.0e8, "avx2": 1.15e8, "avx512": 1.2e8, "scalar": 0.3e8}
+    for order in (("sse2", "avx2", "avx512", "scalar"), ("avx512", "scalar", "avx2", "sse2")):
+        pool = Settling(rates, passes=1)
+        assert bench.fastest(variants(*order), pool, 65536).isa == "avx512"  # type: ignore[arg-type]
+
+
+def test_of_variants_alike_the_one_that_only_loads_is_taken() -> None:
+    bench = cpu.Bench.__new__(cpu.Bench)
+    bench.machine, bench.quick = SMALL, True
+    alike = {"avx512": 1.01e8, "avx512+loads": 1.0e8}
+    assert bench.fastest(variants(*alike), Settling(alike, 0), 65536).isa == "avx512+loads"  # type: ignore[arg-type]
+    apart = {"avx512": 1.05e8, "avx512+loads": 1.0e8}
+    assert bench.fastest(variants(*apart), Settling(apart, 0), 65536).isa == "avx512"  # type: ignore[arg-type]
+
+
+@needs_compiler
+def test_a_cache_is_passed_over_before_it_is_timed_and_memory_is_not(
+    library: cpu.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    bench = cpu.Bench(library, SMALL, True)
+    pool, warm = bench.pools[0], []
+    run = pool.run
+    monkeypatch.setattr(pool, "run", lambda kernel, size, reps, passes: warm.append(passes) or run(kernel, size, reps))
+    for size in (65536, 1 << 19):
+        probe = bench.stream("read", pool, size)
+        warm.clear()
+        probe.call(1)
+        assert warm == [cpu.SETTLE if size == 65536 else 0]
+
+
 def test_library_products_are_checked() -> None:
     products = cpu.numpy_gemms(caches(4096), True, [1])
     small = [probe for probe in products if probe.settings["size"] == 512]

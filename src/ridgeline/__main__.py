@@ -1,5 +1,18 @@
-"""`python -m ridgeline`."""
+"""`python -m ridgeline`, and where the installed command starts."""
 
-from .cli import main
+from __future__ import annotations
 
-main(prog_name="ridgeline")
+import sys
+
+
+def main() -> None:
+    """The command line. Ctrl-C while its modules load ends as it does later, in one word."""
+    try:
+        from .cli import main as command
+    except KeyboardInterrupt:
+        sys.exit("Aborted!")
+    command(prog_name="ridgeline")
+
+
+if __name__ == "__main__":
+    main()

@@ -169,7 +169,9 @@ def _collective(quick: bool, tell: Callable[[int, int, str], None]) -> Measured:
     from .measure import collective
 
     seen = collective.measure(quick=quick, on_progress=tell)
-    return Measured("collective", tuple(seen), None)
+    # each point carries what concerns the whole job; what was noticed of single points is told once, with their names
+    whole = dict.fromkeys(note for item in seen for note in item.notes if not note.startswith("disturbed"))
+    return Measured("collective", tuple(seen), None, (*whole, *remarks(seen)))
 
 
 def conditions(observations: list[Observation]) -> dict[str, str]:

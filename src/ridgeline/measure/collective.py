@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,9 @@ KIB, MIB = 1 << 10, 1 << 20
 ELEMENT = 4  # fp32
 HEAD = 32  # elements of every part that are compared with what they should be
 PATIENCE = timedelta(seconds=120)  # how long a rank waits for the others before it gives up
-SLOW = 0.8  # a rank or link below this share of the median is called a straggler
+SLOW = 0.8  # a rank below this share of the median, or a link below this share of the best of its kind, is a straggler
+LOCAL_SECONDS = 0.01  # of one sample of what a rank does by itself
+LINK_SECONDS = 0.03  # of one sample of a link, so that what buffers on the way take does not pass for its bandwidth
 GROWTH = 30.0  # powers of ten a sum may grow by before the buffer is filled again: all_reduce works in place
 
 # bytes a rank sends, as a share of the whole buffer, by the ring algorithm; steps that follow one another
@@ -66,13 +68,38 @@ def fit(sent: Sequence[float], times: Sequence[float]) -> Line | None:
 
 
 def stragglers(rates: Sequence[float], names: Sequence[str], what: str) -> list[str]:
-    """A sentence for each rank or link clearly slower than the middle one."""
+    """A sentence for each rank clearly slower than the middle one."""
     middle = float(np.median(rates))
     return [
         f"{name} is a straggler: its {what} is {rate / middle:.0%} of the median"
         for name, rate in zip(names, rates, strict=True)
         if rate < SLOW * middle
     ]
+
+
+def slow_links(links: Sequence[Link]) -> list[str]:
+    """A sentence for each link clearly slower than the best of its kind, within a host or between hosts.
+
+    Not the median: one slow host has two slow links, and of three that is the middle one.
+    """
+    best: dict[bool, float] = {}
+    for link in links:
+        best[link.within] = max(link.bandwidth, best.get(link.within, 0.0))
+    kinds = {True: "within a host", False: "between hosts"}
+    return [
+        f"{link.name} is a straggler: its bandwidth is {link.bandwidth / best[link.within]:.0%} of the best {kinds[link.within]}"
+        for link in links
+        if link.bandwidth < SLOW * best[link.within]
+    ]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way from one rank to the next; `within` one host or between two."""
+
+    name: str
+    within: bool
+    bandwidth: float
 
 
 @dataclass
@@ -86,6 +113,7 @@ class Group:
     backend: str
     clock: Clock
     started: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def dist(self) -> Any:
@@ -133,7 +161,9 @@ def join(clock: Clock = REAL) -> Group:
         raise InputError(f"collectives are measured between ranks that torchrun starts: {how}")
     local = int(os.environ.get("LOCAL_RANK", "0"))
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    gpus = torch.cuda.is_available() and torch.cuda.device_count() >= here
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = count >= here
+    notes = () if gpus or not count else (f"{count} GPUs for {here} ranks of this host: measured between CPUs instead",)
     device = torch.device("cuda", local) if gpus else torch.device("cpu")
     backend = "nccl" if gpus else "gloo"
     started = not dist.is_initialized()
@@ -141,14 +171,27 @@ def join(clock: Clock = REAL) -> Group:
         if gpus:
             torch.cuda.set_device(device)
         try:
-            dist.init_process_group(backend, timeout=PATIENCE)
+            # one operation at a time is what is timed here, so that NCCL's advice on sending side by side does not apply
+            os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
+            # naming the device connects at once and in one communicator; without it NCCL guesses and warns
+            dist.init_process_group(backend, timeout=PATIENCE, device_id=device if gpus else None)
         except Exception as error:
-            raise InputError(f"the ranks could not be joined with {backend}: {str(error).splitlines()[0]}") from error
-    group = Group(torch, dist.get_rank(), dist.get_world_size(), device, str(dist.get_backend()), clock, started)
+            raise InputError(f"the ranks could not be joined with {backend}: {said(error)}") from error
+    group = Group(torch, dist.get_rank(), dist.get_world_size(), device, str(dist.get_backend()), clock, started, notes)
     if group.ranks < 2:
         leave(group)
         raise InputError(f"a collective needs at least 2 ranks, this job has {group.ranks}: {how}")
     return group
+
+
+def said(error: Exception) -> str:
+    """The first line of what a backend says, without the place in its source."""
+    return re.sub(r"^\[[^\]]*\]\s*", "", (str(error).splitlines() or [type(error).__name__])[0])
+
+
+def newest(module: Any, *names: str) -> Any:
+    """The first of these functions there is: torch renames, and warns of the old name for as long as it has both."""
+    return next(getattr(module, name) for name in names if hasattr(module, name))
 
 
 def leave(group: Group) -> None:
@@ -197,9 +240,9 @@ class Point:
             dist.all_reduce(self.buffer)
         elif self.op == "all_gather":
             mine = self.base[group.rank * self.part : (group.rank + 1) * self.part]
-            dist.all_gather_into_tensor(self.out, mine)
+            newest(dist, "all_gather_single", "all_gather_into_tensor")(self.out, mine)
         elif self.op == "reduce_scatter":
-            dist.reduce_scatter_tensor(self.out, self.base)
+            newest(dist, "reduce_scatter_single", "reduce_scatter_tensor")(self.out, self.base)
         elif self.op == "all_to_all":
             dist.all_to_all_single(self.out, self.base)
         else:
@@ -277,36 +320,73 @@ class Point:
 def local(group: Group) -> dict[str, Any]:
     """What this rank sits on and how fast it copies and multiplies by itself, all ranks at the same time."""
     torch = group.torch
-    source = torch.randn(16 * MIB // ELEMENT, device=group.device)
+    gpu = group.device.type == "cuda"
+    size, side = (256 * MIB, 4096) if gpu else (16 * MIB, 512)  # large enough that a launch does not show
+    source = torch.randn(size // ELEMENT, device=group.device)
     target = torch.empty_like(source)
-    a = torch.randn(512, 512, device=group.device)
-    copies, products = [], []
-    for _ in range(7):
-        copies.append(group.seconds(lambda: target.copy_(source)))
-        products.append(group.seconds(lambda: torch.mm(a, a)))
-    name = torch.cuda.get_device_name(group.device) if group.device.type == "cuda" else platform.processor()
+    a = torch.randn(side, side, device=group.device)
+
+    def rate(amount: float, work: Callable[[], object]) -> float:
+        def repeated(count: int) -> float:
+            def many() -> None:
+                for _ in range(count):
+                    work()
+
+            return group.seconds(many)
+
+        repeated(2)
+        loops = int(np.clip(np.ceil(LOCAL_SECONDS / repeated(1)), 1, 1000))
+        return amount * loops / min(repeated(loops) for _ in range(5))
+
+    copied = rate(2.0 * size, lambda: target.copy_(source))
+    multiplied = rate(2.0 * side**3, lambda: torch.mm(a, a))
+    name = torch.cuda.get_device_name(group.device) if gpu else platform.processor()
     return {
         "rank": group.rank,
         "host": platform.node(),
         "device": name or platform.machine(),
-        "copy": 2 * 16 * MIB / min(copies),
-        "product": 2 * 512.0**3 / min(products),
+        "gpu": str(getattr(torch.cuda.get_device_properties(group.device), "uuid", "")) if gpu else "",
+        "copy": copied,
+        "product": multiplied,
     }
 
 
-def links(group: Group, size: int, rounds: int) -> list[tuple[str, float]]:
-    """Bandwidth from each rank to the next, one pair after the other."""
+def shared_gpus(told: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each GPU that several ranks sit on: they take turns there, which is no link's doing."""
+    ranks: dict[str, list[str]] = {}
+    for row in told:
+        if row["gpu"]:
+            ranks.setdefault(row["gpu"], []).append(str(row["rank"]))
+    return [
+        f"ranks {' and '.join(mine)} share one GPU and take turns on it: the times are not those of a link between GPUs"
+        for mine in ranks.values()
+        if len(mine) > 1
+    ]
+
+
+def links(group: Group, told: Sequence[dict[str, Any]], size: int, rounds: int) -> list[Link]:
+    """Bandwidth from each rank to the next, one pair after the other: the best of a few samples back and forth."""
     point = Point(group, "p2p", size)
     found = []
     for first in range(group.ranks):
         second = (first + 1) % group.ranks
         if group.ranks == 2 and first == 1:
             break  # the same pair again
-        took = []
-        for _ in range(rounds):
-            mine = group.seconds(partial(point.ping_pong, first, second))
-            took.append(max(group.everyone(mine)[place] for place in (first, second)))
-        found.append((f"the link from rank {first} to rank {second}", 2 * point.bytes / min(took)))
+
+        def exchange(count: int, first: int = first, second: int = second) -> float:
+            def work() -> None:
+                for _ in range(count):
+                    point.ping_pong(first, second)
+
+            took = group.everyone(group.seconds(work))
+            return max(took[first], took[second])
+
+        exchange(1)
+        loops = int(np.clip(np.ceil(LINK_SECONDS / exchange(1)), 1, 1000))
+        seconds = min(exchange(loops) for _ in range(rounds)) / loops
+        ends = [f"rank {rank} on {told[rank]['host']}" for rank in (first, second)]
+        within = told[first]["host"] == told[second]["host"]
+        found.append(Link(f"the link from {ends[0]} to {ends[1]}", within, 2 * point.bytes / seconds))
     return found
 
 
@@ -334,18 +414,20 @@ def measure(
     points: list[Point] = []
     facts: dict[str, Any] = {"ranks": group.ranks, "backend": group.backend, "data": "standard normal, fp32"}
     facts |= {"versions": {"torch": str(group.torch.__version__), "numpy": np.__version__}, "date": now()}
-    notes: list[str] = []
+    notes: list[str] = list(group.notes)
     try:
         told = group.objects(local(group))
         facts["hosts"] = told
+        notes += shared_gpus(told)
         names = [f"rank {row['rank']} on {row['host']}" for row in told]
         notes += stragglers([row["copy"] for row in told], names, "own copy bandwidth")
         notes += stragglers([row["product"] for row in told], names, "own matrix product")
-        between = links(group, MIB, 5)
-        facts["links"] = [{"link": name, "bandwidth": rate} for name, rate in between]
-        if len(between) > 2:
-            notes += stragglers([rate for _, rate in between], [name for name, _ in between], "bandwidth")
-        facts["stragglers"] = list(notes)
+        between = links(group, told, MIB, 5)
+        facts["links"] = [
+            {"link": link.name, "within_host": link.within, "bandwidth": link.bandwidth} for link in between
+        ]
+        notes += slow_links(between)
+        facts["stragglers"] = [note for note in notes if "straggler" in note]
         points = prepare(group, quick, gaps)
         rounds = 5 if quick else 10
         for turn in range(rounds):
@@ -360,7 +442,7 @@ def measure(
     except RidgelineError:
         raise
     except RuntimeError as error:
-        gaps.append(f"a rank was lost or did not answer: {str(error).splitlines()[0]}")
+        gaps.append(f"a rank was lost or did not answer: {said(error)}")
     else:
         leave(group)
     found = observations(group, [point for point in points if point.samples], {**facts, "gaps": gaps}, notes)
@@ -382,7 +464,7 @@ def prepare(group: Group, quick: bool, gaps: list[str]) -> list[Point]:
         except (RuntimeError, NotImplementedError, ValueError) as error:
             if isinstance(error, RidgelineError):
                 raise
-            gaps.append(f"{op}: {group.backend} has none here ({str(error).splitlines()[0]})")
+            gaps.append(f"{op}: {group.backend} has none here ({said(error)})")
             points = [point for point in points if point.op != op]
     return points
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def plain_rows(found: Measured) -> Table:
 
 
 def collectives(found: Measured) -> list[Table]:
-    """Latency and bandwidth fitted per operation, then every size with its bus bandwidth."""
+    """The machine of every rank, latency and bandwidth fitted per operation, then every size with its bus bandwidth."""
     fits = [item for item in found.observations if "alpha" in item.settings]
     sizes = [item for item in found.observations if "bus_bandwidth" in item.settings]
     first = found.observations[0].settings
@@ -103,13 +104,21 @@ def collectives(found: Measured) -> list[Table]:
         {"op": item.settings["op"], "bytes": item.settings["bytes"], "median": item.median, "spread": item.spread, "bus": item.settings["bus_bandwidth"]}
         for item in sizes
     ]  # fmt: skip
-    notes = tuple(dict.fromkeys(note for item in found.observations for note in item.notes))
+    conditions = found.observations[0].conditions
+    ways = [way["bandwidth"] for way in conditions.get("links", [])]
+    ranks = [{**row, "next": way} for row, way in zip_longest(conditions.get("hosts", []), ways) if row]
     return [
+        Table(
+            "every rank's machine, all at the same time",
+            (Column("rank"), Column("host"), Column("device"), Column("copy", "own copy", "B/s"), Column("product", "own product fp32", "flop/s"), Column("next", "to the next rank", "B/s")),
+            ranks,
+            found.notes,
+        ),
         Table(
             f"{first['ranks']} ranks, {first['backend']}: time = alpha + bytes sent / beta",
             (Column("op"), Column("alpha", "latency alpha", "s"), Column("beta", "bandwidth beta", "B/s"), Column("residual", "residual", percent=True, digits=2)),
             fitted,
-            notes,
+            tuple(conditions.get("gaps", ())),
         ),
         Table("", (Column("op"), Column("bytes", unit="B", binary=True), Column("median", unit="s"), Column("spread", percent=True, digits=2), Column("bus", "bus bandwidth", "B/s")), measured_sizes),
     ]  # fmt: skip
