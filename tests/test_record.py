@@ -217,6 +217,44 @@ def test_a_fused_kernel_beside_a_seal_leaves_the_report_readable(tmp_path: Path)
     assert "none to judge" in run("ledger", "--ledger", str(ledger)).output
 
 
+def test_a_seal_is_of_the_backend_its_cases_name(tmp_path: Path) -> None:
+    """What `predict --backend` says of each case; settling and the gaps take the same."""
+    cases, ledger, seen = tmp_path / "cases.csv", tmp_path / "l.sqlite", tmp_path / "seen.csv"
+    size = "gemm,512,14336,4096,fp8"
+    cases.write_text(f"name,op,m,n,k,dtype,backend\na,{size},vllm-0.24.0\nb,{size},\n")
+    made = json.loads(run("seal", str(cases), "--on", "h100-sxm", "--ledger", str(ledger), "--json").stdout)
+    work = rl.ops.gemm(m=512, n=14336, k=4096, dtype="fp8")
+    served, plain = (
+        float(rl.predict(work, rl.machine("h100-sxm"), backend=name).time) * 1e6 for name in ("vllm-0.24.0", None)
+    )
+    assert abs(served / plain - 1) > 0.01, "these two libraries differ here"
+    assert [row["time_us"] for row in made["predictions"]] == pytest.approx([served, plain])
+    assert [row.get("backend") for row in made["predictions"]] == ["vllm-0.24.0", None]
+    seen.write_text("name,time_us\na,200\nb,200\n")
+    words = ("reconcile", str(seen), "--seal", made["id"], "--ledger", str(ledger), "--json")
+    told = json.loads(run(*words).stdout)
+    assert [item["predicted_us"] for item in told["items"]] == pytest.approx([served, plain])
+
+
+def test_many_steps_of_one_kernel_wait_for_the_host_together() -> None:
+    """20 kernels of 2 us, sent in 5.417 us each by the H200's host: at least 20 x (5.417 - 2) us, and none in a graph."""
+    rows = [{"name": f"step{place}", "op": "relu", "n": 10**5} for place in range(20)]
+    machine = rl.machine("h200-sxm")
+    each = machine.dispatch.value()
+    seen = [Observation(row["name"], row["name"], (2e-6,), kernel="elementwise") for row in rows]
+    told = {
+        way: records.reconcile([{**row, "sent": way} for row in rows], machine, seen).report.verdict["waiting_us"]
+        for way in ("one by one", "graph")
+    }
+    assert told["one by one"] == pytest.approx(20 * (each - 2e-6) * 1e6)
+    assert not told["graph"]
+    alone = records.reconcile([{**rows[0], "sent": "one by one"}], machine, seen[:1]).report
+    assert alone.verdict["waiting_us"] is None, "what one kernel waits for depends on what stands before it"
+    long = [Observation(row["name"], row["name"], (1e-4,), kernel="elementwise") for row in rows]
+    hidden = records.reconcile([{**row, "sent": "one by one"} for row in rows], machine, long).report
+    assert hidden.verdict["waiting_us"] == 0, "long kernels hide the sending"
+
+
 def test_the_record_says_whether_there_are_enough_cases(cases: Path, seen: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "l.sqlite"
     run("reconcile", str(seen), "--seal", seal(cases, ledger), "--ledger", str(ledger))

@@ -11,8 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd, inf, prod
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -322,11 +323,11 @@ class Seen:
     tools: tuple[str, ...]
     notes: tuple[str, ...]
 
-    @property
+    @cached_property
     def median(self) -> float:
-        return float(np.median(self.samples))
+        return median(self.samples)
 
-    @property
+    @cached_property
     def spread(self) -> float:
         low, high = np.quantile(self.samples, [0.1, 0.9])
         return float((high - low) / 2 / self.median)

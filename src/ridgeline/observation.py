@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -49,15 +51,15 @@ class Observation:
                 f"{self.name}: an observation needs samples, all of them times from {SHORTEST:g} to {LONGEST:g} s"
             )
 
-    @property
+    @cached_property
     def median(self) -> float:
-        return float(np.median(self.samples))
+        return median(self.samples)  # for a handful of samples quicker than numpy's, and traces have 100 000 of them
 
     @property
     def best(self) -> float:
         return min(self.samples)
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """Relative; 0.02 says that 80 % of the samples lie within about 2 % of the median."""
         low, high = np.quantile(self.samples, [0.1, 0.9])

@@ -213,7 +213,7 @@ def predict(
     `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
     matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
     terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
-    meant, where the machine carries numbers of it (`timing.backends`), else its default path.
+    meant, where the machine carries numbers of it (`timing.backends`), else its default path; a step's own goes first.
     """
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
@@ -226,7 +226,10 @@ def predict(
     bounds = tuple(bound(step.work, machine, ceilings, engine, resident, wait) for step in steps)
     # a forced engine or resident data are not what the kernels were timed with
     flat = engine is not None or resident is not None
-    expected = tuple(timing.expected(item, efficiency, launch, backend, flat) for item in bounds)
+    expected = tuple(
+        timing.expected(item, efficiency, launch, step.backend or backend, flat)
+        for step, item in zip(steps, bounds, strict=True)
+    )
     return Prediction(machine, steps, bounds, expected, efficiency)
 
 

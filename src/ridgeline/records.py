@@ -38,7 +38,8 @@ def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
         told = str(row.get("name") or "").strip() or op.name
         seen[told] = seen.get(told, 0) + 1
         called = told if seen[told] == 1 else f"{told}#{seen[told]}"
-        steps.append(Step(called, work, _count(row.get("count"), index)))
+        backend = str(row.get("backend") or "").strip()
+        steps.append(Step(called, work, _count(row.get("count"), index), backend))
     if not steps:
         raise InputError("there are no cases; a table has one row per kernel, with the columns op, name and its sizes")
     return Program(tuple(steps), name)
@@ -88,9 +89,9 @@ def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
     """One row per step, as it is sealed."""
     found = []
     for step, item in zip(prediction.steps, prediction.bounds, strict=True):
-        one = predict(step.work, prediction.machine, item.ceilings)
-        row = next(one.rows())
-        found.append({"name": step.name, "family": step.work.family, "count": step.count, **row})
+        one = predict(step.work, prediction.machine, item.ceilings, backend=step.backend or None)
+        told = {"backend": step.backend} if step.backend else {}
+        found.append({"name": step.name, "family": step.work.family, "count": step.count, **told, **next(one.rows())})
     return found
 
 
@@ -173,7 +174,7 @@ def settle(
 
 def _unfold(row: Mapping[str, Any]) -> dict[str, Any]:
     shape = row.get("shape") or {}
-    told = {"sent": row["sent"]} if "sent" in row else {}
+    told = {key: row[key] for key in ("sent", "backend") if key in row}
     return {"name": row["name"], "op": row["op"], "dtype": row["dtype"], "count": row.get("count", 1), **told, **shape}
 
 

@@ -285,6 +285,7 @@ class Step:
     name: str
     work: Work
     count: float = 1.0
+    backend: str = ""  # the library whose kernels it is of, where that is not the one asked for
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,9 @@ def joined(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]
 
 
 def _same(machine: str, row: Mapping[str, Any]) -> str:
-    """What makes two predictions one case: op, dtype and shape on a machine, or the name where there is no op."""
-    case = {key: row.get(key) for key in ("op", "dtype", "shape")} if row.get("op") else {"name": row["name"]}
+    """What makes two predictions one case: op, dtype, shape and backend on a machine, or the name where there is no op."""
+    keys = ("op", "dtype", "shape", *(["backend"] if row.get("backend") else []))
+    case = {key: row.get(key) for key in keys} if row.get("op") else {"name": row["name"]}
     return json.dumps([machine, case], sort_keys=True)
 
 
