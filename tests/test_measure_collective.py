@@ -15,8 +15,12 @@ import pytest
 
 from ridgeline.errors import InputError
 from ridgeline.measure import collective
-from ridgeline.observation import from_document
+from ridgeline.measuring import Measured
+from ridgeline.observation import Observation, from_document
 from ridgeline.ops import collective as counted
+from ridgeline.render import findings
+from ridgeline.render import measured as charts
+from ridgeline.work import Work
 
 ROOT = Path(__file__).parents[1]
 
@@ -110,6 +114,48 @@ def test_without_torch_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match="needs torch"):
         collective.measure()
+
+
+def measured(alpha: float, beta: float) -> Measured:
+    """An all-gather of two ranks that keeps to the line: half of the buffer is sent."""
+    conditions = {"hosts": [{"rank": rank, "host": f"node{rank}"} for rank in range(2)], "gaps": []}
+    common = {"op": "all_gather", "ranks": 2, "backend": "nccl"}
+    found = []
+    for size in (2**10, 2**16, 2**22):
+        time = alpha + size / 2 / beta
+        done = Work(moves={("link", "buffer", "write"): size / 2.0}, name="all_gather", dtype="fp32")
+        settings = {**common, "bytes": size, "bus_bandwidth": size / 2 / time}
+        found.append(Observation(f"all_gather {size} B", "collective.all_gather", (time,), done, settings, conditions))
+    fitted = {**common, "alpha": alpha, "beta": beta, "residual_relative": 0.0}
+    found.append(Observation("all_gather alpha beta", "collective.all_gather", (1.0,), Work(), fitted, conditions))
+    return Measured("collective", tuple(found), None, ("rank 1 is a straggler",))
+
+
+def test_the_picture_has_the_points_on_the_line_that_made_them() -> None:
+    made = charts.collectives(measured(20e-6, 5e9).observations)
+    (line,) = made.lines
+    assert line.label == "all_gather: 20 us, 5 GB/s"
+    sizes, rates = zip(*line.points, strict=True)
+    for point in made.points:
+        assert point.group == line.group
+        assert point.y == pytest.approx(point.x / 2 / (20e-6 + point.x / 2 / 5e9))
+        assert np.interp(np.log(point.x), np.log(sizes), np.log(rates)) == pytest.approx(np.log(point.y), rel=1e-3)
+    assert "2 hosts" in made.subtitle
+
+
+@pytest.mark.parametrize("suffix", findings.SUFFIXES)
+def test_collectives_are_written_to_everything_but_a_machine_file(suffix: str, tmp_path: Path) -> None:
+    out = tmp_path / f"links{suffix}"
+    if suffix == ".toml":
+        with pytest.raises(InputError, match="several machines"):
+            findings.write(measured(20e-6, 5e9), out, "light")
+        assert not out.exists()
+        return
+    findings.write(measured(20e-6, 5e9), out, "light")
+    assert out.stat().st_size > 100
+    if suffix == ".html":
+        assert "rank 1 is a straggler" in out.read_text()
+        assert "node1" in out.read_text()
 
 
 SCRIPT = """

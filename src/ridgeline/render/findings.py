@@ -120,7 +120,7 @@ def collectives(found: Measured) -> list[Table]:
             fitted,
             tuple(conditions.get("gaps", ())),
         ),
-        Table("", (Column("op"), Column("bytes", unit="B", binary=True), Column("median", unit="s"), Column("spread", percent=True, digits=2), Column("bus", "bus bandwidth", "B/s")), measured_sizes),
+        Table("every size: median of the slowest rank", (Column("op"), Column("bytes", unit="B", binary=True), Column("median", unit="s"), Column("spread", percent=True, digits=2), Column("bus", "bus bandwidth", "B/s")), measured_sizes),
     ]  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def _write(found: Measured, out: Path, theme: str) -> None:
         table = plain_rows(found)
         write_text(out, table.csv() if out.suffix == ".csv" else table.markdown())
     elif found.machine is None:
-        raise InputError(f"{out}: collectives are written to .json, .csv or .md")
+        _write_collectives(found, out, theme)
     elif out.suffix == ".toml":
         write_text(out, save.text(found.machine))
     elif out.suffix == ".html":
@@ -191,6 +191,20 @@ def _write(found: Measured, out: Path, theme: str) -> None:
         )
     else:
         files.save(pictures(found.machine, found.observations)[0], out, theme)
+
+
+def _write_collectives(found: Measured, out: Path, theme: str) -> None:
+    picture = measured.collectives(found.observations)
+    if out.suffix == ".toml":
+        raise InputError(f"{out}: collectives speak of several machines, which no machine file holds; take .json")
+    if out.suffix == ".html":
+        sections = [
+            report_page.Section("Collectives", pictures=[picture], tables=collectives(found)),
+            report_page.Section("Observations", tables=[plain_rows(found)]),
+        ]
+        report_page.write(out, picture.title, sections, found.document(), theme)
+    else:
+        files.save(picture, out, theme)
 
 
 # -- the main job ---------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""Charts of what was measured: bandwidth against working set, GEMM rate against size, kernels predicted and run."""
+"""Charts of what was measured: bandwidth against working set, GEMM rate and collectives against size, kernels predicted and run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import InputError
 from ..machine import KINDS, Machine
@@ -89,6 +91,43 @@ def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
             for size, rate in mine.items()
         ),
     )
+
+
+def collectives(observations: Iterable[Observation]) -> Chart:
+    """Bus bandwidth against the size of the buffer: what was measured, and the line alpha + sent / beta through it."""
+    rows = list(observations)
+    points = [item for item in rows if "bus_bandwidth" in item.settings]
+    if not points:
+        raise InputError("no collectives were measured, so there is nothing to draw")
+    fits = {str(item.settings["op"]): item.settings for item in rows if "alpha" in item.settings}
+    lines, names = [], {}
+    for op in dict.fromkeys(str(item.settings["op"]) for item in points):
+        mine = [item for item in points if item.settings["op"] == op]
+        told = fits.get(op)
+        if told is None:
+            names[op] = op
+            continue
+        names[op] = f"{op}: {show(told['alpha'], 's', 3)}, {show(told['beta'], 'B/s', 3)}"
+        share = mine[0].amount / mine[0].settings["bytes"]  # of the buffer that a rank sends
+        sizes = np.geomspace(*_span((float(item.settings["bytes"]) for item in mine), 1.0), 40)
+        curve = share * sizes / (told["alpha"] + share * sizes / told["beta"])
+        lines.append(Line(tuple(zip(sizes.tolist(), curve.tolist(), strict=True)), "series", names[op], names[op]))
+    first = points[0].settings
+    hosts = {row["host"] for row in points[0].conditions.get("hosts", [])}
+    where = f", {len(hosts)} hosts" if len(hosts) > 1 else ""
+    return Chart(
+        "collectives",
+        f"Collectives between {first['ranks']} ranks with {first['backend']}",
+        Axis("size of the buffer", "B", LOG, _span((float(item.settings["bytes"]) for item in points), 1.6)),
+        Axis("bus bandwidth", "B/s", LOG, _span([*(item.rate for item in points), *(y for line in lines for _, y in line.points)])),
+        f"points: median of the slowest rank; lines: alpha + bytes a rank sends / beta, both given below{where}",
+        tuple(lines),
+        tuple(
+            Point(float(item.settings["bytes"]), item.rate, "", names[str(item.settings["op"])], "observed", item.name)
+            for item in points
+        ),
+        notes=tuple(dict.fromkeys(note for item in points for note in item.notes if not note.startswith("disturbed"))),
+    )  # fmt: skip
 
 
 def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:
