@@ -468,6 +468,33 @@ def test_near_the_memory_roof_only_reading_less_is_offered() -> None:
         assert "bytes" in offered[catalog()[key].name] or "weights" in offered[catalog()[key].name]
 
 
+@pytest.mark.parametrize("time", [27e-6, 31e-6, 40e-6, 80e-6])
+def test_weights_read_for_one_row_are_offered_more_rows_whatever_is_reached(time: float) -> None:
+    """117 of 117 MB are weights: for two rows at once, half of the time falls to each."""
+    work = ops.linear(batch=1, in_features=4096, out_features=14336, dtype="bf16")
+    found = advise(one(work, Observation("step", "step", (time,))))
+    first = [item.move for item in found[:3]]
+    assert {catalog()[key].name for key in ("continuous", "speculate")} <= set(first)
+    assert (catalog()["quantise"].name in first) == (time < 50e-6), "near the roof only"
+    told = {item.rule: item for item in found}
+    assert told["read for others too"].gain == pytest.approx(time / 2, rel=1e-3)
+    assert "no tensor cores" not in told, "2 us on the vector units, and 26 us of reading"
+    assert ("cache thrash" in told) == (time > 35e-6), "1.25 times the bytes do not pass at 80 % of the roof"
+
+
+def test_more_rows_are_not_offered_where_they_do_not_help() -> None:
+    work = ops.linear(batch=1, in_features=4096, out_features=14336, dtype="bf16")
+    busy = saw(60e-6, flops=1.2e8, moved=1.17e8, counters={"fma_busy": 0.95, "issue": 0.95})
+    assert not {"read for others too", "check several tokens"} & {item.rule for item in advise(one(work, busy))}
+    outer = ops.gemm(8192, 8192, 32, dtype="bf16")  # the result is what takes the time
+    slow = Observation("step", "step", (2 * fixed(outer),))
+    assert "read for others too" not in {item.rule for item in advise(one(outer, slow))}
+    cache = ops.attention(batch=8, heads=32, kv_heads=8, seq_q=1, seq_kv=4096, head_dim=128, dtype="bf16")
+    told = {item.rule for item in advise(one(cache, Observation("step", "step", (1.2 * fixed(cache),))))}
+    assert "check several tokens" in told
+    assert "read for others too" not in told, "each request has keys and values of its own"
+
+
 def test_a_cpu_is_not_told_about_warps() -> None:
     cpu = load("xeon-8480plus")
     work = ops.stream_triad(1e8, dtype="fp64")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.calibrate import DISPATCHED, QUEUED, calibrate, changes, merge
-from ridgeline.machine import Figure
+from ridgeline.machine import Figure, Machine
 from ridgeline.machines import everything, save, schema
 from ridgeline.observation import Observation, from_document
 from ridgeline.work import work
@@ -180,3 +180,41 @@ def test_saved_measurements_read_back_the_same() -> None:
     assert again.document()["levels"] == made.document()["levels"]
     assert again.document()["peaks"] == made.document()["peaks"]
     assert dict(again.conditions) == {**rl.machine("h200-sxm").conditions, **odd}
+
+
+def measured_cpu(rate: float, share: float, cores: int = 2) -> Machine:
+    """A CPU on which a library reached a share of the peak that was measured with it."""
+    peak = Figure("flop/s", measured=rate, measurement="probe", spread=0.01)
+    reached = Figure("", measured=share, source="library", measurement="library")
+    return replace(
+        rl.machine("xeon-8480plus"), units={"core": cores}, peaks={"vector.fp32": peak}, efficiency={"gemm.vector.fp32": reached}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_merged_efficiency_keeps_the_better_rate_and_not_the_better_share(turned: bool) -> None:
+    """37.1 of 41.7 and 36.5 of 79.3: together 37.1 of 79.3, whichever file comes first."""
+    pair = [measured_cpu(41.7e9, 0.89), measured_cpu(79.3e9, 0.46)]
+    made = merge(*(reversed(pair) if turned else pair))
+    assert made.peaks["vector.fp32"].measured == 79.3e9
+    assert made.efficiency["gemm.vector.fp32"].measured == pytest.approx(0.89 * 41.7 / 79.3)
+
+
+def test_measurements_of_different_parts_of_a_machine_are_not_merged() -> None:
+    with pytest.raises(rl.RidgelineError, match="measured on 1 and on 2 of the cores"):
+        merge(measured_cpu(4e10, 0.9, cores=1), measured_cpu(8e10, 0.9, cores=2))
+
+
+def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_told() -> None:
+    """With a spread of 91 % the machine may be 1.9 times as fast; the interval then begins below half the time."""
+    quiet = measured_cpu(4e10, 1.0)
+    memory = replace(quiet.main, bandwidth=Figure("B/s", measured=3e11, spread=0.01), mixes={})
+    quiet = replace(quiet, levels=(memory,))
+    loud = replace(quiet, peaks={"vector.fp32": replace(quiet.peaks["vector.fp32"], spread=0.91)})
+    work = rl.ops.gemm(m=1024, n=1024, k=1024, dtype="fp32")
+    calm, rough = (rl.predict(work, machine, engine="vector") for machine in (quiet, loud))
+    assert rough.time == calm.time
+    assert calm.low == pytest.approx(0.97 * calm.floor), "not below a floor that is known within 3 %"
+    assert rough.low == pytest.approx(0.8 * rough.time / (1 + 0.91 - 0.03))
+    assert not calm.bounds[0].notes
+    assert "spread of 91%" in rough.bounds[0].notes[0]

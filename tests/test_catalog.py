@@ -127,6 +127,32 @@ def test_stated_and_derived_agree_or_say_why(name: str) -> None:
             assert figure.derived == pytest.approx(figure.stated, rel=schema.AGREEMENT), f"{name} {key}"
 
 
+def test_the_page_counts_figures_and_names_what_is_absent() -> None:
+    page = " ".join((Path(__file__).parents[1] / "docs" / "catalog.md").read_text(encoding="utf-8").split())
+    every = {name: machines.load(name) for name in CATALOG}
+    figures = [
+        figure
+        for machine in every.values()
+        for figure in (*machine.peaks.values(), *(level.bandwidth for level in machine.levels))
+        if figure.value()
+    ]
+    both = [(figure.stated, figure.derived) for figure in figures if figure.stated and figure.derived]
+    agree = sum(derived == pytest.approx(stated, rel=schema.AGREEMENT) for stated, derived in both)
+    told = f"Of {len(figures)} peaks and bandwidths in the catalog {len(both)} have both figures, and {agree} of these agree"
+    assert told in page
+    levels = [(name, level) for name, machine in every.items() for level in machine.levels]
+    mute = [name for name, level in levels if level.name == "l2" and not level.bandwidth.value()]
+    assert f"| bandwidth of l2 | {', '.join(mute[:5])} and {len(mute) - 5} more |" in page
+    have = {
+        "latency of a memory level": [name for name, level in levels if level.latency.value()],
+        "launch latency": [name for name, machine in every.items() if machine.launch.value()],
+        "dispatch: what the host takes to send one operation": [n for n, m in every.items() if m.dispatch.value()],
+        "energy per flop and byte, static power": [name for name, machine in every.items() if machine.energy],
+    }
+    for what, names in have.items():
+        assert f"| {what} | all but {', '.join(sorted(set(names)))} |" in page
+
+
 @pytest.mark.parametrize("name", CATALOG)
 def test_figures_are_physically_plausible(name: str) -> None:
     """Slips by 2, 8 or 1000 show as impossible ridges, bandwidths that shrink towards the core, or sparse below dense."""

@@ -6,15 +6,20 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ridgeline.cli import main
+from ridgeline import cases, prediction
+from ridgeline.cli import json_text, main, stoppable
+from ridgeline.machines import load, save
+from ridgeline.ops import OPS
 
 ROOT = Path(__file__).parents[1]
 
@@ -476,16 +481,171 @@ def test_machine_may_be_a_column(tmp_path: Path) -> None:
     assert rows[0]["time_us"] > rows[1]["time_us"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "part"),
-    [("none.csv", None, "cannot read"), ("a.txt", "x", "not from '.txt'"), ("a.json", "{", "not valid json"), ("a.jsonl", "[1]", "list of objects"), ("a.parquet", "x", "not a parquet file"), ("b.csv", "op,m\ngemm,1,2,3\n", "more fields")],
-)  # fmt: skip
-def test_unusable_case_files(name: str, content: str | None, part: str, tmp_path: Path) -> None:
+UNUSABLE = [
+    ("none.csv", None, "cannot read"),
+    ("a.txt", "x", "not from '.txt'"),
+    ("a.json", "{", "not valid json"),
+    ("a.jsonl", "[1]", "list of objects"),
+    ("a.parquet", "x", "not a parquet file"),
+    ("b.csv", "op,m\ngemm,1,2,3\n", "more fields"),
+    *((f"empty{suffix}", "", "holds no cases") for suffix in (".csv", ".json", ".jsonl")),
+    ("header.csv", "op,m,n,k\n\n", "holds no cases"),
+    ("list.json", "[]", "holds no cases"),
+    ("c.csv", "op,m,m,n,k\ngemm,1,2,3,4\n", "has the column m more than once"),
+    ("d.csv", "op,m,n,k,,\ngemm,1,2,3,,\n", "a column without a name more than once"),
+    ("b.jsonl", '{"op": "gemm", "m": 1, "m": 2}\n', "line 1: 'm' stands twice"),
+    ("e.csv", "op,m,n,k,Dtype\ngemm,1,2,3,fp8\n", "column 'Dtype', which nobody reads; it is spelt dtype"),
+    ("f.csv", "op,m, n,k\ngemm,1,2,3\n", "column ' n', which nobody reads; it is spelt n"),
+    ("c.jsonl", '{"op": "gemm", "m": 1}\n{"op": "gemm", "out-dtype": "fp8"}\n', "it is spelt out_dtype"),
+    ("g.csv", "m,n,k\n1,2,3\n", "has no column op, which names the op of each case; it has 'm, n, k'\n"),
+    ("h.csv", "op;m;n;k\ngemm;1;2;3\n", "it has 'op;m;n;k'; its cells look separated by ';'"),
+    ("d.jsonl", '{"op": "gemm", "m": 1}\n\n{bad\n', "line 3 column 2: Expecting property name"),
+    ("e.jsonl", "[" * 100_000, "not valid jsonl"),
+    ("i.csv", f"op,n\nadd,{'1' * 200_000}\n", "line 2, cannot be read: field larger"),
+    ("j.csv", b"op,n,note\nadd,8,\xe9t\xe9\n", "not a text file in UTF-8 or UTF-16"),
+    ("k.csv", "op,n\nadd,8\n".encode("utf-16-le"), "not a text file in UTF-8 or UTF-16"),
+]
+
+
+@pytest.mark.parametrize("words", [("predict", "--cases"), ("eval",), ("seal",)], ids=lambda words: words[0])
+@pytest.mark.parametrize(("name", "content", "part"), UNUSABLE, ids=[name for name, _, _ in UNUSABLE])
+def test_unusable_case_files(
+    words: tuple[str, ...],
+    name: str,
+    content: str | bytes | None,
+    part: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     if content is not None:
-        (tmp_path / name).write_text(content)
-    result = run("predict", "--cases", str(tmp_path / name), "--on", "h200-sxm")
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    result = run(*words, str(tmp_path / name), "--on", "h200-sxm")
     assert result.exit_code == 2
     assert part in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_columns_nobody_reads_are_carried_along(tmp_path: Path) -> None:
+    source = tmp_path / "cases.csv"
+    source.write_text(",op,m,n,k,Remark\n0,gemm,8,8,8,mine\n")
+    (row,) = answer("predict", "--cases", str(source), "--on", "h200-sxm")
+    assert (row[""], row["Remark"]) == ("0", "mine")
+
+
+def test_cases_in_utf_16_and_with_line_breaks_in_cells(tmp_path: Path) -> None:
+    text = 'op,n,note\r\nadd,8,"two\nlines: \u00e9"\r\nadd,x,bad\r\n'
+    found = []
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "cases.csv").write_bytes(text.encode(encoding))
+        result = run("predict", "--cases", str(tmp_path / "cases.csv"), "--on", "h200-sxm", "--json")
+        assert "row 2, column n" in result.stderr
+        found.append(json.loads(result.stdout))
+    assert found[0][0]["note"] == "two\nlines: \u00e9"
+    assert found[0] == found[1] == found[2]
+
+
+def test_one_case_is_one_case_and_of_many_the_first_are_shown(tmp_path: Path) -> None:
+    source = tmp_path / "cases.csv"
+    source.write_text("op,n\nadd,8\n")
+    assert run("predict", "--cases", str(source), "--on", "h200-sxm").stdout.startswith("1 case\n")
+    source.write_text("op,n\n" + "add,8\n" * 70 + "add,x\n" * 12)
+    result = run("predict", "--cases", str(source), "--on", "h200-sxm")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert (lines[0], len(lines), lines[-1]) == ("82 cases", 67, "18 more rows: use --json or --out FILE")
+    named = result.stderr.splitlines()
+    assert named[0].startswith("ridgeline: row 71, column n: ")
+    assert len(named) == 12
+    assert named[10] == "ridgeline: and 2 more rows"
+    assert "12 of 82 cases could not be predicted" in named[11]
+
+
+def test_the_first_cases_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows nobody sees are predicted for their errors alone; one bad row of many is found by halves, not one by one."""
+    calls: list[int] = []
+    whole = cases.predict_cases
+
+    def counted(*given: Any, **more: Any) -> dict[str, Any]:
+        calls.append(len(given[2]["heads"]))
+        return whole(*given, **more)
+
+    monkeypatch.setattr(cases, "predict_cases", counted)
+    rows = [
+        {"op": "attention", "heads": 8, "kv_heads": 8, "batch": 1, "seq_q": 64, "head_dim": size}
+        for size in range(1, 129)
+    ]
+    rows[100] |= {"kv_heads": 3}
+    defaults = cases.Defaults(load("h200-sxm"), load, {}, {})
+    every, errors = cases.run(rows, defaults)
+    assert list(errors) == [101]
+    assert errors[101].startswith("row 101, column op: ")
+    assert [index for index, row in enumerate(every, 1) if row["error"]] == [101]
+    assert all(row["time_us"] > 0 for row in every if not row["error"])
+    assert len(calls) == 1 + 2 * 7  # the whole, then seven halvings of 128
+    assert cases.run(rows, defaults, 5) == (every[:5], errors)
+
+
+def test_a_column_is_read_alike_at_once_and_one_by_one() -> None:
+    """A size that only people write (64Ki) sends the whole column the slow way; nothing else may change by that."""
+    sizes = [
+        1,
+        "2",
+        3.0,
+        "4e3",
+        " 5 ",
+        "1_000",
+        0,
+        -1,
+        2.5,
+        "x",
+        "nan",
+        True,
+        None,
+        "",
+        float("nan"),
+        [1],
+        2**60,
+        "inf",
+    ]
+    rows = [{"op": "add", "n": size} for size in sizes]
+    defaults = cases.Defaults(load("h200-sxm"), load, {}, {})
+    alone = [cases.run([row], defaults)[0][0] for row in rows]
+    together, errors = cases.run([*rows, {"op": "add", "n": "64Ki"}], defaults)
+    assert list(errors) == [7, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18]
+    assert [row["time_us"] for row in together[:-1]] == [row["time_us"] for row in alone]
+    assert [row["error"].partition(", ")[2] for row in together[:-1]] == [
+        row["error"].partition(", ")[2] for row in alone
+    ]
+    assert together[-1]["flops"] == 65536
+
+
+def test_a_long_list_has_a_row_on_each_line(tmp_path: Path) -> None:
+    result = run("predict", "add", "n=1..100:1", "--on", "h200-sxm", "--json")
+    lines = result.stdout.splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("[", "]", 102)
+    assert [row["shape"]["n"] for row in json.loads(result.stdout)] == list(range(1, 101))
+    assert json.loads(json_text([{"a": float("inf"), "b": [float("nan")]}] * 65)) == [{"a": None, "b": [None]}] * 65
+
+
+def test_only_the_rows_that_are_shown_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = prediction.predict(OPS["gemm"](m=np.arange(1, 101), n=8, k=8), load("h200-sxm"))
+    assert made.count == 100
+    assert list(made.rows(3)) == list(made.rows())[:3]
+    assert [row["shape"]["m"] for row in made.rows()] == list(range(1, 101))
+    counts = set()
+    whole = prediction.listed
+    monkeypatch.setattr(prediction, "listed", lambda value, count: counts.add(count) or whole(value, count))
+    result = run("predict", "gemm", "m=1..100:1", "n=8", "k=8", "--on", "h200-sxm")
+    assert "36 more rows" in result.stdout
+    assert counts == {64}
+
+
+@pytest.mark.parametrize("words", [("m=1..10000:1", "n=1..1001:1"), ("m=1..1000001:1", "n=1", "--json")])
+def test_a_sweep_has_a_largest_size(words: tuple[str, ...]) -> None:
+    result = run("predict", "gemm", "k=1", *words, "--on", "h200-sxm")
+    assert result.exit_code == 2
+    assert "10,000,000 is the most, 1,000,000 with --json" in result.stderr
 
 
 def test_ctrl_c_while_the_modules_load_ends_in_one_word(tmp_path: Path) -> None:
@@ -498,3 +658,96 @@ def test_ctrl_c_while_the_modules_load_ends_in_one_word(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT / 'src'}"},
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "Aborted!\n")
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "h100-sxm", "a100-sxm-80gb", "mi300x", "xeon-8480plus"])
+@pytest.mark.parametrize("weights", [None, "int4"])
+def test_critical_batch_is_where_predict_turns(machine: str, weights: str | None) -> None:
+    """By formula from the ridge there, by halving the range here; the access mix of the layer itself on both sides."""
+    more = ("--weights", weights) if weights else ()
+    told = answer("critical-batch", "4096", "14336", "--on", machine, *more)
+    layer = ("linear", "batch=1", "in_features=4096", "out_features=14336")
+    text = run("predict", *layer, "--on", machine, *more).output
+    assert f"compute-bound from batch = {told['critical_batch']}" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("predict", "gemm", "m=1,2", "n=8", "k=8", "--on", "h200", "--took", "3 us"), "this sweep has 2"),
+        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain speaks of one op"),
+        (("table", "peaks", "--on", "h200", "--dtype", "zzz"), "unknown dtype 'zzz'"),
+        (("chart", "roofline", "--on", "h200", "--and", "t4"), "--and goes with compare"),
+        (("chart", "roofline", "--peak", "1e-300 FLOP/s", "--bandwidth", "1 TB/s"), "between 1 and 1e+27 per second"),
+        (("merge", "a.toml", "b.toml", "--out", "m.svg"), "written to .toml, not to '.svg'"),
+        (("measure", "cpu", "--out", "no/such/folder/x.toml"), "does not exist; create it first"),
+        (("run", "--report", "no/such/folder/x.html"), "does not exist; create it first"),
+        (("measure", "collective", "--against", "here.toml"), "several machines"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(
+    words: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.toml").write_text(save.text(load("h200-sxm")), encoding="utf-8")
+    result = run(*words)
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_a_quantity_without_a_unit_is_taken_in_base_units_and_told() -> None:
+    sizes = ("gemm", "m=64", "n=64", "k=64")
+    result = run("predict", *sizes, "--peak", "989e12", "--bandwidth", "3.35 TB/s", "--json")
+    assert result.stderr == "--peak 989e12 has no unit and is read as 989 TFLOP/s\n"
+    with_unit = run("predict", *sizes, "--peak", "989 TFLOP/s", "--bandwidth", "3.35 TB/s", "--json")
+    assert with_unit.stderr == ""
+    assert json.loads(result.stdout) == json.loads(with_unit.stdout)
+
+
+def test_a_full_place_for_the_answer_is_one_message(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ridgeline", "machines"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "cannot be printed: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_being_told_to_end_stops_long_work_as_ctrl_c_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+    assert f"told to end ({name})" in capsys.readouterr().err
+
+
+def test_a_machine_shows_what_was_reached_of_its_peaks_and_under_which_conditions() -> None:
+    text = run("machines", "h200-sxm").output
+    assert re.search(r"tensor\.bf16 +989\.4 TFLOP/s +989\.4 TFLOP/s +834\.2 TFLOP/s +84\.3 %", text)
+    assert re.search(r"driver +580\.159\.04", text)
+    assert "reached" not in run("machines", "h100-sxm").output, "nothing was measured there"
+
+
+def test_tiles_have_traffic_bound_and_rate() -> None:
+    """4096^3 in fp32 on an A100: without reuse two words read per multiply-add and one written per result."""
+    rows = answer("table", "tiling", "--on", "a100-sxm-80gb", "--dtype", "fp32")["rows"]
+    none, most = rows[0], rows[-1]
+    assert none["traffic"] == pytest.approx(4 * (2 * 4096**3 + 4096**2))
+    assert (none["bound"], none["attainable"]) == ("memory", pytest.approx(0.25 * 2.039e12, rel=1e-3))
+    assert (most["bound"], most["attainable"]) == ("compute", 19.5e12)
+    assert rows[1]["bandwidth"] == load("a100-sxm-80gb").level("l1").bandwidth.value()
+
+
+def test_a_sweep_in_whole_numbers_counts_operations() -> None:
+    text = run("predict", "gemm", "m=1,64", "n=64", "k=64", "--dtype", "int8", "--on", "h200").output
+    assert "524.3 kOP" in text
+    assert "FLOP/s" not in text

@@ -159,6 +159,17 @@ def test_rows_that_cannot_be_judged_are_counted_and_the_others_judged() -> None:
     assert len(found.pooled.measured) == 1
     assert found.failed == 11
     assert "11 cases" in judged.table(found).notes[-1]
+    assert [text.partition(":")[0] for text in found.errors] == [
+        *(f"row {index}, column time_us" for index in range(2, 9)),
+        "row 9, column n",
+        "row 10, column op",
+        "row 11, column k",
+        "row 12, column dtype",
+    ]
+    assert found.errors[0].endswith("is empty")
+    assert found.errors[3].endswith("got '-1.0'")
+    assert found.document()["errors"] == list(found.errors)
+    assert judge([add(1000, 2.0), {"op": "add", "n": 8}]).errors == ("row 2, column time_us: is empty",)
     assert judged.table(judge(rows[:1])).notes == judged.table(found).notes[:-1]
 
 
@@ -167,7 +178,7 @@ def test_rows_that_cannot_be_judged_are_counted_and_the_others_judged() -> None:
     [
         ([], "time_us"),
         ([{"op": "add", "n": 8}], "no case has a measured time"),
-        ([add(8, "soon")], "no positive number"),
+        ([add(8, "soon")], "row 1, column time_us: must be a positive number of microseconds, got 'soon'"),
         ([{"op": "bad", "time_us": 1.0}], "unknown op"),
     ],
 )
@@ -295,7 +306,7 @@ def test_the_table_goes_to_files(cases: Path, tmp_path: Path, suffix: str) -> No
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("missing.csv", "--on", "t4"), "cannot read the cases"),
+        (("missing.csv", "--on", "t4"), "cannot read 'missing.csv'"),
         (("CASES", "--on", "no-such-machine"), "unknown machine"),
         (("CASES",), "no machine"),
         (("CASES", "--on", "t4", "--out", "eval.xyz"), "eval.xyz"),
@@ -329,3 +340,19 @@ def test_the_backend_of_a_file_of_cases(tmp_path: Path) -> None:
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return read(path)
+
+
+def test_rows_that_cannot_be_judged_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("op,n,time_us\nadd,8,-3\nadd,1000,2\nadd,x,3\n" + "add,8,nan\n" * 10)
+    result = run("eval", str(path), *TWO_NUMBERS)
+    assert result.exit_code == 0
+    named = result.stderr.splitlines()
+    assert named[:2] == [
+        "ridgeline: row 1, column time_us: must be a positive number of microseconds, got '-3'",
+        "ridgeline: row 3, column n: must be a whole number of at least 1, got 'x'",
+    ]
+    assert named[9:] == [
+        "ridgeline: row 11, column time_us: must be a positive number of microseconds, got 'nan'",
+        "ridgeline: and 2 more rows",
+    ]

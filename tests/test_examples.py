@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import re
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +20,7 @@ from ridgeline.machines import load
 from ridgeline.prediction import predict
 from ridgeline.reconcile import Report, reconcile
 from ridgeline.render.path_charts import versions
+from ridgeline.units import parse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FAULTS, PATH = EXAMPLES / "faults", EXAMPLES / "gemm_path"
@@ -197,6 +199,23 @@ def test_the_report_names_the_next_stage_of_the_path() -> None:
         assert (top.rule, top.status) == (rule, "shown")
         assert top.gain is not None
         assert 0.5 < top.gain / (items[name].measured - items[after].measured) < 2
+
+
+def test_the_page_of_the_path_says_what_the_report_says() -> None:
+    seen = observe.load(PATH / "record" / "kernels.csv")
+    items = records.reconcile(cases.read(PATH / "cases.csv"), H200, seen).report.document()["items"]
+    lines = (PATH / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if re.match(r"\| (fp32|bf16) \d", line)]
+    for (version, time, intensity, _, share, told), item in zip(rows, items, strict=True):
+        assert item["name"] == "_".join(re.findall(r"^(\w+) \d (\w+)", version)[0])
+        assert parse(time, "s") == pytest.approx(item["measured_us"] * 1e-6, rel=0.003), version
+        assert parse(intensity, "flop/B") == pytest.approx(item["intensity_observed"], rel=0.02), version
+        assert float(share.removesuffix(" %")) == pytest.approx(100 * item["share_of_roof"], abs=0.6), version
+        top = item["advice"][0]
+        move, _, gain = told.partition(", ")
+        assert move == ("" if top["status"] == "shown" else "perhaps ") + top["move"], version
+        assert bool(gain) == (top["gain_us"] is not None), version
+        assert not gain or parse(gain, "s") == pytest.approx(top["gain_us"] * 1e-6, rel=0.005), version
 
 
 def test_a_profile_of_other_kernels_does_not_pass_for_the_record() -> None:

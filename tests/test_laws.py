@@ -161,7 +161,7 @@ def test_the_floor_is_the_largest_term_and_beats_no_roof(call: Any, machine: Mac
         terms.append(work.bytes_at(level) / rate.stated)
     assert all(found.floor >= term * (1 - CLOSE) for term in terms)
     assert near(found.floor, max(terms))
-    assert not found.left_out
+    assert not found.notes
 
 
 @given(call=calls(largest=4096), machine=machines())
@@ -710,7 +710,7 @@ def test_the_formula_of_windowed_keys() -> None:
 
 def test_a_level_the_machine_lacks_is_left_out() -> None:
     found = bound(ops.gemm(64, 64, 64, tile=16), two_number(1e12, 1e11))
-    assert any("l2" in text for text in found.left_out)
+    assert any("l2" in text for text in found.notes)
 
 
 def test_flat_timing_is_the_documented_formula() -> None:

@@ -273,20 +273,69 @@ def test_a_case_already_measured_is_not_predicted_blind(book: Ledger, clock: Clo
     assert (book.report()["sealed"]["cases"], book.report()["blind"]["cases"]) == (4, 3)
 
 
+def test_unsealed_measurements_count_once_too(book: Ledger, clock: Clock) -> None:
+    """The same old file settled three times: 10/8 - 1 once, whatever comes later, and sealed evidence beside it."""
+    made, early = seal(book), NOON.isoformat()
+    clock.after(seconds=1)
+    told = [book.settle(made, [item("a", measured, early)]).items[0] for measured in (8.0, 9.0, 10.0)]
+    assert [(each["sealed"], each["repeat"]) for each in told] == [(False, False), (False, True), (False, True)]
+    late = book.settle(made, [item("a", 5.0, clock.after(seconds=1))]).items[0]
+    assert (late["sealed"], late["repeat"]) == (True, False)
+    report = book.report()
+    assert (report["unsealed"]["cases"], report["sealed"]["cases"], report["repeats"]) == (1, 1, 2)
+    assert report["unsealed"]["error"]["signed"] == pytest.approx(0.25)
+    assert sum(report["unsealed"]["reasons"].values()) == 1
+    assert [case["repeat"] for case in report["cases"]] == [False, True, True, False]
+    assert "- a: 9 µs, repeat, does not count, unsealed: measured at" in book.markdown()
+    other = book.settle(seal(book), [item("a", 8.0, early)]).items[0]
+    assert not other["repeat"], "another seal is another prediction"
+
+
+def test_a_fused_kernel_is_held_against_the_sum_of_its_rows(book: Ledger, clock: Clock) -> None:
+    """One run of a (10 us, 8 to 12) and two of b (20 us, 15 to 25) in one kernel: 50 us, 38 to 62."""
+    made = seal(
+        book,
+        row("a", 10.0, low_us=8.0, high_us=12.0),
+        row("b", 20.0, low_us=15.0, high_us=25.0, count=2),
+        row("c", bound="compute"),
+    )
+    at = clock.after(seconds=1)
+    first = book.settle(made, [item("a + b", 40.0, at, steps=["a", "b"], bound_observed="memory"), item("a", 9.0, at)])
+    assert [(each["sealed"], each["repeat"]) for each in first.items] == [(True, False), (True, True)]
+    report = book.report()
+    case = report["cases"][0]
+    assert (case["predicted_us"], case["low_us"], case["high_us"], case["floor_us"]) == (50.0, 38.0, 62.0, None)
+    assert (case["error"], case["family"], case["steps"], case["blind"]) == (0.25, "fused", ["a", "b"], True)
+    assert (report["settled"], report["open"]) == (2, 1)
+    assert report["sealed"]["regimes"]["hits"] == 1
+    assert "in a + b" in book.markdown()
+    assert "- a + b: 40 µs, 50 µs predicted for 2 rows in one kernel" in book.markdown()
+    late = book.settle(made, [item("b + c", 40.0, clock.after(seconds=1), steps=["b", "c"])]).items[0]
+    assert late["repeat"], "b was settled with a"
+    unknown = book.settle(made, [item("c + z", 40.0, clock.time.isoformat(), steps=["c", "z"])]).items[0]
+    assert unknown["reason"] == "no prediction of this name was sealed"
+    assert book.verify() == []
+
+
 def test_an_altered_seal_makes_no_evidence(book: Ledger, clock: Clock) -> None:
     made, other = seal(book), seal(book, row("c"))
     book.settle(made, [item("a", 8.0, clock.after(seconds=1))])
     book.settle(other, [item("c", 8.0, clock.after(seconds=1))])
     assert book.report()["settled"] == 2
     tamper(book.path, ("UPDATE record SET content = replace(content, '10.0', '8.0') WHERE number = 1", ()))
-    late = book.settle(made, [item("b", 20.0, clock.after(seconds=1))]).items[0]
-    assert (late["sealed"], late["reason"]) == (False, ledger.ALTERED)
+    for add in (
+        lambda: book.settle(made, [item("b", 20.0, clock.after(seconds=1))]),
+        lambda: book.settle(other, [item("c", 20.0, clock.after(seconds=1))]),
+        lambda: seal(book),
+    ):
+        with pytest.raises(ledger.Broken, match=r"record 1: its content was changed.* see all of it with `ridgeline"):
+            add()
+    assert book.head()[0] == 4, "nothing was added"
     report = book.report()
     assert report["intact"] is False
     assert [(case["name"], case["sealed"], case["reason"]) for case in report["cases"]] == [
         ("a", False, ledger.ALTERED),
         ("c", True, ""),
-        ("b", False, ledger.ALTERED),
     ]
 
 
@@ -635,7 +684,7 @@ def test_tables_that_are_not_as_made_are_found(book: Ledger, statement: str, tol
 def test_a_ledger_broken_at_its_end_takes_no_more(book: Ledger) -> None:
     seal(book), seal(book)
     tamper(book.path, ("DELETE FROM record WHERE number = 2", ()))
-    with pytest.raises(InputError, match="head counts 2 records, the last is 1; look with `ridgeline ledger verify`"):
+    with pytest.raises(ledger.Broken, match="takes nothing more: record 2 is missing; see all of it with `ridgeline"):
         seal(book)
     assert [(finding.record, finding.text) for finding in book.verify()] == [(2, "record 2 is missing")]
 
@@ -832,6 +881,9 @@ def test_predictions_that_cannot_be_settled_are_not_sealed(book: Ledger, rows: l
         ([item("a", 1.0, None, predicted_us="x")], "time_us of the prediction of 'a' is 'x'"),
         ([item("a", 1.0, None, prediction={"low_us": -1})], "low_us of the prediction of 'a' is -1"),
         ([item("a", 1.0, None, prediction="x")], "the prediction of 'a' is 'x'"),
+        ([item("a", 1.0, None, steps="ab")], "the steps of 'a' are 'ab'"),
+        ([item("a", 1.0, None, steps=["b"])], "the steps of 'a' are"),
+        ([item("a", 1.0, None, steps=["b", "b"])], "the steps of 'a' are"),
         ([item("a", 1.0, None, cause={1})], "the measured item 'a' cannot be written as JSON"),
     ],
 )

@@ -224,6 +224,12 @@ def test_flops_without_an_engine_and_bytes_without_a_level(tmp_path: Path) -> No
         ('[{"name": "a", "time_us": 1, "shape": NaN}]', "NaN is no number"),
         ('[{"schema": 1, "name": "a", "target": "a", "samples": [1], "counters": {"b": "c"}}]', "counters.b is 'c'"),
         ("[" * 100_000 + '"time"', "is not JSON"),
+        ("name,time_us,time_ms\na,3,4\n", "line 2 has time_us 3 and time_ms 4; give each row one time"),
+        ('[{"name": "a", "time": 3, "time_s": 3}]', "entry 1 has time 3 and time_s 3"),
+        ("name,time_us,Time_us\na,3,4\n", "has the column time_us more than once"),
+        ('[{"name": "a", "time_us": 3, "time_us": 4}]', "'time_us' stands twice in one object"),
+        ('{"name": "a", "time_us": 1}\n\n{"name" "b"}\n', "line 3 column 9: Expecting ':'"),
+        ('{"name": "a", "time_us": 1}\n{"name": "b", "time_us": NaN}\n', "line 2: NaN is no number"),
     ],
 )
 def test_plain_mistakes_are_named(content: str, says: str, tmp_path: Path) -> None:
@@ -237,6 +243,27 @@ def test_a_time_with_its_unit_may_have_a_decimal_comma(tmp_path: Path) -> None:
     path = tmp_path / "times.csv"
     path.write_text("name;time\na;12,5 us\nb;1.234,5 us\n", encoding="utf-8")
     assert [item.samples[0] for item in observe.load(path)] == pytest.approx([12.5e-6, 1234.5e-6])
+
+
+def test_a_time_without_a_unit_is_seconds_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text("name,time\na,3\nb,3 us\n", encoding="utf-8")
+    bare, told = observe.load(path)
+    assert (bare.samples, told.samples) == ((3.0,), (pytest.approx(3e-6),))
+    assert "read as seconds" in bare.notes[0]
+    assert told.notes == ()
+    path = tmp_path / "times.json"
+    path.write_text('[{"name": "a", "time": 3, "notes": ["mine"]}, {"name": "b", "time_s": 3}]', encoding="utf-8")
+    bare, told = observe.load(path)
+    assert bare.notes[0] == "mine"
+    assert "read as seconds" in bare.notes[1]
+    assert told.notes == ()
+
+
+def test_what_names_no_tool_comes_from_a_plain_file(tmp_path: Path) -> None:
+    path = tmp_path / "seen.json"
+    path.write_text('[{"name": "a", "samples": [1e-3]}, {"name": "b", "time_us": 1, "tool": "stopwatch"}]')
+    assert [item.tool for item in observe.load(path)] == ["plain", "stopwatch"]
 
 
 def test_timings_that_the_gate_reads_are_read_as_observations(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -84,6 +85,9 @@ def test_refused_counters_fall_back_to_timing_and_say_so(tmp_path: Path, monkeyp
     found = profiling.profile([sys.executable, str(script)], "ncu", tmp_path / "k.csv", tell=told.append)
     assert (found.tool, found.step) == ("torch", "timing only")
     assert any("ERR_NVGPUCTRPERM" in text for text in told)
+    assert not any("--kernel" in text for text in told)
+    profiling.profile([sys.executable, str(script)], "ncu", tmp_path / "k.csv", kernel="soft", tell=told.append)
+    assert any("times every kernel and knows no --kernel" in text for text in told)
     assert any("softmax" in item.name for item in found.observations)
 
 
@@ -108,3 +112,43 @@ def test_what_cannot_be_run_is_one_message(tmp_path: Path, monkeypatch: pytest.M
     assert "no program" in result.output
     with pytest.raises(InputError, match="runs a Python script"):
         profiling.profile(["ls"], "torch", tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "program", "told"),
+    [
+        ((), ("python", "-c", "print(1)"), "python script.py ... (or python -m module ...); got 'python -c print(1)'"),
+        ((), ("python", "-u", "x.py"), "put code and options of python into a script"),
+        ((), ("python", "-m"), "got 'python -m'"),
+        ((), ("python", "missing.py"), "there is no script 'missing.py'"),
+        (("--kernel", "gemm"), ("python", "x.py"), "--kernel goes with --with ncu only"),
+        (("--launches", "3"), ("python", "x.py"), "--launches goes with --with ncu only"),
+        (("--use", "full"), ("python", "x.py"), "--use goes with --with ncu only"),
+        (("--kernel", "["), ("python", "x.py"), "'[' is none: unterminated character set"),
+        (("--launches", "-3"), ("python", "x.py"), "0 for all of them; got -3"),
+    ],
+)
+def test_what_torch_does_not_take_is_one_message(
+    options: tuple[str, ...], program: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "_run", lambda *_: pytest.fail("it must not run"))
+    result = CliRunner().invoke(main, ["profile", "--with", "torch", *options, "--", *program])
+    assert result.exit_code == 2
+    assert told in result.output
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("wrong", [{"kernel": "["}, {"launches": -3}])
+def test_ncu_is_not_started_with_what_it_cannot_mean(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "find_ncu", lambda: pytest.fail("it must not run"))
+    with pytest.raises(InputError, match=str(next(iter(wrong)))):
+        profiling.profile(["python", "x.py"], "ncu", **wrong)
+
+
+def test_torch_runs_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work.py").write_text(
+        "import sys, torch\ntorch.randn(32, 32) @ torch.randn(32, 32)\nassert sys.argv[1] == 'word'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    found = profiling.profile([sys.executable, "-m", "work", "word"], "torch", tmp_path / "t.json")
+    assert any("mm" in item.name for item in found.observations)

@@ -406,6 +406,16 @@ def test_repeated_kernels_are_runs_where_one_is_the_whole_and_parts_where_it_is_
     assert many.excess_bytes == pytest.approx(1.0)
 
 
+def test_samples_of_repeated_runs_are_pooled() -> None:
+    """Five samples of 1 ms and one of 2 ms under one name: the middle of all six, not of two medians."""
+    prediction = predict(amounts(0, 1e8, "a"), simple())
+    runs = [replace(saw(1e-3, "a"), samples=(1e-3,) * 5), saw(2e-3, "a")]
+    found = reconcile(prediction, runs).items[0].document()
+    assert (found["measured_us"], found["samples"]) == (pytest.approx(1000), 6)
+    kernels = [replace(saw(time, "a", kernel=name), samples=(time, time)) for time in (1e-3, 2e-3) for name in "kl"]
+    assert reconcile(prediction, kernels).items[0].gap.seen.samples == pytest.approx((2e-3, 2e-3, 4e-3, 4e-3))
+
+
 def test_samples_of_one_observation_are_parts_where_one_cannot_be_the_whole() -> None:
     """The step needs 10 us at the roof. A trace has a thousand kernels of 1 us, or four of 12 us, as samples of one."""
     prediction = predict(amounts(0, 1e7, "a"), simple())

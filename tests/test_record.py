@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from ridgeline.errors import InputError
 from ridgeline.ledger import open_ledger
 from ridgeline.machine import Figure
 from ridgeline.observation import Observation
+from ridgeline.work import Program, Step
 
 RECORDED = Path(__file__).parent / "fixtures" / "ncu" / "h200_raw.csv"
 CASES = [
@@ -116,18 +118,79 @@ def test_what_was_measured_before_it_was_sealed_is_no_evidence(cases: Path, seen
     assert "not after the sealing" in told["sealed"]["items"][0]["reason"]
 
 
-def test_an_altered_record_is_found_with_exit_code_1(cases: Path, tmp_path: Path) -> None:
-    import sqlite3
-
-    book = tmp_path / "ledger.sqlite"
-    seal(cases, book)
+def alter(book: Path, old: str, new: str) -> None:
     with sqlite3.connect(book) as connection:
         names = [row[0] for row in connection.execute("select name from sqlite_master where type='trigger'")]
         for trigger in names:
             connection.execute(f"drop trigger {trigger}")
-        connection.execute("update record set content = replace(content, 'gemm_bf16_8192', 'gemm_bf16_9192')")
+        connection.execute("update record set content = replace(content, ?, ?)", (old, new))
+    connection.close()
+
+
+def test_an_altered_record_is_found_with_exit_code_1(cases: Path, seen: Path, tmp_path: Path) -> None:
+    """The gaps and the report are still shown; nothing is added to what is broken."""
+    book = tmp_path / "ledger.sqlite"
+    name = seal(cases, book)
+    alter(book, "gemm_bf16_8192", "gemm_bf16_9192")
+    before = book.read_bytes()
     result = run("ledger", "verify", "--ledger", str(book), code=1)
     assert "broken" in result.output
+    assert "broken (" in run("ledger", "--ledger", str(book), code=1).stdout
+    told = run("reconcile", str(seen), "--seal", name, "--ledger", str(book), code=1)
+    assert "softmax_bf16" in told.stdout
+    assert "is missing: something other than ridgeline wrote this file, and" in told.stderr
+    assert "`ridgeline ledger verify`" in told.stderr
+    page = tmp_path / "x.html"
+    run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--out", str(page), code=1)
+    assert page.exists()
+    document = run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--json", code=1).stdout
+    assert "takes nothing more" in json.loads(document)["sealed"]["broken"]
+    sealing = run("seal", str(cases), "--on", "h200-sxm", "--ledger", str(book), code=1)
+    assert "takes nothing more" in sealing.stderr
+    assert book.read_bytes() == before
+    alter(book, "{", "")
+    assert "can no longer be read" in run("reconcile", str(seen), "--seal", name, "--ledger", str(book), code=1).stderr
+    book.write_bytes(before[:3000])
+    assert "damaged" in run("ledger", "--ledger", str(book), code=1).stderr
+
+
+def test_a_seal_is_settled_on_its_own_machine(cases: Path, seen: Path, tmp_path: Path) -> None:
+    book = tmp_path / "ledger.sqlite"
+    words = ("reconcile", str(seen), "--seal", seal(cases, book), "--ledger", str(book))
+    told = run(*words, "--on", "h100-sxm", code=2).output
+    assert "is for h200-sxm, and asked for is h100-sxm; leave the machine out" in told
+    assert open_ledger(book).head()[0] == 1
+    run(*words, "--on", "h200-sxm")
+    assert open_ledger(book).head()[0] == 2
+
+
+def test_counters_of_another_device_are_told(cases: Path, tmp_path: Path) -> None:
+    words = ("reconcile", str(RECORDED), "--cases", str(cases))
+    other = run(*words, "--on", "h100-sxm", "--json")
+    note = "observed on NVIDIA H200, which is h200-sxm, and predicted for h100-sxm"
+    assert note in json.loads(other.stdout)["notes"][0]
+    assert other.stderr.count(note) == 1
+    assert note in run(*words, "--on", "h100-sxm").stdout
+    assert json.loads(run(*words, "--on", "h200-sxm", "--json").stdout)["notes"] == []
+    strange = [Observation("relu", "relu", (1e-5,), conditions={"device": name}) for name in ("", "NVIDIA H999", "cpu")]
+    rows = [{"op": "relu", "n": 10**6}]
+    assert records.reconcile(rows, rl.machine("h100-sxm"), strange).report.notes == ()
+    assert records.reconcile(rows, rl.two_number(1e15, 1e12), observe.load(RECORDED)).report.notes == ()
+
+
+def test_the_report_ends_in_its_sentence(cases: Path, seen: Path, tmp_path: Path) -> None:
+    book = tmp_path / "l.sqlite"
+    for words in (
+        ("reconcile", str(seen), "--cases", str(cases), "--on", "h200-sxm"),
+        ("reconcile", str(seen), "--seal", seal(cases, book), "--ledger", str(book)),
+    ):
+        told = run(*words).stdout
+        sentence = json.loads(run(*words, "--json").stdout)["sentence"]
+        assert told.strip().splitlines()[-1] == sentence
+        assert told.count(sentence) == 1
+        run(*words, "--out", str(tmp_path / "x.md"))
+        assert (tmp_path / "x.md").read_text().strip().splitlines()[-1] == sentence
+    assert "repeat" in told
 
 
 def test_reconcile_without_a_seal_says_so_and_draws(cases: Path, seen: Path, tmp_path: Path) -> None:
@@ -208,13 +271,16 @@ def test_what_joins_nothing_settles_nothing_and_names_both_sides(cases: Path, tm
     assert json.loads(run(*words, "--json").stdout)["unmatched"]["observed"] == ["foo"]
 
 
-def test_a_fused_kernel_beside_a_seal_leaves_the_report_readable(tmp_path: Path) -> None:
+def test_a_fused_kernel_beside_a_seal_is_held_against_its_rows(tmp_path: Path) -> None:
     ledger, cases, fused = (tmp_path / name for name in ("l.sqlite", "cases.csv", "fused.csv"))
     cases.write_text("name,op,n\na,add,1000000\nb,relu,1000000\n")
-    fused.write_text("name,time_us\na+b,220\n")
     told = json.loads(run("seal", str(cases), "--on", "h200-sxm", "--ledger", str(ledger), "--json").stdout)
-    run("reconcile", str(fused), "--seal", told["id"], "--ledger", str(ledger))
-    assert "none to judge" in run("ledger", "--ledger", str(ledger)).output
+    fused.write_text("name,time_us\na+b,4\n")
+    settled = json.loads(run("reconcile", str(fused), "--seal", told["id"], "--ledger", str(ledger), "--json").stdout)
+    assert [(item["name"], item["sealed"], item["steps"]) for item in settled["sealed"]["items"]] == [("a + b", True, ["a", "b"])]  # fmt: skip
+    (case,) = json.loads(run("ledger", "--ledger", str(ledger), "--json").stdout)["cases"]
+    assert case["predicted_us"] == pytest.approx(sum(row["time_us"] for row in told["predictions"]))
+    assert "2 settled and 0 open" in run("ledger", "--ledger", str(ledger)).output
 
 
 def test_a_seal_is_of_the_backend_its_cases_name(tmp_path: Path) -> None:
@@ -379,3 +445,15 @@ def test_results_are_called_as_the_design_says() -> None:
     prediction = rl.predict(rl.ops.gemm(m=4096, n=4096, k=4096), rl.machine("h200-sxm"))
     report = rl.reconcile(prediction, [Observation("gemm", "gemm", (190e-6,))])
     assert "next is" in report.sentence
+
+
+def test_a_block_that_was_observed_is_reconciled_as_it_is() -> None:
+    torch = pytest.importorskip("torch")
+    with rl.observe("torch") as seen:
+        torch.ones(256, 256) @ torch.ones(256, 256)
+    step = Step("aten::mm", rl.ops.gemm(m=256, n=256, k=256, dtype="fp32"))
+    prediction = rl.predict(Program((step,)), rl.two_number(1e12, 1e11))
+    assert [item.name for item in rl.reconcile(prediction, seen).items] == ["aten::mm"]
+    assert [item.name for item in rl.reconcile(prediction, iter(seen)).items] == ["aten::mm"]
+    with pytest.raises(InputError, match="nothing to reconcile"):
+        rl.reconcile(prediction, iter(()))

@@ -106,7 +106,8 @@ def settle(folder: Path) -> None:
     book = open_ledger(folder / "ledger.sqlite")
     seal = book.find(_seal(folder))
     for name in PROFILES:
-        records.settle(book, seal, observe.load(folder / name), None, (folder / name,))
+        if broken := records.settle(book, seal, observe.load(folder / name), None, (folder / name,)).broken:
+            raise SystemExit(f"{name} was not settled: {broken}")
 
 
 def write(folder: Path) -> None:

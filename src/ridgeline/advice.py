@@ -216,6 +216,7 @@ def figures(gap: Gap, machine: Machine) -> dict[str, float | str]:
         "bound_predicted": target.bound,
         "bound_seen": gap.regime.bound,
         "matrix": "yes" if target.matrix else "no",
+        "weights": "no" if target.work.family == "attention" else "yes",
         "algorithm_over_ridge": compute / memory if memory else None,
         "deep": "yes" if gap.deep else "no",
         "kernels": seen.launches,
@@ -312,8 +313,10 @@ def _faster(gap: Gap, machine: Machine) -> tuple[str, float | None]:
                 return name, value / machine.peak(ran, gap.target.ceilings).value
     vector = machine.peaks.get("vector.fp32")
     reach = vector.value(gap.target.ceilings) if vector else None
-    if gap.ran or (reach and gap.target.flops / gap.measured > reach):
-        return "", 0.0  # the tensor units were counted, or nothing slower could have been this fast
+    alone = gap.target.flops / reach if reach else 0.0
+    if gap.ran or alone > gap.measured or (reach and alone <= gap.target.floor):
+        # the tensor units were counted, nothing slower could have been this fast, or the slower ones wait too
+        return "", 0.0
     return "", None
 
 
@@ -429,11 +432,22 @@ def _fuse(gap: Gap, known: Figures, machine: Machine) -> float | None:
     return min(moved + launch_latency(machine), gap.measured)
 
 
-def _quantise(gap: Gap, known: Figures, machine: Machine) -> float | None:
-    """Half the bytes of the tensor that is read most."""
+def _most_read(gap: Gap) -> float:
+    """The share of the bytes that the tensor has that is read most."""
     moves = gap.target.work.moves
     read = [float(value) for (level, _, way), value in moves.items() if level == MAIN and way == READ]
-    return gap.measured * max(read) / 2 / gap.target.bytes if read and gap.target.bytes else None
+    return max(read) / gap.target.bytes if read and gap.target.bytes else 0.0
+
+
+def _quantise(gap: Gap, known: Figures, machine: Machine) -> float | None:
+    """Half the bytes of the tensor that is read most."""
+    return gap.measured * _most_read(gap) / 2
+
+
+def _rows(gap: Gap, known: Figures, machine: Machine) -> float | None:
+    """Per row, when the tensor that is read most serves twice as many: never below what their arithmetic takes."""
+    compute = max((need.time for need in gap.target.needs.values() if need.side == "compute"), default=0.0)
+    return gap.measured - max(gap.measured * (1 - _most_read(gap) / 2), compute)
 
 
 def _tensor(gap: Gap, known: Figures, machine: Machine) -> float | None:
@@ -454,7 +468,7 @@ def _unknown(gap: Gap, known: Figures, machine: Machine) -> float | None:
 GAINS: dict[str, Callable[[Gap, Figures, Machine], float | None]] = {
     "reach": _reach, "up": _up, "waste": _waste, "inner": _inner, "traffic": _traffic, "spills": _spills,
     "conflicts": _conflicts, "divergence": _divergence, "blocks": _blocks, "fill": _fill, "engine": _engine,
-    "padding": _padding, "graph": _graph, "launch": _launch, "fuse": _fuse, "quantise": _quantise,
+    "padding": _padding, "graph": _graph, "launch": _launch, "fuse": _fuse, "quantise": _quantise, "rows": _rows,
     "tensor": _tensor, "nothing": _nothing, "unknown": _unknown,
 }  # fmt: skip
 
@@ -513,7 +527,7 @@ class Advice:
 
 
 def advise(gap: Gap, machine: Machine | None = None) -> list[Advice]:
-    """What the evidence supports, the largest gain first; then what is possible and was not looked at."""
+    """What the evidence supports, the largest gain first; then what the work suggests, then what was not looked at."""
     machine = machine or gap.target.machine
     known = figures(gap, machine)
     held = {rule.name: (rule, status) for rule in rules() if (status := rule.status(known))}
@@ -533,7 +547,9 @@ def advise(gap: Gap, machine: Machine | None = None) -> list[Advice]:
     explained = max((item.device or 0.0 for _, item in found if item.status == "shown"), default=0.0)
     open_ = explained < EXPLAINED * (gap.measured - gap.target.best)
     kept = [item for rule, item in found if item.status == "shown" or rule.possible or open_]
-    return sorted(kept, key=lambda item: (item.status != "shown", -(item.gain or 0.0)))
+    suggested = {rule.name for rule in rules() if rule.possible}
+    # what follows from the work itself goes before causes that nobody has a sign of
+    return sorted(kept, key=lambda item: (item.status != "shown", item.rule not in suggested, -(item.gain or 0.0)))
 
 
 def _advice(

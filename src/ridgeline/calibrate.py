@@ -254,6 +254,12 @@ def merge(first: Machine, second: Machine) -> Machine:
         raise InputError(
             f"these are two machines, '{first.title}' and '{second.title}'; measurements of one can be merged"
         )
+    for unit in {**first.units, **second.units}:
+        if first.units.get(unit) != second.units.get(unit):
+            raise InputError(
+                f"these were measured on {first.units.get(unit, 0)} and on {second.units.get(unit, 0)} of the {unit}s of "
+                f"{first.title or first.name}; measurements of the same part of a machine can be merged"
+            )
 
     def better(one: Figure, two: Figure) -> Figure:
         if two.measured is None or (one.measured is not None and one.measured >= two.measured):
@@ -302,5 +308,32 @@ def merge(first: Machine, second: Machine) -> Machine:
         links=links or first.links,
         launch=shorter(first.launch, second.launch),
         dispatch=shorter(first.dispatch, second.dispatch),
+        energy={**second.energy, **first.energy},
+        fitted={**second.fitted, **first.fitted},
+        efficiency=_efficiencies(first, second, peaks),
+        notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
         conditions={**second.conditions, **first.conditions},
     )
+
+
+def _efficiencies(first: Machine, second: Machine, peaks: Mapping[str, Figure]) -> dict[str, Figure]:
+    """What libraries reach of the merged peaks: the better rate of the two, not the better share of another peak."""
+    found: dict[str, Figure] = {}
+    for name in {**first.efficiency, **second.efficiency}:
+        peak = name.partition(".")[2]
+        limit = peaks[peak].measured if peak in peaks else None
+        seen = [
+            (share.measured * whole.measured, share)
+            for one in (first, second)
+            if (share := one.efficiency.get(name)) and share.measured
+            if (whole := one.peaks.get(peak)) and whole.measured
+        ]
+        if limit is None or not seen:
+            found[name] = first.efficiency.get(name) or second.efficiency[name]
+            continue
+        reached, share = max(seen, key=lambda row: row[0])
+        told = (
+            share.measurement if reached / limit == share.measured else f"{show(reached, 'flop/s')} of the merged peak"
+        )
+        found[name] = replace(share, measured=reached / limit, measurement=told, source=told)
+    return found

@@ -12,9 +12,9 @@ from .dtypes import TABLE
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure
 from .machine import ANY, KINDS, Machine
-from .ops import Op, gemm
+from .ops import Op, gemm, linear
 from .prediction import Prediction, predict
-from .roofline import bound, feeding_level
+from .roofline import bound, critical_batch, feeding_level
 
 FURTHEST = 2.0**40  # sizes beyond it are called never
 ALIKE = 0.02  # growth factors closer than this gain alike
@@ -55,6 +55,28 @@ def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | 
         if figures and all(getattr(figure, kind) is not None for figure in figures):
             return kind
     return None
+
+
+def layer_ridge(
+    machine: Machine, fan_in: float, fan_out: float, dtype: str, weights: str | None = None, ceilings: str | None = None
+) -> float:
+    """The ridge that a linear layer crosses as its batch grows: against the memory as its own mix of accesses finds it.
+
+    Where mixes were measured the mix depends on the batch and the batch on the ridge; a few turns settle both.
+    """
+    words = {"dtype": dtype} | ({"weights": weights} if weights else {})
+    widths = dtype_row(dtype).bytes, dtype_row(weights or dtype).bytes
+
+    def at(batch: float) -> float:
+        return float(np.asarray(predict(linear(batch, fan_in, fan_out, **words), machine, ceilings).ridge))
+
+    ridge = at(1.0)
+    for _ in range(4):
+        again = at(min(float(critical_batch(ridge, fan_in, fan_out, *widths)), FURTHEST))
+        if again == ridge:
+            break
+        ridge = again
+    return ridge
 
 
 def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> tuple[str, float] | None:

@@ -76,7 +76,11 @@ class Evaluation:
     machine: str
     families: tuple[Judged, ...]
     rows: tuple[Row, ...]
-    failed: int
+    errors: tuple[str, ...]  # of the rows that could not be judged: which and why
+
+    @property
+    def failed(self) -> int:
+        return len(self.errors)
 
     @property
     def pooled(self) -> Judged:
@@ -97,7 +101,7 @@ class Evaluation:
             }
             for one in (*self.families, self.pooled)
         ]
-        return {"machine": self.machine, "families": told, "failed": self.failed}
+        return {"machine": self.machine, "families": told, "failed": self.failed, "errors": list(self.errors)}
 
 
 def family_of(row: Row) -> str:
@@ -133,20 +137,24 @@ def _three(rows: Sequence[Row], compute: Vector, memory: Vector, measured: Vecto
 
 def evaluate(rows: Iterable[Row], defaults: Defaults) -> Evaluation:
     """Judge the expected times of cases that carry a measured `time_us`."""
-    whole = list(rows)
-    given = [row for row in whole if row.get("time_us") not in (None, "")]
-    if not given:
+    given = list(rows)
+    if all(row.get("time_us") in (None, "") for row in given):
         raise InputError("no case has a measured time; the column is time_us, in microseconds")
-    made, _ = run(given, defaults)
+    made, wrong = run(given, defaults)
     stated, _ = run(given, replace(defaults, options={**defaults.options, "ceilings": "stated"}))
+    for index, row in enumerate(made, 1):
+        if index not in wrong and _time(row) is None:
+            told = row.get("given_time_us")
+            what = "is empty" if told in (None, "") else f"must be a positive number of microseconds, got '{told}'"
+            wrong[index] = f"row {index}, column time_us: {what}"
+    errors = tuple(wrong[index] for index in sorted(wrong))
+    if len(errors) == len(given):
+        raise InputError(f"none of the {len(given)} cases could be judged; the first: {errors[0]}")
     good = [
         (row, row if paper["error"] else paper, str(asked.get("machine") or ""))
-        for asked, row, paper in zip(given, made, stated, strict=True)
-        if not row["error"] and _time(row) is not None
+        for index, (asked, row, paper) in enumerate(zip(given, made, stated, strict=True), 1)
+        if index not in wrong
     ]
-    if not good:
-        first = next((row["error"] for row in made if row["error"]), "time_us is no positive number")
-        raise InputError(f"none of the {len(made)} cases could be judged; the first: {first}")
     kept = [row for row, _, _ in good]
     measured = np.array([_time(row) for row in kept], dtype=np.float64) * 1e-6
     floor = np.array([paper["floor_us"] for _, paper, _ in good]) * 1e-6
@@ -172,13 +180,13 @@ def evaluate(rows: Iterable[Row], defaults: Defaults) -> Evaluation:
         for name in sorted(set(names))
     )
     machines = sorted({str(row["machine"]) for row in kept})
-    return Evaluation(", ".join(machines), families, tuple(kept), len(whole) - len(good))
+    return Evaluation(", ".join(machines), families, tuple(kept), errors)
 
 
 def _time(row: Row) -> float | None:
     """The measured time, under the name that `cases.run` gives it."""
     try:
-        value = float(row["given_time_us"])
+        value = float(row.get("given_time_us", ""))
     except (TypeError, ValueError):
         return None
     return value if 0 < value < float("inf") else None

@@ -33,6 +33,11 @@ from .work import READ, WRITE, Array, Work
 
 GOOD = (0.65, 0.85)  # of the stated roof: where tuned kernels usually land
 FAULT, AGAIN = 0.5, 0.9  # below the first suspect a fault, above the second measure again
+# What far too slow kernels usually have wrong, by the kind of machine.
+FAULTS = {
+    "gpu": "tile shape, type path, no tensor cores, too few warps",
+    "cpu": "no vector instructions, one thread, several passes over the data",
+}
 REACH = {"stated": 0.8, "measured": 0.9}  # of the roof: what a kernel without faults can be brought to
 ABOVE = 1.03  # beyond the roof by more than ceilings that were measured err
 COUNTED = 0.02  # what counters of the device memory are off by
@@ -591,7 +596,11 @@ class Gap:
 
     @property
     def band(self) -> str:
-        return OVERHEAD if self.regime.bound == "overhead" else band(self.share, self.target.kind)
+        return (
+            OVERHEAD
+            if self.regime.bound == "overhead"
+            else band(self.share, self.target.kind, self.target.machine.kind)
+        )
 
     @property
     def direction(self) -> str:
@@ -687,7 +696,7 @@ class Gap:
         return f"{told} (from {found.basis})"
 
 
-def band(share: float, kind: str = "stated") -> str:
+def band(share: float, kind: str = "stated", machine: str = "gpu") -> str:
     """Where a share of the roof stands; measured ceilings already hold the usual loss, so one can sit at them."""
     if share > ABOVE:
         return (
@@ -701,7 +710,7 @@ def band(share: float, kind: str = "stated") -> str:
         return "where good kernels live: go for the next bottleneck"
     if share >= FAULT:
         return "below the usual band"
-    return "far below: suspect a fault (tile shape, type path, no tensor cores, too few warps) or a limit the model does not have"
+    return f"far below: suspect a fault ({FAULTS.get(machine, FAULTS['gpu'])}) or a limit the model does not have"
 
 
 def gap(prediction: Prediction, pair: Pair, stated: str | None = None) -> Gap:

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, inf, prod
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from .dtypes import dtype as dtype_row
 from .errors import InputError, unknown
-from .observation import Observation
+from .observation import Observation, middle
 from .prediction import Prediction
 from .work import READ, Work
 
@@ -325,7 +324,7 @@ class Seen:
 
     @cached_property
     def median(self) -> float:
-        return median(self.samples)
+        return middle(self.samples)
 
     @cached_property
     def spread(self) -> float:
@@ -348,7 +347,9 @@ def seen(items: Sequence[Observation], work: Work, floor: float, count: float = 
         samples = _summed(items)
     else:
         turns = [_chunks(group, runs) for group in groups.values()]
-        samples = tuple(sum(_each(item) * item.median for turn in turns for item in turn[run]) for run in range(runs))
+        samples = tuple(
+            sample for run in range(runs) for sample in _summed([item for turn in turns for item in turn[run]])
+        )
     weights = [_each(item) * item.median for item in items]
     return Seen(
         samples=samples,

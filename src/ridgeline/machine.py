@@ -18,6 +18,7 @@ from .errors import InputError, MissingFigure, unknown
 
 KINDS = ("measured", "stated", "derived")
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
+RATES = (1.0, 10.0**27)  # flop/s and B/s that a machine may be given
 GIVEN = "given by the caller"  # the source of figures that replace the machine's own
 ANY = "peak"  # the peak of a two-number machine answers for every engine and dtype
 MAIN = "main"  # what Work calls the outermost memory, whatever the machine calls it
@@ -322,9 +323,9 @@ class Machine:
         """The same machine with a peak for everything, a main bandwidth or a launch latency of the caller's own."""
         machine = self
         if peak is not None:
-            machine = replace(machine, peaks={ANY: Figure("flop/s", stated=positive("peak", peak), source=GIVEN)})
+            machine = replace(machine, peaks={ANY: Figure("flop/s", stated=rate("peak", peak), source=GIVEN)})
         if bandwidth is not None:
-            given = Figure("B/s", stated=positive("bandwidth", bandwidth), source=GIVEN)
+            given = Figure("B/s", stated=rate("bandwidth", bandwidth), source=GIVEN)
             outer = machine.levels[-1] if machine.levels else Level("memory", given, Figure("B"))
             machine = replace(machine, levels=(*machine.levels[:-1], replace(outer, bandwidth=given)))
         if launch is not None:
@@ -375,6 +376,14 @@ class Machine:
 def positive(name: str, value: float) -> float:
     if not (value > 0 and value != float("inf")):
         raise InputError(f"{name} must be a positive, finite number, got {value}")
+    return float(value)
+
+
+def rate(name: str, value: float) -> float:
+    """Of a machine: within bounds that keep every ratio finite, and far beyond all machines."""
+    least, most = RATES
+    if not least <= positive(name, value) <= most:
+        raise InputError(f"{name} must lie between {least:g} and {most:g} per second, got {value:g}")
     return float(value)
 
 

@@ -89,7 +89,9 @@ def _measure(what: str | None, quick: bool, on_progress: Progress, families: boo
         machine = detect.here("cpu")
         seen = cpu.measure(machine, quick=quick, on_progress=tell)
         made = measured_machine(seen, machine, conditions(seen))
-    return Measured(what, tuple(seen), made, (*remarks(seen), *told))
+    told = (*remarks(seen), *told)
+    # they go into the machine file too: who predicts with it must know how it was measured
+    return Measured(what, tuple(seen), replace(made, notes=(*made.notes, *told)), told)
 
 
 # notes that concern a measurement as a whole; the others speak of one probe and stay with it

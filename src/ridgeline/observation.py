@@ -8,10 +8,9 @@ A number without its conditions is not an observation. Outliers are named and ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,12 @@ from .work import Work
 SCHEMA = 1
 SHORTEST, LONGEST = 1e-15, 1e9  # seconds a sample may take; the bounds keep every ratio finite
 OUTLYING = 3.0  # distances from the quartiles, in interquartile ranges, beyond which a sample is called an outlier
+
+
+def middle(samples: Sequence[float]) -> float:
+    """The median; of a handful of samples much quicker than numpy's, and a trace has 100 000 handfuls."""
+    ordered, half = sorted(samples), len(samples) // 2
+    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Observation:
 
     @cached_property
     def median(self) -> float:
-        return median(self.samples)  # for a handful of samples quicker than numpy's, and traces have 100 000 of them
+        return middle(self.samples)
 
     @property
     def best(self) -> float:

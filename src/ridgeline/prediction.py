@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -131,23 +133,32 @@ class Prediction:
         self._only()
         return {name: FIELDS[name](self) for name in (NAMES + RESULTS if wanted is None else wanted)}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """One document per case, plain Python values, `shape` inside."""
-        columns = self.columns()
-        shape = self._only().work.shape
-        size = np.broadcast(
-            *[np.asarray(value) for value in (*columns.values(), *shape.values()) if value is not None]
-        ).shape
-        if len(size) > 1:
+    @cached_property
+    def count(self) -> int:
+        """How many cases there are: one, or as many as the arrays are long."""
+        sizes = [np.asarray(value) for value in (self.time, *(self.work.shape.values()))]
+        shape = np.broadcast_shapes(*(value.shape for value in sizes))
+        if len(shape) > 1:
             raise InputError("rows are made of scalars and one-dimensional arrays; ravel larger ones first")
-        count = size[0] if size else 1
-        for index in range(count):
-            row = {name: plain(value, index) for name, value in columns.items()}
-            yield {
-                **{key: row.pop(key) for key in NAMES},
-                "shape": {name: plain(value, index) for name, value in shape.items()},
-                **row,
-            }
+        return shape[0] if shape else 1
+
+    def rows(self, most: int | None = None) -> Iterator[dict[str, Any]]:
+        """One document per case (of the first `most`), plain Python values, `shape` inside."""
+        count = self.count if most is None else min(most, self.count)
+        columns = {name: listed(value, count) for name, value in self.columns().items()}
+        shape = {name: listed(value, count) for name, value in self.work.shape.items()}
+        names, rest = NAMES, [name for name in columns if name not in NAMES]
+        cases = zip(
+            zip(*(columns[name] for name in names), strict=True),
+            zip(*shape.values(), strict=True) if shape else repeat((), count),
+            zip(*(columns[name] for name in rest), strict=True),
+            strict=True,
+        )
+        for named, sizes, found in cases:
+            row: dict[str, Any] = dict(zip(names, named, strict=True))
+            row["shape"] = dict(zip(shape, sizes, strict=True))
+            row.update(zip(rest, found, strict=True))
+            yield row
 
 
 # What outsiders read, by name; computed only when asked for, because a sweep may want one of them for millions.
@@ -196,6 +207,17 @@ def plain(value: Any, index: int) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
+
+
+def listed(value: Any, count: int) -> list[Any]:
+    """The first `count` cases of a column as plain Python values; whole floats become ints."""
+    whole = np.asarray(value)
+    column = whole[:count] if whole.ndim and len(whole) > 1 else np.broadcast_to(whole, (count,))
+    found: list[Any] = column.tolist()
+    if column.dtype.kind == "f":
+        for place in np.flatnonzero((column == np.floor(column)) & (np.abs(column) < 2.0**53)).tolist():
+            found[place] = int(found[place])
+    return found
 
 
 def predict(

@@ -8,6 +8,7 @@ analytic only   nothing ran: the definition's own counts
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from .storage import folder, write_text
 
 TOOLS = ("ncu", "torch")
 REFUSED = "ERR_NVGPUCTRPERM"
+DEFAULT = "diagnosis"  # which counters, where nobody says
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def profile(
     program: Sequence[str],
     tool: str = "ncu",
     out: Path | None = None,
-    use: str = "diagnosis",
+    use: str = DEFAULT,
     kernel: str = "",
     launches: int = 0,
     tell: Callable[[str], None] = lambda text: None,
@@ -60,7 +62,18 @@ def profile(
     """Run a program under a profiler; `tell` hears the command before it runs."""
     if not program:
         raise InputError("no program: ridgeline profile --with ncu -- python script.py")
+    if launches < 0:
+        raise InputError(f"--launches stops after so many kernels, 0 for all of them; got {launches}")
+    try:
+        re.compile(kernel)
+    except re.error as error:
+        raise InputError(f"--kernel takes a regular expression; '{kernel}' is none: {error}") from None
+    chosen = [name for name, given in _choices(use, kernel, launches).items() if given]
     if tool == "torch":
+        if chosen:
+            raise InputError(
+                f"--with torch times every kernel and counts nothing; {chosen[0]} goes with --with ncu only"
+            )
         return _torch(program, out or Path("trace.json.gz"), tell)
     where = out or Path("kernels.csv")
     [command] = ncu(list(program), out=str(where), use=use, kernel=kernel, launches=launches, tool=find_ncu())
@@ -71,10 +84,17 @@ def profile(
             "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
             "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
         )
+        if chosen:
+            step += f"; it times every kernel and knows no {', '.join(chosen)}"
         tell(step)
         found = _torch(program, where.with_suffix(".trace.json.gz"), tell)
         return Profile(found.tool, "timing only", found.command, found.out, found.observations, (step,))
     return Profile("ncu", "counters", tuple(command.words), where, tuple(observe.load(where, "ncu")), (command.why,))
+
+
+def _choices(use: str, kernel: str, launches: int) -> dict[str, bool]:
+    """Options that choose kernels or counters, and whether they do."""
+    return {"--use": use != DEFAULT, "--kernel": bool(kernel), "--launches": bool(launches)}
 
 
 @dataclass(frozen=True)
@@ -146,11 +166,15 @@ def unchecked(observations: Sequence[Observation]) -> list[str]:
 
 
 def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:
-    first = Path(program[0]).name
-    if not first.startswith("python") or len(program) < 2:
+    script = program[1] if len(program) > 1 else ""
+    module = script == "-m" and len(program) > 2
+    if not Path(program[0]).name.startswith("python") or not script or (script.startswith("-") and not module):
         raise InputError(
-            f"--with torch runs a Python script: ridgeline profile --with torch -- python script.py; got '{' '.join(program)}'"
+            "--with torch runs a Python script or module: ridgeline profile --with torch -- python script.py ... "
+            f"(or python -m module ...); got '{' '.join(program)}'; put code and options of python into a script"
         )
+    if not module and not Path(script).exists():
+        raise InputError(f"there is no script '{script}' to run; got '{' '.join(program)}'")
     words = [program[0], "-m", "ridgeline.observe.run_torch", str(out), *program[1:]]
     command = Command(words, str(out), "the script runs inside torch.profiler; times of kernels, no counters")
     _run(command, tell)

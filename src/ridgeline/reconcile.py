@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +21,8 @@ from .advice import Advice, advise
 from .errors import InputError, unknown
 from .gap import FLOOR, GOOD, ONE_BY_ONE, WAITING, Between, Gap, between, gap, waiting, way
 from .join import Hints, Joined, Pair, join
+from .machine import Machine
+from .machines.system import catalogued
 from .observation import Observation
 from .prediction import Prediction
 from .units import show
@@ -176,6 +178,7 @@ class Report:
     joined: Joined
     items: tuple[Item, ...]
     sealed: Any = None  # what the ledger says of the predictions
+    notes: tuple[str, ...] = ()  # what to know before trusting the gaps
 
     @property
     def unmatched(self) -> dict[str, list[str]]:
@@ -287,13 +290,14 @@ class Report:
             "unmatched": self.unmatched,
             "sealed": self.sealed,
             "verdict": self.verdict if self.items else None,
+            "notes": list(self.notes),
             "sentence": self.sentence,
         }
 
 
 def reconcile(
     prediction: Prediction,
-    observations: Sequence[Observation],
+    observations: Iterable[Observation],
     hints: Hints | None = None,
     sealed: Any = None,
     sent: Mapping[str, str] | None = None,
@@ -303,6 +307,7 @@ def reconcile(
     `hints` names the step (or steps) of observations whose names do not tell; `sealed` is kept as it is; `sent` says by
     step how its kernels come to the device, `one by one` or `graph`, for tools that do not see it.
     """
+    observations = list(observations)
     if not observations:
         raise InputError("there is nothing to reconcile: no observations were given; run or import a profile first")
     names = {step.name for step in prediction.steps}
@@ -312,7 +317,22 @@ def reconcile(
         way(text, name)
     joined = join(prediction, observations, hints)
     gaps = _neighbours([gap(prediction, pair, _sent(prediction, pair, sent or {})) for pair in joined.pairs])
-    return Report(prediction, joined, tuple(Item(found, tuple(advise(found))) for found in gaps), sealed)
+    items = tuple(Item(found, tuple(advise(found))) for found in gaps)
+    return Report(prediction, joined, items, sealed, _elsewhere(prediction.machine, observations))
+
+
+def _elsewhere(machine: Machine, observations: Iterable[Observation]) -> tuple[str, ...]:
+    """A note for each device that was observed and that the catalog knows as another machine; unknown names say nothing."""
+    told = (item.conditions.get(key) for item in observations for key in ("gpu", "device"))
+    own = {" ".join(alias.lower().split()) for alias in machine.aliases}
+    notes = []
+    for name in dict.fromkeys(name for name in told if isinstance(name, str)) if own else ():
+        known = None if " ".join(name.lower().split()) in own else catalogued(name, "gpu")[0]
+        if known is not None:
+            notes.append(
+                f"observed on {name}, which is {known.name}, and predicted for {machine.name}: the gaps are those between two machines"
+            )
+    return tuple(notes)
 
 
 def _sent(prediction: Prediction, pair: Pair, sent: Mapping[str, str]) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError, RidgelineError
 from .gap import way
-from .ledger import Ledger, Sealed, Settled, text_hash
+from .ledger import Broken, Ledger, Sealed, Settled, text_hash
 from .machine import Machine
 from .machines import load, save
 from .observation import Observation
@@ -108,6 +108,7 @@ def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, no
 class Reconciled:
     report: Report
     settled: Settled | None = None
+    broken: str = ""  # why the ledger took nothing
 
 
 def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ()) -> tuple[str | None, str]:
@@ -139,7 +140,7 @@ def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict
             "measured_at": when,
             "bound_observed": item.gap.regime.bound,
             "cause": item.top.cause if item.top and item.top.status == "shown" else "",
-            **({"prediction": given[item.name]} if item.name in given else {}),
+            **({"steps": item.gap.target.steps} if item.gap.target.fused else {"prediction": given[item.name]}),
         }
         for item in report.items
     ]
@@ -154,8 +155,15 @@ def settle(
 ) -> Reconciled:
     """Reconcile what was observed with what was sealed, and put the result beside it.
 
-    The gaps are explained with the machine as it is now; the ledger compares with the rows as they were sealed.
+    The gaps are explained with the machine as it is now; the ledger compares with the rows as they were sealed. A broken
+    ledger takes nothing, and the report is all there is.
     """
+    if not sealed.predictions:
+        raise Broken(f"the seal {sealed.id} can no longer be read; see what was changed with `ridgeline ledger verify`")
+    if machine is not None and machine.name != sealed.machine["name"]:
+        raise InputError(
+            f"the seal {sealed.id} is for {sealed.machine['name']}, and asked for is {machine.name}; leave the machine out, or give --cases in place of --seal to compare with another one"
+        )
     rows = [_unfold(row) for row in sealed.predictions]
     target = machine or load(sealed.machine["name"])
     prediction = predict(program(rows), target)
@@ -169,7 +177,10 @@ def settle(
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})
     told = {"files": [path.name for path in paths], "tools": tools, "dated_by": dated}
-    return Reconciled(report, ledger.settle(sealed.id, items, told))
+    try:
+        return Reconciled(report, ledger.settle(sealed.id, items, told))
+    except Broken as error:
+        return Reconciled(replace(report, sealed={**told_of, "broken": str(error)}), broken=str(error))
 
 
 def _unfold(row: Mapping[str, Any]) -> dict[str, Any]:

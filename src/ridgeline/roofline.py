@@ -23,6 +23,7 @@ from .errors import InputError, MissingFigure, UnknownName
 from .machine import MAIN, Ceiling, Machine
 from .work import LINK, WRITE, Array, Work
 
+DOUBTFUL = 0.2  # spread of a measured ceiling from which it is worth a word
 BOUNDS = ("compute", "memory", "overhead", "balanced")
 
 
@@ -78,7 +79,7 @@ class Bound:
     terms: Mapping[str, Term]
     launch: float
     ceilings: str | None = None
-    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was left out, and which ceilings to doubt
 
     def _largest(self, side: str) -> tuple[Array, Array]:
         """The largest time of a side and which of its terms it is (an index into `terms`)."""
@@ -256,7 +257,7 @@ def bound(
     the kernel instead of the main memory.
     """
     terms: dict[str, Term] = {}
-    left_out: list[str] = []
+    notes: list[str] = []
     for (asked, dtype), flops in work.by_engine().items():
         if not np.any(np.asarray(flops)):
             continue
@@ -266,7 +267,7 @@ def bound(
             if asked != "vector":
                 raise
             # elementwise work is bound by memory almost everywhere, so its bytes still give an answer
-            left_out.append(f"vector arithmetic left out: {missing}")
+            notes.append(f"vector arithmetic left out: {missing}")
             continue
         known = terms.get(name)
         amount = flops if known is None else known.amount + flops
@@ -276,7 +277,7 @@ def bound(
         if figure.value(ceilings) is not None:
             terms["special.fp32"] = Term("compute", work.special, machine.peak("special.fp32", ceilings))
         else:
-            left_out.append(f"{machine.name} has no {ceilings} special-function rate")
+            notes.append(f"{machine.name} has no {ceilings} special-function rate")
     for level in work.levels():
         moved = work.bytes_at(level)
         if level == LINK:
@@ -290,13 +291,19 @@ def bound(
             try:
                 terms[level] = Term("memory", moved, machine.bandwidth(level, ceilings))
             except (MissingFigure, UnknownName) as missing:
-                left_out.append(f"level {level} left out: {missing}")
+                notes.append(f"level {level} left out: {missing}")
     # the main memory stands last, so that it is the one the ridge is taken against
     outer = [name for name in terms if terms[name].side == "memory"]
     if MAIN in work.levels() and len(outer) > 1:
         name = machine.level(resident or MAIN).name
         terms[name] = terms.pop(name)
-    return Bound(work, machine, terms, launch, ceilings, tuple(left_out))
+    for name, term in terms.items():
+        if term.ceiling.kind == "measured" and term.ceiling.uncertainty > DOUBTFUL:
+            notes.append(
+                f"{name} was measured with a spread of {term.ceiling.uncertainty:.0%}, on a disturbed machine: what it bounds "
+                "may be that much faster; measure again"
+            )
+    return Bound(work, machine, terms, launch, ceilings, tuple(notes))
 
 
 def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:

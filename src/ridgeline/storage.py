@@ -21,14 +21,24 @@ def folder(kind: str) -> Path:
     return found
 
 
-def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
-    """Let `write` fill a draft beside the file, then put it in place at once; on any error nothing is left behind."""
+def writable(path: str | Path) -> Path:
+    """The file that is meant, where it can be written; else one message. For before long work as well as at its end."""
     asked = Path(path).expanduser()
     target = Path(os.path.realpath(asked))  # a link keeps pointing where it points
     if target.is_dir():
         raise InputError(f"cannot write '{asked}': it is a folder; name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"cannot write '{asked}': the folder '{asked.parent}' does not exist; create it first")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(
+            f"cannot write '{asked}': the folder '{asked.parent}' is not yours to write; choose another place"
+        )
+    return target
+
+
+def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
+    """Let `write` fill a draft beside the file, then put it in place at once; on any error nothing is left behind."""
+    asked, target = Path(path).expanduser(), writable(path)
     draft = target.with_name(f".{target.stem[:80]}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
         write(draft)

@@ -23,7 +23,7 @@ from .dtypes import dtype as dtype_row
 from .dtypes import label
 from .errors import MissingFigure
 from .families import Family, Hardware, formula, nearby, variants, wider
-from .machine import ANY, MAIN, Figure, Fitted, Machine
+from .machine import ANY, MAIN, UNCERTAINTY, Figure, Fitted, Machine
 from .roofline import Bound
 from .work import READ, WRITE, Array, Kernel, Work
 
@@ -351,7 +351,7 @@ class Expected:
 
     def _reach(self, way: str) -> Array:
         """Relative distance of an end of the interval from the time."""
-        rough = ROUGH[0] - 1 if way == "low" else ROUGH[1] - 1
+        rough = ROUGH[0] / (1 + self._doubt) - 1 if way == "low" else ROUGH[1] - 1
         if self.parts is None:
             return rough
         total: Array = 0.0
@@ -362,6 +362,13 @@ class Expected:
             share = part.time / np.maximum(self.raw, 1e-300) if len(self.parts) > 1 else 1.0
             total = total + end * share
         return self._or(total, rough) if np.any(self.bare) else total
+
+    @property
+    def _doubt(self) -> float:
+        """How much faster a machine may be than it was measured, beyond what measuring usually errs by."""
+        if self.bound.kinds != "measured":
+            return 0.0
+        return max(self.bound.tolerance - UNCERTAINTY["measured"], 0.0)
 
     @property
     def low(self) -> Array:

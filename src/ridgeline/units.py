@@ -83,6 +83,12 @@ def parse(text: str | float, unit: str) -> float:
     return value
 
 
+def bare(text: str) -> bool:
+    """Whether a quantity comes without a unit."""
+    found = _NUMBER.match(text)
+    return bool(found and not found[2])
+
+
 def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = False) -> str:
     """A quantity as people write it: `3.352 TB/s`, `40 MiB`, `8 us`; `-` for what is not known."""
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -783,7 +783,7 @@ def _of_host(stop: Stop, before: Stop) -> list[str]:
 
 
 def _missing(made: Prediction) -> list[str]:
-    return [note for item in made.bounds for note in item.left_out]
+    return [note for item in made.bounds for note in item.notes]
 
 
 def _like(one: Prediction, other: Prediction) -> tuple[float, float]:

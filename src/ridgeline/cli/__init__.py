@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,9 @@ EPILOG = (
 )
 TEXTS = (".json", ".csv", ".md", ".txt")  # data; every other suffix is a picture
 MOST_ROWS = 64  # of a sweep on the terminal; files and --json get all
+MOST_CASES = 10_000_000  # of a sweep on the terminal: some 4 GB of memory
+MOST_WRITTEN = 1_000_000  # of a sweep that is written whole: some 5 GB of memory
+MOST_NAMED = 10  # rows at fault that are named one by one
 
 
 class Commands(click.Group):
@@ -36,6 +42,13 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except RidgelineError as error:
             click.echo(f"ridgeline: {error}", err=True)
+            ctx.exit(2)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise  # a reader that went away, which click ends without a word
+            click.echo(f"ridgeline: the answer cannot be printed: {error.strerror}; send it elsewhere", err=True)
+            # what is still buffered would be complained of once more when Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(2)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -107,12 +120,11 @@ def find_machine(on: str | None, peak: str | None, bandwidth: str | None, launch
     """The machine the options name: from the catalog, from two numbers, or the one with figures of the caller's own."""
     from ..machine import two_number
     from ..machines import load
-    from ..units import parse
 
     own = {
-        "peak": parse(peak, "flop/s") if peak else None,
-        "bandwidth": parse(bandwidth, "B/s") if bandwidth else None,
-        "launch": parse(launch, "s") if launch else None,
+        "peak": quantity("--peak", peak, "flop/s"),
+        "bandwidth": quantity("--bandwidth", bandwidth, "B/s"),
+        "launch": quantity("--launch", launch, "s"),
     }
     if on:
         return load(on).with_figures(**own)
@@ -121,8 +133,35 @@ def find_machine(on: str | None, peak: str | None, bandwidth: str | None, launch
     raise InputError("no machine: name one with --on (see `ridgeline machines`), or give both --peak and --bandwidth")
 
 
+def quantity(option: str, text: str | None, unit: str) -> float | None:
+    """What an option says; a number without a unit is taken in base units, and that is told."""
+    from ..units import bare, parse, show
+
+    if not text:
+        return None
+    value = parse(text, unit)
+    if bare(text):
+        click.echo(f"{option} {text} has no unit and is read as {show(value, unit)}", err=True)
+    return value
+
+
 def show_json(document: Any) -> None:
-    click.echo(json.dumps(_finite(document), indent=1))
+    click.echo(json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """One JSON document; of a long list each row stands on a line, which is written and read many times as fast."""
+    if not isinstance(document, list) or len(document) <= MOST_ROWS:
+        return json.dumps(_finite(document), indent=1)
+    encode = json.JSONEncoder(allow_nan=False).encode
+
+    def line(row: Any) -> str:
+        try:
+            return encode(row)
+        except ValueError:
+            return encode(_finite(row))
+
+    return "[\n" + ",\n".join(map(line, document)) + "\n]"
 
 
 def _finite(value: Any) -> Any:
@@ -141,7 +180,7 @@ def present(table: Table, json_wanted: bool, out: Path | None, document: Any = N
 
         whole = document if document is not None else table.document()
         kinds: dict[str, Callable[[], str]] = {
-            ".json": lambda: json.dumps(_finite(whole), indent=1) + "\n",
+            ".json": lambda: json_text(whole) + "\n",
             ".csv": table.csv,
             ".md": table.markdown,
             ".txt": lambda: table.text() + "\n",
@@ -195,6 +234,26 @@ def progress() -> Iterator[Callable[[str, int, int, str], None]]:
         yield tell
 
 
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Being told to end, or losing the terminal, ends long work as Ctrl-C does: what is done is kept."""
+    told = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {}
+
+    def end(number: int, frame: object) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            click.echo(f"told to end ({signal.Signals(number).name}); as after Ctrl-C, what is done is kept", err=True)
+        raise KeyboardInterrupt
+
+    with suppress(ValueError):  # not the main thread, which alone may ask for signals
+        before = {number: signal.signal(number, end) for number in told}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def terminal_size() -> dict[str, Any]:
     """Room and colours of the terminal; 80 columns and none where there is no terminal."""
     import shutil
@@ -210,8 +269,10 @@ def draw_file(name: str, machine: Machine, out: Path, theme: str, **options: Any
     click.echo(f"wrote {out}", err=True)
 
 
-def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[str, Any]:
-    """`k=v` words and storage options as the op's arguments; several axes make a full grid."""
+def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int = MOST_CASES) -> dict[str, Any]:
+    """`k=v` words and storage options as the op's arguments; several axes make a full grid of `most` cases at most."""
+    import math
+
     import numpy as np
 
     from ..units import axis
@@ -242,6 +303,12 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[s
             raise InputError(f"{op.name}: {name} is given twice, as {name}={values[name]} and as an option")
         values[name] = value
     axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    count = math.prod(len(value) for value in axes.values())
+    if count > most:
+        raise InputError(
+            f"this sweep has {count:,} cases; {MOST_CASES:,} is the most, {MOST_WRITTEN:,} with --json or --out; "
+            "take larger steps, or several sweeps"
+        )
     if len(axes) > 1:
         values.update(zip(axes, (grid.ravel() for grid in np.meshgrid(*axes.values(), indexing="ij")), strict=True))
     return values
@@ -337,6 +404,9 @@ def predict(
     if cases is not None:
         if op_name:
             raise InputError("give either an op or --cases, not both")
+        for name in ("levels", "explain", "took", "plot"):
+            if options[name]:
+                raise InputError(f"--{name} speaks of one op; it does not go with --cases")
         return predict_cases(cases, as_json, out, **options)
     if not op_name:
         raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
@@ -345,8 +415,11 @@ def predict(
 
     op = find(op_name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
-    given = bind(op, values, {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv")})
+    formats = {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv")}
+    given = bind(op, values, formats, MOST_WRITTEN if as_json or out is not None else MOST_CASES)
     made, turn = predicted(op, given, machine, options)
+    if options["took"] and made.count > 1:
+        raise InputError(f"--took is the time of one case, and this sweep has {made.count:,}; give one value each")
     answer = answers.Answer(op, given, made, turn, options["took"])
     if out is not None:
         save_prediction(answer, out, theme)
@@ -400,7 +473,9 @@ def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -
     model = {name: options[name] for name in ("ceilings", "engine", "resident", "efficiency", "backend")}
     if out is not None and out.suffix not in cases.SUFFIXES:
         raise InputError(f"{out}: cases are written to {', '.join(cases.SUFFIXES)}, not to '{out.suffix}'")
-    rows, failed = cases.run(cases.read(path), cases.Defaults(machine, load, formats, model))
+    given = cases.read(path)
+    most = None if as_json or out is not None else MOST_ROWS
+    rows, errors = cases.run(given, cases.Defaults(machine, load, formats, model), most)
     if out is not None:
         cases.write(rows, out)
     if as_json:
@@ -409,15 +484,22 @@ def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -
         from ..render.answers import cases_table
         from ..render.table import draw
 
-        draw(cases_table(rows, MOST_ROWS))
-    if failed:
-        for row in rows:
-            if row["error"]:
-                click.echo(f"ridgeline: {row['error']}", err=True)
+        draw(cases_table(rows, len(given)))
+    if errors:
+        name_failed(list(errors.values()))
         click.echo(
-            f"ridgeline: {failed} of {len(rows)} cases could not be predicted; their column `error` says why", err=True
+            f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; their column `error` says why",
+            err=True,
         )
         sys.exit(1)
+
+
+def name_failed(why: Sequence[str]) -> None:
+    """The first few rows at fault, each with its reason."""
+    for text in why[:MOST_NAMED]:
+        click.echo(f"ridgeline: {text}", err=True)
+    if len(why) > MOST_NAMED:
+        click.echo(f"ridgeline: and {len(why) - MOST_NAMED} more rows", err=True)
 
 
 @main.command("eval")
@@ -440,6 +522,7 @@ def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options
     backend = options.pop("backend")
     machine = None if not any(options.values()) else find_machine(**options)
     found = judge(read(cases), Defaults(machine, load, {}, {"backend": backend} if backend else {}))
+    name_failed(found.errors)
     if out is not None and out.suffix not in TEXTS:
         from ..render import files
 
@@ -575,6 +658,9 @@ def chart(
     kind = charts.find(name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
     machines = [machine, *(load(other) for other in others)] if others else None
+    if machines and "machines" not in kind.options:
+        several = ", ".join(name for name, one in charts.CHARTS.items() if "machines" in one.options)
+        raise InputError(f"the {kind.name} chart is of one machine; --and goes with {several}")
     drawn = kind(machine, dtype=dtype, machines=machines)
     if out is not None:
         files.save(drawn, out, theme)
@@ -590,9 +676,10 @@ def chart(
 @machine_options
 @click.option("--dtype", help="Number format, where the table has one.")
 @as_json
-@out_option
-def table(name: str | None, as_json: bool, out: Path | None, theme: str, dtype: str | None, **options: Any) -> None:
+@click.option("--out", type=click.Path(path_type=Path), help="Write a file: .json .csv .md .txt.")
+def table(name: str | None, as_json: bool, out: Path | None, dtype: str | None, **options: Any) -> None:
     """A named table, computed for a machine. Without NAME, the list."""
+    from ..dtypes import dtype as find_dtype
     from ..render.table import Column, Table
     from ..render.tables import TABLES
 
@@ -603,7 +690,7 @@ def table(name: str | None, as_json: bool, out: Path | None, theme: str, dtype: 
     if name not in TABLES:
         raise unknown("table", name, TABLES, "See `ridgeline table`.")
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
-    made = TABLES[name][0](machine, **({"dtype": dtype} if dtype else {}))
+    made = TABLES[name][0](machine, **({"dtype": find_dtype(dtype).name} if dtype else {}))
     present(made, as_json, out)
 
 
@@ -632,39 +719,56 @@ def measure(
     from .. import measuring
     from ..machines import load_file
     from ..render import findings
+    from ..storage import writable
 
     earlier = load_file(against) if against else None
     if out is not None and out.suffix not in findings.SUFFIXES:
         raise InputError(f"{out}: a measurement is written to {', '.join(findings.SUFFIXES)}, not to '{out.suffix}'")
-    with progress() as tell:
+    if earlier is not None and what == "collective":
+        raise InputError("--against compares machine files, and collectives speak of several machines")
+    if out is not None:
+        writable(out)  # before minutes are spent on what could then not be kept
+    with stoppable(), progress() as tell:
         found = measuring.measure(what, quick, tell, calibrate)
     if not found.observations:
         return  # a rank other than the first: that one speaks for all
-    # shown before anything is written, and written in two places: a full disk must not lose what took minutes
-    if as_json:
-        show_json(found.document())
-    else:
-        findings.show(found, earlier)
-    try:
-        for place in measuring.keep(found) if keep and found.machine is not None else ():
-            click.echo(f"wrote {place}", err=True)
-    finally:
+
+    # shown and written in two places, each whatever becomes of the others: what took minutes must not be lost
+    def put() -> None:
         if out is not None:
             findings.write(found, out, theme)
             click.echo(f"wrote {out}", err=True)
+
+    def save() -> None:
+        for place in measuring.keep(found) if keep and found.machine is not None else ():
+            click.echo(f"wrote {place}", err=True)
+
+    with ExitStack() as last:
+        last.callback(put)
+        last.callback(save)
+        if as_json:
+            show_json(findings.whole(found, earlier))
+        else:
+            findings.show(found, earlier)
 
 
 @main.command()
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The machine file to write.")
-def merge(first: Path, second: Path, out: Path) -> None:
+@as_json
+def merge(first: Path, second: Path, out: Path, as_json: bool) -> None:
     """One machine file of two measurements of one machine: of each ceiling the better reading."""
     from ..calibrate import merge as together
     from ..machines import load_file, save
     from ..storage import write_text
 
-    write_text(out, save.text(together(load_file(first), load_file(second))))
+    if out.suffix != ".toml":
+        raise InputError(f"{out}: a machine file is written to .toml, not to '{out.suffix}'")
+    made = together(load_file(first), load_file(second))
+    write_text(out, save.text(made))
+    if as_json:
+        show_json(made.document())
     click.echo(f"wrote {out}", err=True)
 
 
@@ -682,15 +786,19 @@ def run(full: bool, report: Path, as_json: bool) -> None:
     """The main job: measure this machine, predict kernels, seal, run them, reconcile, draw, report."""
     from .. import run as job
     from ..render import findings
+    from ..storage import writable
 
-    with progress() as tell:
+    writable(report)
+    with stoppable(), progress() as tell:
         outcome = job.job(quick=not full, on_progress=tell)
-    if as_json:
-        show_json(findings.document(outcome))
-    else:
-        findings.tell(outcome, terminal_size())
-    findings.report(outcome, report)
-    click.echo(f"wrote {report}", err=True)
+    try:
+        if as_json:
+            show_json(findings.document(outcome))
+        else:
+            findings.tell(outcome, terminal_size())
+    finally:  # also where nobody reads what is shown
+        findings.report(outcome, report)
+        click.echo(f"wrote {report}", err=True)
 
 
 @main.command()

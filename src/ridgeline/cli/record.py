@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,22 @@ def show_all(tables: Any, out: Path | None, wanted: bool, document: Any) -> None
     if wanted:
         show_json(document)
     elif out is None:
-        for table in tables:
+        for place, table in enumerate(tables):
+            if place:
+                click.echo()
             present(table, False, None)
-            click.echo()
+
+
+@contextmanager
+def standing(ctx: click.Context) -> Iterator[None]:
+    """A ledger that is broken is no bad input: it did not hold, which is exit code 1."""
+    from ..ledger import Broken
+
+    try:
+        yield
+    except Broken as error:
+        click.echo(f"ridgeline: {error}", err=True)
+        ctx.exit(1)
 
 
 @main.command("import")
@@ -100,14 +115,16 @@ def profile(
 @click.option("--note", default="", help="A line to keep with the seal.")
 @LEDGER
 @as_json
-def seal(cases: Path, note: str, where: Path | None, as_json: bool, **options: Any) -> None:
+@click.pass_context
+def seal(ctx: click.Context, /, cases: Path, note: str, where: Path | None, as_json: bool, **options: Any) -> None:
     """Fix predictions before the run: CASES (op, name, sizes) as they are expected on a machine, chained in the ledger."""
     from ..cases import read
     from ..ledger import open_ledger
     from ..records import seal as fix
     from ..render import gaps
 
-    made = fix(open_ledger(where), read(cases), find_machine(**options), note)
+    with standing(ctx):
+        made = fix(open_ledger(where), read(cases), find_machine(**options), note)
     present(gaps.sealed(made), as_json, None, made.document())
 
 
@@ -120,7 +137,10 @@ def seal(cases: Path, note: str, where: Path | None, as_json: bool, **options: A
 @LEDGER
 @as_json
 @out_option
+@click.pass_context
 def reconcile(
+    ctx: click.Context,
+    /,
     files: tuple[Path, ...],
     seal_id: str | None,
     cases: Path | None,
@@ -133,7 +153,8 @@ def reconcile(
 ) -> None:
     """What was observed (FILES) against what was predicted: gaps, where the time went, what to do next.
 
-    With --seal the result is put beside the sealed predictions in the ledger; --out takes a picture, a page or data.
+    With --seal the result is put beside the sealed predictions in the ledger; a broken one takes nothing, and the exit
+    code is 1. --out takes a picture, a page or data.
     """
     from .. import observe, records
     from ..ledger import open_ledger
@@ -146,7 +167,8 @@ def reconcile(
     machine = find_machine(**options) if any(options.values()) else None
     if seal_id is not None:
         ledger = open_ledger(where)
-        found = records.settle(ledger, ledger.find(seal_id), seen, machine, files)
+        with standing(ctx):
+            found = records.settle(ledger, ledger.find(seal_id), seen, machine, files)
     else:
         from ..cases import read
 
@@ -156,6 +178,8 @@ def reconcile(
         found = records.reconcile(read(cases), machine, seen)
     tables = gaps.report(found.report)
     doubted = unchecked(seen)
+    for note in found.report.notes:
+        click.echo(note, err=True)
     for gpu in doubted:
         click.echo(
             f"the counters of {gpu} were not checked here; verdicts by level rest on them: ridgeline profile --self-check",
@@ -174,10 +198,12 @@ def reconcile(
 
             pictures.save(gaps.chart(found.report), out, theme)
         click.echo(f"wrote {out}", err=True)
-        out = None
-        if not as_json:
-            return
-    show_all(tables, out, as_json, document)
+    if out is None or out.suffix in TEXTS or as_json:
+        kept = out if out is not None and out.suffix in TEXTS else None
+        show_all(gaps.ended(tables, found.report.sentence), kept, as_json, document)
+    if found.broken:
+        click.echo(f"ridgeline: {found.broken}", err=True)
+        ctx.exit(1)
 
 
 @main.command()
@@ -190,7 +216,10 @@ def reconcile(
 def ledger(
     ctx: click.Context, what: str, expect: str | None, where: Path | None, as_json: bool, out: Path | None
 ) -> None:
-    """The record of how good predictions were: `report`, `verify` that nothing was altered, `show` it whole."""
+    """The record of how good predictions were: `report`, `verify` that nothing was altered, `show` it whole.
+
+    The exit code of `report` and `verify` is 1 where the chain is broken.
+    """
     from dataclasses import asdict
 
     from ..ledger import open_ledger
@@ -207,9 +236,10 @@ def ledger(
         present(gaps.findings(found, head), as_json, out, document)
         ctx.exit(1 if found else 0)
     if what == "report":
-        told = book.report()
+        with standing(ctx):
+            told = book.report()
         show_all(gaps.ledger(told), out, as_json, told)
-        return
+        ctx.exit(0 if told["intact"] else 1)
     if out is not None:
         if out.suffix not in (".md", ".json"):
             raise InputError(f"{out}: the record is written to .md or .json, not to '{out.suffix}'")

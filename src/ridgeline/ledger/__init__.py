@@ -26,15 +26,17 @@ from typing import Any
 from ..errors import InputError, unknown
 from ..storage import folder
 from . import page, report, store
-from .intake import checked, edits, measured
+from .intake import checked, edits, measured, predicted, steps
 from .record import GENESIS, SHORT, Record, Sealed, Settled, sealed
 from .report import share, summary
 from .spelling import canonical, shown, text_hash
-from .verify import ALTERED, Finding, chain, judge, layout, meaning, standing
+from .store import Broken
+from .verify import ALTERED, Finding, chain, judge, layout, meaning
 
 __all__ = [
     "ALTERED",
     "GENESIS",
+    "Broken",
     "Finding",
     "Ledger",
     "Record",
@@ -83,7 +85,7 @@ class Ledger:
             "note": str(note),
         }
         text = canonical(content, "what is to be sealed")
-        return sealed(self._store.append("seal", lambda _connection, _time: text))
+        return sealed(self._store.append("seal", self._check, lambda _connection, _time: text))
 
     def settle(
         self, seal_id: str, items: Iterable[Mapping[str, Any]], observations_meta: Mapping[str, Any] | None = None
@@ -93,7 +95,8 @@ class Ledger:
         An item has `name`, `measured_us`, and where known `measured_at` (ISO, with its offset from UTC: when the
         measurement began), `bound_observed` and `cause`. It may also say which prediction it was compared with: the
         row as `prediction`, or any of `predicted_us`, `floor_us`, `bound_predicted`; what differs from the sealed row
-        was edited after sealing. What is no sealed evidence is kept as unsealed, with the reason.
+        was edited after sealing. One kernel that did several predictions at once names them as `steps` and is held
+        against their sum. What is no sealed evidence is kept as unsealed, with the reason.
         """
         given = [measured(item) for item in items]
         if not given:
@@ -102,34 +105,31 @@ class Ledger:
 
         def compare(connection: sqlite3.Connection, time: str) -> str:
             found = _find(connection, seal_id)
-            rows = {row["name"]: row for row in found.said.get("predictions", ())}
-            since = store.records(connection, "WHERE number >= ? ORDER BY number", found.number)
-            earlier.extend(record for record in since if record.kind == "settle")
-            broken = "" if found.number in standing(since, store.head(connection)[1]) else ALTERED
+            rows = {row["name"]: row for row in found.said["predictions"]}
+            earlier.extend(
+                store.records(connection, "WHERE kind = 'settle' AND number > ? ORDER BY number", found.number)
+            )
             kept = []
             for item in given:
-                row = rows.get(item["name"])
+                row = predicted(rows, item)
                 item = {key: value for key, value in item.items() if key != "claims"} | edits(row, item["claims"])
-                reason = broken or judge(row, found.time, item, time)
+                reason = judge(row, found.time, item, time)
                 kept.append({**item, "sealed": not reason, "reason": reason})
             return canonical(
                 {"seal": found.hash, "items": kept, "observations": dict(observations_meta or {})},
                 "what is to be settled",
             )
 
-        record = self._store.append("settle", compare)
+        record = self._store.append("settle", self._check, compare)
         content = json.loads(record.content)
-        counted = {
-            item["name"]
-            for said in (other.said for other in earlier)
-            if said.get("seal") == content["seal"]
-            for item in said["items"]
-            if item["sealed"]
-        }
-        told = []
-        for item in content["items"]:
-            told.append({**item, "repeat": item["sealed"] and item["name"] in counted})
-            counted |= {item["name"]} if item["sealed"] else set()
+        counted = report.Counted()
+        for said in (other.said for other in earlier):
+            for item in said["items"] if said["seal"] == content["seal"] else ():
+                counted.repeat(said["seal"], steps(item), item["sealed"])
+        told = [
+            {**item, "repeat": counted.repeat(content["seal"], steps(item), item["sealed"])}
+            for item in content["items"]
+        ]
         return Settled(content["seal"][:SHORT], record.number, record.time, tuple(told), record.hash)
 
     def find(self, seal_id: str) -> Sealed:
@@ -180,9 +180,22 @@ class Ledger:
     def _snapshot(self) -> tuple[list[Record], tuple[int, str], list[Finding]]:
         """All records and the head at one moment, with all that is wrong with them."""
         with self._store.read() as connection:
-            findings = layout(connection)
-            records, head = store.records(connection, "ORDER BY number"), store.head(connection)
-        return records, head, findings + chain(records, head) + meaning(records)
+            return _all(connection)
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Refuses a ledger that is not as it was written, so that nothing new rests on it."""
+        findings = _all(connection)[2]
+        if findings:
+            more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+            raise Broken(
+                f"the ledger '{self.path}' is broken and takes nothing more: {findings[0].text}{more}; "
+                "see all of it with `ridgeline ledger verify`, restore a copy or use another file"
+            )
+
+
+def _all(connection: sqlite3.Connection) -> tuple[list[Record], tuple[int, str], list[Finding]]:
+    records, head = store.records(connection, "ORDER BY number"), store.head(connection)
+    return records, head, layout(connection) + chain(records, head) + meaning(records)
 
 
 def _find(connection: sqlite3.Connection, seal_id: str) -> Record:

@@ -13,6 +13,7 @@ from ..errors import InputError
 from .spelling import canonical, moment, stamp
 
 TIMES = ("floor_us", "time_us", "low_us", "high_us")
+FUSED = "fused"  # the family of several predictions that one kernel did
 FROM_ZERO = ("floor_us", "low_us")
 CLAIMS = {"predicted_us": "time_us", "floor_us": "floor_us", "bound_predicted": "bound"}
 
@@ -65,6 +66,10 @@ def measured(item: Mapping[str, Any]) -> dict[str, Any]:
     told = claims if row is None else dict(row)
     for field in TIMES:
         _number(told.get(field), f"{field} of the prediction of '{name}'", zero=field in FROM_ZERO)
+    parts = item.get("steps")
+    named = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+    if parts is not None and not (named and 1 < len(set(parts)) == len(parts)):
+        raise InputError(f"the steps of '{name}' are {parts!r}; give the names of the predictions it did at once")
     kept = {
         "name": name,
         "measured_us": item["measured_us"],
@@ -72,9 +77,34 @@ def measured(item: Mapping[str, Any]) -> dict[str, Any]:
         "bound_observed": item.get("bound_observed") or None,
         "cause": item.get("cause") or "",
         "claims": {"row": told, "all": row is not None},
+        **({"steps": parts} if parts else {}),
     }
     normal: dict[str, Any] = json.loads(canonical(kept, f"the measured item '{name}'"))
     return normal
+
+
+def steps(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """The predictions that a measured item speaks of: the one of its name, or those a fused kernel did at once."""
+    return tuple(item.get("steps") or (item["name"],))
+
+
+def predicted(rows: Mapping[str, Mapping[str, Any]], item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The sealed row of a measured item; of several at once their times added up, for one run of all of them.
+
+    Their floor is not the sum, because what one kernel does in parallel counts once; it stays unknown.
+    """
+    parts = [rows[name] for name in steps(item) if name in rows]
+    if len(parts) < len(steps(item)):
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    runs = [float(part.get("count") or 1.0) for part in parts]
+    added: dict[str, Any] = {"name": item["name"], "family": FUSED}
+    for field in ("time_us", "low_us", "high_us"):
+        if all(part.get(field) is not None for part in parts):
+            added[field] = sum(part[field] * run / min(runs) for part, run in zip(parts, runs, strict=True))
+    bounds = {part.get("bound") for part in parts}
+    return {**added, "bound": bounds.pop()} if len(bounds) == 1 else added
 
 
 def edits(row: Mapping[str, Any] | None, claims: Mapping[str, Any]) -> dict[str, Any]:

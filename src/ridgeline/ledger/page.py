@@ -54,9 +54,12 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
         "| name | bound | floor µs | predicted µs | 80 % interval µs | measured µs | error | bound seen | cause |",
         "|---|---|--:|--:|--:|--:|--:|---|---|",
     ]
-    counts = {case["name"]: case for case in cases if case["sealed"] and not case["repeat"]}
+    first = [case for case in cases if case["sealed"] and not case["repeat"]]
+    counts = {case["name"]: case for case in first if len(case["steps"]) == 1}
+    fused = {name: case["name"] for case in first if len(case["steps"]) > 1 for name in case["steps"]}
     for row in seal.predictions:
-        case = counts.get(row.get("name", ""), {})
+        name = row.get("name", "")
+        case = counts.get(name, {})
         low, high = row.get("low_us"), row.get("high_us")
         cells = (
             cell(row.get("name")),
@@ -64,17 +67,21 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
             figure(row.get("floor_us")),
             figure(row.get("time_us")),
             f"{figure(low)} to {figure(high)}" if low is not None else "",
-            figure(case.get("measured_us")) if case else "open",
+            figure(case.get("measured_us")) if case else f"in {cell(fused[name])}" if name in fused else "open",
             f"{case['error']:+.1%}" if case and case["error"] is not None else "",
             cell(case.get("bound_observed")),
             cell(case.get("cause")),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    rest = [case for case in cases if case["repeat"] or not case["sealed"]]
+    rest = [case for case in cases if case["repeat"] or not case["sealed"] or len(case["steps"]) > 1]
     for case in rest:
-        what = "repeat, does not count" if case["repeat"] else f"unsealed: {case['reason']}"
+        told = [f"{figure(case['measured_us'])} µs"]
+        if len(case["steps"]) > 1 and case["predicted_us"]:
+            told.append(f"{figure(case['predicted_us'])} µs predicted for {len(case['steps'])} rows in one kernel")
+        told += ["repeat, does not count"] if case["repeat"] else []
+        told += [] if case["sealed"] else [f"unsealed: {case['reason']}"]
         lines += [""] if case is rest[0] else []
-        lines.append(f"- {cell(case['name'])}: {figure(case['measured_us'])} µs, {cell(what)}")
+        lines.append(f"- {cell(case['name'])}: {cell(', '.join(told))}")
     return [*lines, ""]
 
 

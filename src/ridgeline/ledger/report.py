@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from .intake import predicted, steps
 from .record import SCHEMA, SHORT, Record
 from .spelling import shown
 from .verify import ALTERED, Finding, judge, standing
@@ -27,7 +28,8 @@ def document(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
     count, last = head
     cases = joined(records, standing(records, last))
     first = [case for case in cases if case["sealed"] and not case["repeat"]]
-    unsealed = [case for case in cases if not case["sealed"]]
+    unsealed = [case for case in cases if not case["sealed"] and not case["repeat"]]
+    settled = sum(len(case["steps"]) for case in first)
     seals = [said["predictions"] for said in (record.said for record in records) if "predictions" in said]
     predictions = sum(map(len, seals))
     return {
@@ -38,8 +40,8 @@ def document(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
         "findings": [asdict(finding) for finding in findings],
         "seals": len(seals),
         "predictions": predictions,
-        "settled": len(first),
-        "open": predictions - len(first),
+        "settled": settled,
+        "open": predictions - settled,
         "repeats": sum(case["repeat"] for case in cases),
         "sealed": summary(first),
         "blind": summary([case for case in first if case["blind"]]),
@@ -48,15 +50,31 @@ def document(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
     }
 
 
+class Counted:
+    """Which predictions have a measurement that counts: a sealed one and an unsealed one each, whichever came first."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str, bool]] = set()
+
+    def repeat(self, seal: str, names: Sequence[str], sealed: bool) -> bool:
+        """Whether a measurement of these predictions comes after one that counts; else it is the one from now on."""
+        keys = {(seal, name, sealed) for name in names}
+        if keys & self._seen:
+            return True
+        self._seen |= keys
+        return False
+
+
 def joined(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]:
     """Every measurement beside its prediction, in the order they were settled.
 
-    The first sealed measurement of a prediction counts, later ones are repeats. A prediction is blind when no
-    measurement of the same case on the same machine stood in the ledger before it was sealed.
+    The first sealed measurement of a prediction counts, and among the unsealed the first too; later ones are repeats.
+    A prediction is blind when no measurement of the same case on the same machine stood in the ledger before it was
+    sealed.
     """
     cases: list[dict[str, Any]] = []
     seals: dict[str, tuple[Record, str, dict[str, Any], set[str]]] = {}
-    counted: set[tuple[str, str]] = set()
+    counted = Counted()
     known: set[str] = set()
     for record in records:
         said = record.said
@@ -68,15 +86,15 @@ def joined(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]
             continue
         made, machine, rows, blind = seals[said["seal"]]
         for item in said["items"]:
-            row = rows.get(item["name"])
+            row, names = predicted(rows, item), steps(item)
             reason = item["reason"] or judge(row, made.time, item, record.time)
             if not {made.number, record.number} <= vouched:
                 reason = reason or ALTERED
-            key = (made.hash, item["name"])
             used = {**(row or {"name": item["name"]}), **item.get("claimed", {})}
             cases.append(
                 {
                     "name": item["name"],
+                    "steps": list(names),
                     "family": str(used.get("family") or used.get("op") or "other"),
                     "machine": machine,
                     "seal": made.hash[:SHORT],
@@ -93,12 +111,10 @@ def joined(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]
                     "cause": item.get("cause", ""),
                     "sealed": not reason,
                     "reason": reason,
-                    "repeat": not reason and key in counted,
-                    "blind": item["name"] in blind,
+                    "repeat": counted.repeat(made.hash, names, not reason),
+                    "blind": blind.issuperset(names),
                 }
             )
-            if not reason:
-                counted.add(key)
             known.add(_same(machine, used))
     return cases
 

@@ -64,8 +64,12 @@ TROUBLES = {
 }
 
 
-class Damaged(InputError):
-    """A ledger whose tables cannot be read as they should."""
+class Broken(InputError):
+    """A ledger that is not as it was written: it takes nothing more."""
+
+
+class Damaged(Broken):
+    """A ledger whose tables cannot even be read as they should."""
 
 
 class Store:
@@ -74,8 +78,13 @@ class Store:
     def __init__(self, path: Path, clock: Callable[[], datetime], own: bool) -> None:
         self.path, self._clock, self._own = path, clock, own
 
-    def append(self, kind: str, make: Callable[[sqlite3.Connection, str], str]) -> Record:
-        """One record more, all of it or nothing; `make` gives the content, under the lock and at the record's time."""
+    def append(
+        self, kind: str, check: Callable[[sqlite3.Connection], None], make: Callable[[sqlite3.Connection, str], str]
+    ) -> Record:
+        """One record more, all of it or nothing.
+
+        Under the lock `check` refuses a file that takes no more, and `make` gives the content at the record's time.
+        """
         with self._open("rwc" if kind == "seal" else "rw") as connection:
             connection.execute("BEGIN IMMEDIATE")
             if _empty(connection):
@@ -84,13 +93,9 @@ class Store:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
             self._recognise(connection)
+            check(connection)
             count, previous = head(connection)
             last = records(connection, "ORDER BY number DESC LIMIT 1")
-            if (count, previous) != ((last[0].number, last[0].hash) if last else (0, GENESIS)):
-                raise Damaged(
-                    f"the ledger '{self.path}' is broken at its end: its head counts {count} records, the last is "
-                    f"{last[0].number if last else 'missing'}; look with `ridgeline ledger verify` and use another file"
-                )
             time = self._time(last[0].time if last else None)
             content = make(connection, time)
             record = Record(count + 1, SCHEMA, kind, time, __version__, content, text_hash(content), previous, "")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from .intake import predicted
 from .record import GENESIS, SCHEMA, Record
 from .spelling import moment, stamp
 from .store import TABLES, TRIGGERS
@@ -114,7 +115,7 @@ def meaning(records: Sequence[Record]) -> list[Finding]:
             continue
         made, rows = seals.get(said["seal"], (None, {}))
         for item in said["items"]:
-            reason = judge(rows.get(item["name"]), made.time, item, record.time) if made else "there is no such seal"
+            reason = judge(predicted(rows, item), made.time, item, record.time) if made else "there is no such seal"
             if item["sealed"] and reason:
                 text = f"record {number} calls {item['name']!r} sealed evidence, but: {reason}"
                 findings.append(Finding(number, "judged", text))

@@ -15,7 +15,7 @@ from ..errors import InputError, MissingFigure
 from ..machine import ANY, Machine
 from ..ops import Op, find
 from ..prediction import Prediction, plain, predict
-from ..roofline import Bound, achieved, saturation
+from ..roofline import Bound, Term, achieved, saturation
 from ..roofline import critical_batch as turning_batch
 from ..units import number, parse, show
 from .table import Column, Table
@@ -36,14 +36,17 @@ class Answer:
 
     @property
     def single(self) -> bool:
-        return len(self.documents()) == 1
+        return self.prediction.count == 1
 
-    def documents(self) -> list[dict[str, Any]]:
-        rows = list(self.prediction.rows())
+    def documents(self, most: int | None = None) -> list[dict[str, Any]]:
+        """One document per case, of the first `most`."""
+        rows = list(self.prediction.rows(most))
+        told: dict[str, Any] = {}
+        told["notes"] = [*self.prediction.work.notes, *self.prediction.bounds[0].notes]
+        if self.turn is not None:
+            told["turns_compute_bound_at"] = {self.turn[0]: None if np.isinf(self.turn[1]) else int(self.turn[1])}
         for row in rows:
-            row["notes"] = [*self.prediction.work.notes, *self.prediction.bounds[0].left_out]
-            if self.turn is not None:
-                row["turns_compute_bound_at"] = {self.turn[0]: None if np.isinf(self.turn[1]) else int(self.turn[1])}
+            row.update(told)
         if self.took:
             for row, found in zip(rows, self._achieved(rows), strict=True):
                 row["achieved"] = found
@@ -82,8 +85,7 @@ class Answer:
     # -- tables -------------------------------------------------------------------------------------------
 
     def tables(self, levels: bool = False, explain: bool = False, most: int = 64) -> list[Table]:
-        rows = self.documents()
-        shown = [self.card(rows[0])] if len(rows) == 1 else [self.rows_table(most)]
+        shown = [self.card(self.documents()[0])] if self.single else [self.rows_table(most)]
         if levels:
             shown.append(self.levels_table())
         if explain:
@@ -94,7 +96,7 @@ class Answer:
         """The whole answer of one case, top to bottom, ending in what to try next."""
         item, machine = self.prediction.bounds[0], self.prediction.machine
         bound, engine = str(row["bound"]), first(item.engine)
-        amount, speed = ("op", "op/s") if row["dtype"] and dtype_row(row["dtype"]).integer else ("flop", "flop/s")
+        amount, speed = _counted(row["dtype"])
         named = "peak" if engine == ANY else f"{engine} peak"
         facts = {
             "flops": show(row["flops"], amount),
@@ -102,7 +104,7 @@ class Answer:
             "intensity": f"{show(row['intensity'], 'flop/B')} at {self._boundary()}",
             "ridge": f"{show(row['ridge'], 'flop/B')} ({engine})" if row["ridge"] else "-",
             "bound": f"{bound}, limited by {row['limiter']} ({row['bound_sure']:.0%} sure of the side)",
-            "attainable": f"{show(row['attainable'], speed)}, {show(row['share_of_peak'] * 100, '%', 3)} of the {named}"
+            "attainable": f"{show(row['attainable'], speed)}{self._together(item, row)}, {show(row['share_of_peak'] * 100, '%', 3)} of the {named}"
             if engine
             else self._rate(row),
             "floor": f"{show(row['floor_us'] / 1e6, 's')} ({row['ceilings']} ceilings)",
@@ -124,7 +126,7 @@ class Answer:
             title,
             FACT,
             [{"fact": name, "value": text} for name, text in facts.items()],
-            tuple(f"note: {text}" for text in item.left_out),
+            tuple(f"note: {text}" for text in item.notes),
         )
 
     def _boundary(self) -> str:
@@ -134,16 +136,17 @@ class Answer:
         return f"no flops; {show(row['bytes'] / (row['floor_us'] / 1e6), 'B/s')} at the floor"
 
     def rows_table(self, most: int | None = None) -> Table:
-        rows = self.documents()
+        rows = self.documents(most)
         swept = [name for name, value in self.given.items() if isinstance(value, np.ndarray)] or list(rows[0]["shape"])
+        amount, speed = _counted(rows[0]["dtype"])
         columns = [Column(name) for name in swept]
         columns += [
-            Column("flops", "FLOPs", "flop"),
+            Column("flops", "FLOPs", amount),
             Column("bytes", "bytes", "B"),
             Column("intensity", "FLOP/B"),
             Column("bound"),
             Column("limiter"),
-            Column("attainable", "attainable", "flop/s"),
+            Column("attainable", "attainable", speed),
             Column("share_of_peak", "of peak", percent=True, digits=3),
             Column("floor_us", "floor us"),
             Column("time_us", "time us"),
@@ -153,7 +156,7 @@ class Answer:
         ]
         flat = [{**row["shape"], **row} for row in rows]
         first = rows[0]
-        ridge = f"ridge {show(first['ridge'])} flop/B; " if first["ridge"] else ""
+        ridge = f"ridge {show(first['ridge'])} FLOP/B; " if first["ridge"] else ""
         notes = [f"{ridge}{first['ceilings']} ceilings; time: {self.prediction.expected[0].basis}"]
         if self.turn is not None and self.turn[0] in swept:
             notes.append(
@@ -161,10 +164,9 @@ class Answer:
                 if np.isinf(self.turn[1])
                 else f"compute-bound from {self.turn[0]} = {self.turn[1]:.0f}"
             )
-        notes += self.prediction.bounds[0].left_out
-        if most is not None and len(flat) > most:
-            notes.append(f"{len(flat) - most} more rows: use --json or --out FILE")
-            flat = flat[:most]
+        notes += self.prediction.bounds[0].notes
+        if self.prediction.count > len(flat):
+            notes.append(f"{self.prediction.count - len(flat)} more rows: use --json or --out FILE")
         title = f"{self.op.name} in {first['dtype']} on {self.prediction.machine.name}"
         return Table(title, columns, flat, tuple(notes))
 
@@ -282,6 +284,18 @@ class Answer:
         columns = (Column("item"), Column("time", unit="s"), Column("share", percent=True, digits=3))
         return Table(f"expected time{title}", columns, rows, tuple(notes))
 
+    def _together(self, item: Bound, row: dict[str, Any]) -> str:
+        """The rate counts all flops; where other engines do a part of them it may pass the peak of the one it is judged by."""
+        peak = self._first(item.peak) if item.peak is not None else 0.0
+        return " on all engines together" if row["attainable"] > peak * row["share_of_peak"] * 1.001 else ""
+
+    def _why(self, item: Bound, name: str, term: Term) -> str:
+        """The sentence behind a ceiling; where a mix of accesses was measured, that of the mix which was taken."""
+        rate = self._first(term.rate)
+        level = next((level for level in item.machine.levels if level.name == name), None)
+        mixes = level.mixes.values() if level and rate != term.ceiling.value else ()
+        return next((figure.measurement for figure in mixes if figure.measured == rate), term.ceiling.why)
+
     def _ceilings_table(self, item: Bound, first: str) -> Table:
         rows: list[dict[str, Any]] = []
         floor = self._first(item.floor)
@@ -295,10 +309,10 @@ class Answer:
                 "kind": term.ceiling.kind,
                 "time": time,
                 "binds": "floor" if time == floor else "",
-                "why": term.ceiling.why,
+                "why": self._why(item, name, term),
             }
             if flat:
-                told = f"{term.ceiling.why}; efficiency: {part.why}"
+                told = f"{row['why']}; efficiency: {part.why}"
                 row |= {"efficiency": part.value, "expected": time / part.value, "why": told}
             rows.append(row)
         launches = self._first(item.work.waits.get("launch", 0.0))
@@ -330,7 +344,7 @@ class Answer:
         notes = [
             f"time = {show(self._first(self.prediction.time), 's')} = slowest expected term + launch; floor = {show(floor, 's')} = largest term"
         ]
-        return Table(f"ceilings{first}", columns, rows, (*notes, *(f"note: {text}" for text in item.left_out)))
+        return Table(f"ceilings{first}", columns, rows, (*notes, *(f"note: {text}" for text in item.notes)))
 
 
 def _speed(name: str, side: str) -> str:
@@ -377,7 +391,13 @@ def _achieved_facts(found: dict[str, Any], engine: str | None) -> dict[str, str]
     }
 
 
-def cases_table(rows: list[dict[str, Any]], most: int) -> Table:
+def _counted(dtype: str) -> tuple[str, str]:
+    """The units of amount and rate: whole numbers have operations, not flops."""
+    return ("op", "op/s") if dtype and dtype_row(dtype).integer else ("flop", "flop/s")
+
+
+def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
+    """The first rows of `count` cases."""
     columns = (
         Column("op"),
         Column("dtype"),
@@ -389,8 +409,8 @@ def cases_table(rows: list[dict[str, Any]], most: int) -> Table:
         Column("time_us", "time us"),
         Column("error"),
     )
-    notes = (f"{len(rows) - most} more rows: use --json or --out FILE",) if len(rows) > most else ()
-    return Table(f"{len(rows)} cases", columns, rows[:most], notes)
+    notes = (f"{count - len(rows)} more rows: use --json or --out FILE",) if count > len(rows) else ()
+    return Table(f"{count} case{'' if count == 1 else 's'}", columns, rows, notes)
 
 
 # -- other questions --------------------------------------------------------------------------------------
@@ -448,7 +468,8 @@ def critical_batch(
     row, stored = dtype_row(dtype), dtype_row(weights or dtype)
     if machine is not None:
         engine = machine.engine("matrix", row.name)
-        at, where = machine.ridge(engine, ceilings=ceilings), f"{engine} against {machine.main.name} of {machine.name}"
+        at = compare.layer_ridge(machine, sizes["in_features"], sizes["out_features"], row.name, weights, ceilings)
+        where = f"{engine} against {machine.main.name} of {machine.name}"
     else:
         at, where = parse(ridge or "", "flop/B"), "given by the caller"
         if at <= 0:

@@ -13,6 +13,7 @@ from ..ops import OPS, Op
 from ..units import show
 from .table import Column, Table
 
+REACHED = Column("reached", "reached", percent=True, digits=3)  # what was measured, of the stated or derived limit
 GLOSSARY = Path(__file__).parents[1] / "glossary.toml"
 
 
@@ -70,11 +71,13 @@ def _short(one: Machine, source: str) -> str:
 
 
 def _figure_row(one: Machine, name: str, figure: Figure, **more: Any) -> dict[str, Any]:
+    limit = figure.stated if figure.stated is not None else figure.derived
     return {
         "name": name,
         "stated": figure.stated,
         "derived": figure.derived,
         "measured": figure.measured,
+        "reached": figure.measured / limit if figure.measured and limit else None,
         "source": _short(one, figure.source),
         "derivation": figure.derivation or figure.measurement,
         **more,
@@ -119,6 +122,7 @@ def machine(one: Machine) -> list[Table]:
             Column("stated", unit="flop/s"),
             Column("derived", unit="flop/s"),
             Column("measured", unit="flop/s"),
+            *((REACHED,) if any(figure.measured for figure in one.peaks.values()) else ()),
             Column("ridge", "ridge FLOP/B"),
             Column("derivation"),
             Column("source"),
@@ -136,6 +140,7 @@ def machine(one: Machine) -> list[Table]:
             Column("stated", unit="B/s"),
             Column("derived", unit="B/s"),
             Column("measured", unit="B/s"),
+            *((REACHED,) if any(level.bandwidth.measured for level in one.levels) else ()),
             Column("latency", unit="s"),
             Column("derivation"),
             Column("source"),
@@ -174,11 +179,14 @@ def machine(one: Machine) -> list[Table]:
         ]
         tables.append(
             Table(
-                "fractions of the stated ceilings that public benchmarks reach",
+                "fractions of the ceilings that library kernels reach",
                 (Column("name"), Column("value", percent=True), Column("source")),
                 rows,
             )
         )
+    if one.conditions:
+        told = [{"fact": name.replace("_", " "), "value": text} for name, text in one.conditions.items() if text]
+        tables.append(Table("measured under these conditions", (Column("fact"), Column("value")), told))
     documents = [{"name": name, "document": text} for name, text in one.sources.items()]
     tables.append(Table("sources", (Column("name", "source"), Column("document")), documents))
     return tables

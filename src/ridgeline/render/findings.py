@@ -70,7 +70,15 @@ def against(earlier: Machine, now: Machine) -> Table:
         Column("spread", "both spreads", percent=True, digits=2),
         Column("verdict"),
     )
-    return Table("against the earlier measurement", columns, rows)
+    notes = []
+    if earlier.title != now.title:
+        notes.append(f"these are two machines: {earlier.title or earlier.name} and {now.title or now.name}")
+    for unit in {**earlier.units, **now.units}:
+        if earlier.units.get(unit) != now.units.get(unit):
+            notes.append(
+                f"the earlier one has {earlier.units.get(unit, 0)} of the {unit}s, this one {now.units.get(unit, 0)}"
+            )
+    return Table("against the earlier measurement", columns, rows, tuple(notes))
 
 
 def plain_rows(found: Measured) -> Table:
@@ -134,11 +142,17 @@ def show(found: Measured, earlier: Machine | None = None) -> None:
     if (waits := latencies(found.machine)).rows:
         print()
         draw(waits)
-    for note in found.notes:
-        print(f"note: {note}")
     if earlier is not None:
         print()
         draw(against(earlier, found.machine))
+
+
+def whole(found: Measured, earlier: Machine | None = None) -> dict[str, Any]:
+    """The document of a measurement, with what changed against an earlier one where there is one."""
+    told = found.document()
+    if earlier is not None and found.machine is not None:
+        told["against"] = against(earlier, found.machine).document()
+    return told
 
 
 def pictures(machine: Machine, observations: Any) -> list[Picture]:
@@ -183,7 +197,7 @@ def _write(found: Measured, out: Path, theme: str) -> None:
         write_text(out, save.text(found.machine))
     elif out.suffix == ".html":
         sections = [
-            report_page.Section("Ceilings", pictures=pictures(found.machine, found.observations), tables=[_with(ceilings(found.machine), found.notes), latencies(found.machine)]),
+            report_page.Section("Ceilings", pictures=pictures(found.machine, found.observations), tables=[ceilings(found.machine), latencies(found.machine)]),
             report_page.Section("Observations", tables=[plain_rows(found)]),
         ]  # fmt: skip
         report_page.write(

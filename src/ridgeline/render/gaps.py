@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def report(found: Report, most: int = 3) -> list[Table]:
         Column("gain", unit="s"),
         Column("top", "next"),
     )
-    notes = [found.sentence]
+    notes = list(found.notes)
     for side, names in found.unmatched.items():
         if names:
             notes.append(f"not joined, {side}: {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}")
@@ -164,8 +165,9 @@ def report(found: Report, most: int = 3) -> list[Table]:
     return tables
 
 
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def ended(tables: Sequence[Table], sentence: str) -> list[Table]:
+    """The tables with the sentence after the last of them."""
+    return [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, sentence))]
 
 
 def chart(found: Report) -> Chart:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import ops
-from ..compare import default_dtype
+from ..compare import default_dtype, layer_ridge
 from ..dtypes import dtype as dtype_row
 from ..errors import MissingFigure
 from ..machine import MAIN, Machine
@@ -307,7 +307,7 @@ def batch(
     """Intensity of a linear layer against batch, with the ridge, both regions, the saturation line and the critical batch."""
     name = dtype or default_dtype(machine)
     engine = engine_for(machine, name, ceilings)
-    ridge = machine.ridge(engine, MAIN, ceilings)
+    ridge = layer_ridge(machine, in_features, out_features, name, weights, ceilings)
     width, stored = dtype_row(name).bytes, dtype_row(weights or name).bytes
     sweep = np.geomspace(1, most, 97)
     curve = np.asarray(batch_intensity(sweep, in_features, out_features, width, stored))

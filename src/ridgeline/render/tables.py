@@ -10,7 +10,7 @@ from ..dtypes import dtype as dtype_row
 from ..errors import MissingFigure
 from ..machine import Machine
 from ..prediction import Prediction, predict
-from ..roofline import batch_intensity, critical_batch, largest_tile, saturation
+from ..roofline import attainable, batch_intensity, critical_batch, largest_tile, saturation
 from ..units import show
 from ..work import Work
 from .table import Column, Table
@@ -139,14 +139,14 @@ def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fa
     dtype = dtype or compare.usable_dtype(machine, "fp16")
     sizes = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
     works = [(f"batch {size}", ops.linear(size, fan_in, fan_out, dtype=dtype)) for size in sizes]
-    at, width = machine.ridge(machine.engine("matrix", dtype)), dtype_row(dtype).bytes
+    at, width = compare.layer_ridge(machine, fan_in, fan_out, dtype), dtype_row(dtype).bytes
     turn = critical_batch(at, fan_in, fan_out, width)
     notes = (
         f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = (2/d) B / (1 + B/in + B/out), {show(float(batch_intensity(1, fan_in, fan_out, width)))} at batch 1",
         f"compute-bound from batch {turn:.0f}"
         if turn != float("inf")
         else "never compute-bound: the intensity saturates below the ridge",
-        f"saturates at {show(float(saturation(fan_in, fan_out, width)))} flop/B",
+        f"saturates at {show(float(saturation(fan_in, fan_out, width)))} FLOP/B",
     )
     return _table(f"linear {fan_in:.0f} to {fan_out:.0f} in {dtype} on {machine.name}", machine, works, notes)
 
@@ -222,38 +222,52 @@ USES = {
 
 
 def tiling(machine: Machine, dtype: str | None = None, n: float = 4096) -> Table:
-    """Tile sizes: working set, the level that holds it, intensity at the level that feeds the tiles; naive and compulsory beside."""
+    """Tile sizes: working set and the level that holds it; traffic, intensity, bound and rate where the main memory feeds the tiles."""
     dtype = dtype or compare.usable_dtype(machine, "fp32")
+    engine = machine.engine("matrix", dtype)
+    peak, memory = machine.peak(engine).value, machine.bandwidth().value
+    speeds = {level.name: level.bandwidth.value() for level in machine.levels}
     columns = (
         Column("tile"),
         Column("working_set", "three tiles", "B", binary=True),
         Column("level", "held in"),
+        Column("bandwidth", "its bandwidth", "B/s"),
         Column("fits_block", "fits one block"),
+        Column("traffic", "tiles read and written", "B"),
         Column("intensity", "FLOP/B"),
+        Column("bound"),
+        Column("attainable", unit="flop/s"),
     )
-    rows: list[dict[str, Any]] = [
-        {"tile": "none (no reuse)", "intensity": float(ops.gemm(n, n, n, dtype=dtype, traffic="no_reuse").intensity())}
-    ]
+
+    def row(tile: str, at: float, **more: Any) -> dict[str, Any]:
+        bound = "memory" if at < peak / memory else "compute"
+        rate = float(attainable(at, peak, memory))
+        return {"tile": tile, **more, "traffic": 2 * n**3 / at, "intensity": at, "bound": bound, "attainable": rate}
+
+    rows = [row("none (no reuse)", float(ops.gemm(n, n, n, dtype=dtype, traffic="no_reuse").intensity()))]
     rows += [
-        {
-            "tile": f"{tile.side} x {tile.side}",
-            "working_set": tile.working_set,
-            "level": tile.level,
-            "fits_block": tile.fits_block,
-            "intensity": tile.intensity,
-        }
+        row(
+            f"{tile.side} x {tile.side}",
+            tile.intensity,
+            working_set=tile.working_set,
+            level=tile.level,
+            bandwidth=speeds.get(tile.level),
+            fits_block=tile.fits_block,
+        )
         for tile in compare.tiles(machine, n, dtype)
     ]
-    rows.append({"tile": "all (compulsory)", "intensity": float(ops.gemm(n, n, n, dtype=dtype).intensity())})
-    notes: tuple[str, ...] = ()
+    rows.append(row("all (compulsory)", float(ops.gemm(n, n, n, dtype=dtype).intensity())))
+    notes = [f"bound and rate: {engine}, {show(peak, 'flop/s')}, against {machine.main.name}, {show(memory, 'B/s')}"]
     try:
         side, limit = largest_tile(machine, dtype)
-        notes = (
-            f"largest square tile of which three fit the {show(limit, 'B', binary=True)} shared memory of one block: {side} x {side}",
+        notes.append(
+            f"largest square tile of which three fit the {show(limit, 'B', binary=True)} shared memory of one block: {side} x {side}"
         )
     except MissingFigure as error:
-        notes = (str(error),)
-    return Table(f"tiled product of {n:.0f} x {n:.0f} matrices in {dtype} on {machine.name}", columns, rows, notes)
+        notes.append(str(error))
+    return Table(
+        f"tiled product of {n:.0f} x {n:.0f} matrices in {dtype} on {machine.name}", columns, rows, tuple(notes)
+    )
 
 
 # Published landing places of production kernels: share of the ceiling named in the last column.
@@ -325,7 +339,7 @@ def flow(machine: Machine) -> Table:
     rows += [{"step": "decoding", "do": row.name} for row in advice.decode()]
     ridges = ", ".join(f"{name} {show(value)}" for name, value in list(machine.ridges().items())[:6])
     return Table(
-        "decision flow", (Column("step"), Column("do")), rows, (f"ridges of {machine.name} in flop/B: {ridges}",)
+        "decision flow", (Column("step"), Column("do")), rows, (f"ridges of {machine.name} in FLOP/B: {ridges}",)
     )
 
 
