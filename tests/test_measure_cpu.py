@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -130,8 +132,83 @@ def test_measured_clock_is_a_clock(library: cpu.Library) -> None:
 
 @needs_compiler
 def test_too_little_memory_is_said(library: cpu.Library) -> None:
-    with pytest.raises(RidgelineError, match="no memory for"):
+    with pytest.raises(RidgelineError, match=r"no memory for .* of probe arrays on 1 core; close other programs"):
         cpu.Pool(library, [0], 1 << 60)
+
+
+def rationed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """No arrays above so many bytes per core."""
+
+    class Rationed(cpu.Pool):
+        def __init__(self, library: cpu.Library, cpus: list[int], size: int) -> None:
+            if size > most:
+                raise cpu.NoMemory(f"no memory for {size}")
+            super().__init__(library, cpus, size)
+
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    monkeypatch.setattr(cpu, "Pool", Rationed)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("most", "partly"), [(1 << 19, None), (1 << 18, False), (1 << 17, True)])
+def test_short_memory_is_met_with_smaller_arrays_and_told(
+    library: cpu.Library, monkeypatch: pytest.MonkeyPatch, most: int, partly: bool | None
+) -> None:
+    """512, 256 and 128 KiB are tried; the last is as large as the last cache of this machine."""
+    rationed(monkeypatch, most)
+    bench = cpu.Bench(library, SMALL, True)
+    assert {pool.size for pool in bench.pools} == {most}
+    if partly is None:
+        assert bench.notes == ()
+    else:
+        (told,) = bench.notes
+        assert told.startswith("not measured: working sets above")
+        assert ("nothing is said of memory" in told) == partly
+
+
+@needs_compiler
+def test_arrays_leave_room_for_the_library_products(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    rationed(monkeypatch, 1 << 19)
+    asked: list[int] = []
+
+    def room(size: int) -> None:
+        asked.append(size)
+        if size > (1 << 18) + cpu.SPARE[True]:
+            raise cpu.NoMemory("no memory")
+
+    monkeypatch.setattr(cpu, "_room", room)
+    bench = cpu.Bench(library, SMALL, True)
+    assert bench.pools[0].size == 1 << 18
+    assert asked == [(1 << 19) + cpu.SPARE[True], (1 << 18) + cpu.SPARE[True]]
+
+
+@needs_compiler
+def test_too_little_memory_for_the_smallest_arrays_is_one_message(
+    library: cpu.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rationed(monkeypatch, 1000)
+    with pytest.raises(RidgelineError, match=f"no memory for {1 << 17}"):
+        cpu.Bench(library, SMALL, True)
+
+
+@needs_compiler
+def test_what_there_is_no_memory_for_is_left_out_and_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise cpu.NoMemory("no memory for it")
+
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    monkeypatch.setattr(cpu.Pool, "chain", refuse)
+    monkeypatch.setattr(cpu, "_products", refuse)
+    found = cpu.measure(SMALL, quick=True)
+    assert not any(each.target.startswith("latency") or each.settings["mix"] == "gemm" for each in found)
+    assert "not measured: matrix products by libraries (no memory for it)" in found[0].notes
+    assert sum(note.startswith("not measured: latency") for note in found[0].notes) == 4
+
+
+def test_no_room_is_told_without_taking_it() -> None:
+    cpu._room(1 << 20)
+    with pytest.raises(cpu.NoMemory, match="no memory for 4,194,304 TiB"):
+        cpu._room(1 << 62)
 
 
 @needs_compiler
@@ -237,6 +314,32 @@ def test_library_products_are_checked() -> None:
         cpu_gemm._gemm_checked("gemm numpy fp64 8", a, a, a + 1, 1e-9)
 
 
+def test_a_product_on_several_cores_sees_that_others_had_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its two threads together waited 60 ms for their cores while it took about 100 ms."""
+    told = iter([5.0, 5.06])
+    monkeypatch.setattr(cpu_gemm, "waited", lambda: next(told))
+    timing = cpu_gemm._with_threads(lambda count: None, 2, lambda: time.sleep(0.05), 2)
+    assert timing.busy == pytest.approx(1 - 0.06 / (2 * timing.seconds))
+
+
+def test_threads_that_a_library_leaves_idle_are_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_gemm, "waited", lambda: 5.0)
+    assert cpu_gemm._with_threads(lambda count: None, 2, lambda: time.sleep(0.02), 1).busy == 1.0
+
+
+def test_a_product_whose_threads_nobody_watches_is_judged_by_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_gemm, "waited", lambda: None)
+    timing = cpu_gemm._with_threads(lambda count: None, 2, lambda: time.sleep(0.05), 1)
+    assert timing.busy < 0.5  # asleep, it took nearly no time of any core
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells how long threads wait")
+def test_waiting_for_a_core_only_grows() -> None:
+    first, second = conditions.waited(), conditions.waited()
+    if first is not None and second is not None:  # a kernel may be built without it
+        assert 0 <= first <= second < 1e6
+
+
 def test_products_that_take_too_long_are_left_out_and_named() -> None:
     class Steps:
         time = 0.0
@@ -275,13 +378,18 @@ def test_without_a_compiler_numpy_probes_call_themselves_lower_bounds(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 20)
     monkeypatch.setattr(cpu_gemm, "GEMM_SIZES", {True: (64,), False: (64,)})
-    machine = caches(1 << 16, 1 << 18)
+    machine = caches(1 << 14, 1 << 18)
     found = cpu.measure(machine, quick=True)
     streams = [each for each in found if each.settings["mix"] != "gemm"]
     assert {each.settings["mix"] for each in streams} == set(MIXES)
     assert all(any("lower bound" in note and "no C compiler" in note for note in each.notes) for each in streams)
     assert {each.target for each in found} >= {"l2", "memory", "vector.fp64"}
+    (left,) = [note for note in found[0].notes if note.startswith("not measured (no C probes)")]
+    assert "l1; latencies" in left
     made = measured_machine(found, machine)
+    assert any(
+        note.startswith("vector.fp64, vector.fp32: measured with the matrix product itself") for note in made.notes
+    )
     assert made.main.bandwidth.measured  # a roofline needs it, whoever measured it
     assert set(made.main.mixes) == set(MIXES)
     assert len([note for note in made.notes if note.startswith("lower bound") and "no C compiler" in note]) == 1
@@ -308,10 +416,25 @@ def test_a_killed_compiler_leaves_nothing_behind(cache: Path, monkeypatch: pytes
 def test_a_compiler_that_hangs_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if not COMPILER:
         pytest.skip("no shell tools here")
-    monkeypatch.setenv("CC", fake_compiler(tmp_path, "exec sleep 60"))
+    """And not waited for again, neither with other flags nor by who asks next."""
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, f"echo called >>{calls}; exec sleep 60"))
     monkeypatch.setattr(building, "PATIENCE", 0.2)
-    with pytest.raises(building.BuildError, match="did not finish within"):
-        building.build()
+    for _ in range(2):
+        with pytest.raises(building.BuildError, match=r"did not finish within 0\.2 s\. Set CC to another one"):
+            building.build()
+    assert calls.read_text() == "called\n"
+
+
+@needs_compiler
+@pytest.mark.parametrize("asked", ["/nope/cc -m64", "'unclosed"])
+def test_a_compiler_that_is_not_there_is_named_beside_the_one_used(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setenv("CC", asked)
+    (told,) = building.build().notes
+    assert told.startswith(f"compiled without the compiler asked for: $CC names '{asked}'")
+    assert shutil.which("cc") is None or told.endswith(f"so {shutil.which('cc')} was used")
 
 
 @needs_compiler
@@ -433,6 +556,15 @@ def test_a_cache_without_a_plateau_is_a_note() -> None:
     assert any("l1" in note and "no plateau" in note for note in notes) or any("l2" in note for note in notes)
 
 
+def test_without_reported_caches_a_note_tells_the_plateaus() -> None:
+    machine = Machine("m", kind="cpu", levels=(Level("memory", Figure("B/s"), Figure("B")),))
+    seen = staircase((2**15, 8e9), (2**20, 5e9), (2**40, 1e9))
+    (told,) = {note for each in cpu.noted(seen, machine) for note in each.notes}
+    assert told.startswith("by the read sweep one core gets 7.98 GB/s up to about ")
+    assert re.search(r"5 GB/s up to about \S+ (KiB|MiB), 1 GB/s beyond; the system reports no caches", told)
+    assert not any(each.notes for each in cpu.noted(staircase((2**40, 1e9)), machine))
+
+
 def test_too_few_points_give_no_levels() -> None:
     assert cpu_levels.levels(reads((1024, 1e9), (2048, 1e9))) == []
 
@@ -447,6 +579,47 @@ def test_zones_keep_clear_of_the_edges() -> None:
     four = cpu.zones(machine, 4, 2.0**25)
     assert four[1].last == one[1].last  # a private cache serves each thread whole
     assert four[2].last == pytest.approx(one[2].last / 4)  # a shared one is divided
+
+
+# -- what a library reaches of a peak ------------------------------------------------------------------------------------
+
+
+def rated(rate: float, threads: int, busy: float | None = None, library: str = "", samples: int = 1) -> Observation:
+    settings = {"threads": threads, **({"library": library} if library else {})}
+    disturbed = {} if busy is None else {"stand_in_busy": busy}
+    work = cpu.Work(counts={("vector", "fp32", "fma"): rate})
+    return Observation(f"{rate} {threads}", "vector.fp32", (1.0,) * samples, work, settings, disturbed)
+
+
+def reached(*observations: Observation) -> Figure:
+    return measured_machine(observations, caches(8192)).efficiency["gemm.vector.fp32"]
+
+
+def test_a_library_is_held_to_the_peak_on_as_many_cores() -> None:
+    """36 of 40 on one core and 76 of 80 on two: 95 % on all cores, and never 36 of 80."""
+    one, two = (rated(40e9, 1), rated(36e9, 1, library="BLAS")), (rated(80e9, 2), rated(76e9, 2, library="BLAS"))
+    assert reached(*one, *two).measured == pytest.approx(0.95)
+    assert "95% of the vector.fp32 peak measured here, both on 2 cores (spread 1%)" in reached(*one, *two).measurement
+    assert reached(*one, rated(80e9, 2)).measured == pytest.approx(0.9)
+
+
+def test_undisturbed_cores_speak_for_all_and_disturbed_ones_only_alone() -> None:
+    calm = (rated(40e9, 1), rated(36e9, 1, library="BLAS"))
+    held = (rated(80e9, 2), rated(34e9, 2, busy=0.5, library="BLAS"))
+    assert reached(*calm, *held).measured == pytest.approx(0.9)
+    assert "both on 1 core" in reached(*calm, *held).measurement
+    # 34 in half of the time are 68 of 80
+    assert reached(*held).measured == pytest.approx(0.85)
+    assert "estimated from disturbed samples" in reached(*held).measurement
+    # 18 in half of the time are 36 of 40, and one core is the better witness
+    assert reached(rated(40e9, 1), rated(18e9, 1, busy=0.5, library="BLAS"), *held).measured == pytest.approx(0.9)
+
+
+def test_a_peak_that_is_the_product_itself_is_called_so() -> None:
+    alone = measured_machine([rated(36e9, 2, library="BLAS")], caches(8192))
+    assert any("vector.fp32: measured with the matrix product itself" in note for note in alone.notes)
+    both = measured_machine([rated(36e9, 2, library="BLAS"), rated(35e9, 2)], caches(8192))
+    assert not any("product itself" in note for note in both.notes)
 
 
 # -- what is said about a result ----------------------------------------------------------------------------------------

@@ -75,6 +75,13 @@ def test_calibrated_loops_reach_the_least_time_and_not_much_more(seconds: float)
     assert loops == 1 or loops * seconds <= 0.03
 
 
+@pytest.mark.parametrize(("busy", "loops"), [(1.0, 10), (0.25, 40), (0.0, 100)])
+def test_time_that_others_had_the_core_does_not_count_towards_a_sample(busy: float, loops: int) -> None:
+    """10 ms are asked for and a loop takes 1 ms, of which it ran only a part (a tenth at least is believed)."""
+    found = calibrate(lambda count: Timing(0.001 * count, busy), FakeClock(), 0.01)
+    assert loops <= found <= 1.2 * loops
+
+
 def test_a_probe_that_takes_no_time_is_refused() -> None:
     clock = FakeClock()
     with pytest.raises(RidgelineError, match="takes no time"):

@@ -177,6 +177,21 @@ def test_bad_input(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
+# -- without a compiler ---------------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_the_kernels_left_out_are_named_with_the_reason(
+    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(cpu, "measure", lambda *_, **__: ceilings_of(outcome))
+    short = run.job(ledger=open_ledger(tmp_path / "ledger.sqlite"))
+    assert [item["name"] for item in short.items] == ["gemm fp32"]
+    left = [item["name"] for item in outcome.items if item["name"] != "gemm fp32"]
+    assert f"Not run, because they are C: {', '.join(left)} (no C compiler found" in short.sentence
+
+
 # -- stopped ------------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +246,7 @@ def test_ctrl_c_while_kernels_run_keeps_those_that_ran_and_names_the_others(
         Kernel("gemm", ops.gemm(64, 64, 64, dtype="fp32"), idle, idle, "test", library=True),
     ]
     monkeypatch.setattr(cpu, "measure", lambda *_, **__: ceilings_of(outcome))
-    monkeypatch.setattr(run, "_kernels", lambda *_: (kernels, []))
+    monkeypatch.setattr(run, "_kernels", lambda *_: (kernels, [], ""))
 
     def stop(phase: str, done: int, total: int, label: str) -> None:
         if phase == "run" and done == 2:  # warm-up and one sample are over

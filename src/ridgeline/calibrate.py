@@ -21,6 +21,7 @@ DISPATCHED = "launch through the dispatcher"  # what the host takes to send one:
 # How far apart two whole runs on one machine were seen, however near each other the samples of one run lie: the spread
 # a figure reports is never less.
 REPEATS = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
+WIDEST = 9.0  # spread of a figure that says nothing any more; machine files take none beyond
 ABOVE = 1.02  # a measured figure this much over a stated or derived one is called a finding
 
 
@@ -77,7 +78,7 @@ def _best(observations: Sequence[Observation], rate: Callable[[Observation], flo
 def _put(figure: Figure, reading: Reading | None, kind: str = "rate") -> Figure:
     if reading is None:
         return figure
-    spread = max(reading.spread, REPEATS[kind])
+    spread = min(max(reading.spread, REPEATS[kind]), WIDEST)
     return replace(figure, measured=reading.value, measurement=reading.how, spread=spread, sustained=reading.sustained)
 
 
@@ -88,7 +89,7 @@ def _quickest(figure: Figure, items: Sequence[Observation], kind: str) -> Figure
     shortest = min(items, key=lambda item: item.median)
     count = len(shortest.samples)
     how = f"{shortest.name}: {f'median of {count} samples' if count > 1 else _statistic(shortest)}"
-    spread = max(shortest.spread, 1 - 1 / _held_back(shortest), REPEATS[kind])
+    spread = min(max(shortest.spread, 1 - 1 / _held_back(shortest), REPEATS[kind]), WIDEST)
     return replace(figure, measured=shortest.median, measurement=how, spread=spread)
 
 

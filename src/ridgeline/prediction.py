@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -150,7 +149,7 @@ class Prediction:
         names, rest = NAMES, [name for name in columns if name not in NAMES]
         cases = zip(
             zip(*(columns[name] for name in names), strict=True),
-            zip(*shape.values(), strict=True) if shape else repeat((), count),
+            zip(*shape.values(), strict=True) if shape else [()] * count,
             zip(*(columns[name] for name in rest), strict=True),
             strict=True,
         )

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .calibrate import calibrate
+from .calibrate import REPEATS, calibrate
 from .errors import RidgelineError
 from .ledger import Ledger, Sealed, open_ledger
 from .machine import Figure, Machine
 from .machines import detect, save
 from .measure import build, cpu, protocol
+from .measure.cpu_pool import counted
 from .measure.suite import Kernel, Suite
 from .observation import Observation
 from .prediction import predict
@@ -45,19 +46,51 @@ def measured_machine(
 ) -> Machine:
     """The detected machine with what was measured, and what the BLAS reaches of the arithmetic peak."""
     machine = calibrate(found, observations, conditions)
-    shares = dict(machine.efficiency)
-    for item in observations:
-        library, peak = item.settings.get("library"), machine.peaks.get(item.target)
-        if library and peak is not None and peak.measured:
-            share = min(item.best_rate / peak.measured, 1.0)
-            known = shares.get(f"gemm.{item.target}")
-            if known is None or (known.measured or 0.0) < share:
-                told = f"{library} reaches {share:.0%} of the {item.target} peak measured here"
-                shares[f"gemm.{item.target}"] = Figure("", measured=share, source=told, measurement=told)
+    reached = {target: share for target in machine.peaks if (share := _reached(target, observations))}
+    shares = {**machine.efficiency, **{f"gemm.{target}": share for target, share in reached.items()}}
     # what detection could not know, measuring has found out
     notes = [note for note in machine.notes if not note.startswith(("No peaks:", "Memory and cache bandwidth"))]
     notes += dict.fromkeys(note for item in observations for note in item.notes if note.startswith("lower bound"))
+    itself = [target for target in reached if not any(_own(item) for item in observations if item.target == target)]
+    if itself:
+        notes.append(
+            f"{', '.join(itself)}: measured with the matrix product itself, so that predicting one repeats what was measured"
+        )
     return replace(machine, efficiency=shares, notes=tuple(notes))
+
+
+def _own(item: Observation) -> bool:
+    """A probe of the unit itself, where others run a library's product on it."""
+    return "library" not in item.settings
+
+
+def _alone(item: Observation) -> float:
+    """Its best rate; where only a disturbed sample could be had, what that would be had it run all the time."""
+    return item.best_rate / max(float(item.conditions.get("stand_in_busy", 1.0)), 0.01)
+
+
+def _reached(target: str, observations: Sequence[Observation]) -> Figure | None:
+    """What the BLAS reaches of a peak, product and probe on equally many cores: the most that were undisturbed, else one."""
+    by_cores: dict[int, list[Observation]] = {}
+    for item in observations:
+        if item.target == target and item.settings.get("burst", True):
+            by_cores.setdefault(int(item.settings.get("threads", 1)), []).append(item)
+    pairs = []
+    for cores, items in by_cores.items():
+        products = [item for item in items if not _own(item)]
+        if products:
+            product, peak = max(products, key=_alone), max(items, key=_alone)
+            calm = not any("stand_in_busy" in item.conditions for item in (product, peak))
+            pairs.append((calm, cores, product, peak))
+    if not pairs:
+        return None
+    # the fewer threads take part, the better what they were held back tells what they would have reached
+    calm, cores, product, peak = max(pairs, key=lambda pair: (pair[0], pair[1] if pair[0] else -pair[1]))
+    share = _alone(product) / _alone(peak)
+    spread = max(product.spread + peak.spread, REPEATS["rate"])
+    how = f"spread {spread:.0%}" if calm else "estimated from disturbed samples"
+    told = f"{product.settings['library']} reaches {share:.0%} of the {target} peak measured here, both on {counted(cores)} ({how})"
+    return Figure("", measured=share, source=told, measurement=told, spread=spread)
 
 
 def job(
@@ -82,9 +115,11 @@ def job(
         if cpu.stopped(observations):
             raise KeyboardInterrupt
         time.sleep(REST)
-        kernels, more = _kernels(found, clock)
+        kernels, more, left = _kernels(found, clock)
         observations += more
-        return _settled(kernels, observations, measured_machine(observations, found), clock, tell("run"), ledger)
+        machine = measured_machine(observations, found)
+        outcome = _settled(kernels, observations, machine, clock, tell("run"), ledger)
+        return replace(outcome, sentence=f"{outcome.sentence} {left}") if left else outcome
     except KeyboardInterrupt:
         if found is None or not observations:
             raise RidgelineError(f"{protocol.STOPPED} before anything was measured; nothing was written") from None
@@ -166,14 +201,18 @@ def _seal(book: Ledger, rows: list[dict[str, Any]], machine: Machine) -> tuple[L
         return book, book.seal(rows, text, machine.name, note="ridgeline run"), f"sealed in {book.path} alone: {error}"
 
 
-def _kernels(found: Machine, clock: protocol.Clock) -> tuple[list[Kernel], list[Observation]]:
-    """The suite and what is measured with it; without a compiler only NumPy's product is left."""
+COMPILED = ("triad", "dot", "gemv", "softmax", "layernorm", "stencil 3x3")  # kernels of the suite that are C
+
+
+def _kernels(found: Machine, clock: protocol.Clock) -> tuple[list[Kernel], list[Observation], str]:
+    """The suite and what is measured with it; without a compiler only NumPy's product is left, and a sentence says so."""
     cache = max((level.total or 0.0 for level in found.levels[:-1]), default=0.0)
     try:
         suite = Suite(build.build().library, cache)
-    except build.BuildError:
-        return [Suite.without_library(cache).gemm()], []
+    except build.BuildError as error:
+        left = f"Not run, because they are C: {', '.join(COMPILED)} ({str(error).rstrip('.')})."
+        return [Suite.without_library(cache).gemm()], [], left
     ran = protocol.interleave([suite.exponential()], rounds=5, clock=clock, least=0.02)
     if ran.why == protocol.STOPPED:
         raise KeyboardInterrupt
-    return suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series]
+    return suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series], ""

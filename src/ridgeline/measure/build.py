@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ KERNELS = Path(__file__).parent / "kernels"
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-pthread", "-shared", "-fPIC")
 PATIENCE = 120  # seconds a compiler may take
+_GIVEN_UP: dict[tuple[str, ...], str] = {}  # compilers that did not finish, which are not waited for twice in one run
 
 
 class BuildError(RidgelineError):
@@ -45,16 +46,27 @@ class Built:
     notes: tuple[str, ...] = ()
 
 
+def asked() -> tuple[list[str], str]:
+    """The compiler that $CC names, and a remark where there is no such program."""
+    text = os.environ.get("CC", "").strip()
+    try:
+        words = shlex.split(text)
+    except ValueError:  # a quote that is not closed
+        words = []
+    if words and shutil.which(words[0]):
+        return words, ""
+    return [], f"$CC names '{text}', which cannot be found" if text else ""
+
+
 def compiler() -> list[str]:
     """The C compiler to call: $CC, else the first of cc, gcc, clang."""
-    asked = os.environ.get("CC", "")
-    words = shlex.split(asked)
-    if words and shutil.which(words[0]):
+    words, missing = asked()
+    if words:
         return words
     for name in COMPILERS:
         if found := shutil.which(name):
             return [found]
-    said = f" $CC names '{asked}', which is not there either." if words else ""
+    said = f" {missing} either." if missing else ""
     raise BuildError(
         f"no C compiler found (looked for {', '.join(COMPILERS)}).{said} Install one (Debian: apt install gcc) for full speed."
     )
@@ -98,21 +110,32 @@ def cache_folder() -> Path:
 def build() -> Built:
     """The library, from the cache or compiled now; BuildError with one clear message where that is impossible."""
     command = compiler()
+    if tuple(command) in _GIVEN_UP:
+        raise BuildError(_GIVEN_UP[tuple(command)])
     said = version(command)
+    _, missing = asked()
+    other = (f"compiled without the compiler asked for: {missing}, so {command[0]} was used",) if missing else ()
     refusals: list[str] = []
     for flags in ((*FLAGS, native()), FLAGS):
         try:
-            return _with_flags(command, said, flags)
+            built = _with_flags(command, said, flags)
+            return replace(built, notes=(*other, *built.notes))
         except CompileError as error:
+            why = f"the C compiler '{command[0]}' ({said}) cannot compile the probes: {error}. Set CC to another one, or update it."
+            if isinstance(error, Unfinished):  # other flags will not make it quicker
+                _GIVEN_UP[tuple(command)] = why
+                raise BuildError(why) from None
             # a compiler that does not know this CPU still compiles for the architecture's common ground
-            refusals.append(str(error))
-    raise BuildError(
-        f"the C compiler '{command[0]}' ({said}) cannot compile the probes: {refusals[0]}. Set CC to another one, or update it."
-    )
+            refusals.append(why)
+    raise BuildError(refusals[0])
 
 
 class CompileError(BuildError):
     """The compiler ran and refused."""
+
+
+class Unfinished(CompileError):
+    """The compiler ran and did not come to an end."""
 
 
 def _with_flags(command: Sequence[str], said: str, flags: tuple[str, ...]) -> Built:
@@ -175,7 +198,7 @@ def _compile(command: Sequence[str], flags: Sequence[str], file: Path) -> None:
             raise CompileError(reason or f"it ended with code {done.returncode} and said nothing")
         os.replace(made, file)
     except subprocess.TimeoutExpired:
-        raise CompileError(f"it did not finish within {PATIENCE} s") from None
+        raise Unfinished(f"it did not finish within {PATIENCE} s") from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(made)

@@ -49,6 +49,17 @@ def own_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
+def waited() -> float | None:
+    """Seconds that threads of this process were ready to run while another had the core; None where it is not told."""
+    found: list[float] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            words = _text(f"/proc/self/task/{task}/schedstat").split()
+            if len(words) == 3:
+                found.append(float(words[1]) * 1e-9)
+    return sum(found) if found else None
+
+
 def governors() -> list[str]:
     found = {_text(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return sorted(found - {""})

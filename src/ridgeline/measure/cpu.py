@@ -26,7 +26,7 @@ from .build import BuildError, Built, build
 from .conditions import Watch, cpu_conditions, second_load
 from .cpu_gemm import LONGEST, numpy_gemms, torch_gemms, within
 from .cpu_levels import SMALLEST, Zone, noted, sizes, sweep, zones
-from .cpu_pool import LINE, Kernel, Library, Pool, cores, counted
+from .cpu_pool import LINE, Kernel, Library, NoMemory, Pool, cores, counted
 from .protocol import REAL, STOPPED, Clock, Probe, Progress, Run, Series, Timing, interleave, observation, sustain
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
@@ -37,6 +37,8 @@ SETTLE = 6
 LOOK = 5e-4  # seconds of a short look at one variant of a kernel
 NEAR, LEADERS = 0.9, 4  # variants so near the fastest, and no more of them, are looked at again
 ALIKE = 1.02  # variants that differ by less cannot be told apart in such a look
+SMALLER = (1, 2, 4)  # parts of the arrays wanted that are tried in turn where memory is short; the last fills a cache
+SPARE = {True: 3 << 26, False: 1 << 30}  # bytes that library products need, quick and full: a BLAS without them ends us
 LOWER = "lower bound: NumPy, because the C probes cannot be compiled here"
 
 
@@ -69,12 +71,29 @@ class Bench:
 
     def __init__(self, library: Library, machine: Machine, quick: bool) -> None:
         self.library, self.machine, self.quick = library, machine, quick
+        self.pools, self.notes = self._pools()
+        self.best: dict[tuple[str, str, int], Kernel] = {}
+
+    def _pools(self) -> tuple[list[Pool], tuple[str, ...]]:
+        """One core and all of them, with arrays as large as wanted or, where memory is short, a half or a quarter of it."""
         cpus = cores()
         alone = cpus[1] if len(cpus) > 2 else cpus[0]  # CPU 0 serves most interrupts
-        self.pools = [Pool(library, [alone], int(sizes(machine, 1, quick)))]
-        if len(cpus) > 1:
-            self.pools.append(Pool(library, cpus, int(sizes(machine, len(cpus), quick))))
-        self.best: dict[tuple[str, str, int], Kernel] = {}
+        groups = [[alone], cpus] if len(cpus) > 1 else [[alone]]
+        short = ""
+        for part in SMALLER:
+            wanted = [int(sizes(self.machine, len(group), self.quick) / part) for group in groups]
+            try:
+                pools = self._filled(groups, wanted, 0 if part == SMALLER[-1] else wanted[0] + SPARE[self.quick])
+            except NoMemory as error:
+                short = str(error)  # the error itself would keep the arrays that could be had
+            else:
+                return pools, () if part == 1 else (_short(wanted[0], self.zones(pools[0])),)
+        raise NoMemory(short)
+
+    def _filled(self, groups: Sequence[Sequence[int]], wanted: Sequence[int], beside: int) -> list[Pool]:
+        pools = [Pool(self.library, group, size) for group, size in zip(groups, wanted, strict=True)]
+        _room(beside)
+        return pools
 
     def zones(self, pool: Pool) -> list[Zone]:
         return zones(self.machine, pool.threads, pool.size)
@@ -126,11 +145,13 @@ class Bench:
         kernel = self.ranked(op, near, pool)
         touched = pool.touched(kernel, size)
         outer = near.name == all_zones[-1].name
+        # where memory is short, the largest arrays fit the last cache and say nothing of what is behind it
+        cold = outer and (len(all_zones) == 1 or size >= 2 * all_zones[-2].last)
         warm = 0 if outer else SETTLE
         mix = op if op in MIXES else op.removesuffix("_nt")
         settings = {
             "mix": mix, "bytes": touched, "threads": pool.threads, "isa": kernel.isa, "dtype": "fp64",
-            "state": "cold" if outer else "resident", "burst": True, "stores": "streaming" if op.endswith("_nt") else "plain",
+            "state": "cold" if cold else "resident", "burst": True, "stores": "streaming" if op.endswith("_nt") else "plain",
         }  # fmt: skip
         return Probe(
             f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}",
@@ -187,25 +208,28 @@ class Bench:
         pool = self.pools[0]
         middles = [int(zone.middle) for zone in self.zones(pool)]
         points = middles if self.quick else sorted({*sweep(4 * SMALLEST, pool.size, 2.0), *middles})
-        return [self._latency(pool, size // LINE * LINE) for size in points]
+        found = []
+        for size in points:
+            try:
+                found.append(self._latency(pool, size // LINE * LINE))
+            except NoMemory as error:
+                self.notes += (f"not measured: latency {show(size, 'B', binary=True)} ({error})",)
+        return found
 
     def _latency(self, pool: Pool, size: int) -> Probe:
         all_zones = self.zones(pool)
         inside = next((zone for zone in all_zones if zone.holds(size)), None)
         near = inside or next((zone for zone in all_zones if size < zone.last), all_zones[-1])
-        chain: list[int] = []
+        chain = pool.chain(size)
         lap = 0 if near.name == all_zones[-1].name else size // LINE
-
-        def prepare() -> None:
-            chain.append(pool.chain(size))
 
         def call(loops: int) -> Timing:
             hops = -(-loops // 16) * 16
-            seconds, busy = pool.chase(chain[0], hops, lap)
+            seconds, busy = pool.chase(chain, hops, lap)
             return Timing(seconds * loops / hops, busy)
 
         def check() -> None:
-            if not self.library.raw.rl_chain_whole(chain[0]):
+            if not self.library.raw.rl_chain_whole(chain):
                 raise RidgelineError(
                     f"probe latency {show(size, 'B', binary=True)}: the chase does not visit every line once"
                 )
@@ -224,9 +248,25 @@ class Bench:
                 "burst": True,
             },
             ("one call is one hop of a random cycle over all lines, address translation included",),
-            prepare,
-            check,
+            check=check,
         )
+
+
+def _room(size: int) -> None:
+    """NoMemory where so much cannot be had beside what is there."""
+    try:
+        np.empty(size, np.uint8)
+    except MemoryError:
+        wanted = show(size, "B", binary=True)
+        raise NoMemory(f"no memory for {wanted}; close other programs or raise the limit (ulimit -v)") from None
+
+
+def _short(size: int, served: Sequence[Zone]) -> str:
+    """What smaller arrays than planned mean."""
+    told = f"not measured: working sets above {show(size, 'B', binary=True)} on one core, for which there is no memory"
+    if len(served) > 1 and size < 2 * served[-2].last:
+        told += f"; such sets fit {served[-2].name}, so nothing is said of {served[-1].name}"
+    return told
 
 
 def _checked(pool: Pool, kernel: Kernel, size: int, reps: int = 1) -> None:
@@ -252,6 +292,13 @@ def numpy_streams(machine: Machine, why: str) -> list[Probe]:
             if zone.last >= 1 << 16
         ]
     return found
+
+
+def _without_c(machine: Machine, ready: Sequence[Probe]) -> str:
+    """What the C probes would have measured besides."""
+    seen = {probe.target for probe in ready}
+    levels = [level.name for level in machine.levels if level.name not in seen]
+    return f"not measured (no C probes): {'; '.join([*levels, 'latencies', 'arithmetic peaks other than of the library products', 'memory and caches on all cores'])}"
 
 
 def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe:
@@ -356,9 +403,10 @@ def measure(
         bench = Bench(Library(built), machine, quick)
         tell(0, 0, 1, "ranking instruction sets")
         ready = [*bench.streams(), *bench.arithmetic(), *bench.latencies()]
-        remarks = built.notes
+        remarks = (*built.notes, *bench.notes)
     except BuildError as error:
         ready = numpy_streams(machine, str(error))
+        remarks = (_without_c(machine, ready),)
     speed = [bench.pools[0].clock()] if bench else []
     extra = {"threads_pinned_to": list(bench.pools[-1].cpus)} if bench and bench.pools[0].pinned else {}
     conditions = cpu_conditions(
@@ -383,7 +431,11 @@ def measure(
     ended = runs[0].why == STOPPED
     if not ended:
         try:
-            products, left = _products(machine, quick, bench, clock)
+            products: list[Probe] = []
+            try:
+                products, left = _products(machine, quick, bench, clock)
+            except NoMemory as error:
+                remarks = (*remarks, f"not measured: matrix products by libraries ({error})")
             runs.append(
                 interleave(
                     products, 3, clock, partial(tell, 1), least=least, warm=0.0, most=5, budget=5.0 if quick else 75.0
@@ -426,6 +478,7 @@ def stopped(observations: Iterable[Observation]) -> bool:
 
 def _products(machine: Machine, quick: bool, bench: Bench | None, clock: Clock) -> tuple[list[Probe], list[str]]:
     counts = sorted({pool.threads for pool in bench.pools}) if bench else [len(cores())]
+    _room(SPARE[quick])
     products = numpy_gemms(machine, quick, counts)
     if not quick:
         products += torch_gemms(machine, quick, counts)

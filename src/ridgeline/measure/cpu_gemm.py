@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import RidgelineError
 from ..machine import MAIN, Machine
 from ..work import READ, WRITE, Work
+from .conditions import waited
 from .cpu_pool import counted
 from .protocol import Call, Clock, Probe, Timing
 
@@ -95,15 +96,23 @@ def torch_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Pr
 
 def _with_threads(
     setter: Callable[[int], None] | None, threads: int, multiply: Callable[[], Any], loops: int
-) -> Timing | None:
+) -> Timing:
+    """The time of so many products, and the share of their cores' time that its threads got."""
     if setter:
         setter(threads)
-    start, ran = time.perf_counter(), time.thread_time()
+    before = waited()
+    start, ran, all_ran = time.perf_counter(), time.thread_time(), time.process_time()
     for _ in range(loops):
         multiply()
     wall = time.perf_counter() - start
-    # what the library's own threads got cannot be seen from here; a single one is ours
-    return Timing(wall, min(1.0, (time.thread_time() - ran) / wall)) if threads == 1 and setter else None
+    if threads == 1 and setter:
+        return Timing(wall, min(1.0, (time.thread_time() - ran) / wall))
+    got = (time.process_time() - all_ran) / (wall * threads)
+    after = waited()
+    if before is not None and after is not None:
+        # a library may leave threads idle, and then only their waiting tells that others had the cores
+        got = max(got, 1 - (after - before) / (wall * threads))
+    return Timing(wall, min(1.0, got))
 
 
 def _gemm_checked(name: str, a: Any, b: Any, out: Any, tolerance: float) -> None:

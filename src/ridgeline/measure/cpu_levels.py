@@ -171,16 +171,31 @@ def _against(plateau: Plateau, machine: Machine) -> Plateau:
     return replace(plateau, note=f"by the read sweep {plateau.level} ends at about {seen}, the system reports {told}")
 
 
+def _unreported(found: list[Plateau]) -> list[str]:
+    """The plateaus in words, where the system reports no caches that they could be given to."""
+    steps = []
+    for plateau in found:
+        end = f"up to about {show(plateau.capacity, 'B', 3, binary=True)}" if plateau.capacity else "beyond"
+        steps.append(f"{show(plateau.bandwidth, 'B/s', 3)} {end}")
+    if len(steps) < 2:
+        return []
+    return [
+        f"by the read sweep one core gets {', '.join(steps)}; the system reports no caches, so only the memory has a ceiling"
+    ]
+
+
 def noted(observations: list[Observation], machine: Machine) -> list[Observation]:
     """The read sweep's observations with what its plateaus say against the reported caches."""
-    found = levels(observations, machine)
-    seen = {plateau.level for plateau in found}
-    told = [plateau.note for plateau in found if plateau.note]
-    if found:
+    if not any(level.capacity.value() for level in machine.levels[:-1]):
+        told = _unreported(levels(observations))
+    else:
+        found = levels(observations, machine)
+        seen = {plateau.level for plateau in found}
+        told = [plateau.note for plateau in found if plateau.note]
         told += [
             f"{level.name} ({show(level.capacity.value(), 'B', binary=True)} reported) shows no plateau of its own in the read sweep"
             for level in machine.levels[:-1]
-            if level.capacity.value() and level.name not in seen
+            if found and level.capacity.value() and level.name not in seen
         ]
     if not told:
         return observations

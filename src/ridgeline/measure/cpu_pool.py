@@ -81,6 +81,10 @@ class Library:
         return found
 
 
+class NoMemory(RidgelineError):
+    """Arrays of the size asked for cannot be had."""
+
+
 class Pool:
     """Threads pinned to CPUs, each with memory of its own that it touched first; freed with the object."""
 
@@ -90,7 +94,9 @@ class Pool:
         self.chains: list[int] = []
         if not self.handle:
             wanted = show(2 * size * len(cpus), "B", binary=True)
-            raise RidgelineError(f"no memory for {wanted} of probe arrays on {len(cpus)} threads; close other programs")
+            raise NoMemory(
+                f"no memory for {wanted} of probe arrays on {counted(len(cpus))}; close other programs or raise the limit (ulimit -v)"
+            )
 
     @property
     def threads(self) -> int:
@@ -105,7 +111,9 @@ class Pool:
         out = (ctypes.c_double * 3)()
         code = self.library.raw.rl_run(self.handle, kernel.index, size, reps, warm, int(check), out)
         if code:
-            raise RidgelineError(f"probe {kernel.op} {kernel.isa}: {self.threads} threads could not be started")
+            raise RidgelineError(
+                f"probe {kernel.op} {kernel.isa}: no threads could be started on {counted(self.threads)}"
+            )
         if check and out[2]:
             raise RidgelineError(
                 f"probe {kernel.op} {kernel.isa} {kernel.dtype}: {out[2]:.0f} wrong values; its times mean nothing"
@@ -120,7 +128,7 @@ class Pool:
         """A pointer chase of so many bytes for the first CPU."""
         made = self.library.raw.rl_chain_new(self.handle, size, line)
         if not made:
-            raise RidgelineError(f"no memory for a pointer chase of {show(size, 'B', binary=True)}")
+            raise NoMemory(f"no memory for a pointer chase of {show(size, 'B', binary=True)}")
         self.chains.append(made)
         return int(made)
 

@@ -19,6 +19,7 @@ from ..observation import Observation
 from ..work import Work
 
 BUSY = 0.97  # below this share of running time a sample was interrupted: another program had the core
+LEAST_BUSY = 0.1  # a smaller share is not believed when loops are counted, so that a bad clock cannot make them endless
 TRIES = 2  # how often an interrupted sample is taken again within its turn
 MOST_LOOPS = 1 << 40
 STOPPED = "stopped by Ctrl-C"
@@ -132,10 +133,11 @@ def warm_up(call: Call, clock: Clock = REAL, seconds: float = 0.05) -> int:
 
 
 def calibrate(call: Call, clock: Clock = REAL, least: float = 0.01) -> int:
-    """The number of loops that makes a sample last at least `least` seconds."""
+    """The number of loops that makes a sample run for at least `least` seconds, not counting those of other programs."""
     loops = 1
     while loops < MOST_LOOPS:
-        seconds = timed(call, loops, clock).seconds
+        told = timed(call, loops, clock)
+        seconds = told.seconds * max(told.busy, LEAST_BUSY)
         if seconds >= least:
             return loops
         # aim a tenth past the goal once the time can be trusted; never more than 10 times at once

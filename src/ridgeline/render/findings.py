@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -157,17 +157,19 @@ def whole(found: Measured, earlier: Machine | None = None) -> dict[str, Any]:
 
 def pictures(machine: Machine, observations: Any) -> list[Picture]:
     """The charts there are data for."""
-    made: list[Picture] = []
-    makers: tuple[Callable[[], Picture], ...] = (
+    return _drawable(
         lambda: measured.working_sets(machine, observations),
         lambda: measured.gemm_sizes(machine, observations),
         lambda: measured.shares(machine),
     )
+
+
+def _drawable(*makers: Callable[[], Picture]) -> list[Picture]:
+    """Those that can be drawn; one for which nothing was measured is left out."""
+    made: list[Picture] = []
     for maker in makers:
-        try:
+        with suppress(InputError):
             made.append(maker())
-        except InputError:
-            continue  # nothing of this kind was measured
     return made
 
 
@@ -204,7 +206,10 @@ def _write(found: Measured, out: Path, theme: str) -> None:
             out, f"Measured: {found.machine.title or found.machine.name}", sections, found.document(), theme
         )
     else:
-        files.save(pictures(found.machine, found.observations)[0], out, theme)
+        made = pictures(found.machine, found.observations)
+        if not made:
+            raise InputError(f"{out}: too little was measured for a picture; take .json or .toml")
+        files.save(made[0], out, theme)
 
 
 def _write_collectives(found: Measured, out: Path, theme: str) -> None:
@@ -264,7 +269,8 @@ def tell(outcome: Outcome, size: dict[str, Any]) -> None:
         return
     draw(kernels(outcome))
     print()
-    print(draw_text(measured.landing(outcome.machine, outcome.items), **size))
+    for picture in _drawable(lambda: measured.landing(outcome.machine, outcome.items)):
+        print(draw_text(picture, **size))
 
 
 def report(outcome: Outcome, out: Path) -> None:
@@ -274,7 +280,7 @@ def report(outcome: Outcome, out: Path) -> None:
 
 def _report(outcome: Outcome, out: Path) -> None:
     ran = bool(outcome.items)
-    landing = [measured.landing(outcome.machine, outcome.items)] if ran else []
+    landing = _drawable(lambda: measured.landing(outcome.machine, outcome.items))
     told = kernels(outcome)
     below = [replace(told, notes=told.notes[1:])] if ran else []  # the sentence stands at the head already
     machine = [_with(ceilings(outcome.machine), remarks(outcome.observations)), latencies(outcome.machine)]

@@ -9,11 +9,16 @@ import numpy as np
 
 from ..errors import InputError
 from ..machine import KINDS, Machine
+from ..measure.cpu_levels import Plateau
+from ..measure.cpu_levels import levels as levels_of
+from ..measure.cpu_pool import counted
 from ..observation import Observation
 from ..units import show
 from .chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
+ALONE = "read, 1 core"  # the line of one core beside those of all
+FEW = 8  # points of a line that are too few for it to stand without markers
 
 
 def _span(values: Iterable[float], margin: float = 1.3) -> tuple[float, float]:
@@ -22,49 +27,100 @@ def _span(values: Iterable[float], margin: float = 1.3) -> tuple[float, float]:
 
 
 def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart:
-    """Bandwidth against working set, one line per access mix on all threads, with the capacities the system reports."""
-    lines: dict[str, dict[float, float]] = {}
+    """Bandwidth against working set, one line per access mix, with the capacities reported and the levels found.
+
+    On a CPU the mixes run on all cores and the working set is that of each core, so that private caches end at one
+    place however many cores take part; the read sweep of one core is a line of its own, and the levels come from it.
+    """
+    rows = list(observations)
     levels = {level.name for level in machine.levels}
     sweeps = [
         item
-        for item in observations
+        for item in rows
         if item.settings.get("mix") in MIXES
         and "bytes" in item.settings
         and item.target.removeprefix("sweep.") in levels
     ]
-    if not sweeps:
-        raise InputError("nothing was measured over working sets, so there is no sweep to draw")
-    threads = max(int(item.settings.get("threads", 0)) for item in sweeps)
+    cores = max((int(item.settings.get("threads", 0)) for item in sweeps), default=0)
+    lines: dict[str, dict[float, float]] = {}
     for item in sweeps:
-        if int(item.settings.get("threads", 0)) == threads:
+        mix, mine = str(item.settings["mix"]), int(item.settings.get("threads", 0))
+        if mine == cores:
             # one sweep runs through all levels of a CPU; a GPU's levels have probes of their own
-            name = str(item.settings["mix"]) + (f", {item.target}" if machine.kind == "gpu" else "")
-            mine = lines.setdefault(name, {})
-            size = float(item.settings["bytes"])
-            mine[size] = max(mine.get(size, 0.0), item.best_bandwidth)
-    lines = {name: mine for name, mine in lines.items() if len(mine) > 1}
-    order = sorted(lines, key=lambda name: (name.partition(",")[2], MIXES.index(name.partition(",")[0])))
-    every = [(size, rate) for mine in lines.values() for size, rate in mine.items()]
+            name = mix + (f", {item.target}" if machine.kind == "gpu" else "")
+        elif mine == 1 and mix == "read":
+            name = ALONE
+        else:
+            continue
+        size, line = float(item.settings["bytes"]) / max(mine, 1), lines.setdefault(name, {})
+        line[size] = max(line.get(size, 0.0), item.best_bandwidth)
+    lines = {name: line for name, line in lines.items() if len(line) > 1}
+    if not lines:
+        raise InputError("nothing was measured over several working sets, so there is no sweep to draw")
+    order = sorted(lines, key=lambda name: (name == ALONE, name.partition(",")[2], MIXES.index(name.partition(",")[0])))
+    every = [(size, rate) for line in lines.values() for size, rate in line.items()]
     across = _span((size for size, _ in every), 1.5)
-    marks = [
-        Mark("x", level.total, f"{level.name}: {show(level.total, 'B', binary=True)}", "ridge")
-        for level in machine.levels[:-1]
-        if level.total is not None and across[0] < level.total < across[1]
-    ]
+    found = levels_of(rows, machine) if machine.kind == "cpu" else []
+    notes = ["nominal bytes: a write that first reads its line moves more than is counted here"]
+    if found:
+        notes += [
+            "dots with a thin line: levels that the read sweep of one core shows, with bandwidth and end",
+            "dashed uprights: capacities that the system reports",
+        ]
     return Chart(
         "working-sets",
         f"Bandwidth against working set on {machine.name}",
-        Axis("working set", "B", LOG, across),
+        Axis("working set of each core" if cores else "working set", "B", LOG, across),
         Axis("bandwidth", "B/s", LOG, _span(rate for _, rate in every)),
-        f"{machine.title}{f', {threads} threads' if threads else ''}, best of all samples",
-        tuple(Line(tuple(sorted(lines[name].items())), "series", name, name) for name in order),
-        marks=tuple(marks),
-        notes=("nominal bytes: a write that first reads its line moves more than is counted here",),
+        f"{machine.title}{f', {counted(cores)} together' if cores > 1 else ', 1 core' if cores else ''}, best of all samples",
+        (
+            *(
+                Line(tuple(sorted(lines[name].items())), "target" if name == ALONE else "series", name, name)
+                for name in order
+            ),
+            *(Line(((row.first, row.bandwidth), (_end(row), row.bandwidth)), "guide", _named(row)) for row in found),
+        ),
+        (
+            *(
+                Point(size, rate, "", name, "target" if name == ALONE else "observed", name)
+                for name in order
+                if name == ALONE or len(lines[name]) <= FEW
+                for size, rate in sorted(lines[name].items())
+            ),
+            *(Point(_end(row), row.bandwidth, _named(row), "", "ridge", f"{_named(row)} found") for row in found),
+        ),
+        marks=tuple(mark for mark in _capacities(machine, cores, ALONE in lines) if across[0] < mark.value < across[1]),
+        notes=tuple(notes),
     )
 
 
+def _end(plateau: Plateau) -> float:
+    return plateau.capacity or plateau.last
+
+
+def _named(plateau: Plateau) -> str:
+    return f"{plateau.level} {show(plateau.bandwidth, 'B/s', 3)}".strip()
+
+
+def _capacities(machine: Machine, cores: int, alone: bool) -> list[Mark]:
+    """Where each level ends by report: for a core by itself, and for each of several that share what is not private."""
+    found: dict[tuple[str, float], str] = {}
+    for together in dict.fromkeys([1, cores] if alone else [cores]):
+        inner = 0.0
+        for level in machine.levels[:-1]:
+            one, total = level.capacity.value(), level.total
+            if one is None or total is None:
+                continue
+            size = min(one, total / together) if together > 1 else one if together else total
+            if size > inner:
+                share = f" for each of {together} cores" if together > 1 and size < one else ""
+                found.setdefault((level.name, size), f"{level.name}: {show(size, 'B', binary=True)} reported{share}")
+                inner = size
+    return [Mark("x", size, text, "ridge") for (_, size), text in found.items()]
+
+
 def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
-    """Rate of library matrix products against their size, one line per number format and library."""
+    """Rate of library matrix products against their size, one line per number format, library and number of cores."""
     lines: dict[str, dict[float, float]] = {}
     for item in observations:
         shape = item.settings.get("shape")
@@ -73,6 +129,8 @@ def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
         swept = item.settings.get("sweep_over") == "size"
         if size is not None and (swept or "library" in item.settings):
             name = f"{item.settings.get('dtype', '')} {item.settings.get('library', '')}".strip()
+            if "threads" in item.settings:
+                name += f", {counted(int(item.settings['threads']))}"
             mine = lines.setdefault(name, {})
             mine[float(size)] = max(mine.get(float(size), 0.0), item.best_rate)
     if not lines:
