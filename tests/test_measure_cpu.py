@@ -682,3 +682,20 @@ def test_ctrl_c_in_the_middle_returns_what_was_measured(cache: Path, monkeypatch
     assert found
     assert any("stopped by Ctrl-C" in note for note in found[0].notes)
     assert all(any("stopped early" in note for note in each.notes) for each in found)
+
+
+@needs_compiler
+def test_variants_that_a_look_cannot_tell_apart_are_all_measured_at_the_memory(
+    library: cpu.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    bench = cpu.Bench(library, SMALL, True)
+    bench.pools = bench.pools[:1]
+    pair = library.streams("scale")[:2]
+    assert len({kernel.isa for kernel in pair}) == 2
+    bench.best["scale", "memory", 1] = bench.best["scale", "l3", 1] = pair
+    probes = [probe for probe in bench.streams() if probe.settings["mix"] == "scale"]
+    behind = [probe.settings["isa"] for probe in probes if probe.target == "memory"]
+    assert set(behind) == {kernel.isa for kernel in pair}
+    assert [probe.settings["isa"] for probe in probes if probe.target == "l3"] == [pair[0].isa]
+    assert len({probe.name for probe in probes}) == len(probes)

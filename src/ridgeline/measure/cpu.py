@@ -36,6 +36,7 @@ STREAMING = ("copy_nt", "triad_nt")  # with stores that pass the caches; of use 
 SETTLE = 6
 LOOK = 5e-4  # seconds of a short look at one variant of a kernel
 NEAR, LEADERS = 0.9, 4  # variants so near the fastest, and no more of them, are looked at again
+CLOSE = 0.93  # variants so near the fastest on a longer look are all measured, where only that tells
 ALIKE = 1.02  # variants that differ by less cannot be told apart in such a look
 SMALLER = (1, 2, 4)  # parts of the arrays wanted that are tried in turn where memory is short; the last fills a cache
 SPARE = {True: 3 << 26, False: 1 << 30}  # bytes that library products need, quick and full: a BLAS without them ends us
@@ -72,7 +73,7 @@ class Bench:
     def __init__(self, library: Library, machine: Machine, quick: bool) -> None:
         self.library, self.machine, self.quick = library, machine, quick
         self.pools, self.notes = self._pools()
-        self.best: dict[tuple[str, str, int], Kernel] = {}
+        self.best: dict[tuple[str, str, int], list[Kernel]] = {}
 
     def _pools(self) -> tuple[list[Pool], tuple[str, ...]]:
         """One core and all of them, with arrays as large as wanted or, where memory is short, a half or a quarter of it."""
@@ -99,10 +100,13 @@ class Bench:
         return zones(self.machine, pool.threads, pool.size)
 
     def fastest(self, kernels: Iterable[Kernel], pool: Pool, size: int = 0) -> Kernel:
-        """The kernel of a group that is fastest; those near the front on a short look get a longer one, in turns."""
+        return self.leaders(kernels, pool, size)[0]
+
+    def leaders(self, kernels: Iterable[Kernel], pool: Pool, size: int = 0) -> list[Kernel]:
+        """The fastest kernel of a group, then those that come near it on a longer look, in turns, after a short one at all."""
         group = list(kernels)
         if len(group) == 1:
-            return group[0]
+            return group
         cached = size < self.zones(pool)[-1].first
         amounts = {kernel: float(pool.touched(kernel, size)) if size else kernel.flops for kernel in group}
 
@@ -126,23 +130,26 @@ class Bench:
         near = sorted(group, key=lambda kernel: -short[kernel])[:LEADERS]
         near = [kernel for kernel in near if short[kernel] > NEAR * short[near[0]]]
         if len(near) == 1:
-            return near[0]
+            return near
         longer = rates(near, (4 if self.quick else 10) * LOOK, 3 if self.quick else 5)
         # on a disturbed machine variants look alike that are not: then the one that asks least of the core is taken
-        return max(near, key=lambda kernel: longer[kernel] * (ALIKE if kernel.isa.endswith("+loads") else 1))
+        weighed = {kernel: rate * (ALIKE if kernel.isa.endswith("+loads") else 1) for kernel, rate in longer.items()}
+        order = sorted(near, key=lambda kernel: -weighed[kernel])
+        return [kernel for kernel in order if longer[kernel] > CLOSE * longer[order[0]]]
 
-    def ranked(self, op: str, zone: Zone, pool: Pool) -> Kernel:
-        """The fastest instruction set for an access mix within a level."""
+    def ranked(self, op: str, zone: Zone, pool: Pool) -> list[Kernel]:
+        """The fastest instruction set for an access mix within a level, then those that come near it."""
         key = (op, zone.name, pool.threads)
         if key not in self.best:
-            self.best[key] = self.fastest(self.library.streams(op), pool, int(zone.middle))
+            self.best[key] = self.leaders(self.library.streams(op), pool, int(zone.middle))
         return self.best[key]
 
-    def stream(self, op: str, pool: Pool, size: int) -> Probe:
+    def stream(self, op: str, pool: Pool, size: int, place: int = 0) -> Probe:
+        """A mix over a working set, with the fastest variant of its level or the one at that place behind it."""
         all_zones = self.zones(pool)
         inside = next((zone for zone in all_zones if zone.holds(size)), None)
         near = inside or next((zone for zone in all_zones if size < zone.last), all_zones[-1])
-        kernel = self.ranked(op, near, pool)
+        kernel = self.ranked(op, near, pool)[place]
         touched = pool.touched(kernel, size)
         outer = near.name == all_zones[-1].name
         # where memory is short, the largest arrays fit the last cache and say nothing of what is behind it
@@ -154,7 +161,7 @@ class Bench:
             "state": "cold" if cold else "resident", "burst": True, "stores": "streaming" if op.endswith("_nt") else "plain",
         }  # fmt: skip
         return Probe(
-            f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}",
+            f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}{f', {kernel.isa}' if place else ''}",
             # between two levels a point speaks of neither, so that no level's best is taken from it
             inside.name if inside else f"sweep.{near.name}",
             lambda loops: pool.run(kernel, size, loops, warm),
@@ -174,7 +181,10 @@ class Bench:
                 points = sweep(SMALLEST, pool.size, factor) if whole else []
                 for size in sorted({*points, *middles, *([] if self.quick else [pool.size // 512 * 512])}):
                     found.append(self.stream(op, pool, size))
-            found += [self.stream(op, pool, middles[-1]) for op in STREAMING]
+            # behind the caches variants are so alike, and samples so scattered, that a look cannot choose for the whole run
+            for op in (*MIXES, *STREAMING):
+                many = len(self.ranked(op, self.zones(pool)[-1], pool))
+                found += [self.stream(op, pool, middles[-1], place) for place in range(many)]
         return list({probe.name: probe for probe in found}.values())
 
     def arithmetic(self) -> list[Probe]:
