@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from . import __version__
 from .advice import Advice, advise
 from .errors import InputError, unknown
 from .gap import FLOOR, GOOD, ONE_BY_ONE, WAITING, Between, Gap, between, gap, waiting, way
@@ -285,6 +286,7 @@ class Report:
     def document(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
+            "ridgeline": __version__,
             "machine": self.prediction.machine.name,
             "items": [item.document() for item in self.items],
             "unmatched": self.unmatched,
