@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ridgeline import cases, prediction
-from ridgeline.cli import json_text, main, stoppable
+from ridgeline.cli import json_text, main
+from ridgeline.cli.measure import stoppable
 from ridgeline.machines import load, save
 from ridgeline.ops import OPS
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ridgeline.errors import InputError
+from ridgeline.errors import InputError, first_line
 from ridgeline.measure import collective
 from ridgeline.measuring import Measured
 from ridgeline.observation import Observation, from_document
@@ -90,8 +90,8 @@ def test_ranks_on_one_gpu_are_told() -> None:
 
 
 def test_what_a_backend_says_comes_without_the_place_in_its_source() -> None:
-    assert collective.said(RuntimeError("[/a/b/tcp.cc:78] Timed out\nmore")) == "Timed out"
-    assert collective.said(ValueError()) == "ValueError"
+    assert first_line(RuntimeError("[/a/b/tcp.cc:78] Timed out\nmore")) == "Timed out"
+    assert first_line(ValueError()) == "ValueError"
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])

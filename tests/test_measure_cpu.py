@@ -52,6 +52,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cpu.Library]:
 
 
 @pytest.fixture
+def bench(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> cpu.Bench:
+    """The probes of a machine with tiny caches, over arrays of half a megabyte."""
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    return cpu.Bench(library, SMALL, True)
+
+
+@pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
@@ -212,9 +219,7 @@ def test_no_room_is_told_without_taking_it() -> None:
 
 
 @needs_compiler
-def test_every_probe_of_a_tiny_machine_runs(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
-    bench = cpu.Bench(library, SMALL, True)
+def test_every_probe_of_a_tiny_machine_runs(bench: cpu.Bench) -> None:
     ready = [*bench.streams(), *bench.arithmetic(), *bench.latencies()]
     names = [probe.name for probe in ready]
     assert len(names) == len(set(names))
@@ -232,9 +237,7 @@ def test_every_probe_of_a_tiny_machine_runs(library: cpu.Library, monkeypatch: p
 
 
 @needs_compiler
-def test_points_between_levels_belong_to_none(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
-    bench = cpu.Bench(library, SMALL, True)
+def test_points_between_levels_belong_to_none(bench: cpu.Bench) -> None:
     targets = {size: bench.stream("read", bench.pools[0], size).target for size in (2048, 8192, 20480, 32768, 1 << 19)}
     assert targets == {2048: "l1", 8192: "sweep.l2", 20480: "l2", 32768: "sweep.l3", 1 << 19: "memory"}
 
@@ -286,10 +289,8 @@ def test_of_variants_alike_the_one_that_only_loads_is_taken() -> None:
 
 @needs_compiler
 def test_a_cache_is_passed_over_before_it_is_timed_and_memory_is_not(
-    library: cpu.Library, monkeypatch: pytest.MonkeyPatch
+    bench: cpu.Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
-    bench = cpu.Bench(library, SMALL, True)
     pool, warm = bench.pools[0], []
     run = pool.run
     monkeypatch.setattr(pool, "run", lambda kernel, size, reps, passes: warm.append(passes) or run(kernel, size, reps))
@@ -685,13 +686,9 @@ def test_ctrl_c_in_the_middle_returns_what_was_measured(cache: Path, monkeypatch
 
 
 @needs_compiler
-def test_variants_that_a_look_cannot_tell_apart_are_all_measured_at_the_memory(
-    library: cpu.Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
-    bench = cpu.Bench(library, SMALL, True)
+def test_variants_that_a_look_cannot_tell_apart_are_all_measured_at_the_memory(bench: cpu.Bench) -> None:
     bench.pools = bench.pools[:1]
-    pair = library.streams("scale")[:2]
+    pair = bench.library.streams("scale")[:2]
     assert len({kernel.isa for kernel in pair}) == 2
     bench.best["scale", "memory", 1] = bench.best["scale", "l3", 1] = pair
     probes = [probe for probe in bench.streams() if probe.settings["mix"] == "scale"]

@@ -5,8 +5,11 @@ A message says what was asked, what was found and what to do next; the command l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+LONGEST = 200  # characters of somebody else's message that are passed on
 
 
 class RidgelineError(Exception):
@@ -34,6 +37,12 @@ class SchemaError(InputError):
         count = len(self.complaints)
         head = f"{where}: {count} mistake{'s' if count != 1 else ''} found"
         super().__init__("\n".join([head, *(f"  - {text}" for text in self.complaints)]))
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else's library says, in one line and without the place in its source."""
+    told = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip())
+    return told.splitlines()[0][:LONGEST] if told else type(error).__name__
 
 
 def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> UnknownName:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, RidgelineError
+from ..errors import InputError, RidgelineError, first_line
 from ..machine import Machine
 from ..observation import Observation
 from ..work import LINK, WRITE, Work
@@ -176,17 +175,12 @@ def join(clock: Clock = REAL) -> Group:
             # naming the device connects at once and in one communicator; without it NCCL guesses and warns
             dist.init_process_group(backend, timeout=PATIENCE, device_id=device if gpus else None)
         except Exception as error:
-            raise InputError(f"the ranks could not be joined with {backend}: {said(error)}") from error
+            raise InputError(f"the ranks could not be joined with {backend}: {first_line(error)}") from error
     group = Group(torch, dist.get_rank(), dist.get_world_size(), device, str(dist.get_backend()), clock, started, notes)
     if group.ranks < 2:
         leave(group)
         raise InputError(f"a collective needs at least 2 ranks, this job has {group.ranks}: {how}")
     return group
-
-
-def said(error: Exception) -> str:
-    """The first line of what a backend says, without the place in its source."""
-    return re.sub(r"^\[[^\]]*\]\s*", "", (str(error).splitlines() or [type(error).__name__])[0])
 
 
 def newest(module: Any, *names: str) -> Any:
@@ -442,7 +436,7 @@ def measure(
     except RidgelineError:
         raise
     except RuntimeError as error:
-        gaps.append(f"a rank was lost or did not answer: {said(error)}")
+        gaps.append(f"a rank was lost or did not answer: {first_line(error)}")
     else:
         leave(group)
     found = observations(group, [point for point in points if point.samples], {**facts, "gaps": gaps}, notes)
@@ -464,7 +458,7 @@ def prepare(group: Group, quick: bool, gaps: list[str]) -> list[Point]:
         except (RuntimeError, NotImplementedError, ValueError) as error:
             if isinstance(error, RidgelineError):
                 raise
-            gaps.append(f"{op}: {group.backend} has none here ({said(error)})")
+            gaps.append(f"{op}: {group.backend} has none here ({first_line(error)})")
             points = [point for point in points if point.op != op]
     return points
 

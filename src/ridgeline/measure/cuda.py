@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from .. import __version__
-from ..errors import InputError, RidgelineError
+from ..errors import InputError, RidgelineError, first_line
 from ..machine import Figure, Machine
 from ..observation import Observation
 from ..units import show
@@ -75,11 +75,6 @@ class Session:
     def conditions(self, name: str) -> dict[str, Any]:
         during = conditions_cuda.summary(self.watch.during(self.spans.get(name, ())))
         return {**self.facts, "during": during, "gaps": list(self.gaps), "date": conditions_cuda.now()}
-
-
-def first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def measure(

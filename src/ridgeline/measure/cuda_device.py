@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, RidgelineError
+from ..errors import InputError, RidgelineError, first_line
 
 KERNELS = Path(__file__).with_name("kernels")
 MIB = 1 << 20
@@ -118,7 +118,7 @@ class CupyDevice:
             memory = self.cupy.cuda.Memory(size)
         except Exception as error:
             raise RidgelineError(
-                f"{self.name}: {size / MIB:.0f} MiB of GPU memory could not be had ({_line(error)}); "
+                f"{self.name}: {size / MIB:.0f} MiB of GPU memory could not be had ({first_line(error)}); "
                 "end other programs on the GPU"
             ) from error
         self._held.append(memory)
@@ -250,11 +250,6 @@ def triton_matmul() -> Any | None:
     return module
 
 
-def _line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
-
-
 def open_device(index: int = 0) -> tuple[CupyDevice | None, Library | None, list[str]]:
     """The device through CuPy and through torch, and what is missing; InputError when there is nothing to measure with."""
     cupy, torch = package("cupy"), package("torch")
@@ -274,14 +269,14 @@ def open_device(index: int = 0) -> tuple[CupyDevice | None, Library | None, list
             if cupy.cuda.runtime.getDeviceCount() <= index:
                 why = f"the driver shows no GPU number {index}"
         except Exception as error:  # CUDARuntimeError, or a driver library that cannot be loaded
-            why = _line(error)
+            why = first_line(error)
         if not why:
             try:
                 own = CupyDevice(cupy, index)
             except RidgelineError:
                 raise
             except Exception as error:
-                gaps.append(f"memory, FMA, special-function, launch and copy probes: {_line(error)}")
+                gaps.append(f"memory, FMA, special-function, launch and copy probes: {first_line(error)}")
     if torch is None:
         gaps.append("library GEMMs and the framework's dispatch: torch is not installed")
     elif not torch.cuda.is_available():

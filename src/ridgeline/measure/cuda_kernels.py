@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import InputError, RidgelineError
+from ..errors import InputError, RidgelineError, first_line
 from ..ops import find
 from ..storage import write_text
 from . import conditions_cuda
@@ -541,11 +541,6 @@ def summed(case: Case, calls: Sequence[Sequence[Event]], conditions: Mapping[str
     return Timed(case, sums, spans, kernels, conditions=dict(conditions))
 
 
-def _line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:200] if text else type(error).__name__
-
-
 def chunks(
     cases: Sequence[Case],
     bench: Bench,
@@ -569,7 +564,7 @@ def _chunk(cases: Sequence[Case], bench: Bench, repeats: int, clock: Callable[[]
             run = bench.build(case)
             seconds = bench.warm(run)
         except Exception as error:  # whatever a library refuses: out of memory, a format, a layout
-            found[index] = Timed(case, reason=_line(error))
+            found[index] = Timed(case, reason=first_line(error))
             bench.clear()
         else:
             plan.append((index, run, min(repeats, LONG_REPEATS) if seconds > LONG else repeats))
@@ -589,7 +584,7 @@ def _traced(
         try:
             calls = split(bench.trace([(run, repeats) for _, run, repeats in plan]), [row[2] for row in plan])
         except Exception as error:  # lost events, or memory that no longer sufficed
-            why = _line(error)
+            why = first_line(error)
             continue
         held = bench.conditions(begin, clock())
         return {index: summed(cases[index], each, held) for (index, _, _), each in zip(plan, calls, strict=True)}
