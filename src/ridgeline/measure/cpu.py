@@ -32,7 +32,7 @@ from .protocol import REAL, STOPPED, Clock, Probe, Progress, Run, Series, Timing
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 STREAMING = ("copy_nt", "triad_nt")  # with stores that pass the caches; of use at the main memory alone
 # Passes over a cache before it is timed: a shared one takes several to keep what it is given (benchmarks/cache_settling.py),
-# five on a Neoverse N1, three to eight on an Emerald Rapids.
+# five to ten on a Neoverse N1, three to eight on an Emerald Rapids; the first few matter most.
 SETTLE = 6
 LOOK = 5e-4  # seconds of a short look at one variant of a kernel
 NEAR, LEADERS = 0.9, 4  # variants so near the fastest, and no more of them, are looked at again
