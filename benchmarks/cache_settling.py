@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from ridgeline.measure.build import build
-from ridgeline.measure.cpu import SETTLE, Bench, Library, local
-from ridgeline.units import show
+from ridgeline.core.units import show
+from ridgeline.measure.cpu.build import build
+from ridgeline.measure.cpu.probes import SETTLE, Bench, Library, local
 
 PASSES, TRIES = 16, 7
 

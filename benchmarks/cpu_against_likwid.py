@@ -28,10 +28,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from ridgeline.measure.build import build
-from ridgeline.measure.cpu import SETTLE, Bench, Kernel, Library, Pool, cores, local, measure
+from ridgeline.core.units import show
+from ridgeline.measure.cpu.build import build
+from ridgeline.measure.cpu.probes import SETTLE, Bench, Kernel, Library, Pool, cores, local, measure
 from ridgeline.measure.protocol import calibrate
-from ridgeline.units import show
 
 GOAL = 0.97
 # our mix -> likwid's kernel name

@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from ridgeline.errors import RidgelineError
-from ridgeline.measure import cuda
-from ridgeline.observation import Observation, from_document
-from ridgeline.units import show
+from ridgeline.core.errors import RidgelineError
+from ridgeline.core.observation import Observation, from_document
+from ridgeline.core.units import show
+from ridgeline.measure.cuda import probes as cuda
 
 # What a measurement on an H200 should reach; a miss is printed, not hidden.
 GOALS = {"hbm read": 4.30e12, "hbm triad": 4.30e12, "tensor.bf16": 780e12, "tensor.fp8": 1380e12}

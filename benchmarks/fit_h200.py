@@ -3,7 +3,7 @@
     python benchmarks/fit_h200.py          write src/ridgeline/machines/catalog/fitted/h200-sxm.json
     python benchmarks/fit_h200.py gemm bmm only the families of these ops, the others as they are
 
-The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda_kernels`: h200-calibration.csv.gz is fitted
+The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz is fitted
 to; shapes drawn at random (h200-test.csv), layers of networks (h200-layers.csv) and projections of language models
 (h200-projections.csv) never are. h200-conditions.json tells how and when.
 """
@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ridgeline import machines
-from ridgeline.fitting import fit_cases
-from ridgeline.machine import Fitted
-from ridgeline.machines import fitted
+from ridgeline.core.machine import Fitted
+from ridgeline.machines import coefficients as fitted
+from ridgeline.machines import load as machines
+from ridgeline.prediction.fit import fit_cases
 
 DATA = Path(__file__).with_name("data")
 # ops that are fitted side by side; a family's ops must be in one of them

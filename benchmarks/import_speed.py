@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ridgeline import observe
+from ridgeline.profilers import load as observe
 
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "ncu"
 FULL = 1500  # columns of a report with all sections

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ridgeline import fitting, machines
-from ridgeline.dtypes import label
-from ridgeline.families import wider
-from ridgeline.machine import Fitted, Machine
-from ridgeline.machines import fitted as files
+from ridgeline.core.dtypes import label
+from ridgeline.core.families import wider
+from ridgeline.core.machine import Fitted, Machine
+from ridgeline.machines import coefficients as files
+from ridgeline.machines import load as machines
+from ridgeline.prediction import fit as fitting
 
 GPUS = {
     "A100-PCIE-40GB": "a100-pcie-40gb", "A100-PCIE-80GB": "a100-pcie-80gb", "A100-SXM-80GB": "a100-sxm-80gb",
@@ -191,9 +192,9 @@ def errors(
     rows: list[dict[str, Any]], machine: Machine, fitted: dict[str, Fitted], backend: bool
 ) -> dict[str, list[Any]]:
     """(error, big, inside the interval) of every row by family, with the given numbers alone."""
-    from ridgeline import timing
-    from ridgeline.ops import find
-    from ridgeline.prediction import predict
+    from ridgeline.prediction import expected as timing
+    from ridgeline.prediction.predict import predict
+    from ridgeline.programs.ops import find
 
     one = replace(machine, fitted=fitted)
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}

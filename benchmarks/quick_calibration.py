@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 from fit_h200 import DATA, rows
 
-from ridgeline import machines
-from ridgeline.cases import Defaults
-from ridgeline.evaluate import evaluate
-from ridgeline.fitting import fit_cases
-from ridgeline.machine import Machine
-from ridgeline.machines.fitted import with_defaults
+from ridgeline.core.machine import Machine
+from ridgeline.machines import load as machines
+from ridgeline.machines.coefficients import with_defaults
+from ridgeline.prediction.fit import fit_cases
+from ridgeline.prediction.score import evaluate
+from ridgeline.prediction.table import Defaults
 
 PLAN = 10210  # the first of the timings follow the plan of a full calibration
 QUICK = PLAN // 8

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ridgeline as rl
 from ridgeline.render.charts import CHARTS
-from ridgeline.render.files import save
+from ridgeline.render.draw.files import save
 
 IMAGES = Path(__file__).with_name("img")
 # Which machine each chart is shown on; the A100's L1 and L2 bandwidths are documented, so it carries the hierarchy.

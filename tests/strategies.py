@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from ridgeline.machine import Figure, Level, Link, Machine
-from ridgeline.ops import OPS, Op, Param
+from ridgeline.core.machine import Figure, Level, Link, Machine
+from ridgeline.programs.ops import OPS, Op, Param
 
 COMPUTE = (
     "fp64", "fp32", "tf32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "mxfp8", "mxfp6", "mxfp4", "nvfp4", "int8", "int4",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import ridgeline as rl
-from ridgeline import machines
-from ridgeline.errors import MissingFigure, SchemaError, UnknownName
-from ridgeline.machine import KINDS, Figure, Machine
+from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
+from ridgeline.core.machine import KINDS, Figure, Machine
+from ridgeline.machines import load as machines
 from ridgeline.machines import schema
 
 CATALOG = sorted(path.stem for path in machines.CATALOG.glob("*.toml"))

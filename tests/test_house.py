@@ -15,31 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ridgeline"
 
-# Ground floor first. A file may import what stands on a lower line, or on its own line where that is a folder.
-FLOORS = (
-    {"errors"},
-    {"units", "dtypes", "storage"},
-    {"families"},
-    {"machine", "fit"},
-    {"work"},
-    {"roofline"},
-    {"timing"},
-    {"prediction", "observation"},
-    {"calibrate", "join"},
-    {"gap"},
-    {"machines", "ops", "advice"},
-    {"reconcile", "fitting", "measure", "observe"},
-    {"compare", "cases", "calls", "ledger", "profiling"},
-    {"records", "whatif", "evaluate"},
-    {"run"},
-    {"measuring"},
-    {"render"},
-    {"gate"},
-    {"pytest_plugin", "notebook"},
-    {"cli"},
-    {"__main__", "__init__"},
-)
-GROUND = ("errors", "units", "dtypes", "machine", "work", "roofline", "timing", "prediction", "observation")
+# Ground floor first; a package imports from those before it, never from those after it.
+PACKAGES = ("core", "machines", "profilers", "programs", "prediction", "measure", "gaps", "render", "app")
 HEAVY = {
     "torch",
     "jax",
@@ -53,40 +30,24 @@ HEAVY = {
     "pandas",
     "transformers",
     "cupy",
+    "scipy",
 }
 # The files that are about a heavy package.
 OWNERS = {
-    "matplotlib": ("render/mpl.py", "render/mpl_page.py"),
-    "pyarrow": ("cases.py",),
-    "torch": (
-        "measure/",
-        "observe/live.py",
-        "observe/run_torch.py",
-        "observe/check_kernels.py",
-        "notebook.py",
-        "pytest_plugin.py",
-    ),
-    "cupy": ("measure/", "observe/check_kernels.py"),
+    "matplotlib": ("render/draw/mpl.py", "render/draw/mpl_page.py"),
+    "pyarrow": ("prediction/table.py", "core/text.py", "core/files.py", "programs/cases.py"),
+    "torch": ("measure/", "profilers/", "app/notebook.py", "app/pytest_plugin.py"),
+    "cupy": ("measure/", "profilers/check_kernels.py"),
+    "scipy": ("prediction/",),
 }
-# Drawing files see neutral descriptions only, never the physics.
-DRAWERS = (
-    "render/mpl.py",
-    "render/mpl_page.py",
-    "render/arrange.py",
-    "render/terminal.py",
-    "render/html.py",
-    "render/files.py",
-    "render/layout.py",
-    "render/chart.py",
-    "render/table.py",
-)
-PHYSICS = {"machine", "work", "roofline", "timing", "prediction", "ops", "machines", "compare", "cases"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+DRAWERS = [path for path in FILES if path.parent.name == "draw" or path.name in ("chart.py", "table.py")]
+DRAWERS = [path for path in DRAWERS if "render" in path.parts]
 
 
 def floor(room: str) -> int:
-    return next(index for index, rooms in enumerate(FLOORS) if room in rooms)
+    return PACKAGES.index(room)
 
 
 def room(path: Path) -> str:
@@ -120,6 +81,8 @@ def imports(path: Path) -> list[tuple[str, bool, bool]]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_nothing_is_imported_upwards(path: Path) -> None:
     mine = room(path)
+    if mine in ("__init__", "__main__"):
+        return
     for module, ours, _ in imports(path):
         if ours:
             other = module.removeprefix("ridgeline.").split(".")[0]
@@ -138,36 +101,12 @@ def test_heavy_packages_load_late_and_in_their_own_file(path: Path) -> None:
             assert name.startswith(OWNERS.get(package, ())), f"{name} is not the file about {package}"
 
 
-@pytest.mark.parametrize("name", GROUND)
-def test_ground_floor_is_mathematics(name: str) -> None:
-    """Standard library and numpy only; no files, clock, environment or printing."""
-    path = PACKAGE / f"{name}.py"
-    outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
-    assert outside <= {
-        "__future__",
-        "numpy",
-        "math",
-        "re",
-        "dataclasses",
-        "functools",
-        "collections",
-        "typing",
-        "difflib",
-        "numbers",
-    }, name
-    calls = {
-        node.func.id
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    assert not calls & {"print", "open", "input", "exec", "eval"}
-
-
-@pytest.mark.parametrize("name", DRAWERS)
-def test_drawers_see_no_physics(name: str) -> None:
-    path = PACKAGE / name
-    seen = {module.split(".")[0] for module, ours, _ in imports(path) if ours}
-    assert not seen & PHYSICS, f"{name} imports {seen & PHYSICS}"
+@pytest.mark.parametrize("path", DRAWERS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_drawers_see_no_physics(path: Path) -> None:
+    """A drawer sees Charts, Tables, and how quantities are written; never a machine or a prediction."""
+    seen = {module for module, ours, _ in imports(path) if ours}
+    allowed = ("render.chart", "render.table", "render.draw", "core.errors", "core.files", "core.units")
+    assert all(module.startswith(allowed) for module in seen), f"{path.name} imports {seen}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -206,14 +145,14 @@ def test_no_machine_figures_in_python() -> None:
 def test_glossary_page_equals_the_glossary() -> None:
     import tomllib
 
-    terms = tomllib.loads((PACKAGE / "glossary.toml").read_text(encoding="utf-8"))["terms"]
+    terms = tomllib.loads((PACKAGE / "render" / "tables" / "glossary.toml").read_text(encoding="utf-8"))["terms"]
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     assert all(name in page and text in page for name, text in terms.items())
 
 
 def test_coverage_page_names_tests_that_exist() -> None:
     page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(tests/\w+\.py)::(\w+)`", page))
+    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page))
     assert len(named) > 50
     for file, name in sorted(named):
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
@@ -252,7 +191,7 @@ def test_readme_shows_what_the_command_prints() -> None:
 
 
 def test_readme_counts_what_there_is() -> None:
-    from ridgeline.ops import OPS
+    from ridgeline.programs.ops import OPS
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"- {len(list((PACKAGE / 'machines' / 'catalog').glob('*.toml')))} machines" in readme

@@ -15,15 +15,16 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import ridgeline as rl
-from ridgeline import ops, timing
-from ridgeline.compare import turning_point
-from ridgeline.errors import InputError, UnknownName
-from ridgeline.machine import Level, Machine, two_number
-from ridgeline.ops import OPS, Op
-from ridgeline.prediction import predict
-from ridgeline.roofline import attainable, batch_intensity, bound, critical_batch, ridge, saturation
-from ridgeline.units import axis, parse, show
-from ridgeline.work import Program, Step, Work
+from ridgeline.core.errors import InputError, UnknownName
+from ridgeline.core.machine import Level, Machine, two_number
+from ridgeline.core.roofline import attainable, batch_intensity, bound, critical_batch, ridge, saturation
+from ridgeline.core.units import axis, parse, show
+from ridgeline.core.work import Program, Step, Work
+from ridgeline.prediction import expected as timing
+from ridgeline.prediction.compare import turning_point
+from ridgeline.prediction.predict import predict
+from ridgeline.programs import ops
+from ridgeline.programs.ops import OPS, Op
 from strategies import COLLECTIVES, calls, figure, law, machines, rates, sweeps
 
 CLOSE = 1e-12

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 import ridgeline as rl
-from ridgeline import compare, ops
-from ridgeline.dtypes import dtype
-from ridgeline.machine import two_number
-from ridgeline.render import tables
-from ridgeline.roofline import (
+from ridgeline.core.dtypes import dtype
+from ridgeline.core.machine import two_number
+from ridgeline.core.roofline import (
     achieved,
     attainable,
     batch_intensity,
@@ -29,6 +27,9 @@ from ridgeline.roofline import (
     roof,
     saturation,
 )
+from ridgeline.prediction import compare
+from ridgeline.programs import ops
+from ridgeline.render.tables import named as tables
 
 A100, H100 = rl.machine("a100-sxm-80gb"), rl.machine("h100-sxm")
 TERA = 1e12

@@ -14,14 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ridgeline import observe, records
-from ridgeline.gap import GRAPH, ONE_BY_ONE
-from ridgeline.ledger import open_ledger
-from ridgeline.machines import load
-from ridgeline.prediction import predict
-from ridgeline.reconcile import Report, reconcile
-from ridgeline.render import files, gaps
-from ridgeline.storage import write_text
+from ridgeline.core.files import write_text
+from ridgeline.gaps import settle as records
+from ridgeline.gaps.ledger import open_ledger
+from ridgeline.gaps.report import Report, reconcile
+from ridgeline.machines.load import load
+from ridgeline.prediction.host import GRAPH, ONE_BY_ONE
+from ridgeline.prediction.predict import predict
+from ridgeline.profilers import load as observe
+from ridgeline.render.draw import files
+from ridgeline.render.tables import gaps
 
 PROFILES = ("kernels.csv", "trace.json.gz")
 

@@ -7,11 +7,11 @@ import io
 import sys
 from pathlib import Path
 
-from ridgeline import observe
-from ridgeline.machines import load
-from ridgeline.render import files
-from ridgeline.render.path_charts import Version, version, versions
-from ridgeline.storage import write_text
+from ridgeline.core.files import write_text
+from ridgeline.machines.load import load
+from ridgeline.profilers import load as observe
+from ridgeline.render.charts.paths import Version, version, versions
+from ridgeline.render.draw import files
 
 MACHINE = load("h200-sxm")
 ENGINES = {"fp32": "vector.fp32", "bf16": "tensor.bf16"}

@@ -5,53 +5,85 @@ Rests on the roofline model of Williams, Waterman and Patterson (2009): attainab
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .machines import load as machine  # bound here, after the module `machine` it would otherwise be hidden by
-
-__version__ = "0.1.0.dev0"
+from .core.version import __version__
 
 if TYPE_CHECKING:
-    from . import ops
-    from .prediction import predict
-    from .render import plot
+    from .core.errors import RidgelineError
+    from .core.machine import Machine, two_number
+    from .core.roofline import attainable, batch_intensity, critical_batch, ridge
+    from .core.work import Program, Work
+    from .gaps.report import reconcile
+    from .machines.load import load as machine
+    from .prediction.predict import Prediction, predict, predict_cases
+    from .profilers.live import observe
+    from .programs import ops
+    from .render.figure import plot
 
-# Names load what they need when first used, so that importing the package stays light.
+# Names load what they need when first used, so that importing the package stays light: name -> (module, its name there).
 _LAZY = {
-    "Machine": "machine",
-    "Work": "work",
-    "Program": "work",
-    "Prediction": "prediction",
-    "predict": "prediction",
-    "predict_cases": "prediction",
-    "two_number": "machine",
-    "critical_batch": "roofline",
-    "batch_intensity": "roofline",
-    "attainable": "roofline",
-    "ridge": "roofline",
-    "RidgelineError": "errors",
-    "plot": "render",
+    "Machine": ("core.machine", "Machine"),
+    "Prediction": ("prediction.predict", "Prediction"),
+    "Program": ("core.work", "Program"),
+    "RidgelineError": ("core.errors", "RidgelineError"),
+    "Work": ("core.work", "Work"),
+    "attainable": ("core.roofline", "attainable"),
+    "batch_intensity": ("core.roofline", "batch_intensity"),
+    "critical_batch": ("core.roofline", "critical_batch"),
+    "machine": ("machines.load", "load"),
+    "observe": ("profilers.live", "observe"),
+    "ops": ("programs", "ops"),
+    "plot": ("render.figure", "plot"),
+    "predict": ("prediction.predict", "predict"),
+    "predict_cases": ("prediction.predict", "predict_cases"),
+    "reconcile": ("gaps.report", "reconcile"),
+    "ridge": ("core.roofline", "ridge"),
+    "two_number": ("core.machine", "two_number"),
 }
+
+__all__ = [
+    "Machine",
+    "Prediction",
+    "Program",
+    "RidgelineError",
+    "Work",
+    "__version__",
+    "attainable",
+    "batch_intensity",
+    "critical_batch",
+    "machine",
+    "observe",
+    "ops",
+    "plot",
+    "predict",
+    "predict_cases",
+    "reconcile",
+    "ridge",
+    "two_number",
+]
 
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext ridgeline`: the cell magic `%%roofline`, and results that show themselves."""
-    from .notebook import load_ipython_extension as load
+    from .app.notebook import load_ipython_extension as load
 
     load(shell)
 
 
-__all__ = ["__version__", "machine", "machines", "observe", "ops", "plot", "predict", "reconcile", *_LAZY]
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:
     import sys
-    from importlib import import_module
 
-    if "IPython" in sys.modules and name in _LAZY:  # in a notebook, results show themselves
-        import_module(".notebook", __name__).hook()
-    if name in _LAZY:
-        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
-    if name in ("ops", "machines", "observe", "reconcile"):  # the last two are called
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'ridgeline' has no attribute '{name}'")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'ridgeline' has no attribute '{name}'")
+    if "IPython" in sys.modules:  # in a notebook, results show themselves
+        import_module(".app.notebook", __name__).hook()
+    module, attribute = _LAZY[name]
+    if attribute == name == "ops":
+        return import_module(".programs.ops", __name__)
+    return getattr(import_module(f".{module}", __name__), attribute)

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """The command line. Ctrl-C while its modules load ends as it does later, in one word."""
     try:
-        from .cli import main as command
+        from .app.cli import main as command
     except KeyboardInterrupt:
         sys.exit("Aborted!")
     command(prog_name="ridgeline")

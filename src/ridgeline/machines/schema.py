@@ -14,11 +14,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..dtypes import TABLE
-from ..errors import InputError, SchemaError
-from ..machine import Figure, Level, Link, Machine
-from ..units import parse, show
-from . import fitted
+from ..core.dtypes import TABLE
+from ..core.errors import InputError, SchemaError
+from ..core.machine import Figure, Level, Link, Machine
+from ..core.units import parse, show
+from . import coefficients as fitted
 
 AGREEMENT = 0.025
 KINDS = ("gpu", "cpu", "tpu", "accelerator")

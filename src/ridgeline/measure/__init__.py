@@ -1,1 +1,1 @@
-"""What this machine really gives: probes that run on it and come back as Observations, one file per kind of device."""
+"""Measuring: Observations of this machine's ceilings and kernels, taken by probes of our own."""

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..errors import RidgelineError
-from ..observation import Observation
-from ..work import Work
+from ..core.errors import RidgelineError
+from ..core.observation import Observation
+from ..core.work import Work
 
 BUSY = 0.97  # below this share of running time a sample was interrupted: another program had the core
 LEAST_BUSY = 0.1  # a smaller share is not believed when loops are counted, so that a bad clock cannot make them endless

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 SCHEMA = "ridgeline.chart/1"
 LOG, LINEAR = "log", "linear"

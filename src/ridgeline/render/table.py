@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..units import show
+from ..core.units import show
 
 FOLDED = 12  # characters a column of words keeps however narrow the terminal is
 

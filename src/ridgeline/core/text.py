@@ -1,0 +1,104 @@
+"""What profilers wrote, as text: compressed or not, in any usual encoding, with either decimal mark."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from .errors import InputError
+
+HEAD = 1 << 16  # bytes that are enough to recognise a format
+MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+LARGEST = 10.0**100  # no counter gets there, and products of two such numbers are still numbers
+GZIP = b"\x1f\x8b"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """The text of a file; whatever goes wrong while it is read is one InputError."""
+    try:
+        with _bytes(path) as stream:
+            start = stream.read(4)
+            stream.seek(0)
+            encoding = next((name for mark, name in MARKS if start.startswith(mark)), "utf-8")
+            with io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="") as text:
+                yield text
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise InputError(f"cannot read '{path}': {why}; check that the file is whole and readable") from error
+
+
+def _bytes(path: Path) -> BinaryIO:
+    with path.open("rb") as plain:
+        packed = plain.read(2) == GZIP
+    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
+
+
+def head(path: Path) -> str:
+    """The first characters of a file, enough to recognise what wrote it."""
+    with opened(path) as text:
+        return text.read(HEAD)
+
+
+def cells(line: str, delimiter: str = ",") -> list[str]:
+    """One line of a table. Profilers keep a row on a line, and a stray quote then spoils that line only."""
+    try:
+        return next(csv.reader((line,), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(f"a line of the table cannot be read ({error}): {line[:60]!r}; export it again") from error
+
+
+def delimiter(line: str) -> str:
+    """What separates the cells of a header: a comma, a semicolon or a tab."""
+    return max(",;\t", key=line.count)
+
+
+_SEPARATED = re.compile(r"[+-]?(\d+)((?:[.,]\d+)+)$")
+
+
+def decimal_mark(texts: Iterable[str]) -> str:
+    """`.` or `,`, by what the numbers of a file show; English where they show nothing.
+
+    `1.234,56`, `1.234.567` and `0,5` tell; `1,024` does not, because it is a number in both ways of writing.
+    """
+    votes = {".": 0, ",": 0}
+    for text in texts:
+        found = _SEPARATED.match(text.strip())
+        if not found:
+            continue
+        whole, rest = found.groups()
+        marks = [sign for sign in rest if sign in ".,"]
+        if len(set(marks)) == 2:
+            votes[marks[-1]] += 1
+        elif len(marks) > 1:
+            votes["." if marks[0] == "," else ","] += 1
+        elif len(rest) != 4 or len(whole) > 3 or whole.startswith("0"):
+            votes[marks[0]] += 1
+    return "," if votes[","] > votes["."] else "."
+
+
+def number(text: str, mark: str = ".") -> float | None:
+    """The number a cell holds, thousands separated or not; None where it holds none (n/a, nan, no data)."""
+    if mark == ",":
+        text = text.replace(".", "").replace(",", ".")
+    elif "," in text:
+        text = text.replace(",", "")
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < LARGEST else None
+
+
+def count(text: str, mark: str = ".") -> float | None:
+    """The number a cell holds, if it is one a counter or a clock can show."""
+    value = number(text, mark)
+    return value if value is not None and value >= 0 else None

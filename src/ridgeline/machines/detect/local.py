@@ -1,0 +1,44 @@
+"""The local machine: what the operating system and the driver say of CPU and GPUs, and the Machine that follows.
+
+A device whose whole name stands in the catalog is that machine, as long as all of it is here; of a part of it (a few
+cores of a big server, a slice of a GPU) only what its own counts and clocks give is claimed. Nothing is measured and
+nothing guessed: a figure that cannot be found out is absent, and a note says so.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...core.errors import InputError
+from ...core.machine import Machine
+from .cpu import find_cpu
+from .gpu import find_gpus
+from .system import NAME, Found, System
+
+
+def found(system: System | None = None) -> list[Found]:
+    """The CPU and every GPU there is, CPU first."""
+    system = system or System()
+    return [find_cpu(system), *find_gpus(system)[0]]
+
+
+def here(which: str | None = None, system: System | None = None) -> Machine:
+    """The local machine: `cpu`, `gpu`, `gpu1`; without a choice the first GPU, else the CPU.
+
+    Asking for a GPU initialises the CUDA driver in this process (no context); `here("cpu")` leaves it alone.
+    """
+    system = system or System()
+    asked = (which or "").strip().lower()
+    if asked == "cpu":
+        return find_cpu(system).machine()
+    gpus, remark = find_gpus(system)
+    if not asked:
+        return (gpus[0] if gpus else find_cpu(system)).machine()
+    number = re.fullmatch(r"gpu([0-9]{0,6})", asked)
+    if number and int(number[1] or 0) < len(gpus):
+        return gpus[int(number[1] or 0)].machine()
+    there = ", ".join(f"{NAME}:{device.selector} ({device.name})" for device in [find_cpu(system), *gpus])
+    why = "" if gpus else f" No GPU was found{': ' + remark if remark else ''}."
+    raise InputError(
+        f"'{NAME}:{which}' is not on this machine; there is {there}.{why} Name one of these, or `{NAME}` alone for the first GPU, else the CPU."
+    )

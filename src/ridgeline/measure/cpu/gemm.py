@@ -1,0 +1,174 @@
+"""Matrix products by the libraries of a CPU, NumPy's BLAS and torch: how large, on how many threads, and checked."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import RidgelineError
+from ...core.machine import MAIN, Machine
+from ...core.work import READ, WRITE, Work
+from ..conditions import waited
+from ..protocol import Call, Clock, Probe, Timing
+from .pool import counted
+
+GEMM_SIZES = {True: (512, 1024), False: (256, 512, 1024, 2048, 4096)}
+LONGEST = {True: 0.25, False: 2.0}  # seconds one matrix product may take, quick and full
+
+
+def blas() -> tuple[str, Callable[[int], None] | None]:
+    """Which BLAS NumPy calls, and how its threads are set (None: they cannot be)."""
+    try:
+        told = np.__config__.CONFIG["Build Dependencies"]["blas"]
+        name = f"NumPy {np.__version__}, {told.get('name', 'BLAS')} {told.get('version', '')}".strip()
+    except (AttributeError, KeyError, TypeError):
+        name = f"NumPy {np.__version__}"
+    try:
+        paths = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
+    except (OSError, ValueError):
+        return name, None
+    setters = (
+        "openblas_set_num_threads",
+        "openblas_set_num_threads64_",
+        "MKL_Set_Num_Threads",
+        "bli_thread_set_num_threads",
+    )
+    for path in sorted(
+        path for path in paths if any(word in Path(path).name.lower() for word in ("blas", "mkl_rt", "blis"))
+    ):
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        for setter in (*setters, *(f"scipy_{setter}" for setter in setters)):
+            if hasattr(library, setter):
+                return name, getattr(library, setter)
+    return name, None
+
+
+def numpy_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Probe]:
+    name, setter = blas()
+    known = [count for count in counts if setter or count == max(counts)]
+    found = []
+    generator = np.random.default_rng(1)
+    for dtype, kind in (("fp64", np.float64), ("fp32", np.float32)):
+        for size in GEMM_SIZES[quick]:
+            a, b = (generator.standard_normal((size, size)).astype(kind) for _ in range(2))
+            out = np.empty_like(a)
+            for threads in known:
+                multiply = partial(_with_threads, setter, threads, partial(np.matmul, a, b, out=out))
+                check = partial(
+                    _gemm_checked, f"gemm numpy {dtype} {size}", a, b, out, {"fp64": 1e-9, "fp32": 1e-2}[dtype]
+                )
+                found.append(_gemm(machine, "numpy", name, dtype, size, threads, multiply, check))
+    return found
+
+
+def torch_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Probe]:
+    """The same through torch, where it is installed; its bf16 and fp16 products use matrix units where there are any."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    found = []
+    able = machine.dtypes() or ["fp32"]  # a format the CPU lacks would be emulated, and that is no ceiling
+    for dtype, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        if dtype not in able:
+            continue
+        for size in GEMM_SIZES[quick]:
+            a, b = (torch.randn(size, size, generator=torch.Generator().manual_seed(1)).to(kind) for _ in range(2))
+            out = torch.empty_like(a)
+            for threads in counts:
+                multiply = partial(_with_threads, torch.set_num_threads, threads, partial(torch.mm, a, b, out=out))
+                # a product rounded to the format of its result, held against one made in fp32
+                check = partial(_torch_checked, f"gemm torch {dtype} {size}", a, b, out)
+                found.append(
+                    _gemm(machine, "torch", f"torch {torch.__version__}", dtype, size, threads, multiply, check)
+                )
+    return found
+
+
+def _with_threads(
+    setter: Callable[[int], None] | None, threads: int, multiply: Callable[[], Any], loops: int
+) -> Timing:
+    """The time of so many products, and the share of their cores' time that its threads got."""
+    if setter:
+        setter(threads)
+    before = waited()
+    start, ran, all_ran = time.perf_counter(), time.thread_time(), time.process_time()
+    for _ in range(loops):
+        multiply()
+    wall = time.perf_counter() - start
+    if threads == 1 and setter:
+        return Timing(wall, min(1.0, (time.thread_time() - ran) / wall))
+    got = (time.process_time() - all_ran) / (wall * threads)
+    after = waited()
+    if before is not None and after is not None:
+        # a library may leave threads idle, and then only their waiting tells that others had the cores
+        got = max(got, 1 - (after - before) / (wall * threads))
+    return Timing(wall, min(1.0, got))
+
+
+def _gemm_checked(name: str, a: Any, b: Any, out: Any, tolerance: float) -> None:
+    vector = np.random.default_rng(2).standard_normal(a.shape[1])
+    want = a.astype(np.float64) @ (b.astype(np.float64) @ vector)
+    if not np.allclose(out.astype(np.float64) @ vector, want, rtol=0, atol=tolerance * float(np.abs(want).max())):
+        raise RidgelineError(f"probe {name}: the product is wrong; its times mean nothing")
+
+
+def _torch_checked(name: str, a: Any, b: Any, out: Any) -> None:
+    rows = slice(0, None, max(1, a.shape[0] // 8))
+    want = a[rows].float() @ b.float()
+    if float((out[rows].float() - want).abs().max()) > 0.02 * float(want.abs().max()):
+        raise RidgelineError(f"probe {name}: the product is wrong; its times mean nothing")
+
+
+def _gemm(
+    machine: Machine, library: str, version: str, dtype: str, size: int, threads: int, call: Call, check: Callable[[], None]
+) -> Probe:  # fmt: skip
+    tensor = f"tensor.{dtype}" in machine.peaks
+    width = {"fp64": 8.0, "fp32": 4.0}.get(dtype, 2.0)
+    moves = {(MAIN, name, way): width * size * size for name, way in (("a", READ), ("b", READ), ("c", WRITE))}
+    return Probe(
+        f"gemm {library} {dtype} {size}, {counted(threads)}",
+        f"{'tensor' if tensor else 'vector'}.{dtype}",
+        call,
+        Work(counts={("matrix", dtype, "gemm"): 2.0 * size**3}, moves=moves, name="gemm", dtype=dtype),
+        {
+            "mix": "gemm",
+            "kind": "gemm",
+            "size": size,
+            "threads": threads,
+            "dtype": dtype,
+            "library": version,
+            "burst": True,
+        },
+        (f"{version}; its threads are not pinned",),
+        check=check,
+    )
+
+
+def within(probes: Sequence[Probe], longest: float, clock: Clock) -> tuple[list[Probe], list[str]]:
+    """Those that take no longer than `longest` for one product, judged by the size before; and the names of the rest."""
+    kept: list[Probe] = []
+    left: list[str] = []
+    rates: dict[tuple[Any, ...], float] = {}
+    for probe in probes:
+        key = tuple(probe.settings[name] for name in ("library", "dtype", "threads"))
+        size = probe.settings["size"]
+        if key in rates and size**3 / rates[key] > longest:
+            left.append(probe.name)
+            continue
+        kept.append(probe)
+        if key not in rates:
+            probe.call(1)  # the first call also starts the library's threads
+        start = clock.now()
+        probe.call(1)
+        rates[key] = size**3 / max(clock.now() - start, 1e-9)
+    return kept, left

@@ -1,0 +1,238 @@
+"""The kernels `ridgeline run` predicts and runs: real work on all cores, each with its counts and its checked answer."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import RidgelineError
+from ...core.work import Work, work
+from ...programs import ops
+from ..protocol import Probe, Timing
+from .gemm import blas
+
+# Share of all cores' time that a kernel gets when nobody else wants them; handing out the ranges takes the rest.
+UNDISTURBED = 0.93
+
+Pointer = ctypes.c_void_p
+Whole = ctypes.c_int64
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel to predict and run; `how` says who executes it."""
+
+    name: str
+    work: Work
+    run: Callable[[], None]
+    check: Callable[[], None]
+    how: str
+    library: bool = False  # runs in a library with threads of its own
+
+    def probe(self) -> Probe:
+        def call(loops: int) -> Timing:
+            return _on_all_cores(self.run, loops)
+
+        return Probe(self.name, self.work.name, call, self.work, {"how": self.how}, check=self.check, least=0.02)
+
+
+def _on_all_cores(call: Callable[[], Any], loops: int = 1) -> Timing:
+    """The time of calls that want every core, and the share of the cores' time they got."""
+    start, ran = time.perf_counter(), time.process_time()
+    for _ in range(loops):
+        call()
+    wall = time.perf_counter() - start
+    share = (time.process_time() - ran) / (wall * cores())
+    return Timing(wall, min(1.0, share / UNDISTURBED))
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _at(array: NDArray[Any]) -> Pointer:
+    return Pointer(array.ctypes.data)
+
+
+class Suite:
+    """The compiled kernels over shared arrays, cut into one range of rows per core."""
+
+    def __init__(self, library: Any, cache: float) -> None:
+        self.library = library
+        self.cache = cache  # bytes of the largest cache: what is meant for the memory must be well beyond it
+        self.threads = cores()
+        self.pool = ThreadPoolExecutor(self.threads)
+        self.random = np.random.default_rng(1)
+        if library is not None:
+            library.suite_dot.restype = ctypes.c_double
+
+    @classmethod
+    def without_library(cls, cache: float) -> Suite:
+        """Where nothing can be compiled: only the kernels that need no C."""
+        return cls(None, cache)
+
+    def over(self, rows: int, call: Callable[[int, int], Any]) -> list[Any]:
+        """Call once per core on its range of rows; the foreign functions release the interpreter's lock."""
+        edges = np.linspace(0, rows, self.threads + 1).astype(int)
+        parts = [self.pool.submit(call, int(first), int(last)) for first, last in pairwise(edges)]
+        return [part.result() for part in parts]
+
+    def floats(self, *shape: int, dtype: str = "float32") -> NDArray[Any]:
+        return self.random.standard_normal(shape).astype(dtype)
+
+    def large(self, width: int, arrays: int) -> int:
+        """Elements per array so that all of them together are four times the largest cache, and 64 MB at least."""
+        return int(max(4 * self.cache, 64e6) / (arrays * width)) // 4096 * 4096
+
+    # -- kernels ------------------------------------------------------------------------------------------
+
+    def triad(self) -> Kernel:
+        n, s = self.large(8, 3), 0.75
+        a, b, c = np.zeros(n), self.floats(n, dtype="float64"), self.floats(n, dtype="float64")
+        run = self.library.suite_triad
+        arguments = (_at(a), _at(b), _at(c), ctypes.c_double(s))
+
+        def call() -> None:
+            self.over(n, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+
+        return Kernel("triad", ops.stream_triad(n), call, lambda: _near("triad", a, b + s * c), "C, all cores")
+
+    def dot(self) -> Kernel:
+        n = self.large(8, 2)
+        x, y, found = self.floats(n, dtype="float64"), self.floats(n, dtype="float64"), [0.0]
+        run, arguments = self.library.suite_dot, (_at(x), _at(y))
+
+        def call() -> None:
+            found[0] = sum(self.over(n, lambda first, last: run(*arguments, Whole(first), Whole(last))))
+
+        return Kernel(
+            "dot", ops.dot(n, dtype="fp64"), call, lambda: _near("dot", found[0], float(x @ y), 1e-6), "C, all cores"
+        )
+
+    def gemv(self) -> Kernel:
+        columns = 4096
+        rows = max(1024, self.large(4, 1) // columns)
+        a, x, y = self.floats(rows, columns), self.floats(columns), np.zeros(rows, np.float32)
+        run, arguments = self.library.suite_gemv, (_at(a), _at(x), _at(y), Whole(columns))
+
+        def call() -> None:
+            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+
+        made = ops.gemv(rows, columns, dtype="fp32")
+        return Kernel("gemv", made, call, lambda: _near("gemv", y, a @ x, 1e-3), "C, all cores")
+
+    def gemm(self, n: int = 1024, dtype: str = "fp32") -> Kernel:
+        kind = {"fp32": "float32", "fp64": "float64"}[dtype]
+        a, b = self.floats(n, n, dtype=kind), self.floats(n, n, dtype=kind)
+        c = np.zeros((n, n), kind)
+
+        _, set_threads = blas()
+        if set_threads:
+            set_threads(self.threads)  # a probe before may have left the library on one core
+
+        def call() -> None:
+            np.matmul(a, b, out=c)
+
+        def check() -> None:
+            _near("gemm", c[:8], (a[:8].astype(np.float64) @ b.astype(np.float64)), 1e-3)
+
+        return Kernel(
+            f"gemm {dtype}", ops.gemm(n, n, n, dtype=dtype), call, check, "NumPy's BLAS, its own threads", True
+        )
+
+    def softmax(self) -> Kernel:
+        columns = 4096
+        rows = max(256, self.large(4, 2) // columns)
+        x, y = self.floats(rows, columns), np.zeros((rows, columns), np.float32)
+        run, arguments = self.library.suite_softmax, (_at(x), _at(y), Whole(columns))
+
+        def call() -> None:
+            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+
+        def check() -> None:
+            raised = np.exp(x[:4].astype(np.float64) - x[:4].max(axis=1, keepdims=True))
+            _near("softmax", y[:4], raised / raised.sum(axis=1, keepdims=True), 1e-4)
+
+        return Kernel("softmax", ops.softmax(rows, columns, dtype="fp32"), call, check, "C, all cores")
+
+    def layernorm(self) -> Kernel:
+        columns = 4096
+        rows = max(256, self.large(4, 2) // columns)
+        x, y = self.floats(rows, columns), np.zeros((rows, columns), np.float32)
+        gamma, beta = self.floats(columns), self.floats(columns)
+        run, arguments = self.library.suite_layernorm, (_at(x), _at(y), _at(gamma), _at(beta), Whole(columns))
+
+        def call() -> None:
+            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+
+        def check() -> None:
+            some = x[:4].astype(np.float64)
+            scaled = (some - some.mean(axis=1, keepdims=True)) / np.sqrt(some.var(axis=1, keepdims=True) + 1e-5)
+            _near("layernorm", y[:4], scaled * gamma + beta, 1e-3)
+
+        return Kernel("layernorm", ops.layernorm(rows, columns, dtype="fp32"), call, check, "C, all cores")
+
+    def stencil(self) -> Kernel:
+        width = 4096
+        rows = max(256, self.large(4, 2) // width)
+        x, y, w = self.floats(rows + 2, width + 2), np.zeros((rows, width), np.float32), self.floats(9)
+        run, arguments = self.library.suite_stencil, (_at(x), _at(y), _at(w), Whole(width))
+
+        def call() -> None:
+            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+
+        def check() -> None:
+            parts = [w[3 * i + j] * x[i : i + 4, j : j + width] for i in range(3) for j in range(3)]
+            _near("stencil", y[:4], np.sum(parts, axis=0), 1e-3)
+
+        # nine multiplications and eight additions per pixel on the vector units; one image in, one out
+        pixels = float(rows * width)
+        counted = work(
+            vector={"3 x 3 taps": (17 * pixels, "17 rows width")},
+            read={"x": ((rows + 2.0) * (width + 2), "fp32", "(rows+2) (width+2)"), "w": (9.0, "fp32", "9")},
+            write={"y": (pixels, "fp32", "rows width")},
+            dtype="fp32",
+        )
+        named = Work(**{**counted.__dict__, "name": "stencil", "family": "stream"})
+        return Kernel("stencil 3x3", named, call, check, "C, all cores")
+
+    def exponential(self) -> Probe:
+        """Results per second of the suite's own exp on data in the nearest cache: the special-function ceiling of its kernels."""
+        n, reps = 4096, 64
+        x = [self.floats(n) for _ in range(self.threads)]
+        y = [np.zeros(n, np.float32) for _ in range(self.threads)]
+        run = self.library.suite_exp
+
+        def call(loops: int) -> Timing:
+            every = Whole(reps * loops)
+            return _on_all_cores(
+                lambda: self.over(self.threads, lambda first, _: run(_at(x[first]), _at(y[first]), Whole(n), every))
+            )
+
+        done = float(n * reps * self.threads)
+        counted = work(vector={"exp": (done, "n reps threads")}, dtype="fp32")
+        return Probe(
+            "exp", "special.fp32", call, counted, {"threads": self.threads, "variant": "polynomial of degree 6"},
+            check=lambda: _near("exp", y[0], np.exp(x[0].astype(np.float64)), 1e-5), least=0.02,
+        )  # fmt: skip
+
+    def kernels(self) -> list[Kernel]:
+        makers = (self.triad, self.dot, self.gemv, self.gemm, self.softmax, self.layernorm, self.stencil)
+        return [make() for make in makers]
+
+
+def _near(name: str, found: Any, right: Any, tolerance: float = 1e-9) -> None:
+    if not np.allclose(found, right, rtol=tolerance, atol=tolerance):
+        worst = float(np.max(np.abs(np.asarray(found) - np.asarray(right))))
+        raise RidgelineError(
+            f"kernel {name} computed a wrong answer (off by up to {worst:.3g}); its time means nothing"
+        )

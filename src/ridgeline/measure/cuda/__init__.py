@@ -1,0 +1,1 @@
+"""CUDA probes: Observations of an NVIDIA GPU's ceilings, launches, energy and library kernels."""

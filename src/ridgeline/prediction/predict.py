@@ -1,0 +1,301 @@
+"""Prediction: the bounds of a program on a machine with their expected times; the fields outsiders read.
+
+`predict` takes one Work or a whole Program. A one-step prediction answers for its step directly
+(`p.floor`, `p.bound`, `p.intensity`); a program's times are the sums over its steps, never a verdict of the
+averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.machine import GIVEN, Machine
+from ..core.roofline import Bound, bound
+from ..core.work import Array, Program, Step, Work
+from . import expected as timing
+
+
+@dataclass(frozen=True)
+class Prediction:
+    machine: Machine
+    steps: tuple[Step, ...]
+    bounds: tuple[Bound, ...]
+    expected: tuple[timing.Expected, ...]
+    given: float | None = None
+
+    def _only(self) -> Bound:
+        if len(self.bounds) != 1:
+            raise InputError(
+                f"this prediction has {len(self.bounds)} steps; ask one of `bounds`, or for `time` and `floor`, which add up"
+            )
+        return self.bounds[0]
+
+    @property
+    def floor(self) -> Array:
+        return _sum(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
+    def time(self) -> Array:
+        return _sum(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
+
+    def _end(self, end: str) -> Array:
+        """An end of the interval of the sum: the steps err apart from each other, so their widths add as squares."""
+        if len(self.expected) == 1:
+            value: Array = getattr(self.expected[0], end) * self.steps[0].count
+            return value
+        widths = _sum(
+            ((getattr(item, end) - item.time) * step.count) ** 2
+            for item, step in zip(self.expected, self.steps, strict=True)
+        )
+        return self.time + (np.sqrt(widths) if end == "high" else -np.sqrt(widths))
+
+    @property
+    def low(self) -> Array:
+        """The expected time lies between `low` and `high` in four cases of five."""
+        return self._end("low")
+
+    @property
+    def high(self) -> Array:
+        return self._end("high")
+
+    @property
+    def distance(self) -> Array:
+        """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
+        far: Array = 1.0
+        for item in self.expected:
+            far = np.maximum(far, item.distance)
+        return far
+
+    @property
+    def items(self) -> dict[str, Array]:
+        """Where the expected time goes, in seconds; the items sum to the time."""
+        found: dict[str, Array] = {}
+        for item, step in zip(self.expected, self.steps, strict=True):
+            lead = f"{step.name}: " if len(self.steps) > 1 else ""
+            for name, value in item.items().items():
+                found[lead + name] = found.get(lead + name, 0.0) + value * step.count
+        return found
+
+    @property
+    def flops(self) -> Array:
+        return _sum(item.flops * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
+    def bytes(self) -> Array:
+        return _sum(item.bytes * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+
+    @property
+    def intensity(self) -> Array:
+        return self.flops / self.bytes
+
+    @property
+    def efficiency(self) -> Array:
+        """Floor over expected time."""
+        return self.floor / self.time
+
+    @property
+    def bound(self) -> Any:
+        return self._only().bound
+
+    @property
+    def limiter(self) -> Any:
+        return self._only().limiter
+
+    @property
+    def attainable(self) -> Array:
+        return self._only().attainable
+
+    @property
+    def ridge(self) -> Array | None:
+        return self._only().ridge
+
+    @property
+    def share_of_peak(self) -> Array:
+        return self._only().share_of_peak
+
+    @property
+    def sure(self) -> Array:
+        return self._only().sure
+
+    @property
+    def work(self) -> Work:
+        return self._only().work
+
+    def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
+        """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
+        self._only()
+        return {name: FIELDS[name](self) for name in (NAMES + RESULTS if wanted is None else wanted)}
+
+    @cached_property
+    def count(self) -> int:
+        """How many cases there are: one, or as many as the arrays are long."""
+        sizes = [np.asarray(value) for value in (self.time, *(self.work.shape.values()))]
+        shape = np.broadcast_shapes(*(value.shape for value in sizes))
+        if len(shape) > 1:
+            raise InputError("rows are made of scalars and one-dimensional arrays; ravel larger ones first")
+        return shape[0] if shape else 1
+
+    def rows(self, most: int | None = None) -> Iterator[dict[str, Any]]:
+        """One document per case (of the first `most`), plain Python values, `shape` inside."""
+        count = self.count if most is None else min(most, self.count)
+        columns = {name: listed(value, count) for name, value in self.columns().items()}
+        shape = {name: listed(value, count) for name, value in self.work.shape.items()}
+        names, rest = NAMES, [name for name in columns if name not in NAMES]
+        cases = zip(
+            zip(*(columns[name] for name in names), strict=True),
+            zip(*shape.values(), strict=True) if shape else [()] * count,
+            zip(*(columns[name] for name in rest), strict=True),
+            strict=True,
+        )
+        for named, sizes, found in cases:
+            row: dict[str, Any] = dict(zip(names, named, strict=True))
+            row["shape"] = dict(zip(shape, sizes, strict=True))
+            row.update(zip(rest, found, strict=True))
+            yield row
+
+
+# What outsiders read, by name; computed only when asked for, because a sweep may want one of them for millions.
+FIELDS: dict[str, Callable[[Prediction], Any]] = {
+    "op": lambda p: p.work.name,
+    "dtype": lambda p: p.work.dtype,
+    "machine": lambda p: p.machine.name,
+    "flops": lambda p: p.flops,
+    "bytes": lambda p: p.bytes,
+    "intensity": lambda p: p.intensity,
+    "ridge": lambda p: p.ridge,
+    "bound": lambda p: p.bound,
+    "limiter": lambda p: p.limiter,
+    "attainable": lambda p: p.attainable,
+    "share_of_peak": lambda p: p.share_of_peak,
+    "floor": lambda p: p.floor,
+    "time": lambda p: p.time,
+    "floor_us": lambda p: p.floor * 1e6,
+    "time_us": lambda p: p.time * 1e6,
+    "efficiency": lambda p: p.efficiency,
+    "ceilings": lambda p: p.bounds[0].kinds,
+    "low_us": lambda p: p.low * 1e6,
+    "high_us": lambda p: p.high * 1e6,
+    "confidence": lambda p: p.expected[0].confidence,
+    "distance": lambda p: p.distance,
+    "bound_sure": lambda p: p.sure,
+}
+NAMES = ("op", "dtype", "machine")
+SECONDS = ("floor", "time")  # for programs; documents carry microseconds
+RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS)
+
+
+def _sum(values: Iterator[Array]) -> Array:
+    result: Array | None = None
+    for value in values:
+        result = value if result is None else result + value
+    return 0.0 if result is None else result
+
+
+def plain(value: Any, index: int) -> Any:
+    """One case of a column as a plain Python value; whole floats become ints."""
+    if isinstance(value, np.ndarray):
+        value = value.item() if value.ndim == 0 else value[index if value.shape[0] > 1 else 0]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def listed(value: Any, count: int) -> list[Any]:
+    """The first `count` cases of a column as plain Python values; whole floats become ints."""
+    whole = np.asarray(value)
+    column = whole[:count] if whole.ndim and len(whole) > 1 else np.broadcast_to(whole, (count,))
+    found: list[Any] = column.tolist()
+    if column.dtype.kind == "f":
+        for place in np.flatnonzero((column == np.floor(column)) & (np.abs(column) < 2.0**53)).tolist():
+            found[place] = int(found[place])
+    return found
+
+
+def predict(
+    target: Work | Program,
+    machine: Machine,
+    ceilings: str | None = None,
+    engine: str | None = None,
+    resident: str | None = None,
+    efficiency: float | None = None,
+    launch: float | None = None,
+    backend: str | None = None,
+) -> Prediction:
+    """Where work lands on a machine before anything runs; arrays in the work give arrays out.
+
+    `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
+    matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
+    terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
+    meant, where the machine carries numbers of it (`timing.backends`), else its default path; a step's own goes first.
+    """
+    if efficiency is not None and not 0 < efficiency <= 1:
+        raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
+    if launch is not None and not launch >= 0:
+        raise InputError(f"launch must be zero or more seconds, got {launch}")
+    steps = target.steps if isinstance(target, Program) else (Step(target.name, target),)
+    if launch is None and machine.launch.source == GIVEN:
+        launch = machine.launch.stated
+    wait = timing.launch_latency(machine) if launch is None else launch
+    bounds = tuple(bound(step.work, machine, ceilings, engine, resident, wait) for step in steps)
+    # a forced engine or resident data are not what the kernels were timed with
+    flat = engine is not None or resident is not None
+    expected = tuple(
+        timing.expected(item, efficiency, launch, step.backend or backend, flat)
+        for step, item in zip(steps, bounds, strict=True)
+    )
+    return Prediction(machine, steps, bounds, expected, efficiency)
+
+
+BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache
+
+
+def predict_cases(
+    make: Callable[..., Work],
+    machine: Machine,
+    sizes: Mapping[str, Any],
+    wanted: Iterable[str] = RESULTS,
+    **options: Any,
+) -> dict[str, Any]:
+    """Many cases of one op in one call: arrays of sizes in, one array per wanted field out.
+
+    The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
+    the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, told apart by name.
+    """
+    known = ("ceilings", "engine", "resident", "efficiency", "launch", "backend")
+    model = {name: value for name, value in options.items() if name in known}
+    words = {name: value for name, value in options.items() if name not in known}
+    wanted = tuple(wanted)
+    arrays = {name: np.atleast_1d(np.asarray(value)) for name, value in sizes.items()}
+    count = max((len(array) for array in arrays.values()), default=1)
+    for name, array in arrays.items():
+        if array.ndim > 1 or len(array) not in (1, count):
+            raise InputError(f"{name} has {len(array)} values where the others have {count}")
+    found: dict[str, Any] = {}
+    # Freeing one large array makes the C library keep what is freed from here on; without it every array of every
+    # block is fetched anew from the operating system, page fault by page fault, at twice the time.
+    np.empty(1 << 21)
+    for start in range(0, count, BLOCK):
+        stop = min(start + BLOCK, count)
+        part = {name: array[start:stop] if len(array) > 1 else array[0] for name, array in arrays.items()}
+        columns = predict(make(**part, **words), machine, **model).columns(wanted)
+        for name, value in columns.items():
+            before = found.get(name)
+            if not isinstance(value, np.ndarray) and (start == 0 or (type(value) is type(before) and value == before)):
+                found[name] = value
+                continue
+            if not isinstance(before, np.ndarray):  # the first array, after blocks that had one value for all
+                kind = np.asarray(value).dtype
+                # texts keep the width of the longest name there is, so that a later block never cuts one
+                kind = np.dtype(object) if isinstance(value, str) else np.dtype("<U32") if kind.kind == "U" else kind
+                found[name] = np.empty(count, dtype=kind)
+                found[name][:start] = before
+            found[name][start:stop] = value
+    return found

@@ -1,0 +1,1 @@
+"""Profilers: Observations from what other tools recorded (Nsight Compute, torch.profiler, JAX, LIKWID, perf, ...)."""

@@ -1,0 +1,219 @@
+"""JAX profiler traces: XLA's ops and kernels from the plain trace file beside the `.xplane.pb`.
+
+`jax.profiler.trace(FOLDER)` writes FOLDER/plugins/profile/RUN/HOST.trace.json.gz. A device's time is in it several
+times over: by stream (kernels), by XLA op, by module, by step, by name scope. Read are the streams where there are any
+(GPU), else the line of XLA ops (TPU); on a CPU the ops stand among the host's events and are known by their HLO name.
+
+Flops and bytes in such a trace are the compiler's estimates, not counts of what happened.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError
+from ..core.observation import Observation
+from .torch_profiler import EVENTS, MICRO, OP, SLACK, Span, items, nested
+
+TOOL = "jax.profiler"
+HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/profile/*/*.trace.json.gz"
+DEVICE, HOST = "/device:", "/host:"
+STREAM, XLA_OPS = "Stream", "XLA Ops"
+MOST = 1_000_000  # events after which the profiler leaves out the rest
+# Numbers the compiler wrote down when it made the program, by our name.
+ESTIMATES = {"flops": "flops", "model_flops": "model_flops", "bytes_accessed": "bytes_accessed"}
+ESTIMATE = "the compiler's estimate for the op, not counted while it ran"
+WANTED = (*ESTIMATES.values(), "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details")
+DETAIL = re.compile(r"(\w+):(\S+)")
+TRACE = "trace.json.gz"
+
+
+@dataclass
+class _Lane:
+    """One line of the timeline."""
+
+    device: str = ""
+    name: str = ""
+    spans: list[Span] = field(default_factory=list)
+
+    @property
+    def streams(self) -> bool:
+        return self.name.startswith(STREAM)
+
+
+@dataclass
+class _Trace:
+    path: Path
+    processes: dict[str, str] = field(default_factory=dict)
+    threads: dict[tuple[str, str], str] = field(default_factory=dict)
+    spans: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
+    known: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)  # one copy of what comes again and again
+    events: int = 0
+
+    def take(self, event: Any) -> None:
+        if not isinstance(event, dict) or not event:  # the writer ends with an empty event
+            return
+        pid, tid = str(event.get("pid")), str(event.get("tid"))
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if event.get("ph") == "M":
+            if event.get("name") == "process_name":
+                self.processes[pid] = str(args.get("name", ""))
+            elif event.get("name") == "thread_name":
+                self.threads[pid, tid] = str(args.get("name", ""))
+        elif event.get("ph") == "X":
+            self.events += 1
+            start, length = _number(event.get("ts")), _number(event.get("dur"))
+            if not (math.isfinite(start) and 0 <= length < math.inf):
+                raise InputError(
+                    f"'{self.path}' has an event '{event.get('name')}' without a usable time "
+                    f"(ts {event.get('ts')!r}, dur {event.get('dur')!r}); record the trace again"
+                )
+            if "hlo_op" not in args and HOST in self.processes.get(pid, ""):
+                return
+            name, kept = str(event.get("name", "")), {key: args[key] for key in WANTED if key in args}
+            what = self.known.setdefault(f"{name} {kept}", (name, kept))
+            self.spans.setdefault((pid, tid), []).append(Span(start, start + length, OP, what))
+
+    def lanes(self) -> list[_Lane]:
+        """The lines that hold each device's time once."""
+        found: list[_Lane] = []
+        for pid, process in self.processes.items():
+            if DEVICE not in process:
+                continue
+            own = [
+                _Lane(process[process.index(DEVICE) :], self.threads.get(key, ""), spans)
+                for key, spans in self.spans.items()
+                if key[0] == pid
+            ]
+            streams = [lane for lane in own if lane.streams]
+            found += streams or [lane for lane in own if lane.name == XLA_OPS]
+        if not found:
+            for spans in self.spans.values():
+                ops = [span for span in spans if "hlo_op" in span.what[1]]
+                found += [_Lane("cpu", "", ops)] if ops else []
+        return found
+
+
+def _own_times(lane: _Lane) -> Iterator[tuple[Span, float]]:
+    """Each op with its time less that of the ops inside it: a loop holds its body, but kernels hold no kernels."""
+    inside: dict[int, float] = {}
+    order: list[Span] = []
+    for span, around in nested(lane.spans):
+        if around and not lane.streams and span.end <= around[-1].end + SLACK:
+            inside[id(around[-1])] = inside.get(id(around[-1]), 0.0) + span.end - span.start
+        order.append(span)
+    for span in order:
+        yield span, span.end - span.start - inside.get(id(span), 0.0)
+
+
+def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything about an event but its time, as an Observation names it."""
+    scope = str(args.get("tf_op", "")).rsplit(":", 1)[0].split("/") if args.get("tf_op") else []
+    module = str(args.get("hlo_module", ""))
+    hlo = str(args.get("hlo_op", ""))
+    settings: dict[str, Any] = {"kind": "kernel" if lane.streams else "op"}
+    detail = dict(DETAIL.findall(str(args.get("kernel_details", ""))))
+    for ours, theirs in (("registers", "regs"), ("grid", "grid"), ("block", "block")):
+        if theirs in detail:
+            numbers = tuple(int(part) for part in detail[theirs].split(",") if part.isdigit())
+            settings[ours] = numbers if ours != "registers" else (numbers[0] if numbers else 0)
+    shared = [_number(detail.get(key)) for key in ("static_shared", "dynamic_shared")]
+    if all(math.isfinite(part) for part in shared):
+        settings["shared_memory"] = int(sum(shared))
+    if _number(detail.get("occ_pct")) > 0:
+        settings["occupancy_estimate"] = _number(detail["occ_pct"]) / 100
+    for ours, theirs in (("hlo_op", "hlo_op"), ("hlo_module", "hlo_module"), ("category", "hlo_category")):
+        if args.get(theirs):
+            settings[ours] = str(args[theirs])
+    if scope:
+        settings["op"] = scope[-1]
+    for ours, theirs in ESTIMATES.items():
+        if math.isfinite(_number(args.get(theirs))):
+            settings[ours] = _number(args[theirs])
+    if lane.name:
+        settings["stream"] = lane.name
+    if str(args.get("memcpy_details", "")) or name.lower().startswith("memcpy"):
+        settings["kind"] = "memcpy"
+        settings["details"] = str(args.get("memcpy_details", ""))
+    return {
+        "name": hlo or name,
+        "kernel": name if lane.streams else "",
+        "path": tuple(scope[:-1]) or ((module,) if module else ()),
+        "settings": settings,
+        "device": lane.device,
+    }
+
+
+def _number(value: Any) -> float:
+    """Arguments come as text."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def recognises(head: str, path: Path) -> bool:
+    """The trace JAX writes for a browser, or its binary twin, which `read` answers with the name of the right file."""
+    return path.name.endswith(".xplane.pb") or (
+        f'"{EVENTS}"' in head and '"highres-ticks"' in head and ("/host:CPU" in head or DEVICE in head)
+    )
+
+
+def read(path: Path) -> list[Observation]:
+    path = Path(path)
+    if path.name.endswith(".xplane.pb"):
+        plain = path.with_name(path.name.removesuffix("xplane.pb") + TRACE)
+        where = f"'{plain}', which lies beside it" if plain.exists() else f"the .{TRACE} that JAX writes beside it"
+        raise InputError(f"'{path}' is JAX's binary profile; ridgeline reads {where}")
+    trace = _Trace(path)
+    try:
+        for key, value in items(path):
+            if key == EVENTS:
+                trace.take(value)
+    except RecursionError as error:
+        raise InputError(f"'{path}' nests values too deeply for a trace; record it again") from error
+    return _observations(trace)
+
+
+def _observations(trace: _Trace) -> list[Observation]:
+    lanes = trace.lanes()
+    if not lanes:
+        raise InputError(
+            f"'{trace.path}' holds no XLA ops and no kernels, only {trace.events} events of the host; call the jitted "
+            "function and block_until_ready() inside jax.profiler.trace"
+        )
+    taken = sorted(
+        ((span, own, lane) for lane in lanes for span, own in _own_times(lane)), key=lambda item: item[0].start
+    )
+    groups: dict[str, tuple[dict[str, Any], list[float]]] = {}
+    for span, own, lane in taken:
+        described = _described(lane, *span.what)
+        _, samples = groups.setdefault(repr(described), (described, []))
+        if own > SLACK * 1e-3:  # the writer gives what took no time a picosecond
+            samples.append(own * MICRO)
+    cut = (f"the trace holds {trace.events} events: JAX leaves out what comes after {MOST}",)
+    return [
+        Observation(
+            name=what["name"],
+            target=what["name"],
+            samples=tuple(samples),
+            settings={**what["settings"], "count": len(samples)},
+            conditions={"device": what["device"], "cache": "as the program left it"},
+            tool=TOOL,
+            notes=cut if trace.events >= MOST else (),
+            kernel=what["kernel"],
+            defined={
+                "time": "start to end of the op or kernel, less the ops inside it",
+                **{f"settings.{key}": ESTIMATE for key in ESTIMATES if key in what["settings"]},
+            },
+            path=what["path"],
+        )
+        for what, samples in groups.values()
+        if samples
+    ]

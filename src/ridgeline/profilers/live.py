@@ -1,0 +1,137 @@
+"""A profiler around a block of code: `with rl.observe("torch") as seen: model(x)`, then `seen.observations`.
+
+Importing this file loads neither torch nor numpy; the profiler loads them when the block is entered.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from ..core.observation import Observation
+
+ELSEWHERE = {
+    "ncu": "Nsight Compute starts the program itself: ridgeline profile --with ncu -- python script.py",
+    "jax": "the JAX profiler writes a file: wrap the block in jax.profiler.trace(FOLDER), then ridgeline import "
+    "FOLDER/plugins/profile/*/*.trace.json.gz",
+}
+
+
+class Seen:
+    """What a profiler saw of a block; readable once the block has ended."""
+
+    def __init__(self, shapes: bool = True, modules: bool = True) -> None:
+        self._options = {"record_shapes": shapes, "with_stack": modules, "with_modules": modules}
+        self._profiler: Any = None
+        self._state = "the block has not begun"
+        self._observations: list[Observation] = []
+        self._gaps: dict[str, Any] = {}
+
+    def __enter__(self) -> Seen:
+        torch = _torch()
+        if self._profiler is not None:
+            raise InputError("this observation has been used; call observe() again for another block")
+        if torch.autograd._profiler_enabled():
+            raise InputError("a torch profiler is already running around this block; only one can run at a time")
+        activity = torch.profiler.ProfilerActivity
+        activities = [activity.CPU, *([activity.CUDA] if torch.cuda.is_available() else [])]
+        # Modules of eager code come with the Python stack; `with_modules` alone serves TorchScript only.
+        self._profiler = torch.profiler.profile(activities=activities, **self._options)
+        self._profiler.__enter__()
+        self._state = "the block is still running"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        torch = _torch()
+        self._state = "the block ended in an error"
+        if torch.cuda.is_available() and kind is None:
+            torch.cuda.synchronize()  # kernels still queued belong to the block
+        self._profiler.__exit__(kind, error, where)
+        if kind is None:
+            self._read(torch.__version__)
+            self._state = ""
+
+    def _read(self, version: str) -> None:
+        from .torch_profiler import load
+
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+            path = Path(folder) / "trace.json"
+            self._profiler.export_chrome_trace(str(path))
+            trace = load(path, str(version))
+        self._observations, self._gaps = trace.observations(), trace.gaps()
+
+    def _ended(self) -> None:
+        if self._state:
+            raise InputError(f"nothing has been observed: {self._state}; read `seen` after the with block")
+
+    @property
+    def observations(self) -> list[Observation]:
+        """One per kernel (per op where there is no GPU), shape and module, in the order they first ran."""
+        self._ended()
+        return list(self._observations)
+
+    @property
+    def gaps(self) -> dict[str, Any]:
+        """When each device had nothing to do, and how much of that it waited for the host."""
+        self._ended()
+        return dict(self._gaps)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The data of a table: where the time went, largest first."""
+        self._ended()
+        total = sum(sum(item.samples) for item in self._observations)
+        found = [
+            {
+                "name": item.name,
+                "kernel": item.kernel,
+                "path": "/".join(item.path),
+                "shapes": item.settings.get("shapes", []),
+                "count": len(item.samples),
+                "time_us": item.median * 1e6,
+                "total_us": sum(item.samples) * 1e6,
+                "share": sum(item.samples) / total,
+            }
+            for item in self._observations
+        ]
+        return sorted(found, key=lambda row: -float(row["total_us"]))
+
+    def __iter__(self) -> Iterator[Observation]:
+        return iter(self.observations)
+
+
+def observe(tool: str = "torch", *, shapes: bool = True, modules: bool = True) -> Seen:
+    """A context that profiles the block under it.
+
+    `shapes` records the inputs of every op, `modules` the modules it ran under; both slow the host, so leave them out
+    where the gaps between kernels are what you look for.
+    """
+    if tool in ELSEWHERE:
+        raise InputError(f"'{tool}' cannot observe a block of Python: {ELSEWHERE[tool]}")
+    if tool != "torch":
+        raise unknown(
+            "tool",
+            tool,
+            ("torch", *ELSEWHERE),
+            "A block of Python is observed with torch; ncu runs through ridgeline profile.",
+        )
+    _torch()
+    return Seen(shapes, modules)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+        import torch.profiler
+    except ImportError as error:
+        raise InputError(
+            "observing with torch needs torch, which is not installed; install ridgeline[torch]"
+        ) from error
+    return torch

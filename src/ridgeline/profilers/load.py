@@ -1,0 +1,92 @@
+"""What profilers saw: each file of this folder with `recognises` and `read` is a format; `load` finds the one that fits."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..core.errors import InputError, unknown
+from ..core.observation import Observation
+from ..core.text import head
+
+
+@cache
+def importers() -> dict[str, ModuleType]:
+    """The formats by name; `plain` is asked last, because any table with a name and a time would do for it."""
+    folder = [str(Path(__file__).parent)]
+    names = sorted((item.name for item in pkgutil.iter_modules(folder)), key=lambda name: (name == "plain", name))
+    modules = {name: importlib.import_module(f".{name}", __package__) for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "recognises")}
+
+
+def formats() -> dict[str, str]:
+    """How to export each format, by name."""
+    return {
+        name: getattr(module, "HOW", (module.__doc__ or "").partition("\n")[0]) for name, module in importers().items()
+    }
+
+
+def load(path: str | Path, as_: str | None = None) -> list[Observation]:
+    """The observations of a file, its format recognised from the content unless `as_` names it."""
+    path = Path(path).expanduser()
+    if as_ is not None and as_ not in importers():
+        raise unknown("format", as_, importers())
+    if path.is_dir():
+        raise InputError(f"'{path}' is a folder; name the file in it that the profiler wrote")
+    start = head(path)
+    if not start.strip():
+        raise InputError(f"'{path}' is empty; {_known()}")
+    if as_ is None:
+        as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
+    if as_ is None:
+        raise InputError(f"'{path}' is nothing ridgeline recognises: it starts with {_shown(start)}; {_known()}")
+    found: list[Observation] = importers()[as_].read(path)
+    if not found:
+        raise InputError(f"'{path}' reads as {as_} and holds nothing that was timed; export it again: {formats()[as_]}")
+    return found
+
+
+def _known() -> str:
+    return "known are\n" + "\n".join(f"  {name}: {how}" for name, how in formats().items())
+
+
+def _shown(start: str) -> str:
+    """The beginning of a file, printable."""
+    line = start.strip().partition("\n")[0][:60]
+    return repr(line) if line.isprintable() else "bytes that are no text"
+
+
+def document(observations: Iterable[Observation]) -> list[dict[str, Any]]:
+    """What `ridgeline import` writes, one entry per observation; what is not known is not there.
+
+    The entries share the observations' own mappings, so that a large profile is not held twice: write them, do not
+    change them.
+    """
+    return [_entry(item) for item in observations]
+
+
+def _entry(item: Observation) -> dict[str, Any]:
+    several = len(item.samples) > 1
+    known: dict[str, Any] = {
+        "name": item.name,
+        "kernel": item.kernel,
+        "time_us": (item.median if several else item.samples[0]) * 1e6,
+        "times_us": [sample * 1e6 for sample in item.samples] if several else [],
+        "flops": item.flops,
+        "bytes": item.bytes,
+        "tool": item.tool,
+        "version": item.version,
+        "conditions": item.conditions,
+        "settings": item.settings,
+        "counters": item.counters,
+        "defined": item.defined,
+        "path": list(item.path),
+        "notes": list(item.notes),
+    }
+    always = ("name", "time_us", "flops", "bytes", "tool", "conditions")
+    return {key: value for key, value in known.items() if key in always or value}

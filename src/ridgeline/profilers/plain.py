@@ -1,0 +1,287 @@
+"""Plain tables and JSON: name, time, flops and bytes of anything timed; and what ridgeline itself wrote.
+
+Columns: `name`; one time as `time` (with its unit: `12.5 us`; without one it is read as seconds, which a note says),
+`time_s`, `time_ms`, `time_us` or `time_ns`;
+`flops` and `bytes`, or one column per engine and level (`flops.tensor.bf16`, `bytes.hbm`). Work whose engine is not told
+stands under `all`, bytes whose level is not told under `main`, the outermost memory of a machine. JSON is a list of such rows,
+one row per line, the document of `ridgeline import --json`, or a file of observations.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError
+from ..core.observation import SCHEMA, Observation, from_document
+from ..core.text import LARGEST, cells, decimal_mark, delimiter, number, opened
+from ..core.units import parse
+from ..core.work import Work
+
+HOW = "a CSV with columns name,time_us,flops,bytes (or flops.tensor.bf16, bytes.hbm), or JSON with these keys"
+TIMES = {"time": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
+PEEK = 1000  # rows that show how numbers are written
+SECONDS = "a time without a unit was read as seconds; give it one (12.5 us), or call the column time_us"
+WHOLE = {"flops": "all", "bytes": "main"}  # where a number stands that says no engine or level
+_NOTHING = Work()
+_KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|times_us|samples|observations|items)"\s*:')
+
+
+def recognises(head: str, path: Path) -> bool:
+    """JSON with times or samples in it, or a header with a name and a time."""
+    start = head.lstrip("\ufeff \t\r\n")
+    if start[:1] in "[{":
+        return bool(_KEYS.search(start)) or start[:1] == "["
+    header = [name.strip().lower() for name in _header(start)]
+    return "name" in header and any(name in TIMES for name in header)
+
+
+def _header(text: str) -> list[str]:
+    line = next(iter(text.splitlines()), "")
+    return cells(line, delimiter(line)) if line.strip() else []
+
+
+def read(path: Path) -> list[Observation]:
+    with opened(path) as text:
+        start = text.read(1).lstrip("\ufeff")
+        while start.isspace():
+            start = text.read(1)
+        if start in ("[", "{"):
+            return _documents(start + text.read(), path)
+        return list(_table(_joined(start, text), path))
+
+
+def _joined(start: str, lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a file whose first character was read already."""
+    for line in lines:
+        yield start + line
+        start = ""
+
+
+# Tables -------------------------------------------------------------------------------------------------------------
+
+
+def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
+    first = next(lines, "")
+    sign = delimiter(first)
+    header = [name.strip().lower() for name in cells(first, sign)]
+    once(header, f"'{path}'")
+    if "name" not in header or not any(name in TIMES for name in header):
+        raise InputError(f"'{path}' has the columns {', '.join(header)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
+    rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
+    first_rows = list(islice(rows, PEEK))
+    counted = [place for place, name in enumerate(header) if name in TIMES or name.partition(".")[0] in WHOLE]
+    # a time may carry its unit; the number before it shows the decimal mark as well
+    mark = decimal_mark(row[place].strip().partition(" ")[0] for _, row in first_rows for place in counted if place < len(row))  # fmt: skip
+    for line, row in chain(first_rows, rows):
+        if len(row) > len(header):
+            raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}; quote cells that hold a '{sign}'")  # fmt: skip
+        filled = {name: cell.strip() for name, cell in zip(header, row, strict=False) if cell.strip()}
+        yield _row(filled, f"'{path}' line {line}", mark)
+
+
+def once(names: Sequence[str], where: str) -> None:
+    """Refuses a header in which a column stands twice: one of the two would be lost."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        told = f"the column {twice[0]}" if twice[0] else "a column without a name"
+        raise InputError(f"{where} has {told} more than once; keep one, or give them names of their own")
+
+
+def _row(row: Mapping[str, Any], where: str, mark: str = ".") -> Observation:
+    """One row of a table or of JSON; columns that are not ours become settings."""
+    found: dict[str, dict[str, float]] = {"flops": {}, "bytes": {}}
+    settings: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for key, value in row.items():
+        kind, _, part = key.partition(".")
+        if key in TIMES:
+            seconds[key] = _time(key, value, where, mark)
+        elif kind in WHOLE and isinstance(value, Mapping):
+            found[kind].update({str(name): _count(f"{kind}.{name}", item, where) for name, item in value.items()})
+        elif kind in WHOLE:
+            if not _absent(value):
+                found[kind][part or WHOLE[kind]] = _count(key, value, where, mark)
+        elif key not in TAKEN:
+            settings[key] = value
+    if len(seconds) > 1:
+        raise InputError(f"{where} has {' and '.join(f'{key} {row[key]}' for key in seconds)}; give each row one time")
+    times = row.get("times_us")
+    samples = (
+        [_time("time_us", item, where, mark) for item in times]
+        if isinstance(times, list) and times
+        else list(seconds.values())
+    )
+    name = row.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"{where} has no name; give each row a name and a time")
+    if not samples or not all(sample > 0 for sample in samples):
+        raise InputError(f"{where} ('{name}') has no time above zero; give it one of {', '.join(TIMES)}")
+    notes = _texts(row, "notes", where)
+    if "time" in seconds and (not isinstance(row["time"], str) or number(row["time"], mark) is not None):
+        notes = (*notes, SECONDS)
+    return Observation(
+        name=name,
+        target=name,
+        samples=tuple(samples),
+        work=_NOTHING,
+        settings={**_mapping(row, "settings", where), **settings},
+        conditions=_mapping(row, "conditions", where),
+        tool=str(row.get("tool") or "plain"),
+        version=str(row.get("version", "")),
+        notes=notes,
+        kernel=str(row.get("kernel", "")),
+        flops=found["flops"],
+        bytes=found["bytes"],
+        counters={str(key): _count(str(key), value, where) for key, value in _mapping(row, "counters", where).items()},
+        defined={str(key): str(value) for key, value in _mapping(row, "defined", where).items()},
+        path=_texts(row, "path", where),
+    )
+
+
+TAKEN = (
+    "name",
+    "kernel",
+    "tool",
+    "version",
+    "notes",
+    "path",
+    "conditions",
+    "settings",
+    "counters",
+    "defined",
+    "times_us",
+)
+
+
+def _time(key: str, value: Any, where: str, mark: str) -> float:
+    if key == "time" and isinstance(value, str) and number(value, mark) is None:
+        text = value.replace(".", "").replace(",", ".") if mark == "," else value
+        try:
+            return parse(text, "s")
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+    return _count(key, value, where, mark) * TIMES[key]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _count(key: str, value: Any, where: str, mark: str = ".") -> float:
+    found = number(value, mark) if isinstance(value, str) else value
+    if found is None or not _is_number(found) or not 0 <= found < LARGEST:
+        raise InputError(f"{where}: {key} is {value!r}; a number of zero or more belongs there, or nothing")
+    return float(found)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.lower() in ("n/a", "nan", "none", "-", "no data"))
+
+
+def _mapping(row: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    value = row.get(key, {})
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it maps names to values")
+    return value
+
+
+def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = row.get(key, [])
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list):
+        raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it is a list of texts")
+    return tuple(str(item) for item in value)
+
+
+# JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def _documents(text: str, path: Path) -> list[Observation]:
+    try:
+        found = _parsed(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"'{path}' is not JSON: {error}; write it again, whole") from None
+    if isinstance(found, Mapping):
+        schema = found.get("schema", 0)
+        if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
+            raise InputError(f"'{path}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline")
+        if "items" in found and "sentence" in found:
+            raise InputError(f"'{path}' is a report that ridgeline made of a profile; give the profile itself")
+        found = found.get("observations", found.get("items", [found]))
+    if not isinstance(found, list):
+        raise InputError(f"'{path}' holds {type(found).__name__} where a list of observations belongs; {HOW}")
+    return [_document(item, f"'{path}' entry {place}") for place, item in enumerate(found, 1)]
+
+
+def _parsed(text: str) -> Any:
+    """One document, or one row per line where the first line is a document of its own."""
+    try:
+        return _strict(text)
+    except (ValueError, RecursionError) as error:
+        whole = error
+    try:
+        _strict(text.partition("\n")[0])
+    except (ValueError, RecursionError):
+        raise whole from None
+    return json_lines(text, _strict)
+
+
+def _strict(text: str) -> Any:
+    return json.loads(text, parse_constant=_constant, object_pairs_hook=pairs)
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which no key may stand twice."""
+    made = dict(found)
+    if len(made) != len(found):
+        twice = next(key for key, count in Counter(key for key, _ in found).items() if count > 1)
+        raise ValueError(f"'{twice}' stands twice in one object")
+    return made
+
+
+def json_lines(text: str, parsed: Callable[[str], Any]) -> list[Any]:
+    """JSON with one row per line; an error names the line of the file."""
+    found = []
+    for place, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(parsed(line))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {place} column {error.colno}: {error.msg}") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {place}: {error}") from None
+    return found
+
+
+def _document(item: Any, where: str) -> Observation:
+    if not isinstance(item, Mapping):
+        raise InputError(f"{where} is {str(item)[:60]!r}; each entry maps names to values; {HOW}")
+    samples = item.get("samples")
+    if samples is None:
+        return _row(item, where)
+    if not isinstance(samples, list) or not all(_is_number(sample) for sample in samples):
+        raise InputError(f"{where}: samples is {str(samples)[:60]!r}; it is a list of times in seconds")
+    item = {"target": item.get("name"), **item, "tool": item.get("tool") or "plain"}
+    for part in ("flops", "bytes", "observed_flops", "observed_bytes", "counters"):
+        for key, value in _mapping(item, part, where).items():
+            _count(f"{part}.{key}", value, where)
+    try:
+        return from_document(item)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{where} is no observation as ridgeline writes it ({type(error).__name__}: {error})"
+        ) from error

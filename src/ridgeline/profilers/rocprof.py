@@ -1,0 +1,126 @@
+"""rocprof-compute's `pmc_perf.csv` and rocprof's counter tables: flops, bytes and time of AMD kernels.
+
+Checked against the documented format only. Vector instructions count 64 lanes; a matrix counter counts 512 operations;
+requests of the last cache to memory are of 64 bytes, or of 32 where a counter of its own says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ..core.errors import InputError
+from ..core.observation import Observation
+from ..core.text import cells, count, decimal_mark, delimiter, opened
+from ..core.work import Work
+
+HOW = "rocprof-compute profile --name NAME --roof-only -- PROGRAM, then import pmc_perf.csv of the workload's folder"
+KERNEL = ("Kernel_Name", "KernelName")
+START = ("Start_Timestamp", "BeginNs")
+END = ("End_Timestamp", "EndNs")
+DISPATCH = ("Dispatch_ID", "Dispatch_Id", "Index")
+LANES, MATRIX = 64, 512
+
+# Engine or level -> counters and their factors; the first list a file has all of is used.
+_VALU = "SQ_INSTS_VALU_"
+FLOPS: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
+    **{
+        f"vector.{dtype}": (
+            tuple((f"{_VALU}{op}_{bits}", LANES * weight) for op, weight in (("ADD", 1), ("MUL", 1), ("FMA", 2), ("TRANS", 1))),
+        )
+        for dtype, bits in (("fp16", "F16"), ("fp32", "F32"), ("fp64", "F64"))
+    },
+    **{
+        f"tensor.{dtype}": (((f"{_VALU}MFMA_MOPS_{bits}", MATRIX),),)
+        for dtype, bits in (("fp8", "F8"), ("fp16", "F16"), ("bf16", "BF16"), ("tf32", "XF32"), ("fp32", "F32"), ("fp64", "F64"), ("int8", "I8"))
+    },
+}  # fmt: skip
+BYTES: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
+    "hbm": tuple(
+        # 32 n32 + 64 (n - n32) read, 64 n64 + 32 (n - n64) written
+        ((f"{unit}_RDREQ_sum", 64.0), (f"{unit}_RDREQ_32B_sum", -32.0), (f"{unit}_WRREQ_sum", 32.0), (f"{unit}_WRREQ_64B_sum", 32.0))
+        for unit in ("TCC_EA", "TCC_EA0")
+    ),
+    "l2": (tuple((f"TCP_TCC_{kind}_REQ_sum", 64.0) for kind in ("READ", "WRITE", "ATOMIC_WITH_RET", "ATOMIC_WITHOUT_RET")),),
+    "l1": ((("TCP_TOTAL_CACHE_ACCESSES_sum", 64.0),),),
+    "shared": ((("SQ_LDS_IDX_ACTIVE", 128.0), ("SQ_LDS_BANK_CONFLICT", -128.0)),),
+}  # fmt: skip
+_COUNTERS = frozenset(name for table in (FLOPS, BYTES) for ways in table.values() for way in ways for name, _ in way)
+LAUNCH = {"Grid_Size": "grid", "Workgroup_Size": "block", "GRD": "grid", "WGR": "block"}
+_NOTHING = Work()
+
+
+def recognises(head: str, path: Path) -> bool:
+    line = next(iter(head.lstrip("\ufeff\r\n").splitlines()), "")
+    names = [name.strip() for name in cells(line, delimiter(line))] if line.strip() else []
+    return all(any(name in names for name in group) for group in (KERNEL, START, END))
+
+
+def read(path: Path) -> list[Observation]:
+    with opened(path) as text:
+        line = next(text, "").lstrip("\ufeff")
+        sign = delimiter(line)
+        names = [name.strip() for name in cells(line, sign)]
+        if not recognises(line, path):
+            raise InputError(f"'{path}' has no columns for kernel, start and end; the table with them comes from {HOW}")
+        rows: Iterator[dict[str, str]] = (
+            {name: cell.strip() for name, cell in zip(names, row, strict=False)}
+            for line in text
+            if len(row := cells(line, sign)) >= len(names)
+        )
+        if "Counter_Name" in names:
+            rows = _gathered(rows)
+        every = list(rows)
+    mark = decimal_mark(row[name] for row in every[:50] for name in row if name in _COUNTERS)
+    return [made for row in every if (made := _observation(row, mark)) is not None]
+
+
+def _gathered(rows: Iterable[dict[str, str]]) -> Iterator[dict[str, str]]:
+    """One row per kernel from one row per counter."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        key = next((row[name] for name in DISPATCH if name in row), "")
+        found.setdefault(key, row)[row["Counter_Name"]] = row.get("Counter_Value", "")
+    return iter(found.values())
+
+
+def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
+    kernel = next(row[name] for name in KERNEL if name in row).removesuffix(" (.kd)").removesuffix(".kd").strip()
+    start, end = (next((count(row[name]) for name in group if name in row), None) for group in (START, END))
+    if not kernel or start is None or end is None or not end > start:
+        return None
+    defined: dict[str, str] = {}
+    flops = _counted(row, FLOPS, "flops", defined, mark)
+    moved = _counted(row, BYTES, "bytes", defined, mark)
+    name = kernel.partition("(")[0].partition("<")[0].removeprefix("void ").strip() or kernel
+    return Observation(
+        name=name,
+        target=name,
+        samples=((end - start) * 1e-9,),
+        work=_NOTHING,
+        settings={ours: row[theirs] for theirs, ours in LAUNCH.items() if row.get(theirs)},
+        tool="rocprof",
+        kernel=kernel,
+        flops=flops,
+        bytes=moved,
+        defined=defined,
+    )
+
+
+def _counted(
+    row: Mapping[str, str],
+    table: Mapping[str, tuple[tuple[tuple[str, float], ...], ...]],
+    kind: str,
+    defined: dict[str, str],
+    mark: str,
+) -> dict[str, float]:
+    found = {}
+    for name, ways in table.items():
+        for way in ways:
+            values = [count(row[counter], mark) if counter in row else None for counter, _ in way]
+            if None not in values:
+                total = sum(factor * value for (_, factor), value in zip(way, values, strict=True) if value)
+                found[name] = max(total, 0.0)
+                defined[f"{kind}.{name}"] = " + ".join(f"{factor:g} x {counter}" for counter, factor in way)
+                break
+    return found

@@ -1,0 +1,1 @@
+"""Programs: Work and Programs from calls of ops, rows of a table of cases, and calls of library functions."""

@@ -1,0 +1,163 @@
+"""Scaled dot-product attention, standard and flash.
+
+With P visible (query, key) pairs per head: scores and their product with V cost 2 D flops per pair each, the
+softmax 5. Causal masks keep the pairs with key <= query, queries aligned to the end of the keys (as in decoding
+with a cache): P = Sq Skv - Sq (Sq - 1) / 2, about half of Sq Skv for Sq = Skv and all of it for Sq = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.dtypes import label, result
+from ...core.errors import InputError
+from ...core.work import Array, Kernel, Work, work
+from .blas import product_kernel, row_kernel
+from .registry import Flag, Format, Size, op
+
+
+def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None) -> Array:
+    """(query, key) pairs per head that a mask leaves: none, causal, or a causal window of `window` keys."""
+    every = seq_q * seq_kv
+    if window is None:
+        return every - causal * seq_q * (seq_q - 1) / 2
+
+    def up_to(position: Array) -> Array:
+        """Sum of min(j, window) for j = 1 .. position."""
+        short: Array = np.minimum(position, window)
+        beyond: Array = np.maximum(position - window, 0.0)
+        return short * (short + 1) / 2 + beyond * window
+
+    return up_to(seq_kv) - up_to(seq_kv - seq_q)
+
+
+def tile_keys(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None, tile: Array) -> Array:
+    """Keys read by all query tiles together: every tile reads the keys that any of its rows may see."""
+    whole: Array = np.floor(seq_q / tile)
+    rest = seq_q - whole * tile
+    before = seq_kv - seq_q
+    tiles: Array = np.ceil(seq_q / tile)
+    ragged = tiles - whole  # 1 where a last, shorter tile follows, else 0
+    every = tiles * seq_kv
+    if window is None:
+        # tile j ends at row j tile, which sees before + j tile keys; a shorter last one sees them all
+        masked = whole * before + tile * whole * (whole + 1) / 2 + ragged * seq_kv
+        return every - causal * (every - masked)
+    # with a window a tile reads at most tile + window - 1 keys; tiles up to `short` see fewer than that
+    limit = tile + window - 1
+    short: Array = np.clip(np.floor((limit - before) / tile), 0, whole)
+    last: Array = np.minimum(seq_kv, rest + window - 1)
+    return short * before + tile * short * (short + 1) / 2 + (whole - short) * limit + ragged * last
+
+
+@op("attention", "attention", grows="seq_q")
+def attention(
+    batch: Size,
+    heads: Size,
+    seq_q: Size,
+    head_dim: Size,
+    seq_kv: Size | None = None,
+    kv_heads: Size | None = None,
+    causal: Flag = False,
+    window: Size | None = None,
+    variant: Literal["flash", "standard"] = "flash",
+    score_passes: Size = 4,
+    dtype: Format = "bf16",
+    kv: Format | None = None,
+    tile: Size | None = None,
+) -> Work:
+    """O = softmax(Q K^T / sqrt(D)) V per head: (4 D + 5) flops for each visible (query, key) pair.
+
+    `flash` keeps the scores on chip: Q, K, V read, O written, nothing grows with Sq x Skv; a `tile` of query rows adds
+    what crosses L2, where K and V are read again for every tile (tile_keys rows in all, masked ones left out). `standard` also moves the score matrix `score_passes`
+    times (write, softmax read and write, read again: 4). `kv_heads` < heads shares K and V (grouped or multi-query);
+    `window` limits a causal mask to the last keys; `kv` is the storage format of K and V.
+    """
+    keys = seq_q if seq_kv is None else seq_kv
+    shared = heads if kv_heads is None else kv_heads
+    if np.any(np.asarray(heads % shared) != 0):
+        raise InputError("attention: kv_heads must divide heads")
+    if np.any((np.asarray(causal) > 0) & (np.asarray(keys) < np.asarray(seq_q))):
+        raise InputError(
+            "attention: a causal mask needs seq_kv of at least seq_q (queries are aligned to the end of the keys)"
+        )
+    if window is not None and not np.all(np.asarray(causal) > 0):
+        raise InputError("attention: a window goes with causal=yes")
+    pairs = batch * heads * visible_pairs(seq_q, keys, causal, window)
+    seen = keys if window is None else np.minimum(keys, seq_q + window - 1)
+    q, k = batch * heads * seq_q * head_dim, batch * shared * seen * head_dim
+    stored = kv or dtype
+    passes: dict[str, tuple[Array, str, str]] = {}
+    written: dict[str, tuple[Array, str, str]] = {}
+    if variant == "standard":
+        scores = batch * heads * seq_q * keys
+        passes = {"scores": (scores * np.floor(score_passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")}
+        written = {"scores": (scores * np.ceil(score_passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")}
+    out = result(dtype).name
+    held = "Skv" if window is None else "min(Skv, Sq + window - 1)"
+    read = {
+        "Q": (q, dtype, "batch heads Sq D"),
+        "K": (k, stored, f"batch kv_heads {held} D"),
+        "V": (k, stored, f"batch kv_heads {held} D"),
+    }
+    write = {"O": (q, out, "batch heads Sq D")}
+    inner_read = inner_write = None
+    if tile is not None:
+        again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
+        each = (again, stored, "batch heads tile_keys D")
+        inner_read = {"l2": {**read, "K": each, "V": each, **passes}}
+        inner_write = {"l2": {**write, **written}}
+    return work(
+        matrix={"Q K^T": (2 * head_dim * pairs, "2 D pairs"), "P V": (2 * head_dim * pairs, "2 D pairs")},
+        vector={"softmax": (5 * pairs, "5 pairs")},
+        special=pairs,
+        read={**read, **passes},
+        write={**write, **written},
+        inner_read=inner_read,
+        inner_write=inner_write,
+        sizes={"scores": (batch * heads * seq_q * keys, dtype)} if written else None,
+        dtype=dtype,
+        notes=(f"{variant} attention",),
+        waits={"launch": 3.0 if variant == "standard" else 1.0},
+        kernels=_kernels(batch, heads, shared, seq_q, keys, head_dim, causal, window, variant, dtype, stored),
+    )
+
+
+def _kernels(
+    batch: Array,
+    heads: Array,
+    shared: Array,
+    queries: Array,
+    keys: Array,
+    head_dim: Array,
+    causal: Array,
+    window: Array | None,
+    variant: str,
+    dtype: str,
+    stored: str,
+) -> tuple[Kernel, ...]:
+    """One kernel (flash), or two products with a softmax between them; none that we know of for a window."""
+    if window is not None:
+        return ()
+    if variant == "standard":
+        each = batch * heads
+        out = result(dtype).name
+        return (
+            *product_kernel(each, queries, keys, head_dim, dtype, stored, out),
+            *row_kernel("softmax", each * queries, keys, out, out),
+            *product_kernel(each, queries, head_dim, keys, dtype, stored, out),
+        )
+    sizes = {
+        "batch": batch,
+        "heads": heads,
+        "shared": shared,
+        "q": queries,
+        "kv": keys,
+        "d": head_dim,
+        "causal": causal,
+    }
+    widths = {"x": dtype_row(dtype).bytes, "stored": dtype_row(stored).bytes}
+    return (Kernel("attention", {**sizes, **widths}, dtype=label(dtype, stored)),)

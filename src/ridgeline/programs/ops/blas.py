@@ -1,0 +1,354 @@
+"""BLAS levels 1 to 3, batched products and STREAM.
+
+Conventions: a multiply-add is 2 flops; products count 2mnk; sums count exactly (n - 1 additions); a tensor that
+is updated counts one read and one write; symmetric and triangular operands store n(n+1)/2 elements; `beta`
+reads the old result (its scaling is part of the product's epilogue and not counted).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.dtypes import label, result
+from ...core.work import Array, Kernel, Work, only_if, work
+from .registry import Flag, Format, Size, op
+
+# -- level 1 ----------------------------------------------------------------------------------------------
+
+
+@op("stream", "blas1")
+def copy(n: Size, dtype: Format = "bf16") -> Work:
+    """y = x. No flops; n read, n written."""
+    return work(read={"x": (n, dtype, "n")}, write={"y": (n, dtype, "n")}, dtype=dtype)
+
+
+@op("stream", "blas1")
+def scal(n: Size, dtype: Format = "bf16") -> Work:
+    """x = a x. n multiplications; x read and written."""
+    return work(vector={"multiply": (n, "n")}, read={"x": (n, dtype, "n")}, write={"x": (n, dtype, "n")}, dtype=dtype)
+
+
+@op("stream", "blas1")
+def axpy(n: Size, dtype: Format = "bf16") -> Work:
+    """y = a x + y. 2n flops; x and y read, y written."""
+    return work(
+        vector={"multiply-add": (2 * n, "2 n")},
+        read={"x": (n, dtype, "n"), "y": (n, dtype, "n")},
+        write={"y": (n, dtype, "n")},
+        dtype=dtype,
+    )
+
+
+@op("reduce", "blas1")
+def dot(n: Size, dtype: Format = "bf16") -> Work:
+    """s = sum x_i y_i. n multiplications and n - 1 additions; x and y read, one value written."""
+    return work(
+        vector={"multiply": (n, "n"), "add": (n - 1, "n - 1")},
+        read={"x": (n, dtype, "n"), "y": (n, dtype, "n")},
+        write={"s": (1.0, dtype, "1")},
+        dtype=dtype,
+    )
+
+
+@op("reduce", "blas1")
+def nrm2(n: Size, dtype: Format = "bf16") -> Work:
+    """s = sqrt(sum x_i^2). n multiplications, n - 1 additions, one square root; x read, one value written."""
+    return work(
+        vector={"multiply": (n, "n"), "add": (n - 1, "n - 1"), "square root": (1.0, "1")},
+        special=1.0,
+        read={"x": (n, dtype, "n")},
+        write={"s": (1.0, dtype, "1")},
+        dtype=dtype,
+    )
+
+
+@op("reduce", "blas1")
+def asum(n: Size, dtype: Format = "bf16") -> Work:
+    """s = sum |x_i|. n - 1 additions (taking the sign off is not counted); x read, one value written."""
+    return work(
+        vector={"add": (n - 1, "n - 1")}, read={"x": (n, dtype, "n")}, write={"s": (1.0, dtype, "1")}, dtype=dtype
+    )
+
+
+# -- level 2 ----------------------------------------------------------------------------------------------
+
+
+def _triangle(n: Array) -> Array:
+    return n * (n + 1) / 2
+
+
+@op("gemv", "blas2")
+def gemv(m: Size, n: Size, dtype: Format = "bf16", weights: Format | None = None, beta: Flag = False) -> Work:
+    """y[m] = A[m,n] x[n] (+ beta y). 2mn flops; A and x read, y written; `weights` is the format A is stored in."""
+    out = result(dtype).name
+    return work(
+        vector={"multiply-add": (2 * m * n, "2 m n")},
+        read={"A": (m * n, weights or dtype, "m n"), "x": (n, dtype, "n"), "y": (only_if(beta, m), out, "m")},
+        write={"y": (m, out, "m")},
+        dtype=dtype,
+        kernels=row_kernel("gemv", m, n, weights or dtype, out, per_row=1.0),
+    )
+
+
+@op("gemv", "blas2")
+def symv(n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
+    """y = A x (+ beta y), A symmetric, one triangle stored: 2n^2 flops over n(n+1)/2 elements."""
+    out = result(dtype).name
+    return work(
+        vector={"multiply-add": (2 * n * n, "2 n^2")},
+        read={"A": (_triangle(n), dtype, "n (n+1) / 2"), "x": (n, dtype, "n"), "y": (only_if(beta, n), out, "n")},
+        write={"y": (n, out, "n")},
+        dtype=dtype,
+    )
+
+
+@op("gemv", "blas2")
+def trmv(n: Size, dtype: Format = "bf16") -> Work:
+    """x = A x, A triangular: row i takes i multiplications and i - 1 additions, n^2 flops in all; x read and written."""
+    return work(
+        vector={"multiply-add": (n * n, "n^2")},
+        read={"A": (_triangle(n), dtype, "n (n+1) / 2"), "x": (n, dtype, "n")},
+        write={"x": (n, dtype, "n")},
+        dtype=dtype,
+    )
+
+
+@op("stream", "blas2")
+def ger(m: Size, n: Size, dtype: Format = "bf16") -> Work:
+    """A[m,n] = A + x y^T. 2mn flops; A read and written, x and y read."""
+    return work(
+        vector={"multiply-add": (2 * m * n, "2 m n")},
+        read={"A": (m * n, dtype, "m n"), "x": (m, dtype, "m"), "y": (n, dtype, "n")},
+        write={"A": (m * n, dtype, "m n")},
+        dtype=dtype,
+    )
+
+
+# -- kernels ----------------------------------------------------------------------------------------------
+
+
+def product_kernel(
+    b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str
+) -> tuple[Kernel, ...]:
+    """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements."""
+    widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
+    sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
+    return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
+
+
+def row_kernel(
+    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0
+) -> tuple[Kernel, ...]:
+    """Rows of `cols` elements, each read and written whole.
+
+    Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read before.
+    """
+    sizes = {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
+    return (Kernel("rows", {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
+
+
+# -- level 3 ----------------------------------------------------------------------------------------------
+
+Traffic = Literal["compulsory", "tiled", "no_reuse"]
+DEFAULT_TILE = 128.0
+
+
+def _product(
+    batch: Array | None,
+    m: Array,
+    n: Array,
+    k: Array,
+    dtype: str,
+    weights: str | None,
+    out_dtype: str | None,
+    beta: Array,
+    traffic: str,
+    tile: Array | None,
+    tile_level: str,
+) -> Work:
+    """What gemm, bmm and linear share; `batch` products of A[m,k] and B[k,n]."""
+    stored, out = weights or dtype, out_dtype or result(dtype).name
+    lead = "" if batch is None else "batch "
+    rows = m if batch is None else batch * m
+    a, b, c = rows * k, (k if batch is None else batch * k) * n, rows * n
+    notes: tuple[str, ...] = (f"{traffic} traffic",)
+    once = {"A": (a, dtype, f"{lead}m k"), "B": (b, stored, f"{lead}k n")}
+    old, new = {"C": (only_if(beta, c), out, f"{lead}m n")}, {"C": (c, out, f"{lead}m n")}
+    reads, inner = once, None
+    if traffic == "no_reuse":
+        # every multiply-add fetches both its operands
+        reads = {"A": (c * k, dtype, f"{lead}m n k"), "B": (c * k, stored, f"{lead}m n k")}
+    elif traffic == "tiled" or tile is not None:
+        tiles = _tiled(a, b, m, n, DEFAULT_TILE if tile is None else tile, dtype, stored, lead)
+        reads, inner = (tiles, None) if traffic == "tiled" else (once, tiles)
+        notes = (*notes, "square tiles; A is fetched once per column of tiles, B once per row, C once")
+    return work(
+        matrix={"multiply-add": (2 * c * k, f"2 {lead}m n k")},
+        read={**reads, **old},
+        write=new,
+        inner_read={tile_level: {**inner, **old}} if inner else None,
+        inner_write={tile_level: new} if inner else None,
+        sizes=once if reads is not once else None,
+        dtype=dtype,
+        notes=notes,
+        kernels=product_kernel(batch, m, n, k, dtype, stored, out),
+    )
+
+
+def _tiled(
+    a: Array, b: Array, m: Array, n: Array, tile: Array, dtype: str, stored: str, lead: str
+) -> dict[str, tuple[Array, str, str]]:
+    columns, rows = np.ceil(n / tile), np.ceil(m / tile)
+    return {"A": (a * columns, dtype, f"{lead}m k ceil(n/tile)"), "B": (b * rows, stored, f"{lead}k n ceil(m/tile)")}
+
+
+@op("gemm", "gemm", grows="m")
+def gemm(
+    m: Size,
+    n: Size,
+    k: Size,
+    dtype: Format = "bf16",
+    weights: Format | None = None,
+    out_dtype: Format | None = None,
+    beta: Flag = False,
+    traffic: Literal["compulsory", "tiled", "no_reuse"] = "compulsory",
+    tile: Size | None = None,
+    tile_level: Literal["l1", "l2", "l3"] = "l2",
+) -> Work:
+    """C[m,n] = A[m,k] B[k,n] (+ beta C). 2mnk flops; A and B read, C written.
+
+    Traffic at the main memory is `compulsory` (each element once), `tiled` (T x T tiles of C: A fetched ceil(n/T)
+    times, B ceil(m/T) times) or `no_reuse` (2mnk operands). With compulsory traffic a `tile` adds the tiled traffic
+    at the level that feeds the tiles. `weights` is the storage format of B, `out_dtype` of C.
+    """
+    return _product(None, m, n, k, dtype, weights, out_dtype, beta, traffic, tile, tile_level)
+
+
+@op("gemm", "gemm", grows="m")
+def bmm(
+    batch: Size,
+    m: Size,
+    n: Size,
+    k: Size,
+    dtype: Format = "bf16",
+    weights: Format | None = None,
+    out_dtype: Format | None = None,
+    beta: Flag = False,
+    traffic: Literal["compulsory", "tiled", "no_reuse"] = "compulsory",
+    tile: Size | None = None,
+    tile_level: Literal["l1", "l2", "l3"] = "l2",
+) -> Work:
+    """C[batch,m,n] = A[batch,m,k] B[batch,k,n]: `batch` independent products, each with operands of its own."""
+    return _product(batch, m, n, k, dtype, weights, out_dtype, beta, traffic, tile, tile_level)
+
+
+@op("gemm", "gemm", grows="batch")
+def linear(
+    batch: Size,
+    in_features: Size,
+    out_features: Size,
+    dtype: Format = "bf16",
+    weights: Format | None = None,
+    out_dtype: Format | None = None,
+    bias: Flag = False,
+) -> Work:
+    """y[batch,out] = x[batch,in] W^T, W stored (out, in) in the format `weights`. 2 batch in out flops.
+
+    Intensity AI(B) = (2/d) B / (1 + B/in + B/out) when all three share a width of d bytes. Quantised weights are
+    widened on the fly: their bytes shrink, the arithmetic stays in `dtype`.
+    """
+    out = out_dtype or result(dtype).name
+    return work(
+        matrix={"multiply-add": (2 * batch * in_features * out_features, "2 batch in out")},
+        vector={"bias": (only_if(bias, batch * out_features), "batch out")},
+        read={
+            "x": (batch * in_features, dtype, "batch in"),
+            "W": (in_features * out_features, weights or dtype, "in out"),
+            "bias": (only_if(bias, out_features), out, "out"),
+        },
+        write={"y": (batch * out_features, out, "batch out")},
+        dtype=dtype,
+        kernels=product_kernel(None, batch, out_features, in_features, dtype, weights or dtype, out),
+    )
+
+
+@op("gemm", "blas3")
+def symm(m: Size, n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
+    """C[m,n] = A[m,m] B[m,n] (+ beta C), A symmetric, one triangle stored. 2m^2 n flops."""
+    out = result(dtype).name
+    return work(
+        matrix={"multiply-add": (2 * m * m * n, "2 m^2 n")},
+        read={
+            "A": (_triangle(m), dtype, "m (m+1) / 2"),
+            "B": (m * n, dtype, "m n"),
+            "C": (only_if(beta, m * n), out, "m n"),
+        },
+        write={"C": (m * n, out, "m n")},
+        dtype=dtype,
+        kernels=product_kernel(None, m, n, m, dtype, dtype, out),
+    )
+
+
+@op("gemm", "blas3")
+def syrk(n: Size, k: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
+    """C[n,n] = A[n,k] A^T (+ beta C), one triangle of C computed and stored: n(n+1)k flops."""
+    half, out = _triangle(n), result(dtype).name
+    return work(
+        matrix={"multiply-add": (2 * half * k, "n (n+1) k")},
+        read={"A": (n * k, dtype, "n k"), "C": (only_if(beta, half), out, "n (n+1) / 2")},
+        write={"C": (half, out, "n (n+1) / 2")},
+        dtype=dtype,
+    )
+
+
+@op("gemm", "blas3")
+def trmm(m: Size, n: Size, dtype: Format = "bf16") -> Work:
+    """B[m,n] = A[m,m] B, A triangular. m^2 n flops (row i takes i multiplications, i - 1 additions); B read and written."""
+    return work(
+        matrix={"multiply-add": (m * m * n, "m^2 n")},
+        read={"A": (_triangle(m), dtype, "m (m+1) / 2"), "B": (m * n, dtype, "m n")},
+        write={"B": (m * n, dtype, "m n")},
+        dtype=dtype,
+    )
+
+
+# -- STREAM -----------------------------------------------------------------------------------------------
+
+
+def _stream(n: Array, dtype: str, reads: tuple[str, ...], target: str, flops: float, write_allocate: Array) -> Work:
+    vector = {"arithmetic": (flops * n, f"{flops:g} n")} if flops else None
+    allocate = {target: (only_if(write_allocate, n), dtype, "n (write-allocate)")}
+    return work(
+        vector=vector,
+        read={**dict.fromkeys(reads, (n, dtype, "n")), **allocate},
+        write={target: (n, dtype, "n")},
+        dtype=dtype,
+        notes=("nominal STREAM bytes; write_allocate adds the read of the line that is written",),
+    )
+
+
+@op("stream", "stream")
+def stream_copy(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
+    """c = a. 2 words per element, no flops; with write-allocate 3 words."""
+    return _stream(n, dtype, ("a",), "c", 0.0, write_allocate)
+
+
+@op("stream", "stream")
+def stream_scale(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
+    """b = s c. 2 words and 1 flop per element; with write-allocate 3 words."""
+    return _stream(n, dtype, ("c",), "b", 1.0, write_allocate)
+
+
+@op("stream", "stream")
+def stream_add(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
+    """c = a + b. 3 words and 1 flop per element; with write-allocate 4 words."""
+    return _stream(n, dtype, ("a", "b"), "c", 1.0, write_allocate)
+
+
+@op("stream", "stream")
+def stream_triad(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
+    """a = b + s c. 3 words and 2 flops per element; with write-allocate 4 words."""
+    return _stream(n, dtype, ("b", "c"), "a", 2.0, write_allocate)

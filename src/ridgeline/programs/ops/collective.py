@@ -1,0 +1,88 @@
+"""Collectives: ops whose traffic is on a link, counted per rank and one direction; reductions and gathers by ring.
+
+`bytes` is the size of the whole buffer: what all_reduce reduces, what all_gather ends with, what reduce_scatter
+and all_to_all start from. `hop` waits are the steps that follow one another, each a link latency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.errors import InputError
+from ...core.machine import MAIN
+from ...core.work import LINK, READ, WRITE, Array, Work
+from .registry import Format, Size, op
+
+
+def _collective(
+    size: Array,
+    ranks: Array,
+    sent: Array,
+    formula: str,
+    hops: Array,
+    read: Array,
+    written: Array,
+    adds: Array,
+    dtype: str,
+    how: str = "ring",
+) -> Work:
+    if np.any(np.asarray(ranks) < 2):
+        raise InputError("a collective needs at least 2 ranks")
+    counts = {("vector", dtype, "reduce"): adds / dtype_row(dtype).bytes} if np.any(np.asarray(adds)) else {}
+    moves = {(MAIN, "buffer", READ): read, (LINK, "buffer", WRITE): sent}
+    if np.any(np.asarray(written)):
+        moves[MAIN, "buffer", WRITE] = written
+    base = Work(counts=counts, moves=moves, waits={"launch": 1.0, "hop": hops}, held=size, dtype=dtype)
+    return replace(
+        base,
+        formulas={(LINK, "buffer", WRITE): formula},
+        notes=(f"{how}; per rank, one direction; latencies of the hops are not priced",),
+    )
+
+
+@op("collective", "collective")
+def all_reduce(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
+    """Every rank ends with the sum: 2 (N-1)/N of the buffer sent per rank (reduce-scatter, then all-gather), 2 (N-1) hops."""
+    part = (ranks - 1) / ranks
+    return _collective(
+        bytes, ranks, 2 * part * bytes, "2 (N-1)/N bytes", 2 * (ranks - 1), bytes, bytes, part * bytes, dtype
+    )
+
+
+@op("collective", "collective")
+def all_gather(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
+    """Every rank ends with all parts: (N-1)/N of the whole sent per rank, N-1 hops."""
+    part = (ranks - 1) / ranks
+    return _collective(bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes / ranks, bytes, 0.0, dtype)
+
+
+@op("collective", "collective")
+def reduce_scatter(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
+    """Every rank ends with its part of the sum: (N-1)/N of the buffer sent and added per rank, N-1 hops."""
+    part = (ranks - 1) / ranks
+    return _collective(
+        bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes, bytes / ranks, part * bytes, dtype
+    )
+
+
+@op("collective", "collective")
+def all_to_all(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
+    """Every rank sends a different part to every other: (N-1)/N of its buffer, N-1 hops."""
+    part = (ranks - 1) / ranks
+    return _collective(bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes, bytes, 0.0, dtype, "direct sends")
+
+
+@op("collective", "collective")
+def broadcast(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
+    """One rank's buffer to all: pipelined along the ring each link carries it once, N-1 hops."""
+    return _collective(bytes, ranks, bytes * np.ones_like(ranks), "bytes", ranks - 1, bytes, bytes, 0.0, dtype)
+
+
+@op("collective", "collective")
+def p2p(bytes: Size, ranks: Size = 2, dtype: Format = "bf16") -> Work:
+    """One rank's buffer to one other, seen by the sender: read and sent once, one hop."""
+    once = bytes * np.ones_like(ranks)
+    return _collective(bytes, ranks, once, "bytes", np.ones_like(ranks), bytes, 0.0, 0.0, dtype, "direct send")

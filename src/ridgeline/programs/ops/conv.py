@@ -1,0 +1,110 @@
+"""Convolution over images."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+from typing import Literal
+
+import numpy as np
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.dtypes import label, result
+from ...core.errors import InputError
+from ...core.work import Array, Kernel, Work, work
+from .registry import Count, Format, Size, op
+
+
+def output_size(size: Array, kernel: Array, stride: Array, padding: Array, dilation: Array) -> Array:
+    """floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1."""
+    return np.floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1
+
+
+COUNTED = 1 << 20  # taps of one axis that are counted one by one
+
+
+@lru_cache(maxsize=4096)
+def _touched(size: int, kernel: int, stride: int, padding: int, dilation: int, outputs: int) -> int:
+    """Places of one axis that some output reads.
+
+    Output i and tap j read place i stride + j dilation - padding. Two pairs meet when they differ by multiples of
+    (dilation, -stride) over their greatest common divisor, so outputs x kernel - (outputs - dilation')+ (kernel -
+    stride')+ places are distinct; those that fall on the padding do not count, which is looked at where it is cheap.
+    """
+    if outputs * kernel <= COUNTED:
+        seen = np.unique(np.arange(outputs)[:, None] * stride - padding + np.arange(kernel) * dilation)
+        return int(np.count_nonzero((seen >= 0) & (seen < size)))
+    common = gcd(stride, dilation)
+    met = max(0, outputs - dilation // common) * max(0, kernel - stride // common)
+    return min(size, outputs * kernel - met)
+
+
+def touched(size: Array, kernel: Array, stride: Array, padding: Array, dilation: Array, outputs: Array) -> Array:
+    """How many places of an axis are read at all: strides beyond the kernel and ragged ends leave some out."""
+    columns = np.broadcast_arrays(size, kernel, stride, padding, dilation, outputs)
+    if columns[0].ndim == 0:
+        return float(_touched(*(int(column) for column in columns)))
+    cases, places = np.unique(np.stack([column.ravel() for column in columns]), axis=1, return_inverse=True)
+    found = np.array([_touched(*(int(value) for value in case)) for case in cases.T], dtype=np.float64)
+    return found[places].reshape(columns[0].shape)
+
+
+@op("conv", "conv", grows="batch")
+def conv2d(
+    batch: Size,
+    c_in: Size,
+    c_out: Size,
+    h: Size,
+    w: Size,
+    kernel: Size = 3,
+    stride: Size = 1,
+    padding: Count | None = None,
+    groups: Size = 1,
+    dilation: Size = 1,
+    dtype: Format = "bf16",
+    out_dtype: Format | None = None,
+    variant: Literal["direct", "im2col"] = "direct",
+    layout: Literal["nchw", "nhwc"] = "nchw",
+) -> Work:
+    """y[batch,c_out,ho,wo] = sum over c_in/groups and kernel^2 of x times weights: 2 batch c_out ho wo (c_in/groups) kernel^2 flops.
+
+    ho = floor((h + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, wo likewise; padding defaults to `same` for
+    odd kernels, dilation (kernel - 1) / 2. `direct` (implicit GEMM) reads weights and every pixel some output needs once
+    (a stride beyond the kernel leaves pixels out) and writes the output once; `layout` is how images lie in memory (channels
+    first or last) and changes expected times alone; `im2col` also writes and reads the unfolded matrix, batch ho wo c_in kernel^2 elements.
+    """
+    pad = np.floor(dilation * (kernel - 1) / 2) if padding is None else padding
+    ho, wo = output_size(h, kernel, stride, pad, dilation), output_size(w, kernel, stride, pad, dilation)
+    if np.any(np.asarray(ho) < 1) or np.any(np.asarray(wo) < 1):
+        raise InputError(
+            "conv2d: the kernel does not fit the padded image, so there is no output; use a larger h, w or padding"
+        )
+    if np.any(np.asarray(c_in % groups) != 0) or np.any(np.asarray(c_out % groups) != 0):
+        raise InputError("conv2d: groups must divide c_in and c_out")
+    rows = touched(h, kernel, stride, pad, dilation, ho)
+    columns = touched(w, kernel, stride, pad, dilation, wo)
+    taps = c_in / groups * kernel * kernel
+    outputs = batch * c_out * ho * wo
+    unfolded = (batch * ho * wo * c_in * kernel * kernel, dtype, "batch ho wo c_in kernel^2")
+    column = {"unfolded": unfolded} if variant == "im2col" else {}
+    widths = {"x": dtype_row(dtype).bytes, "y": dtype_row(out_dtype or result(dtype).name).bytes}
+    sizes = {"images": batch, "c_in": c_in, "c_out": c_out, "h": h, "w": w, "ho": ho, "wo": wo, "kernel": kernel}
+    sizes = {**sizes, "stride": stride, "groups": groups, "dilation": dilation, **widths}
+    return work(
+        matrix={"multiply-add": (2 * outputs * taps, "2 batch c_out ho wo (c_in/groups) kernel^2")},
+        read={
+            "x": (batch * c_in * rows * columns, dtype, "batch c_in rows_read columns_read"),
+            "weights": (c_out * taps, dtype, "c_out (c_in/groups) kernel^2"),
+            **column,
+        },
+        write={"y": (outputs, out_dtype or result(dtype).name, "batch c_out ho wo"), **column},
+        sizes={"x": (batch * c_in * h * w, dtype)},
+        dtype=dtype,
+        notes=(f"{variant}; output {_size(ho)} x {_size(wo)}",),
+        waits={"launch": 2.0 if column else 1.0},
+        kernels=() if column else (Kernel("conv", sizes, layout, label(dtype)),),
+    )
+
+
+def _size(value: Array) -> str:
+    return f"{float(value):g}" if np.ndim(value) == 0 else "varies"

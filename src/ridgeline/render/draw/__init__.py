@@ -1,0 +1,1 @@
+"""Drawers: each turns a Chart or Table into one medium and sees no physics."""

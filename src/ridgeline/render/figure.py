@@ -1,0 +1,67 @@
+"""Charts for people: `plot` makes one from a machine and predictions; it saves itself, shows itself in a terminal and in Jupyter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..core.machine import Machine
+    from ..prediction.predict import Prediction
+    from .chart import Picture
+
+__all__ = ["Figure", "plot"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with the ways to show it."""
+
+    chart: Picture
+
+    def save(self, path: str | Path, theme: str = "light") -> Path:
+        """Write .svg .png .pdf .html .json .csv or .md; the suffix decides."""
+        from .draw.files import save
+
+        return save(self.chart, path, theme)
+
+    def text(self, width: int = 80, height: int = 22, ascii: bool = False, colour: bool = False) -> str:
+        """The chart as text for a terminal."""
+        from .draw.terminal import draw
+
+        return draw(self.chart, width, height, ascii, colour)
+
+    def svg(self, theme: str = "light") -> str:
+        from .draw.mpl import svg
+
+        return svg(self.chart, theme)
+
+    def document(self) -> dict[str, Any]:
+        return self.chart.document()
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Column names and rows of the data behind the chart."""
+        return self.chart.table()
+
+    def _repr_html_(self) -> str:
+        source = self.svg()
+        return source[source.index("<svg") :]
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def plot(
+    machine: Machine, predictions: Prediction | Iterable[Prediction] = (), kind: str = "roofline", **options: Any
+) -> Figure:
+    """The roofline of a machine with predictions on it; `kind` names another chart of `charts.CHARTS`, `options` are its own.
+
+    `rl.plot(h200, [p]).save("gemm.svg")`
+    """
+    from .charts import find
+
+    if kind == "roofline":
+        options = {"predictions": predictions, **options}
+    return Figure(find(kind)(machine, **options))

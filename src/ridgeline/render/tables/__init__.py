@@ -1,0 +1,1 @@
+"""Table builders: each turns one kind of result into Tables."""

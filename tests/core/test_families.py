@@ -1,0 +1,507 @@
+"""Kernel families: laws that hold for any sizes, any hardware and any coefficients, and times worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, Family, Hardware, base, formula, nearby, variants, wider
+from ridgeline.core.families.family import blend
+from strategies import law
+
+NAMES = tuple(sorted(FORMULAS))
+NEAR = 1e-9
+CHOICES = {"smallest": (32.0, 64.0, 128.0)}
+
+
+# -- any case of any family ------------------------------------------------------------------------------------------
+
+
+def near(value: Any, wanted: Any) -> bool:
+    return bool(np.allclose(value, wanted, rtol=NEAR, atol=0))
+
+
+def some(low: float, high: float) -> st.SearchStrategy[float]:
+    """Whole numbers, as likely small as large."""
+    return st.floats(np.log(low), np.log(high)).map(lambda power: float(np.clip(np.round(np.exp(power)), low, high)))
+
+
+def wide(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(np.log(low), np.log(high)).map(lambda power: float(np.clip(np.exp(power), low, high)))
+
+
+WIDTHS = st.sampled_from((1.0, 2.0, 4.0, 8.0))
+SIZES: dict[str, dict[str, st.SearchStrategy[float]]] = {
+    "gemm": {
+        **{"b": some(1, 512), "m": some(1, 65536), "n": some(1, 65536), "k": some(1, 65536)},
+        **{"a": WIDTHS, "w": WIDTHS, "c": WIDTHS},
+    },
+    "stream": {
+        **{"read": some(1, 2**34), "written": some(1, 2**34), "flops": some(1, 2**34), "special": some(1, 2**30)},
+        **{"elements": some(1, 2**30), "launches": st.sampled_from((1.0, 2.0, 3.0))},
+    },
+    "transpose": {"rows": some(1, 2**17), "cols": some(1, 2**17), "x": WIDTHS},
+    "rows": {
+        **{"rows": some(1, 2**20), "cols": some(1, 2**18), "x": WIDTHS, "y": WIDTHS},
+        **{"per_row": st.sampled_from((0.0, 1.0)), "fresh": st.sampled_from((0.1, 1.0))},
+    },
+    "attention": {
+        **{"batch": some(1, 256), "heads": some(1, 128), "shared": some(1, 16), "q": some(2, 65536), "d": some(16, 512)},
+        **{"more": some(1, 4096), "causal": st.sampled_from((0.0, 1.0)), "x": WIDTHS, "stored": WIDTHS},
+    },
+    "decode": {
+        **{"batch": some(1, 1024), "heads": some(1, 128), "shared": some(1, 16), "kv": some(1, 2**20), "d": some(16, 512)},
+        **{"x": WIDTHS, "stored": WIDTHS},
+    },
+    "conv": {
+        **{"images": some(1, 512), "c_in": some(1, 4096), "c_out": some(1, 4096), "h": some(1, 512), "w": some(1, 512)},
+        **{"kernel": st.sampled_from((1.0, 3.0, 5.0, 7.0)), "stride": st.sampled_from((1.0, 2.0)), "x": WIDTHS},
+        **{"dilation": st.sampled_from((1.0, 2.0)), "groups": st.sampled_from((1.0, 4.0)), "y": WIDTHS},
+    },
+    "moe": {
+        **{"tokens": some(1, 65536), "experts": some(1, 512), "topk": some(1, 16), "hidden": some(16, 16384)},
+        **{"inter": some(16, 16384), "stored": WIDTHS},
+    },
+}  # fmt: skip
+
+
+def whole(name: str, drawn: dict[str, float]) -> dict[str, float]:
+    """Sizes that fit each other: queries never see past the keys, channels divide into groups."""
+    if name == "attention":
+        return {**drawn, "kv": drawn["q"] + drawn["more"] - 1, "heads": drawn["heads"] * drawn["shared"]}
+    if name == "decode":
+        return {**drawn, "q": 1.0, "causal": 0.0, "heads": drawn["heads"] * drawn["shared"]}
+    if name == "conv":
+        grouped = {key: drawn[key] * drawn["groups"] for key in ("c_in", "c_out")}
+        out = {f"{side}o": np.ceil(drawn[side] / drawn["stride"]) for side in "hw"}
+        return {**drawn, **grouped, **out}
+    return drawn
+
+
+def sizes(name: str) -> st.SearchStrategy[dict[str, float]]:
+    return st.fixed_dictionaries(SIZES[name]).map(lambda drawn: whole(name, drawn))
+
+
+hardware = st.builds(
+    Hardware,
+    cores=some(8, 304),
+    peak=wide(1e11, 1e16),
+    bandwidth=wide(1e11, 1e13),
+    cache=wide(1e6, 2e8),
+    special=wide(1e10, 1e14),
+    vector=wide(1e11, 1e15),
+)
+
+
+def coefficients(family: Family) -> st.SearchStrategy[dict[str, float]]:
+    """Any coefficients within their bounds; optional ones may be absent."""
+    every = {
+        name: st.sampled_from(CHOICES[name]) if name in CHOICES else wide(row.low, row.high)
+        for name, row in family.coefficients.items()
+    }
+    needed = {name: row for name, row in every.items() if not family.coefficients[name].optional}
+    return st.fixed_dictionaries(
+        needed, optional={name: row for name, row in every.items() if family.coefficients[name].optional}
+    )
+
+
+families = st.sampled_from(NAMES).flatmap(
+    lambda name: st.tuples(st.just(FORMULAS[name]), sizes(name), hardware, coefficients(FORMULAS[name]))
+)
+
+
+HAND = Hardware(cores=100, peak=1e14, bandwidth=1e12, cache=1e7, special=1e12, vector=1e13)
+
+
+# -- laws ------------------------------------------------------------------------------------------------------------
+
+
+@law(200)
+@given(families)
+def test_a_time_is_positive_finite_and_the_sum_of_its_items(drawn: Any) -> None:
+    family, case, machine, numbers = drawn
+    time = family.time(case, machine, numbers)
+    items = family.items(case, machine, numbers)
+    assert 0 < time < np.inf
+    assert list(items) == [family.main, *family.effects.values()]
+    assert np.isclose(sum(items.values()), time, rtol=NEAR)
+    assert items[family.main] > 0
+
+
+@law(100)
+@given(st.data())
+def test_many_cases_at_once_are_the_cases_one_by_one(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(NAMES))
+    family, machine = FORMULAS[name], data.draw(hardware)
+    numbers = data.draw(coefficients(family))
+    cases = data.draw(st.lists(sizes(name), min_size=2, max_size=5))
+    together = {key: np.array([case[key] for case in cases]) for key in cases[0]}
+    times = family.time(together, machine, numbers)
+    items = family.items(together, machine, numbers)
+    for place, case in enumerate(cases):
+        assert near(times[place], family.time(case, machine, numbers))
+        for label, value in family.items(case, machine, numbers).items():
+            assert np.isclose(
+                np.broadcast_to(items[label], times.shape)[place], value, rtol=NEAR, atol=NEAR * times[place]
+            )
+
+
+@law(200)
+@given(families, st.sampled_from(("peak", "bandwidth", "special", "vector")), st.floats(1.0, 100.0))
+def test_faster_hardware_is_never_slower(drawn: Any, which: str, factor: float) -> None:
+    family, case, machine, numbers = drawn
+    told = {**vars(machine), which: getattr(machine, which) * factor}
+    assert family.time(case, Hardware(**told), numbers) <= family.time(case, machine, numbers) * (1 + NEAR)
+
+
+# Sizes that grow together; every step more is work more, whatever the tiles. Decoding is not here: see below.
+GROWING = {
+    "gemm": (("b",), ("m",), ("n",), ("k",)),
+    "stream": (("read", "written", "flops", "special", "elements"),),
+    "transpose": (("rows",), ("cols",)),
+    "rows": (("rows",), ("cols",)),
+    "attention": (("batch",), ("q", "kv"), ("kv",)),
+    "conv": (("images",), ("c_out",), ("h", "w", "ho", "wo")),
+    "moe": (("tokens",), ("hidden",), ("inter",)),
+}
+
+
+@law(300)
+@given(st.data())
+def test_more_of_a_size_never_takes_less_time(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(GROWING)))
+    grown = data.draw(st.sampled_from(GROWING[name]))
+    family, machine, case = FORMULAS[name], data.draw(hardware), data.draw(sizes(name))
+    numbers = data.draw(coefficients(family))
+    if "c_out" in grown:
+        case = {**case, "groups": 1.0}
+    if grown == ("q", "kv"):
+        case = {**case, "kv": case["q"]}
+    factor = float(data.draw(st.integers(2, 9)))
+    extra = data.draw(st.integers(1, 300)) if len(grown) == 1 else 0  # sizes that belong together scale together
+    more = {key: case[key] + extra if extra else case[key] * factor for key in grown}
+    before, after = (family.time(one, machine, numbers) for one in (case, {**case, **more}))
+    assert after >= before * (1 - NEAR)
+
+
+@law(100)
+@given(sizes("decode"), hardware, coefficients(FORMULAS["decode"]), st.sampled_from(("kv", "batch")))
+def test_decoding_twice_as_much_never_takes_less_than_half_the_time(
+    case: dict[str, float], machine: Hardware, numbers: dict[str, float], grown: str
+) -> None:
+    """How keys are split changes in steps, so one more sequence may be faster; never by more than the step itself."""
+    family = FORMULAS["decode"]
+    before, after = (family.time({**case, grown: case[grown] * by}, machine, numbers) for by in (1, 2))
+    assert after >= 0.5 * before
+
+
+@law(100)
+@given(families, st.floats(1e-9, 1e-3))
+def test_the_launch_is_added_once_per_launch(drawn: Any, more: float) -> None:
+    family, case, machine, numbers = drawn
+    longer = {**numbers, "launch": numbers["launch"] + more}
+    added = family.time(case, machine, longer) - family.time(case, machine, numbers)
+    launches = case.get("launches", 1.0)
+    assert added == pytest.approx(more * launches, abs=1e-9 * family.time(case, machine, longer))
+    assert family.items(case, machine, longer)["launch"] == pytest.approx(
+        longer["launch"] * launches, abs=1e-9 * family.time(case, machine, longer)
+    )
+
+
+@law(100)
+@given(families)
+def test_a_coefficient_that_is_not_given_is_its_default_or_absent(drawn: Any) -> None:
+    family, case, machine, _ = drawn
+    full = {name: 0.0 if row.optional else row.default for name, row in family.coefficients.items()}
+    assert family.time(case, machine, {}) == family.time(case, machine, full)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_lie_within_their_bounds_and_every_coefficient_says_what_it_means(name: str) -> None:
+    for row in FORMULAS[name].coefficients.values():
+        assert 0 < row.low <= row.default <= row.high
+        assert row.meaning
+    assert FORMULAS[name].name == name
+    assert list(FORMULAS[name].effects)[-1] == "launch"
+
+
+ANYWHERE = {  # sizes of every regime, drawn evenly on the logarithm
+    "gemm": {"b": 64, "m": 16384, "n": 16384, "k": 16384},
+    "stream": {"read": 1e9, "written": 1e9, "flops": 1e10, "special": 1e9, "elements": 1e9},
+    "transpose": {"rows": 16384, "cols": 16384},
+    "rows": {"rows": 1e6, "cols": 1e5},
+    "attention": {"batch": 64, "heads": 64, "shared": 8, "q": 8192, "kv": 8192, "d": 512},
+    "decode": {"batch": 256, "heads": 64, "shared": 8, "kv": 65536, "d": 256},
+    "conv": {"images": 256, "c_in": 1024, "c_out": 1024, "h": 128, "w": 128},
+    "moe": {"tokens": 8192, "experts": 128, "topk": 8, "hidden": 8192, "inter": 8192},
+}
+FIXED = {"x": 2.0, "y": 2.0, "a": 2.0, "w": 2.0, "c": 2.0, "stored": 2.0, "launches": 1.0, "per_row": 0.0, "fresh": 1.0}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> None:
+    family, random = FORMULAS[name], np.random.default_rng(0)
+    drawn = {key: np.floor(np.exp(random.uniform(0, np.log(most), 2000))) for key, most in ANYWHERE[name].items()}
+    case: dict[str, Any] = {
+        **FIXED,
+        "q": 1.0,
+        "causal": 0.0,
+        "kernel": 3.0,
+        "stride": 1.0,
+        "dilation": 1.0,
+        "groups": 1.0,
+    }
+    case |= drawn
+    if name == "conv":
+        case |= {"ho": case["h"], "wo": case["w"]}
+    # defaults may be neutral, the middle of the bounds is not
+    numbers = {key: float(np.sqrt(row.low * row.high)) for key, row in family.coefficients.items()}
+    plain = family.time(case, HAND, numbers)
+    for key, row in family.coefficients.items():
+        ends = [family.time(case, HAND, {**numbers, key: end}) for end in (row.low, row.high)]
+        assert not all(np.array_equal(time, plain) for time in ends), key
+    for label, seconds in family.items(case, HAND, numbers).items():
+        assert np.any(np.asarray(seconds) != 0), label
+
+
+@law(100)
+@given(wide(1e-9, 1.0), wide(1e-9, 1.0), st.floats(1.0, 8.0))
+def test_what_overlaps_takes_between_the_longer_and_the_sum(first: float, second: float, power: float) -> None:
+    time = blend(first, second, power)
+    assert max(first, second) * (1 - NEAR) <= time <= (first + second) * (1 + NEAR)
+    assert near(time, blend(second, first, power))
+    assert near(blend(first, second, 1.0), first + second)
+    assert blend(0.0, 0.0, power) == 0.0
+
+
+# -- which variant -----------------------------------------------------------------------------------------------------
+
+
+@law(100)
+@given(st.data())
+def test_every_case_belongs_to_one_variant(data: st.DataObject) -> None:
+    family = data.draw(st.sampled_from(sorted(VARIANTS)))
+    drawn = [family, "decode"] if family == "attention" else [family]
+    cases = data.draw(st.lists(st.sampled_from(drawn).flatmap(sizes), min_size=1, max_size=6))
+    together = {key: np.array([case.get(key, 1.0) for case in cases]) for key in cases[0]}
+    total = np.zeros(len(cases))
+    for name, op, here in variants(family, together, "own"):
+        total = total + here
+        assert formula(name).name == ("decode" if name == "decode" else family)
+        assert op in ("causal", "full") if family == "attention" else op == "own"
+        for place in np.flatnonzero(np.broadcast_to(here, total.shape)):
+            alone = list(variants(family, {key: value[place] for key, value in together.items()}, "own"))
+            assert alone == [(name, op, 1.0)]
+    assert total.tolist() == [1.0] * len(cases)
+
+
+GEMMS = {  # bf16: rows of k elements are 2 k bytes
+    (4096, 4096, 4096): "gemm",
+    (4097, 4096, 4096): "gemm",  # the number of rows moves no row
+    (4096, 4096, 4100): "gemm-loose",  # 8200 bytes: 8 off 16
+    (4096, 4098, 4096): "gemm-loose",  # 8196 bytes: 4 off 16
+    (4096, 4096, 4097): "gemm-odd",  # 8194 bytes: 2 off 4
+    (8, 4096, 4096): "gemm-few",
+    (4096, 8, 4096): "gemm-few",
+    (9, 4096, 4096): "gemm",
+    (2, 4096, 4097): "gemm-few-odd",
+    (2, 4096, 4100): "gemm-few-odd-loose",
+    (1, 4096, 4096): "gemm-few",
+    (1, 4096, 4100): "gemm-few-odd-one",
+    (1, 4096, 4097): "gemm-few-odd-one",
+}
+
+
+@pytest.mark.parametrize(("shape", "wanted"), GEMMS.items())
+def test_variants_of_products(shape: tuple[int, int, int], wanted: str) -> None:
+    case = dict(zip("mnk", map(float, shape), strict=True)) | {"b": 1.0, "a": 2.0, "w": 2.0, "c": 2.0}
+    assert [name for name, _, _ in variants("gemm", case)] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("cols", "wanted"),
+    [(2048.0, "rows-short"), (2052.0, "rows"), (2047.0, "rows-short-odd"), (2049.0, "rows-odd"), (4.0, "rows-short")],
+)
+def test_variants_of_rows(cols: float, wanted: str) -> None:
+    assert [name for name, _, _ in variants("rows", {"cols": cols})] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("q", "causal", "wanted"),
+    [(1.0, 0.0, ("decode", "full")), (1.0, 1.0, ("decode", "full")), (2.0, 1.0, ("attention", "causal"))],
+)
+def test_a_single_query_is_decoding_and_has_no_mask(q: float, causal: float, wanted: tuple[str, str]) -> None:
+    assert [found[:2] for found in variants("attention", {"q": q, "causal": causal})] == [wanted]
+
+
+CONV = {"kernel": 3.0, "stride": 1.0, "groups": 1.0, "x": 2.0, "ho": 56.0, "wo": 56.0, "c_in": 64.0, "c_out": 64.0}
+CONVS = [
+    ({}, "conv"),
+    ({"c_out": 72.0}, "conv-loose"),  # 72 = 2 x 32 + 8
+    ({"c_in": 68.0}, "conv-odd"),  # 68 = 8 x 8 + 4
+    ({"c_in": 3.0}, "conv-few-odd"),
+    ({"c_in": 16.0}, "conv-few"),
+    ({"kernel": 7.0}, "conv-large"),
+    ({"groups": 32.0}, "conv-grouped"),
+    ({"groups": 64.0}, "conv-grouped-alone"),
+    ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),
+    ({"kernel": 1.0}, "conv-point"),
+    ({"kernel": 1.0, "ho": 7.0, "wo": 7.0}, "conv-point-odd-pixels"),  # 49 pixels of 2 bytes: 98 = 6 x 16 + 2
+    ({"kernel": 1.0, "c_in": 60.0}, "conv-point-odd"),
+    ({"kernel": 1.0, "ho": 1.0, "wo": 1.0}, "conv-point-one"),
+    ({"kernel": 1.0, "stride": 2.0}, "conv"),  # not a plain product
+]
+
+
+@pytest.mark.parametrize(("change", "wanted"), CONVS)
+def test_variants_of_convolutions(change: dict[str, float], wanted: str) -> None:
+    assert [name for name, _, _ in variants("conv", CONV | change, "nchw")] == [wanted]
+
+
+def test_pixels_are_no_rows_where_channels_lie_together() -> None:
+    case = CONV | {"kernel": 1.0, "ho": 7.0, "wo": 7.0}
+    assert [name for name, _, _ in variants("conv", case, "nhwc")] == ["conv-point"]
+
+
+def test_a_family_without_variants_is_its_own_and_some_borrow_a_formula() -> None:
+    assert list(variants("moe", {}, "x")) == [("moe", "x", 1.0)]
+    assert base("gemm-few-odd") == "gemm"
+    assert list(wider("gemm-few-odd")) == ["gemm-few-odd", "gemm-few", "gemm"]
+    assert {name: formula(name).name for name in SHARED} == {"reduce": "stream", "gather": "stream"}
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_product_by_hand() -> None:
+    """4096 x 4096 x 1024 in two bytes, tiles of 128 x 128 alone worth taking, nothing overlaps."""
+    case = {"b": 1.0, "m": 4096.0, "n": 4096.0, "k": 1024.0, "a": 2.0, "w": 2.0, "c": 2.0}
+    numbers = {"compute": 0.8, "memory": 0.5, "launch": 3e-6, "tile": 1e-9, "fill": 76.0, "blend": 1.0, "reuse": 1e9}
+    numbers |= {"waves": 0.5, "split": 1.0, "sustained": 0.5, "settle": 1e-3, "smallest": 128.0}
+    moved = 2 * (4096 * 1024 + 4096 * 1024 + 4096 * 4096) / (0.5 * 1e12)
+    # 256 x 128: 16 x 32 = 512 tiles; 128 x 128: 1024 tiles of half the work. 5.12 waves lose half of 0.88,
+    # 10.24 lose half of 0.76, so the smaller tile is sooner done: 10.62 x 1 against 5.56 x 2
+    each = 2 * 128 * 128 * (1024 + 76) / (0.8 * 1e14 / 100)
+    compute = (10.24 + 0.5 * 0.76) * each
+    compute *= 1 + (1 / 0.5 - 1) * compute / (compute + 1e-3)  # half the clock under lasting load
+    assert FORMULAS["gemm"].time(case, HAND, numbers) == pytest.approx(compute + moved + 3e-6, rel=1e-6)
+
+
+SPLIT = {"compute": 1.0, "memory": 1.0, "launch": 1e-6, "tile": 1e-9, "fill": 100.0, "blend": 1.0, "reuse": 1e9}
+SPLIT |= {"waves": 1.0, "split": 2e-6, "sustained": 1.0, "settle": 1.0, "smallest": 128.0}
+STEP = 2 * 128 * 128 / (1e14 / 100)  # seconds of a step of k of a tile of 128 x 128 on one of a hundred cores
+
+
+def test_a_thin_product_splits_k_by_hand() -> None:
+    """128 x 128 over k = 10240: one tile; 40 parts of 256 steps instead of one core's 10240."""
+    case = {"b": 1.0, "m": 128.0, "n": 128.0, "k": 10240.0, "a": 2.0, "w": 2.0, "c": 2.0}
+    split = (10240 / 40 + 100) * STEP + 2e-6
+    assert split < (10240 + 100) * STEP
+    moved = 2 * (2 * 128 * 10240 + 128 * 128) / 1e12
+    assert FORMULAS["gemm"].time(case, HAND, SPLIT) == pytest.approx(split + moved + 1e-6, rel=1e-6)
+
+
+def test_a_split_in_two_rounds_pays_for_its_parts_by_hand() -> None:
+    """60 tiles on 100 cores: k in 3 parts is 180 units in two rounds, each a third as long; parts are written and read."""
+    case = {"b": 60.0, "m": 128.0, "n": 128.0, "k": 30720.0, "a": 2.0, "w": 2.0, "c": 2.0}
+    moved = 60 * 2 * (2 * 128 * 30720 + 128 * 128) / 1e12
+    whole = (30720 + 100) * STEP  # the cores have room for one part of each tile, so there is no split in one round
+    parts = 0.5 * 2 * 4 * 60 * 128 * 128 * 3 / 1e12  # half a pass: fp32, written and read
+    split = (30720 / 3 + 100) * STEP * 2 + 2e-6 + parts
+    assert split < whole
+    assert FORMULAS["gemm"].time(case, HAND, SPLIT) == pytest.approx(whole + moved + 1e-6, rel=1e-6)
+    told = FORMULAS["gemm"].time(case, HAND, SPLIT | {"parts": 0.5})
+    assert told == pytest.approx(split + moved + 1e-6, rel=1e-6)
+
+
+def test_a_stream_by_hand() -> None:
+    """30 MB read, 10 MB written of which 5 MB stay in L2 and go twice as fast; two launches."""
+    case = {"read": 3e7, "written": 1e7, "flops": 1e7, "special": 1e6, "elements": 1e7, "launches": 2.0}
+    numbers = {"memory": 0.8, "launch": 2e-6, "turn": 0.1, "element": 4.0, "blend": 1.0, "kept": 0.5, "inner": 2.0}
+    numbers |= {"ramp": 1e-6, "full": 1e7}
+    memory = (3e7 + 1e7 - 0.5 * 1e7 / 2) / (0.8 * 1e12) * (1 + 0.1 * 4 * 0.25 * 0.75)
+    work = (1e7 + 4 * 1e7) / 1e13 + 1e6 / 1e12
+    ramp = 1e-6 * 4e7 / (4e7 + 1e7)
+    items = FORMULAS["stream"].items(case, HAND, numbers)
+    assert FORMULAS["stream"].time(case, HAND, numbers) == pytest.approx(memory + work + ramp + 2 * 2e-6)
+    assert items["bytes at the reached bandwidth"] == pytest.approx(4e7 / (0.8 * 1e12))
+    assert items["writes kept in L2"] == pytest.approx(-0.25e7 / (0.8 * 1e12) * (1 + 0.1 * 4 * 0.25 * 0.75))
+    assert items["ramp-up"] == pytest.approx(ramp)
+    assert items["launch"] == pytest.approx(4e-6)
+
+
+@pytest.mark.parametrize(("holds", "again"), [(1e5, 0.0), (1e4, 0.5)])
+def test_rows_by_hand(holds: float, again: float) -> None:
+    """1000 rows of 8192 elements of two bytes: 16 kB a row, read again where they do not stay on chip."""
+    case = {"rows": 1000.0, "cols": 8192.0, "x": 2.0, "y": 2.0, "per_row": 0.0, "fresh": 1.0}
+    numbers = {"memory": 0.5, "launch": 2e-6, "serial": 1e-9, "row": 1e-8, "element": 1e-11, "blend": 1.0}
+    numbers |= {"holds": holds, "again": 0.5, "kept": 0.01, "inner": 1.0}
+    size = 1000 * 8192 * 2
+    memory = size * (2 + again) / (0.5 * 1e12)
+    crowd = 1000 * (1e-8 + 8192 * 1e-11 * (1 + again)) / 100
+    alone = 8192 * 1e-9 * (1 + again)
+    assert FORMULAS["rows"].time(case, HAND, numbers) == pytest.approx(memory + crowd + alone + 2e-6)
+
+
+def test_decoding_by_hand() -> None:
+    """30 sequences of one head over 4096 keys, each split in three over 100 places; the cache far beyond L2."""
+    case = {"batch": 30.0, "heads": 8.0, "shared": 1.0, "q": 1.0, "kv": 4096.0, "d": 128.0, "causal": 0.0}
+    case |= {"x": 2.0, "stored": 2.0}
+    numbers = {"memory": 0.5, "launch": 5e-6, "core": 2.0, "waves": 0.5, "compute": 0.1, "blend": 1.0, "split": 2e-6}
+    numbers |= {"cached": 4.0, "holds": 1e-9, "sequence": 1e-8, "fill": 1e-6, "together": 1.0}
+    held = 2 * 30 * 4096 * 128 * 2
+    memory = (held + 2 * 30 * 8 * 128 * 2) / (0.5 * 1e12)
+    compute = 4 * 30 * 16 * 4096 * 128 / (0.1 * 1e14)  # eight query heads padded to sixteen rows
+    one = 4096 / 3 * (2 * 128 * 2) / (2 * 1e12 / 100) + 1e-6
+    late = (0.9 + 0.5 * 0.1) * one + 2e-6  # 90 places of 100 are taken
+    wanted = memory + compute + late + 30 * 1e-8 + 5e-6
+    assert FORMULAS["decode"].time(case, HAND, numbers) == pytest.approx(wanted, rel=1e-6)
+
+
+# -- timings nearby ----------------------------------------------------------------------------------------------------
+
+
+def test_a_timing_at_the_place_and_one_an_octave_away_by_hand() -> None:
+    """w = (1 + d^2)^-3: 1 at the place, 1/8 an octave away; the formula itself weighs 0.03."""
+    table = nearby.table(("m",), {"m": np.array([64.0, 128.0])}, np.array([1.1, 1.0]))
+    assert table.correction({"m": 64.0}) == pytest.approx(np.log(1.1) / (1 + 1 / 8 + 0.03))
+    assert table.correction({"m": 128.0}) == pytest.approx(np.log(1.1) / 8 / (1 + 1 / 8 + 0.03))
+    assert abs(table.correction({"m": 64.0 * 2**20})) < 1e-5  # far from all of them the formula stands alone
+    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.FAR]
+
+
+def test_a_timing_unlike_those_around_counts_less() -> None:
+    """Four timings at one place say 10 % more, a fifth says twice as much: the mean would be 24 %."""
+    table = nearby.table(("m",), {"m": np.full(5, 64.0)}, np.array([1.1, 1.1, 1.1, 1.1, 2.0]))
+    mean = (4 * np.log(1.1) + np.log(2.0)) / 5.03
+    assert np.log(1.1) < table.correction({"m": 64.0}) < 0.7 * mean
+
+
+TIMED = st.lists(st.tuples(some(1, 2**20), some(1, 2**20), wide(0.1, 10.0)), min_size=1, max_size=20)
+
+
+@law(50)
+@given(TIMED, st.lists(st.tuples(some(1, 2**20), some(1, 2**20)), min_size=1, max_size=20))
+def test_a_correction_lies_between_none_and_the_largest_miss(timed: Any, cases: Any) -> None:
+    m, n, ratio = (np.array(values) for values in zip(*timed, strict=True))
+    table = nearby.table(("m", "n"), {"m": m, "n": n}, ratio)
+    whole = table.correction({"m": np.array([m for m, _ in cases]), "n": np.array([n for _, n in cases])})
+    assert np.all(whole <= max(0.0, table.missed.max()) + NEAR)
+    assert np.all(whole >= min(0.0, table.missed.min()) - NEAR)
+    assert near(whole, [table.correction({"m": m, "n": n}) for m, n in cases])  # together as alone
+    again = nearby.read(table.text())
+    assert again.names == table.names
+    assert again.sizes.tolist() == table.sizes.tolist()
+    assert np.allclose(again.missed, table.missed, atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m missed", "missed\n1", "m\n1", "m missed\n1", "m missed\n1 x", "m missed\n1 nan"]
+)
+def test_a_damaged_table_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        nearby.read(text)

@@ -1,0 +1,205 @@
+"""Text to base units and back; axes of sweeps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.units import axis, number, parse, show
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("3.35 TB/s", "B/s", 3.35e12),
+        ("3.35TB/s", "B/s", 3.35e12),
+        ("  3350   GB/s  ", "B/s", 3.35e12),
+        ("900 GBps", "B/s", 9e11),
+        ("2 TiB/s", "B/s", 2 * 2**40),
+        ("989 TFLOP/s", "flop/s", 989e12),
+        ("989 TFLOPS", "flop/s", 989e12),  # capital S: per second
+        ("989 Tflop/s", "flop/s", 989e12),
+        ("989 TFLOPs/s", "flop/s", 989e12),
+        ("1979 TOPS", "flop/s", 1979e12),
+        ("1979 TOP/s", "flop/s", 1979e12),
+        ("1.2 PFLOP/s", "flop/s", 1.2e15),
+        ("2.5 Tflop", "flop", 2.5e12),
+        ("2.5 TFLOPs", "flop", 2.5e12),  # small s: the plural of an amount
+        ("2.5 TFLOP", "flop", 2.5e12),
+        ("1 EFLOP", "flop", 1e18),
+        ("80 GB", "B", 80e9),
+        ("80 GiB", "B", 80 * 2**30),
+        ("50 MiB", "B", 50 * 2**20),
+        ("228 KiB", "B", 228 * 1024),
+        ("1 KB", "B", 1000.0),
+        ("1 kB", "B", 1000.0),
+        ("7 bytes", "B", 7.0),
+        ("8 us", "s", 8e-6),
+        ("8 µs", "s", 8e-6),  # the micro sign
+        ("8 μs", "s", 8e-6),  # the Greek letter
+        ("250 ns", "s", 250e-9),
+        ("3 ms", "s", 3e-3),
+        ("1.83 GHz", "Hz", 1.83e9),
+        ("700 W", "W", 700.0),
+        ("0.3 pJ/flop", "J/flop", 0.3e-12),
+        ("20 pJ/B", "J/B", 20e-12),
+        ("5.2 GT/s", "T/s", 5.2e9),
+        ("5120 bit", "bit", 5120.0),
+        ("295 flop/B", "flop/B", 295.0),
+        ("1e12", "flop/s", 1e12),  # a bare number is in base units already
+        ("1_000", "B", 1000.0),
+        (".5 GB", "B", 0.5e9),
+        ("1.5e3 GB", "B", 1.5e12),
+        (42, "B", 42.0),
+        (0.5, "s", 0.5),
+        ("0 B", "B", 0.0),
+        ("-3 us", "s", -3e-6),  # the sign is the caller's business: a clock may drift backwards
+    ],
+)
+def test_parse(text: str | float, unit: str, value: float) -> None:
+    assert parse(text, unit) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "words"),
+    [
+        ("989 TFLOPs", "flop/s", "amount of work"),  # an amount where a rate is asked for
+        ("989 TFLOP", "flop/s", "amount of work"),
+        ("989 Tflops", "flop/s", "amount of work"),
+        ("989 TFLOPS", "flop", "rate of work"),
+        ("3.35 TB", "B/s", "amount of data"),
+        ("3.35 TB/s", "B", "bandwidth"),
+        ("5.2 GT/s", "B/s", "transfer rate"),
+        ("8 us", "Hz", "time"),
+        ("1.8 GHz", "s", "clock"),
+        ("700 W", "J", "power"),
+    ],
+)
+def test_an_amount_is_never_read_as_a_rate(text: str, unit: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse(text, unit)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "TB/s", "nan", "inf", "-inf", "1e400", "1e400 B/s", "3 XB/s", "3 B/s/s", "--3",
+                                  "1e B", "3,35 TB/s", "3 GB/h", float("nan"), float("inf"), True, None, [1]])  # fmt: skip
+def test_garbage_is_refused_with_an_example(text: object) -> None:
+    with pytest.raises(InputError, match=r"3\.35 TB/s"):
+        parse(text, "B/s")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3.352e12, "B/s", "3.352 TB/s"),
+        (989.4e12, "flop/s", "989.4 TFLOP/s"),
+        (2.147e9, "flop", "2.147 GFLOP"),
+        (8e-6, "s", "8 us"),
+        (1.2345e-3, "s", "1.234 ms"),
+        (60.0, "s", "60 s"),
+        (0.3e-12, "J/flop", "0.3 pJ/flop"),
+        (170.666, "flop/B", "170.7 FLOP/B"),
+        (0.083333, "flop/B", "0.08333 FLOP/B"),
+        (999.0, "B", "999 B"),
+        (1000.0, "B", "1 kB"),
+        (0.0, "B", "0 B"),
+        (-2e9, "B", "-2 GB"),
+        (None, "B", "-"),
+        (math.nan, "B", "-"),
+        (math.inf, "B", "inf"),
+        (-math.inf, "B", "-inf"),
+        (42.0, "", "42"),
+    ],
+)
+def test_show(value: float | None, unit: str, text: str) -> None:
+    assert show(value, unit) == text
+
+
+def test_binary_prefixes_only_where_asked_for() -> None:
+    assert show(40 * 2**20, "B", binary=True) == "40 MiB"
+    assert show(40 * 2**20, "B") == "41.94 MB"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("4096", 4096), ("1e8", 1e8), ("2^20", 2**20), ("2**20", 2**20), ("64Ki", 65536), ("1M", 1e6), ("1_024", 1024),
+     ("3.", 3), (" 7 ", 7), ("2 Gi", 2**31), ("-5", -5), ("0^0", 1), ("1^99999999", 1)],
+)  # fmt: skip
+def test_number(text: str, value: float) -> None:
+    assert number(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "4096 B", "1m", "2^", "^3", "2^5000", "nan", "inf", "1..2", "2^-1", "1 2"])
+def test_number_refuses(text: str) -> None:
+    with pytest.raises(InputError):
+        number(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1..8192", [2.0**i for i in range(14)]),  # doubling
+        ("3..100", [3, 6, 12, 24, 48, 96]),  # while not past the last
+        ("1..100:10", [1, 11, 21, 31, 41, 51, 61, 71, 81, 91]),
+        ("10..100:10", [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]),  # both ends
+        ("1..4096:x4", [1, 4, 16, 64, 256, 1024, 4096]),
+        ("1,8,64", [1, 8, 64]),
+        ("64,8,1", [64, 8, 1]),  # as typed, not sorted
+        ("1,2..8,100", [1, 2, 4, 8, 100]),  # lists of sweeps
+        ("5..5", [5]),
+        ("1Ki..4Ki", [1024, 2048, 4096]),
+        ("2^3..2^5", [8, 16, 32]),
+        ("7,", [7]),
+    ],
+)
+def test_axis(text: str, values: list[float]) -> None:
+    found = axis(text)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, values)
+
+
+def test_one_value_stays_a_scalar() -> None:
+    assert axis("64") == 64.0
+    assert isinstance(axis("64"), float)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "8..1", "0..8", "-4..8", "1..", "..8", "1..8:0", "1..8:-1", "1..8:x1", "1..8:x0.5", "1..8:x",
+             "1..8:y", "1..8..16", "1..1e9:1", "a..b", "1;2"],
+)  # fmt: skip
+def test_axis_refuses(text: str) -> None:
+    with pytest.raises(InputError):
+        axis(text)
+
+
+# -- corners that were wrong once --------------------------------------------------------------------------------
+
+
+def test_a_shown_intensity_reads_back() -> None:
+    assert parse(show(295.2, "flop/B"), "flop/B") == pytest.approx(295.2)
+
+
+@pytest.mark.parametrize("value", [999.96, 999_999.0, 9.9999e22])
+def test_a_value_that_rounds_up_to_the_next_prefix_reads_back(value: float) -> None:
+    assert parse(show(value, "B"), "B") == pytest.approx(value, rel=1e-3)
+
+
+def test_four_digits_are_four_digits() -> None:
+    assert show(1.23456e-5, "") == "1.235e-05"
+
+
+@pytest.mark.parametrize("text", ["1e400", "1..1e400", "1..1e400:10"])
+def test_infinite_sizes_are_refused(text: str) -> None:
+    try:
+        found = axis(text)
+    except InputError:
+        return
+    assert np.all(np.isfinite(found))
+
+
+def test_a_sweep_by_tiny_factors_is_refused() -> None:
+    with pytest.raises(InputError, match="ten million"):
+        axis("1..40000:x1.000001")

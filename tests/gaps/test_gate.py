@@ -1,0 +1,260 @@
+"""The gate of a build: the rank test against every order counted, verdicts on made samples, files good and bad."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.observation import Observation
+from ridgeline.gaps import gate
+from ridgeline.gaps.gate import FASTER, SAME, SLOWER, UNCLEAR, compare, enough, interval, load, orders, rank_test, read
+from ridgeline.render.tables.gate import gate as table
+from strategies import law
+
+
+def series(median: float, count: int = 20, noise: float = 0.01, seed: int = 1) -> list[float]:
+    return list(median * np.exp(noise * np.random.default_rng(seed).standard_normal(count)))
+
+
+def files(old: dict[str, list[float]], now: dict[str, list[float]], **options: Any) -> gate.Verdict:
+    return compare(gate.document(old), gate.document(now), **options)
+
+
+def only(old: list[float], now: list[float], **options: Any) -> gate.Item:
+    (item,) = files({"k": old}, {"k": now}, **options).items
+    return item
+
+
+# -- the rank test --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (3, 2), (4, 4), (1, 5)])
+def test_orders_are_counted_as_by_writing_them_all_down(m: int, n: int) -> None:
+    counted = [0] * (m * n + 1)
+    for places in combinations(range(m + n), n):  # places of the second series in the sorted whole
+        counted[sum(place - rank for rank, place in enumerate(places))] += 1
+    assert list(orders(m, n)) == counted
+    assert sum(counted) == math.comb(m + n, n)
+
+
+def test_the_most_extreme_order_has_the_chance_of_one_in_all_orders() -> None:
+    assert rank_test([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == pytest.approx(1 / math.comb(10, 5))
+    assert rank_test([6, 7, 8, 9, 10], [1, 2, 3, 4, 5]) == 1
+    # one pair swapped: two orders of 252 are at least as extreme
+    assert rank_test([1, 2, 3, 4, 6], [5, 7, 8, 9, 10]) == pytest.approx(2 / 252)
+
+
+def test_the_normal_form_agrees_with_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = series(1.0, 30, 0.05, 1), series(1.02, 30, 0.05, 2)
+    exact = rank_test(one, two)
+    monkeypatch.setattr(gate, "EXACT", 0)
+    assert rank_test(one, two) == pytest.approx(exact, abs=0.005)
+
+
+def test_ties_are_corrected_for_and_equal_samples_say_nothing() -> None:
+    assert rank_test([1.0] * 10, [1.0] * 10) == 1.0
+    assert rank_test([1, 1, 2, 2, 1, 1, 2, 2], [3, 3, 4, 4, 3, 3, 4, 4]) < 0.001
+    assert 0.3 < rank_test([1, 2, 3, 4], [1, 2, 3, 4]) < 0.7
+
+
+floats = st.lists(st.floats(0.5, 2), min_size=2, max_size=30)
+
+
+@law(60)
+@given(floats, floats, st.sampled_from([0.25, 2.0, 8.0]))
+def test_the_test_knows_no_units_and_both_directions_share_the_whole(
+    one: list[float], two: list[float], scale: float
+) -> None:
+    up, down = rank_test(one, two), rank_test(two, one)
+    assert 0 <= up <= 1
+    assert up + down >= 1 - 1e-9  # an order counts for both where U lies in the middle
+    assert rank_test([scale * value for value in one], [scale * value for value in two]) == up
+
+
+def test_noise_alone_rarely_convinces() -> None:
+    dice = np.random.default_rng(7)
+    alarms = sum(rank_test(*dice.normal(1, 0.1, (2, 12))) < 0.01 for _ in range(1000))
+    assert alarms <= 25  # 10 expected
+
+
+def test_five_of_each_are_enough_and_four_are_not() -> None:
+    assert enough(5, 5)  # 1 / 252
+    assert not enough(4, 4)  # 1 / 70
+    assert enough(4, 4, 0.05)
+    assert enough(1, 100)
+    assert not enough(1, 98)
+
+
+@law(30)
+@given(floats)
+def test_the_interval_of_a_series_against_itself_holds_one(samples: list[float]) -> None:
+    low, high = interval(samples, samples)
+    assert low <= 1 <= high
+    assert interval(samples, samples) == (low, high)
+
+
+# -- verdicts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, SAME), (1.03, SAME), (1.10, SLOWER), (2.0, SLOWER), (0.97, SAME), (0.8, FASTER)]
+)
+def test_a_difference_counts_from_five_percent_on(factor: float, verdict: str) -> None:
+    item = only(series(1e-3), series(1e-3 * factor, seed=2))
+    assert item.verdict == verdict
+    assert item.ratio == pytest.approx(factor, rel=0.02)
+    assert item.low <= item.ratio <= item.high
+
+
+def test_the_least_difference_can_be_chosen() -> None:
+    old, now = series(1.0, noise=0.002), series(1.03, noise=0.002, seed=2)
+    assert only(old, now, least=0.02).verdict == SLOWER
+    assert only(old, now, least=0.05).verdict == SAME
+
+
+def test_a_difference_that_noise_explains_is_not_a_regression() -> None:
+    item = only(series(1.0, 8, 0.5, 3), series(1.15, 8, 0.5, 4))
+    assert item.verdict == UNCLEAR
+    assert "noise does that once in" in item.why
+    assert item.chance is not None
+    assert item.chance > 0.01
+
+
+def test_one_slow_sample_does_not_make_a_regression() -> None:
+    now = series(1.0, seed=2)
+    now[3] = 50.0
+    assert only(series(1.0), now).verdict == SAME
+
+
+def test_too_few_samples_cannot_tell_and_only_a_strict_gate_minds() -> None:
+    old, now = {"k": [1.0]}, {"k": [9.0]}
+    loose, strict = files(old, now), files(old, now, strict=True)
+    assert loose.items[0].verdict == UNCLEAR
+    assert loose.items[0].why == "1 and 1 samples are too few for any verdict; take 5 of each"
+    assert (loose.passed, loose.exit_code) == (True, 0)
+    assert (strict.passed, strict.exit_code) == (False, 1)
+
+
+def test_new_and_vanished_names_are_listed() -> None:
+    verdict = files({"a": series(1.0), "gone": series(1.0)}, {"a": series(1.0), "added": series(1.0)})
+    assert (verdict.new, verdict.vanished) == (("added",), ("gone",))
+    assert verdict.passed
+    assert verdict.sentence == "passed: 1 same, 1 new, 1 vanished; differences up to 5 % do not count"
+    text = table(verdict).text()
+    assert "new: added" in text
+    assert "vanished: gone" in text
+    assert not files({"a": [1.0] * 5, "gone": [1.0]}, {"a": [1.0] * 5}, strict=True).passed
+
+
+def test_a_regression_fails_and_stands_first() -> None:
+    old = {name: series(1e-3, seed=seed) for seed, name in enumerate("abc")}
+    now = {**old, "b": series(1.5e-3), "c": series(0.5e-3)}
+    verdict = files(old, now)
+    assert verdict.exit_code == 1
+    assert [row["name"] for row in table(verdict).rows] == ["b", "c", "a"]
+    told = json.loads(json.dumps(verdict.document(), allow_nan=False))
+    assert told["passed"] is False
+    assert {item["name"]: item["verdict"] for item in told["items"]} == {"a": SAME, "b": SLOWER, "c": FASTER}
+    assert told["items"][1]["current_us"] == pytest.approx(1500, rel=0.02)
+    assert told["sentence"].startswith("failed: 1 slower, 1 faster, 1 same")
+
+
+def test_runs_on_two_machines_are_told_apart() -> None:
+    old = gate.document({"k": series(1.0)}, {"device": "A100", "load_before": 1})
+    now = gate.document({"k": series(1.0)}, {"device": "H200", "load_before": 2})
+    assert compare(old, now).notes == ("not the same conditions: device was A100, is H200",)
+
+
+@law(40)
+@given(floats, floats)
+def test_swapping_the_files_swaps_the_verdict(one: list[float], two: list[float]) -> None:
+    there, back = only(one, two), only(two, one)
+    swapped = {SLOWER: FASTER, FASTER: SLOWER}
+    assert back.verdict == swapped.get(there.verdict, there.verdict)
+    assert back.ratio == pytest.approx(1 / there.ratio)
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+
+
+def test_every_file_of_timings_that_ridgeline_writes_is_read(tmp_path: Path) -> None:
+    seen = Observation("gemm", "gemm", (1e-3, 2e-3, 3e-3), conditions={"cpu": "x"})
+    documents = [
+        {"schema": 1, "ridgeline": "0.1", "observations": [seen.document()]},
+        [seen.document()],
+        seen.document(),
+        {"items": [{"name": "gemm", "samples": [1e-3, 2e-3, 3e-3]}]},
+        [{"name": "gemm", "time_us": 2000, "times_us": [1000, 2000, 3000]}],
+        {"items": [{"name": "gemm", "measured_us": 2000}]},
+        {"items": [{"name": "gemm", "measured_us": 2000, "samples": 1}]},  # `reconcile --json` counts its samples
+        {"items": [{"name": "gemm", "measured_us": 2000, "samples": 3, "times_us": [1000, 2000, 3000]}]},
+    ]
+    for document in documents:
+        path = tmp_path / "times.json"
+        path.write_text(json.dumps(document))
+        assert load(path)["gemm"].median == pytest.approx(2e-3)
+    assert compare(documents[0], load(path)).items[0].name == "gemm"
+
+
+def test_a_name_that_comes_again_is_told_by_its_turn() -> None:
+    rows = [{"name": "mm", "time_us": value} for value in (1, 2, 3)]
+    assert list(read(rows)) == ["mm", "mm (2)", "mm (3)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON"),
+        ('{"items": [', "is not JSON"),
+        ("{}", "no list of timings"),
+        ("3", "no list of timings"),
+        ('{"items": {}}', "no list of timings"),
+        ('{"items": []}', "no timing at all"),
+        ('{"schema": 99, "items": []}', "schema 99, which is newer"),
+        ('{"schema": "x", "items": []}', "schema 'x'"),
+        ('[{"time_us": 3}]', "entry 1 has no name"),
+        ('["gemm"]', "entry 1 has no name"),
+        ('[{"name": "k"}]', r"\('k'\) has no times"),
+        ('[{"name": "k", "samples": []}]', r"\('k'\) has no times"),
+        ('[{"name": "k", "samples": [1, "2"]}]', "samples holds 2, which is no time"),
+        ('[{"name": "k", "samples": [1, 0]}]', "samples holds 0, which is no time"),
+        ('[{"name": "k", "samples": [1e-320]}]', "no time from 1e-15"),
+        ('[{"name": "k", "samples": [1e300]}]', "no time from 1e-15"),
+        (f'[{{"name": "k", "samples": [1{"0" * 400}]}}]', "no time from 1e-15"),
+        ('[{"name": "k", "time_us": NaN}]', "time_us holds nan, which is no time"),
+        ('[{"name": "k", "time_us": true}]', "time_us holds True, which is no time"),
+    ],
+)
+def test_a_file_that_holds_no_timings_says_so(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read"):
+        load(tmp_path / "none.json")
+    with pytest.raises(InputError, match="cannot read"):
+        load(tmp_path)
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not text in UTF-8"):
+        load(tmp_path / "bytes.json")
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(InputError, match="no name in common: baseline has a, current has b"):
+        files({"a": [1.0]}, {"b": [1.0]})
+    with pytest.raises(InputError, match="least relevant difference"):
+        files({"a": [1.0]}, {"a": [1.0]}, least=-0.1)
+    with pytest.raises(InputError, match="chance of a false alarm"):
+        files({"a": [1.0]}, {"a": [1.0]}, chance=0.0)

@@ -1,0 +1,36 @@
+"""Whether a drawn picture can be read: no two texts overlap, none is cut off."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+
+def extents(drawn: Any) -> list[tuple[str, Any, float]]:
+    """Every visible text with the box matplotlib itself measures for it."""
+    from matplotlib.text import Text
+
+    renderer = drawn.canvas.get_renderer()
+    found = []
+    for item in drawn.findobj(Text):
+        if item.get_visible() and item.get_text().strip():
+            found.append((item.get_text(), item.get_window_extent(renderer), item.get_rotation()))
+    return found
+
+
+def assert_legible(drawn: Any) -> None:
+    texts = extents(drawn)
+    upright = [(words, box) for words, box, angle in texts if angle == 0]
+    for (one, first), (other, second) in combinations(upright, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        down = min(first.y1, second.y1) - max(first.y0, second.y0)
+        # letters sit inside their line box, so a pixel of shared height is air
+        assert not (across > 0.5 and down > 2.0), (one, other)
+    for words, box, angle in texts:
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= drawn.bbox.width and box.y1 <= drawn.bbox.height, words  # noqa: PT018
+        if angle not in (0, 90):
+            middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+            half = (box.x1 - box.x0) / 2 * 0.85
+            for step in range(-10, 11):
+                x, y = middle[0] + half * step / 10, middle[1] + (box.y1 - box.y0) / 2 * 0.85 * step / 10
+                assert not any(other.x0 < x < other.x1 and other.y0 < y < other.y1 for _, other in upright), words

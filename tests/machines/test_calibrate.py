@@ -1,0 +1,222 @@
+"""Observations, the machine they make, and the file it is kept in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.machine import Figure, Machine
+from ridgeline.core.observation import Observation, from_document
+from ridgeline.core.work import work
+from ridgeline.machines import schema
+from ridgeline.machines import write as save
+from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, changes, merge
+from ridgeline.machines.load import everything
+
+TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
+
+
+def seen(
+    target: str, times: tuple[float, ...], flops: float = 0.0, moved: float = 0.0, **settings: object
+) -> Observation:
+    done = work(vector={"fma": (flops, "")}, read={"x": (moved, "int8", "")}, dtype="fp32")
+    return Observation("probe", target, times, done, settings, {"date": "2026-11-15"})
+
+
+@given(TIMES)
+def test_best_is_never_beaten_and_the_median_lies_between(times: tuple[float, ...]) -> None:
+    item = seen("hbm", times, moved=8.0)
+    assert item.best <= item.median <= max(times)
+    assert item.best_bandwidth >= item.bandwidth
+    assert item.spread >= 0
+    assert len(item.samples) == len(times)
+
+
+def test_outliers_are_named_and_kept() -> None:
+    item = seen("hbm", (1.0, 1.01, 0.99, 1.0, 1.02, 9.0), moved=1.0)
+    assert item.outliers() == (5,)
+    assert item.samples[5] == 9.0
+
+
+@pytest.mark.parametrize("times", [(), (0.0,), (1.0, -1.0)])
+def test_an_observation_needs_positive_samples(times: tuple[float, ...]) -> None:
+    with pytest.raises(rl.RidgelineError, match="needs samples, all of them"):
+        seen("hbm", times)
+
+
+def test_document_round_trip_and_newer_schema_is_refused() -> None:
+    item = seen("vector.fp32", (1.0, 2.0), flops=4.0, moved=8.0, threads=2)
+    again = from_document(item.document())
+    assert again.document() == item.document()
+    with pytest.raises(rl.RidgelineError, match="newer"):
+        from_document({**item.document(), "schema": 99})
+
+
+def test_measured_figures_stand_beside_the_stated_ones() -> None:
+    machine = rl.machine("h200-sxm")
+    made = calibrate(
+        machine,
+        [
+            seen("tensor.bf16", (1.0, 1.1, 1.2), flops=790e12),
+            seen("tensor.bf16", (1.0, 1.0), flops=700e12, burst=False),
+            seen("hbm", (1.0, 1.02), moved=4.4e12, mix="read"),
+            seen("hbm", (1.0, 1.02), moved=4.1e12, mix="copy"),
+            seen("latency.hbm", (6e-7, 7e-7, 8e-7)),
+            seen("launch", (2e-6, 3e-6, 4e-6)),
+        ],
+        {"driver": "580"},
+    )
+    peak = made.peaks["tensor.bf16"]
+    assert (peak.stated, peak.measured, peak.sustained) == (machine.peaks["tensor.bf16"].stated, 790e12, 700e12)
+    assert made.main.bandwidth.measured == 4.4e12
+    assert made.main.mixes["copy"].measured == 4.1e12
+    assert made.main.latency.value() == 7e-7
+    assert made.launch.value() == 3e-6
+    assert made.conditions["driver"] == "580"
+    prediction = rl.predict(rl.ops.gemm(8192, 8192, 8192), made)
+    assert prediction.bounds[0].kinds == "measured"
+    assert rl.predict(rl.ops.gemm(8192, 8192, 8192), made, ceilings="stated").floor < prediction.floor
+
+
+def test_what_the_host_takes_to_send_a_kernel_is_a_figure_of_its_own() -> None:
+    """The dispatcher's 5 us are no launch of the device, even where nothing else was timed."""
+    bare = replace(rl.machine("h100-sxm"), launch=Figure("s"))
+    sent = replace(seen("launch", (4e-6, 5e-6, 6e-6)), name=DISPATCHED)
+    alone = calibrate(bare, [sent])
+    assert (alone.launch.value(), alone.dispatch.value()) == (None, 5e-6)
+    assert alone.dispatch.measurement == "launch through the dispatcher: median of 3 samples"
+    both = calibrate(bare, [sent, replace(sent, name=QUEUED, samples=(1e-6,))])
+    assert (both.launch.value(), both.dispatch.value()) == (1e-6, 5e-6)
+    assert bare.dispatch.value() is None
+    again = schema.read(save.text(both), both.file).dispatch
+    assert (again.measured, again.measurement, again.spread) == (5e-6, both.dispatch.measurement, both.dispatch.spread)
+    assert both.document()["dispatch"] == 5e-6
+    slower = calibrate(bare, [replace(sent, samples=(8e-6,))])
+    (change,) = [change for change in changes(both, slower) if change.name == "dispatch"]
+    assert (change.first, change.second, change.differs) == (5e-6, 8e-6, False)  # hosts vary by 40 % and more
+    assert merge(slower, both).dispatch.value() == 5e-6
+
+
+def test_a_kernel_takes_the_measured_mix_nearest_to_its_own() -> None:
+    """Reads 4.4, triad 4.2, copy 4.0 TB/s: a sum reads only, a triad writes a third, a copy half."""
+    rates = {"read": 4.4e12, "triad": 4.2e12, "copy": 4.0e12}
+    made = calibrate(rl.machine("h200-sxm"), [seen("hbm", (1.0,), moved=rate, mix=mix) for mix, rate in rates.items()])
+    sizes = [1e8, 2e8]
+    for name, mix in (("dot", "read"), ("stream_triad", "triad"), ("stream_copy", "copy")):
+        together = rl.predict(rl.ops.find(name)(sizes), made)
+        assert list(together.floor) == pytest.approx(list(together.bytes / rates[mix]))
+        assert [rl.predict(rl.ops.find(name)(size), made).floor for size in sizes] == pytest.approx(
+            list(together.floor)
+        )
+    stated = rl.predict(rl.ops.dot(1e8), made, ceilings="stated")
+    assert stated.floor == pytest.approx(stated.bytes / 4.8e12)
+
+
+def test_a_point_above_the_limit_is_a_finding_and_not_clamped() -> None:
+    made = calibrate(rl.machine("h100-sxm"), [seen("tensor.bf16", (1.0,), flops=1700e12)])
+    assert made.peaks["tensor.bf16"].measured == 1700e12
+    assert any("1.7 PFLOP/s is 172%" in note for note in made.notes)
+
+
+def held(target: str, seconds: float, busy: float, **settings: object) -> Observation:
+    """One sample of a gigabyte, taken while another program had the core for the rest of the time."""
+    item = seen(target, (seconds,), moved=1e9, **settings)
+    return replace(item, conditions={**item.conditions, "stand_in_busy": busy})
+
+
+def test_a_sample_that_shared_its_core_may_be_that_much_too_slow() -> None:
+    machine = rl.machine("h200-sxm")
+    figure = calibrate(machine, [held("hbm", 2.0, 0.5)]).main.bandwidth
+    assert figure.measured == 1e9 / 2.0
+    assert figure.spread == pytest.approx(1 / 0.5 - 1)
+    assert "one sample, taken while another program had the core for 50% of the time" in figure.measurement
+    alone = calibrate(machine, [seen("hbm", (1.0,), moved=1e9)])
+    assert "one sample" in alone.main.bandwidth.measurement
+    assert "spread" not in alone.main.bandwidth.measurement
+    change = next(row for row in changes(calibrate(machine, [held("hbm", 2.0, 0.5)]), alone) if row.name == "hbm")
+    assert (change.ratio, change.differs) == (2.0, False)
+
+
+def test_a_best_that_only_beats_a_held_back_probe_is_as_unsure() -> None:
+    """One core undisturbed at 1 GB/s, all cores at 0.9 GB/s while they got a third of their time: 2.7 GB/s are possible."""
+    items = [seen("hbm", (1.0, 1.0), moved=1e9, threads=1), held("hbm", 1 / 0.9, 1 / 3, threads=2)]
+    figure = calibrate(rl.machine("h200-sxm"), items).main.bandwidth
+    assert figure.measured == 1e9
+    assert figure.spread == pytest.approx(2.7 - 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "least"), [("h200-sxm", "hbm", 0.01), ("h200-sxm", "l2", 0.05), ("xeon-8480plus", "ddr", 0.03)]
+)
+def test_a_figure_reports_at_least_what_whole_runs_differ_by(name: str, target: str, least: float) -> None:
+    """However near each other its samples lie; the memory of a CPU serves others too."""
+    made = calibrate(rl.machine(name), [seen(target, (1.0, 1.0, 1.0), moved=1e9)])
+    level = next(level for level in made.levels if level.name == target)
+    assert level.bandwidth.spread == least
+    assert made.main.name == target or target == "l2"
+
+
+def test_no_observations_are_refused() -> None:
+    with pytest.raises(rl.RidgelineError, match="no observations"):
+        calibrate(rl.machine("h100-sxm"), [])
+
+
+@pytest.mark.parametrize("name", [machine.name for machine in everything()])
+def test_saved_machine_reads_back_the_same(name: str) -> None:
+    machine = rl.machine(name)
+    assert schema.read(save.text(machine), machine.file).document() == machine.document()
+
+
+def test_saved_measurements_read_back_the_same() -> None:
+    odd = {'quote " and \\ slash': "line\nbreak\t\x7f µ"}
+    made = calibrate(
+        rl.machine("h200-sxm"),
+        [seen("hbm", (1.0, 1.1), moved=4e12, mix="read"), seen("vector.fp32", (1.0,), flops=6e13)],
+        odd,
+    )
+    again = schema.read(save.text(made), made.file)
+    assert again.document()["levels"] == made.document()["levels"]
+    assert again.document()["peaks"] == made.document()["peaks"]
+    assert dict(again.conditions) == {**rl.machine("h200-sxm").conditions, **odd}
+
+
+def measured_cpu(rate: float, share: float, cores: int = 2) -> Machine:
+    """A CPU on which a library reached a share of the peak that was measured with it."""
+    peak = Figure("flop/s", measured=rate, measurement="probe", spread=0.01)
+    reached = Figure("", measured=share, source="library", measurement="library")
+    return replace(
+        rl.machine("xeon-8480plus"), units={"core": cores}, peaks={"vector.fp32": peak}, efficiency={"gemm.vector.fp32": reached}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_merged_efficiency_keeps_the_better_rate_and_not_the_better_share(turned: bool) -> None:
+    """37.1 of 41.7 and 36.5 of 79.3: together 37.1 of 79.3, whichever file comes first."""
+    pair = [measured_cpu(41.7e9, 0.89), measured_cpu(79.3e9, 0.46)]
+    made = merge(*(reversed(pair) if turned else pair))
+    assert made.peaks["vector.fp32"].measured == 79.3e9
+    assert made.efficiency["gemm.vector.fp32"].measured == pytest.approx(0.89 * 41.7 / 79.3)
+
+
+def test_measurements_of_different_parts_of_a_machine_are_not_merged() -> None:
+    with pytest.raises(rl.RidgelineError, match="measured on 1 and on 2 of the cores"):
+        merge(measured_cpu(4e10, 0.9, cores=1), measured_cpu(8e10, 0.9, cores=2))
+
+
+def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_told() -> None:
+    """With a spread of 91 % the machine may be 1.9 times as fast; the interval then begins below half the time."""
+    quiet = measured_cpu(4e10, 1.0)
+    memory = replace(quiet.main, bandwidth=Figure("B/s", measured=3e11, spread=0.01), mixes={})
+    quiet = replace(quiet, levels=(memory,))
+    loud = replace(quiet, peaks={"vector.fp32": replace(quiet.peaks["vector.fp32"], spread=0.91)})
+    work = rl.ops.gemm(m=1024, n=1024, k=1024, dtype="fp32")
+    calm, rough = (rl.predict(work, machine, engine="vector") for machine in (quiet, loud))
+    assert rough.time == calm.time
+    assert calm.low == pytest.approx(0.97 * calm.floor), "not below a floor that is known within 3 %"
+    assert rough.low == pytest.approx(0.8 * rough.time / (1 + 0.91 - 0.03))
+    assert not calm.bounds[0].notes
+    assert "spread of 91%" in rough.bounds[0].notes[0]

@@ -1,0 +1,380 @@
+"""Fitted numbers as files: in and out, every complaint, what is shipped, what GPUs borrow, and how good it is."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import tomllib
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.dtypes import dtype
+from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, base, formula
+from ridgeline.core.machine import Fitted, Machine
+from ridgeline.machines import coefficients as files
+from ridgeline.machines import load as machines
+from ridgeline.machines import schema
+from ridgeline.machines import write as save
+from ridgeline.machines.load import load
+from ridgeline.prediction import score as evaluate
+from ridgeline.prediction.table import Defaults
+from ridgeline.programs.ops import OPS
+from strategies import COLLECTIVES, law
+
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
+NUMBERS = st.floats(1e-12, 1e12, allow_nan=False)
+
+
+# -- in and out --------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> dict[str, Fitted]:
+    found = {}
+    for name in draw(st.lists(st.sampled_from(sorted(FORMULAS)), min_size=1, max_size=3, unique=True)):
+        row = Fitted(
+            coefficients={key: draw(NUMBERS) for key in FORMULAS[name].coefficients if draw(st.booleans())},
+            error=draw(NUMBERS),
+            p90=draw(NUMBERS),
+            low=draw(st.floats(1e-6, 1.0)),
+            high=draw(st.floats(1.0, 1e6)),
+            cases=draw(st.integers(1, 10**9)),
+            source=draw(
+                st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1).filter(str.strip)
+            ),
+            ranges={key: (1.0, draw(st.floats(1.0, 1e12))) for key in ("m", "n") if draw(st.booleans())},
+            borrowed=draw(st.booleans()),
+        )
+        found[f"{name}.op.bf16@lib-1.0"] = row
+    return found
+
+
+@law(60)
+@given(tables())
+def test_what_is_written_is_read_again(given: dict[str, Fitted]) -> None:
+    complaints: list[str] = []
+    assert files.read(tomllib.loads(files.text(given))["fitted"], complaints.append) == given
+    assert complaints == []
+
+
+@law(30)
+@given(tables())
+def test_a_catalog_file_is_read_again_and_never_borrowed(given: dict[str, Fitted]) -> None:
+    """Who borrows says so itself; a file only holds the numbers."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "mine.json"
+        files.write(path, {"fitted": given, "hopper": given})
+        assert set(json.loads(path.read_text(encoding="utf-8"))) == {"fitted", "hopper"}
+        for table in ("fitted", "hopper"):
+            complaints: list[str] = []
+            found = files.read(json.loads(path.read_text(encoding="utf-8"))[table], complaints.append)
+            assert complaints == []
+            assert found == {key: replace(row, borrowed=False) for key, row in given.items()}
+
+
+def test_a_machine_keeps_its_own_numbers_through_a_file_and_leaves_the_borrowed_ones() -> None:
+    own = {"gemm.bf16": toy(), "stream.fp32@lib": toy(error=0.2)}
+    one = replace(rl.machine("t4"), fitted={**own, "moe.bf16": toy(borrowed=True)})
+    again = schema.read(save.text(one), "a file")
+    assert dict(again.fitted) == own
+    told = rl.machine("h200-sxm").document()["fitted"]
+    assert told["gemm.bf16"]["coefficients"]["launch"] > 0
+    assert not any(row["borrowed"] for row in told.values())
+
+
+def toy(**change: Any) -> Fitted:
+    known: dict[str, Any] = {"coefficients": {"launch": 1e-6}, "error": 0.1, "p90": 0.3, "low": 0.8, "high": 1.2}
+    return Fitted(**(known | {"cases": 20, "source": "a test"} | change))
+
+
+GOOD: dict[str, Any] = {
+    **{"coefficients": {"launch": 1e-6}, "error": 0.1, "p90": 0.3, "low": 0.8, "high": 1.2, "cases": 20},
+    **{"source": "a test", "ranges": {"m": [1, 16]}},
+}
+FAULTS: list[tuple[str, dict[str, Any] | Any, str]] = [
+    ("gemm.bf16", 3, "must be a table"),
+    (
+        "gemm.bf16",
+        {name: value for name, value in GOOD.items() if name not in ("error", "cases")},
+        "has no cases, error",
+    ),
+    ("gemm.bf16", {}, "has no coefficients, source, cases, error, p90, low, high"),
+    ("gem.bf16", GOOD, "no kernel family 'gem'"),
+    ("gem-odd.bf16", GOOD, "no kernel family 'gem'"),
+    ("gemm.bf17", GOOD, "unknown dtype 'bf17'"),
+    ("gemm.bf16-int9@lib", GOOD, "unknown dtype 'int9'"),
+    ("gemm", GOOD, "unknown dtype 'gemm'"),
+    ("gemm.bf16", GOOD | {"coefficients": [1, 2]}, "coefficients must be a table"),
+    ("gemm.bf16", GOOD | {"coefficients": {"lunch": 1.0}}, "the family gemm has no coefficient lunch; it has compute"),
+    ("reduce.bf16", GOOD | {"coefficients": {"compute": 1.0}}, "the family stream has no coefficient compute"),
+    *(
+        ("gemm.bf16", GOOD | {"coefficients": {"launch": value}}, "launch must be positive numbers")
+        for value in (0, -1.0, "1 us", True, float("nan"), float("inf"))
+    ),
+    *(
+        ("gemm.bf16", GOOD | {name: -0.1}, f"{name} must be positive numbers")
+        for name in ("error", "p90", "low", "high")
+    ),
+    ("gemm.bf16", GOOD | {"error": "a tenth"}, "error must be positive numbers"),
+    ("gemm.bf16", GOOD | {"low": 1.1}, "low must be at most 1 and high at least 1, found 1.1 and 1.2"),
+    ("gemm.bf16", GOOD | {"high": 0.9}, "low must be at most 1 and high at least 1"),
+    *(("gemm.bf16", GOOD | {"cases": value}, "cases must be a whole number") for value in ("many", 1.5, 0, -3, True)),
+    *(("gemm.bf16", GOOD | {"source": value}, "source must say") for value in ("", " ", 3)),
+    ("gemm.bf16", GOOD | {"borrowed": "yes"}, "borrowed must be true or false"),
+    ("gemm.bf16", GOOD | {"ranges": [1, 2]}, "ranges must be a table"),
+    *(
+        ("gemm.bf16", GOOD | {"ranges": {"m": value}}, "ranges.m must be two positive numbers")
+        for value in (3, [1], [1, 2, 3], [0, 1], ["1", 2], [16, 1])
+    ),
+]
+
+
+@pytest.mark.parametrize(("key", "row", "told"), FAULTS)
+def test_every_fault_is_told_and_its_table_left_out(key: str, row: Any, told: str) -> None:
+    complaints: list[str] = []
+    found = files.read({key: row, "stream.bf16": GOOD}, complaints.append)
+    assert list(found) == ["stream.bf16"]
+    assert len(complaints) == 1
+    assert complaints[0].startswith(f'fitted."{key}": ')
+    assert told in complaints[0]
+
+
+def test_a_machine_file_hears_all_its_faults_at_once() -> None:
+    text = save.text(replace(rl.machine("t4"), fitted={}))
+    bad = '\n[fitted."gem.bf16"]\nsource = "x"\n[fitted."gemm.bf16"]\nsource = "x"\n'
+    with pytest.raises(rl.RidgelineError) as caught:
+        schema.read(text + bad, "mine.toml")
+    assert str(caught.value).count('fitted."') == 2
+
+
+# -- what is shipped ---------------------------------------------------------------------------------------------------
+
+SHIPPED = sorted(files.FOLDER.glob("*.json"))
+
+
+@cache
+def shipped(path: Path) -> dict[str, dict[str, Any]]:
+    """Tables of a file: one called `fitted`, or one per architecture in the defaults."""
+    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def test_there_are_numbers_to_ship_and_every_file_is_read_by_somebody() -> None:
+    names = {path.stem for path in SHIPPED} - {files.DEFAULTS.stem}
+    assert {"h200-sxm", "h100-sxm", "a100-sxm-80gb", "v100-pcie-32gb", "t4", "l4"} <= names
+    assert names <= set(machines.names())
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_number_is_in_order(path: Path) -> None:
+    for table, rows in shipped(path).items():
+        complaints: list[str] = []
+        found = files.read(rows, complaints.append)
+        assert complaints == []
+        assert found
+        for key, row in found.items():
+            name, _, rest = key.partition(".")
+            at = f"{path.stem} {table} {key}"
+            assert base(name) in {*FORMULAS, *SHARED}, at
+            if "-" in name:
+                assert base(name) in VARIANTS, at
+            for word in rest.partition("@")[0].rpartition(".")[2].split("-"):
+                dtype(word)
+            assert row.cases >= 12, at
+            assert len(row.source) > 20, at
+            assert 0 < row.error <= row.p90, at
+            assert row.low <= 1 <= row.high, at
+            for coefficient, value in row.coefficients.items():
+                bounds = formula(name).coefficients[coefficient]
+                assert bounds.low * 0.999 <= value <= bounds.high * 1.001, f"{at} {coefficient}"
+            missing = [
+                name
+                for name, one in formula(name).coefficients.items()
+                if not one.optional and name not in row.coefficients
+            ]
+            assert not missing, at
+
+
+@pytest.mark.parametrize("path", [path for path in SHIPPED if path != files.DEFAULTS], ids=lambda path: path.stem)
+def test_a_machine_of_the_catalog_carries_its_file(path: Path) -> None:
+    one = rl.machine(path.stem)
+    own = {key for key, row in one.fitted.items() if not row.borrowed}
+    assert own == set(shipped(path)["fitted"])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_numbers_cite_timings_of_their_own_format(path: Path) -> None:
+    """Timings of eager fp32 calls say nothing of other formats; and only their launches were the host's."""
+    for rows in shipped(path).values():
+        for key, row in rows.items():
+            if "eager fp32" in row["source"]:
+                assert key.partition("@")[0].endswith(".fp32"), key
+
+
+@pytest.mark.parametrize("path", [path for path in SHIPPED if path != files.DEFAULTS], ids=lambda path: path.stem)
+def test_the_default_path_starts_about_as_fast_as_the_backends_it_stands_for(path: Path) -> None:
+    rows = shipped(path)["fitted"]
+    for key, row in rows.items():
+        known = [other["coefficients"]["launch"] for name, other in rows.items() if name.startswith(f"{key}@")]
+        if known and "eager" not in row["source"] and "by ridgeline" not in row["source"]:
+            assert min(known) / 2 <= row["coefficients"]["launch"] <= max(known) * 2, key
+
+
+# -- what GPUs borrow --------------------------------------------------------------------------------------------------
+
+
+def gpus() -> list[str]:
+    return [name for name in machines.names() if load(name).kind == "gpu"]
+
+
+def format_of(one: Machine) -> str:
+    return next(name for name in ("bf16", "fp16", "fp32") if name in one.dtypes())
+
+
+@pytest.mark.parametrize("name", gpus())
+def test_every_gpu_expects_a_time_of_every_op_from_numbers(name: str) -> None:
+    """Own or borrowed, and borrowed ones say so; an op without a kernel family has the flat form."""
+    one = load(name)
+    without = []
+    for op in OPS.values():
+        if op.name in COLLECTIVES:
+            continue
+        sizes = {key: 8 for key, param in op.params.items() if param.required and param.kind in ("Size", "Count")}
+        sizes |= {"topk": 2} if op.name == "moe" else {}
+        work = op(**sizes, **({"dtype": format_of(one)} if "dtype" in op.params else {}))
+        step = rl.predict(work, one).expected[0]
+        assert step.time > 0
+        told = str(step.confidence)
+        if step.parts is None:
+            without.append((op.name, bool(work.kernels)))
+            assert "not calibrated" in told
+            continue
+        lent = [part.chosen.fitted.borrowed for part in step.parts]
+        assert ("not calibrated on this machine: " in told) == any(lent)
+        assert any(line.startswith("calibrated: ") for line in told.split("; ")) != all(lent)
+    rare = ("attention", "moe") if format_of(one) == "fp32" else ()  # libraries run these in 16 bits
+    assert not [op for op, known in without if known and op not in rare]
+
+
+def test_a_machine_that_is_no_gpu_borrows_nothing() -> None:
+    for name in ("xeon-8480plus", "tpu-v5e"):
+        assert load(name).fitted == {}
+
+
+def test_own_numbers_go_before_those_of_the_architecture_and_those_before_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    lent = {
+        "hopper": {"gemm.bf16": toy(error=0.2), "moe.bf16": toy(error=0.2), "conv.bf16": toy(error=0.2)},
+        "any": {"gemm.bf16": toy(error=0.3), "moe.bf16": toy(error=0.3), "conv.fp32": toy(error=0.3)},
+    }
+    monkeypatch.setattr(files, "_of", lambda path, table: lent.get(table, {}))
+    one = Machine("mine", kind="gpu", architecture="hopper-refresh", fitted={"gemm.bf16": toy()})
+    found = files.with_defaults(one).fitted
+    assert {key: (row.error, row.borrowed) for key, row in found.items()} == {
+        "gemm.bf16": (0.1, False),
+        "moe.bf16": (0.2, True),
+        "conv.bf16": (0.2, True),
+        "conv.fp32": (0.3, True),
+    }
+    stranger = files.with_defaults(replace(one, architecture="unheard-of")).fitted
+    assert {key: row.error for key, row in stranger.items()} == {
+        "gemm.bf16": 0.1,
+        "moe.bf16": 0.3,  # all GPUs together go before one architecture that is not its own
+        "conv.fp32": 0.3,
+        "conv.bf16": 0.2,
+    }
+    assert files.with_defaults(replace(one, kind="cpu")).fitted == one.fitted
+
+
+# -- how good it is ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def rows(name: str) -> list[dict[str, str]]:
+    path = DATA / name
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return list(csv.DictReader(text.decode().splitlines()))
+
+
+def judge(name: str) -> evaluate.Evaluation:
+    return evaluate.evaluate(rows(name), Defaults(load("h200-sxm"), load, {}, {}))
+
+
+@pytest.fixture(scope="module")
+def judged() -> evaluate.Evaluation:
+    return judge("h200-test.csv")
+
+
+@pytest.mark.parametrize("name", ["h200-test.csv", "h200-layers.csv", "h200-projections.csv"])
+def test_no_shape_of_a_test_set_was_fitted_to(name: str) -> None:
+    told = [column for column in rows("h200-calibration.csv.gz")[0] if column != "time_us"]
+
+    def shape(row: dict[str, str]) -> tuple[str, ...]:
+        return tuple(row.get(column, "") for column in told)
+
+    fitted = {shape(row) for row in rows("h200-calibration.csv.gz")}
+    tested = [shape(row) for row in rows(name)]
+    assert len(tested) >= 500
+    assert len(fitted) > 30000
+    assert not fitted & set(tested)
+    assert len(set(tested)) == len(tested)
+
+
+def test_every_case_of_the_test_set_is_judged(judged: evaluate.Evaluation) -> None:
+    assert judged.failed == 0
+    assert len(judged.pooled.measured) == len(rows("h200-test.csv"))
+    assert all(str(row["confidence"]).startswith("calibrated: ") for row in judged.rows)
+
+
+def test_the_pooled_error_on_shapes_never_fitted_to(judged: evaluate.Evaluation) -> None:
+    score = judged.pooled.score()
+    assert score.median <= 0.07
+    assert score.p90 <= 0.26
+    assert abs(score.signed) <= 0.02
+    for method in evaluate.METHODS[1:]:
+        assert score.median < 0.3 * judged.pooled.score(method).median, method
+
+
+MOST = {"stream": 0.04, "rows": 0.06, "attention": 0.09, "attention decode": 0.10, "gemm bf16": 0.07, "conv": 0.16}
+
+
+@pytest.mark.parametrize(("family", "most"), MOST.items())
+def test_the_error_of_a_family(judged: evaluate.Evaluation, family: str, most: float) -> None:
+    (one,) = [one for one in judged.families if one.family == family]
+    assert one.score().median <= most
+
+
+@pytest.mark.parametrize(("name", "family", "most"), [("layers", "conv", 0.11), ("projections", "gemm bf16", 0.055)])
+def test_the_error_on_what_networks_ask_for(name: str, family: str, most: float) -> None:
+    found = judge(f"h200-{name}.csv")
+    (one,) = [one for one in found.families if one.family == family]
+    assert one.score().median <= most
+    assert 0.75 <= found.pooled.inside.mean() <= 0.90
+
+
+def test_the_interval_holds_what_it_promises(judged: evaluate.Evaluation) -> None:
+    assert 0.75 <= judged.pooled.inside.mean() <= 0.90
+    for one in judged.families:  # a hundred cases leave an interval of 80 % some four per cent either way
+        if len(one.inside) >= 100:
+            assert 0.72 <= one.inside.mean() <= 0.93, one.family
+
+
+def test_no_expected_time_beats_its_floor(judged: evaluate.Evaluation) -> None:
+    assert all(row["time_us"] >= row["floor_us"] for row in judged.rows)
+    assert all(row["low_us"] <= row["time_us"] <= row["high_us"] for row in judged.rows)
+
+
+def test_the_expected_time_of_a_case_does_not_depend_on_its_neighbours(judged: evaluate.Evaluation) -> None:
+    one, random = load("h200-sxm"), np.random.default_rng(0)
+    for place in random.choice(len(judged.rows), 60, replace=False):
+        alone = evaluate.evaluate([rows("h200-test.csv")[place]], Defaults(one, load, {}, {})).rows[0]
+        assert alone["time_us"] == pytest.approx(judged.rows[place]["time_us"], rel=1e-9)
+        assert alone["confidence"] == judged.rows[place]["confidence"]

@@ -1,0 +1,701 @@
+"""The CPU probes: right answers, honest fallbacks, levels found. No speed is asserted anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ridgeline.app.run import measured_machine
+from ridgeline.core.errors import RidgelineError
+from ridgeline.core.machine import Figure, Level, Machine
+from ridgeline.core.observation import Observation, from_document
+from ridgeline.measure import conditions
+from ridgeline.measure.cpu import build as building
+from ridgeline.measure.cpu import gemm as cpu_gemm
+from ridgeline.measure.cpu import levels as cpu_levels
+from ridgeline.measure.cpu import probes as cpu
+from ridgeline.measure.protocol import Probe, interleave
+
+COMPILER = any(shutil.which(name) for name in building.COMPILERS)
+needs_compiler = pytest.mark.skipif(not COMPILER or sys.platform == "win32", reason="no C compiler here")
+
+MIXES = {"read": (8, 0), "write": (8, 0), "copy": (16, 0), "scale": (16, 1), "add": (24, 1), "triad": (24, 2)}
+
+
+def caches(*sizes: float, cores: int = 1) -> Machine:
+    """A machine with these caches, the last one shared."""
+    levels = [
+        Level(f"l{place}", Figure("B/s"), Figure("B", derived=size), instances=1 if place == len(sizes) else cores)
+        for place, size in enumerate(sizes, 1)
+    ]
+    return Machine(
+        "test", kind="cpu", units={"core": cores}, levels=(*levels, Level("memory", Figure("B/s"), Figure("B")))
+    )
+
+
+SMALL = caches(8192, 32768, 131072)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cpu.Library]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield cpu.Library(building.build())
+
+
+@pytest.fixture
+def bench(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> cpu.Bench:
+    """The probes of a machine with tiny caches, over arrays of half a megabyte."""
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    return cpu.Bench(library, SMALL, True)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    return tmp_path / "cache"
+
+
+def fake_compiler(folder: Path, script: str) -> str:
+    file = folder / "fakecc"
+    file.write_text(
+        f'#!/bin/sh\nif [ "$1" = --version ]; then echo fakecc 1.0; exit 0; fi\n{script}\n', encoding="ascii"
+    )
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+
+@needs_compiler
+def test_every_kernel_computes_what_it_should(library: cpu.Library) -> None:
+    pool = cpu.Pool(library, cpu.cores()[:2], 1 << 17)
+    assert {kernel.op for kernel in library.kernels if kernel.kind == "stream"} >= {*cpu.MIXES, *cpu.STREAMING}
+    assert {kernel.dtype for kernel in library.kernels if kernel.kind == "fma"} >= {"fp64", "fp32"}
+    for kernel in library.kernels:
+        for size, reps in ((1, 1), (5000, 2), (1 << 17, 3)):
+            timing = pool.run(kernel, size if kernel.kind == "stream" else 0, reps, 1, check=True)
+            assert timing.seconds > 0
+            assert 0 <= timing.busy <= 1
+
+
+@needs_compiler
+def test_a_wrong_answer_names_the_probe(library: cpu.Library) -> None:
+    pool = cpu.Pool(library, cpu.cores()[:1], 1 << 16)
+    kernel = library.streams("read")[0]
+    wrong = cpu.Kernel(**{**kernel.__dict__, "op": "read"})
+
+    class Lies:
+        def __getattr__(self, name: str) -> object:
+            def run(*arguments: object) -> int:
+                out = arguments[-1]
+                out[0], out[1], out[2] = 1.0, 1.0, 3.0  # type: ignore[index]
+                return 0
+
+            return run if name == "rl_run" else getattr(library.raw, name)
+
+    pool.library = type("Fake", (), {"raw": Lies(), "kernels": library.kernels})()  # type: ignore[assignment]
+    with pytest.raises(RidgelineError, match=r"probe read .*3 wrong values"):
+        pool.run(wrong, 1024, 1, 0, check=True)
+    pool.library = library
+
+
+@needs_compiler
+@pytest.mark.parametrize("mix", MIXES)
+def test_bytes_and_flops_per_element_are_those_of_stream(library: cpu.Library, mix: str) -> None:
+    """FP64 copy, scale, add, triad: 16/0, 16/1, 24/1, 24/2 bytes and flops per element."""
+    kernel = library.streams(mix)[0]
+    elements = 64 * 8
+    pool = cpu.Pool(library, cpu.cores()[:1], 1 << 16)
+    touched = pool.touched(kernel, elements * 8 * (kernel.reads + kernel.writes))
+    counted = cpu.stream_work(mix, kernel.reads, kernel.writes, kernel.flops, touched)
+    assert (counted.bytes / elements, counted.flops / elements) == MIXES[mix]
+
+
+@needs_compiler
+def test_latency_chain_visits_every_line_once(library: cpu.Library) -> None:
+    pool = cpu.Pool(library, cpu.cores()[:1], 1 << 16)
+    for size in (128, 4096, 1 << 18):
+        chain = pool.chain(size)
+        assert library.raw.rl_chain_whole(chain)
+        assert pool.chase(chain, 1600, 16).seconds > 0
+        assert library.raw.rl_chain_whole(chain)
+
+
+@needs_compiler
+def test_measured_clock_is_a_clock(library: cpu.Library) -> None:
+    assert 1e8 < cpu.Pool(library, cpu.cores()[:1], 1 << 16).clock() < 1e10 - 1
+
+
+@needs_compiler
+def test_too_little_memory_is_said(library: cpu.Library) -> None:
+    with pytest.raises(RidgelineError, match=r"no memory for .* of probe arrays on 1 core; close other programs"):
+        cpu.Pool(library, [0], 1 << 60)
+
+
+def rationed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """No arrays above so many bytes per core."""
+
+    class Rationed(cpu.Pool):
+        def __init__(self, library: cpu.Library, cpus: list[int], size: int) -> None:
+            if size > most:
+                raise cpu.NoMemory(f"no memory for {size}")
+            super().__init__(library, cpus, size)
+
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    monkeypatch.setattr(cpu, "Pool", Rationed)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("most", "partly"), [(1 << 19, None), (1 << 18, False), (1 << 17, True)])
+def test_short_memory_is_met_with_smaller_arrays_and_told(
+    library: cpu.Library, monkeypatch: pytest.MonkeyPatch, most: int, partly: bool | None
+) -> None:
+    """512, 256 and 128 KiB are tried; the last is as large as the last cache of this machine."""
+    rationed(monkeypatch, most)
+    bench = cpu.Bench(library, SMALL, True)
+    assert {pool.size for pool in bench.pools} == {most}
+    if partly is None:
+        assert bench.notes == ()
+    else:
+        (told,) = bench.notes
+        assert told.startswith("not measured: working sets above")
+        assert ("nothing is said of memory" in told) == partly
+
+
+@needs_compiler
+def test_arrays_leave_room_for_the_library_products(library: cpu.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    rationed(monkeypatch, 1 << 19)
+    asked: list[int] = []
+
+    def room(size: int) -> None:
+        asked.append(size)
+        if size > (1 << 18) + cpu.SPARE[True]:
+            raise cpu.NoMemory("no memory")
+
+    monkeypatch.setattr(cpu, "_room", room)
+    bench = cpu.Bench(library, SMALL, True)
+    assert bench.pools[0].size == 1 << 18
+    assert asked == [(1 << 19) + cpu.SPARE[True], (1 << 18) + cpu.SPARE[True]]
+
+
+@needs_compiler
+def test_too_little_memory_for_the_smallest_arrays_is_one_message(
+    library: cpu.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rationed(monkeypatch, 1000)
+    with pytest.raises(RidgelineError, match=f"no memory for {1 << 17}"):
+        cpu.Bench(library, SMALL, True)
+
+
+@needs_compiler
+def test_what_there_is_no_memory_for_is_left_out_and_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise cpu.NoMemory("no memory for it")
+
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    monkeypatch.setattr(cpu.Pool, "chain", refuse)
+    monkeypatch.setattr(cpu, "_products", refuse)
+    found = cpu.measure(SMALL, quick=True)
+    assert not any(each.target.startswith("latency") or each.settings["mix"] == "gemm" for each in found)
+    assert "not measured: matrix products by libraries (no memory for it)" in found[0].notes
+    assert sum(note.startswith("not measured: latency") for note in found[0].notes) == 4
+
+
+def test_no_room_is_told_without_taking_it() -> None:
+    cpu._room(1 << 20)
+    with pytest.raises(cpu.NoMemory, match="no memory for 4,194,304 TiB"):
+        cpu._room(1 << 62)
+
+
+@needs_compiler
+def test_every_probe_of_a_tiny_machine_runs(bench: cpu.Bench) -> None:
+    ready = [*bench.streams(), *bench.arithmetic(), *bench.latencies()]
+    names = [probe.name for probe in ready]
+    assert len(names) == len(set(names))
+    targets = {probe.target for probe in ready}
+    assert targets >= {"l1", "l2", "l3", "memory", "vector.fp64", "vector.fp32", "latency.l1", "latency.memory"}
+    run = interleave(ready, 1, least=1e-5, warm=0.0)
+    assert not run.partial
+    for row in run.series:
+        probe = row.probe
+        assert probe.settings["threads"] >= 1
+        assert row.samples[0] > 0
+        if probe.settings["mix"] in cpu.MIXES:
+            assert probe.work.bytes == probe.settings["bytes"]
+            assert any("write-allocate" in note for note in probe.notes) == (probe.settings["mix"] != "read")
+
+
+@needs_compiler
+def test_points_between_levels_belong_to_none(bench: cpu.Bench) -> None:
+    targets = {size: bench.stream("read", bench.pools[0], size).target for size in (2048, 8192, 20480, 32768, 1 << 19)}
+    assert targets == {2048: "l1", 8192: "sweep.l2", 20480: "l2", 32768: "sweep.l3", 1 << 19: "memory"}
+
+
+class Settling:
+    """A pool whose cache serves a kernel slowly until it has passed over it a few times; the clock is simulated."""
+
+    threads, size = 1, 1 << 19
+
+    def __init__(self, rates: dict[str, float], passes: int) -> None:
+        self.rates, self.passes = rates, passes
+        self.seen: dict[str, int] = {}
+
+    def touched(self, kernel: cpu.Kernel, size: int) -> int:
+        return size
+
+    def run(self, kernel: cpu.Kernel, size: int, reps: int = 1, warm: int = 0) -> cpu.Timing:
+        done = self.seen.get(kernel.isa, 0) + warm
+        self.seen = {kernel.isa: done + reps}  # another kernel's passes push this one's lines out
+        slow = min(reps, max(0, self.passes - done))
+        return cpu.Timing((reps + 9 * slow) * size / self.rates[kernel.isa], 1.0)
+
+
+def variants(*names: str) -> list[cpu.Kernel]:
+    return [
+        cpu.Kernel(place, "stream", "read", name, "fp64", "vector", 1, 0, 16, 0, 0.0)
+        for place, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_fastest_variant_is_found_in_a_cache_that_settles_slowly(quick: bool) -> None:
+    bench = cpu.Bench.__new__(cpu.Bench)
+    bench.machine, bench.quick = SMALL, quick
+    rates = {"sse2": 1.0e8, "avx2": 1.15e8, "avx512": 1.2e8, "scalar": 0.3e8}
+    for order in (("sse2", "avx2", "avx512", "scalar"), ("avx512", "scalar", "avx2", "sse2")):
+        pool = Settling(rates, passes=1)
+        assert bench.fastest(variants(*order), pool, 65536).isa == "avx512"  # type: ignore[arg-type]
+
+
+def test_of_variants_alike_the_one_that_only_loads_is_taken() -> None:
+    bench = cpu.Bench.__new__(cpu.Bench)
+    bench.machine, bench.quick = SMALL, True
+    alike = {"avx512": 1.01e8, "avx512+loads": 1.0e8}
+    assert bench.fastest(variants(*alike), Settling(alike, 0), 65536).isa == "avx512+loads"  # type: ignore[arg-type]
+    apart = {"avx512": 1.05e8, "avx512+loads": 1.0e8}
+    assert bench.fastest(variants(*apart), Settling(apart, 0), 65536).isa == "avx512"  # type: ignore[arg-type]
+
+
+@needs_compiler
+def test_a_cache_is_passed_over_before_it_is_timed_and_memory_is_not(
+    bench: cpu.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, warm = bench.pools[0], []
+    run = pool.run
+    monkeypatch.setattr(pool, "run", lambda kernel, size, reps, passes: warm.append(passes) or run(kernel, size, reps))
+    for size in (65536, 1 << 19):
+        probe = bench.stream("read", pool, size)
+        warm.clear()
+        probe.call(1)
+        assert warm == [cpu.SETTLE if size == 65536 else 0]
+
+
+def test_library_products_are_checked() -> None:
+    products = cpu.numpy_gemms(caches(4096), True, [1])
+    small = [probe for probe in products if probe.settings["size"] == 512]
+    assert {probe.target for probe in small} == {"vector.fp64", "vector.fp32"}
+    for probe in small:
+        probe.call(1)
+        assert probe.check is not None
+        probe.check()
+        assert probe.work.flops == 2.0 * 512**3
+    a = np.eye(8)
+    with pytest.raises(RidgelineError, match="gemm numpy"):
+        cpu_gemm._gemm_checked("gemm numpy fp64 8", a, a, a + 1, 1e-9)
+
+
+def test_a_product_on_several_cores_sees_that_others_had_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its two threads together waited 60 ms for their cores while it took about 100 ms."""
+    told = iter([5.0, 5.06])
+    monkeypatch.setattr(cpu_gemm, "waited", lambda: next(told))
+    timing = cpu_gemm._with_threads(lambda count: None, 2, lambda: time.sleep(0.05), 2)
+    assert timing.busy == pytest.approx(1 - 0.06 / (2 * timing.seconds))
+
+
+def test_threads_that_a_library_leaves_idle_are_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_gemm, "waited", lambda: 5.0)
+    assert cpu_gemm._with_threads(lambda count: None, 2, lambda: time.sleep(0.02), 1).busy == 1.0
+
+
+def test_a_product_whose_threads_nobody_watches_is_judged_by_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_gemm, "waited", lambda: None)
+    timing = cpu_gemm._with_threads(lambda count: None, 2, lambda: time.sleep(0.05), 1)
+    assert timing.busy < 0.5  # asleep, it took nearly no time of any core
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells how long threads wait")
+def test_waiting_for_a_core_only_grows() -> None:
+    first, second = conditions.waited(), conditions.waited()
+    if first is not None and second is not None:  # a kernel may be built without it
+        assert 0 <= first <= second < 1e6
+
+
+def test_products_that_take_too_long_are_left_out_and_named() -> None:
+    class Steps:
+        time = 0.0
+
+        def now(self) -> float:
+            return self.time
+
+    clock = Steps()
+
+    def product(size: int) -> Probe:
+        def call(loops: int) -> None:
+            clock.time += loops * size**3 * 1e-9
+
+        settings = {"library": "x", "dtype": "fp64", "threads": 1, "size": size}
+        return Probe(f"gemm {size}", "vector.fp64", call, settings=settings)
+
+    kept, left = cpu.within([product(size) for size in (100, 1000, 2000)], 2.0, clock)
+    assert [probe.name for probe in kept] == ["gemm 100", "gemm 1000"]
+    assert left == ["gemm 2000"]
+
+
+# -- no compiler, a bad one, no room ---------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_one_message_says_what_to_do(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(building.BuildError, match=r"no C compiler found \(looked for cc, gcc, clang\).*Install one"):
+        building.build()
+
+
+def test_without_a_compiler_numpy_probes_call_themselves_lower_bounds(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 20)
+    monkeypatch.setattr(cpu_gemm, "GEMM_SIZES", {True: (64,), False: (64,)})
+    machine = caches(1 << 14, 1 << 18)
+    found = cpu.measure(machine, quick=True)
+    streams = [each for each in found if each.settings["mix"] != "gemm"]
+    assert {each.settings["mix"] for each in streams} == set(MIXES)
+    assert all(any("lower bound" in note and "no C compiler" in note for note in each.notes) for each in streams)
+    assert {each.target for each in found} >= {"l2", "memory", "vector.fp64"}
+    (left,) = [note for note in found[0].notes if note.startswith("not measured (no C probes)")]
+    assert "l1; latencies" in left
+    made = measured_machine(found, machine)
+    assert any(
+        note.startswith("vector.fp64, vector.fp32: measured with the matrix product itself") for note in made.notes
+    )
+    assert made.main.bandwidth.measured  # a roofline needs it, whoever measured it
+    assert set(made.main.mixes) == set(MIXES)
+    assert len([note for note in made.notes if note.startswith("lower bound") and "no C compiler" in note]) == 1
+
+
+@needs_compiler
+def test_a_compiler_that_fails_is_quoted(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, "echo 'x.c:1: error: no such instruction' >&2; exit 1"))
+    with pytest.raises(
+        building.BuildError, match=r"fakecc 1\.0\) cannot compile the probes: x\.c:1: error: no such instruction"
+    ):
+        building.build()
+    assert not list((cache / "ridgeline" / "kernels").glob("*"))  # nothing half-made stays
+
+
+@needs_compiler
+def test_a_killed_compiler_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, "kill -9 $$"))
+    with pytest.raises(building.BuildError, match=f"killed by signal {int(signal.SIGKILL)}"):
+        building.build()
+    assert not list((cache / "ridgeline" / "kernels").glob("*"))
+
+
+def test_a_compiler_that_hangs_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not COMPILER:
+        pytest.skip("no shell tools here")
+    """And not waited for again, neither with other flags nor by who asks next."""
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, f"echo called >>{calls}; exec sleep 60"))
+    monkeypatch.setattr(building, "PATIENCE", 0.2)
+    for _ in range(2):
+        with pytest.raises(building.BuildError, match=r"did not finish within 0\.2 s\. Set CC to another one"):
+            building.build()
+    assert calls.read_text() == "called\n"
+
+
+@needs_compiler
+@pytest.mark.parametrize("asked", ["/nope/cc -m64", "'unclosed"])
+def test_a_compiler_that_is_not_there_is_named_beside_the_one_used(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setenv("CC", asked)
+    (told,) = building.build().notes
+    assert told.startswith(f"compiled without the compiler asked for: $CC names '{asked}'")
+    assert shutil.which("cc") is None or told.endswith(f"so {shutil.which('cc')} was used")
+
+
+@needs_compiler
+def test_a_compiler_that_does_not_know_this_cpu_still_serves(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = building.compiler()[0]
+    script = f'for word in "$@"; do case "$word" in -m*=native) echo "error: unknown CPU" >&2; exit 1;; esac; done\nexec {real} "$@"'
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, script))
+    built = building.build()
+    assert building.native() not in built.flags
+    assert any("compiled without" in note for note in built.notes)
+    assert cpu.Library(built).kernels
+
+
+@needs_compiler
+def test_the_library_is_kept_and_found_again(cache: Path) -> None:
+    first = building.build()
+    changed = first.file.stat().st_mtime_ns
+    assert first.file.is_relative_to(cache)
+    assert building.build().file == first.file
+    assert first.file.stat().st_mtime_ns == changed
+    assert [path.name for path in first.file.parent.iterdir()] == [first.file.name]
+
+
+@needs_compiler
+def test_a_damaged_library_is_made_again(cache: Path) -> None:
+    file = building.cache_folder() / "unused"
+    file.parent.mkdir(parents=True)
+    built = building.build()
+    name = built.file.with_suffix(".broken")
+    shutil.copy(built.file, name)
+    # a new inode, because the loader keeps files it knows
+    built.file.unlink()
+    built.file.write_bytes(name.read_bytes()[:1000])
+    assert cpu.Library(building.build()).kernels
+
+
+@needs_compiler
+def test_an_unwritable_cache_folder_is_gone_round(cache: Path, tmp_path: Path) -> None:
+    cache.parent.mkdir(exist_ok=True)
+    cache.write_text("a file where the folder should be", encoding="ascii")
+    built = building.build()
+    assert not built.file.is_relative_to(cache)
+    assert any("for this run only" in note for note in built.notes)
+    assert stat.S_IMODE(os.stat(built.file.parent).st_mode) == 0o700
+
+
+@needs_compiler
+def test_a_full_disk_is_gone_round_and_named(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = building.compiler()[0]
+    script = f'case "$*" in *{cache}*) echo "fatal error: error writing to /x.s: No space left on device" >&2; exit 1;; esac\nexec {real} "$@"'
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, script))
+    built = building.build()
+    assert any("No space left on device" in note for note in built.notes)
+
+
+@needs_compiler
+def test_no_room_anywhere_is_one_message(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", fake_compiler(tmp_path, 'echo "No space left on device" >&2; exit 1'))
+    with pytest.raises(building.BuildError, match=r"written nowhere: .*No space left on device.*Free some space"):
+        building.build()
+
+
+# -- levels ---------------------------------------------------------------------------------------------------------
+
+
+def reads(*points: tuple[float, float]) -> list[Observation]:
+    """A read sweep of (bytes, B/s)."""
+    return [
+        Observation(
+            f"read {size}",
+            "l1",
+            (size / rate,),
+            cpu.stream_work("read", 1, 0, 0, size),
+            {"mix": "read", "bytes": size, "threads": 1},
+        )
+        for size, rate in points
+    ]
+
+
+def staircase(*steps: tuple[float, float], last: float = 2**27) -> list[Observation]:
+    """Bandwidth by level: (capacity, rate) steps, with the slow start of small loops and a soft edge."""
+    points = []
+    size = 1024.0
+    while size <= last:
+        rate = next(rate for capacity, rate in steps if size <= capacity)
+        points.append((size, rate * size / (size + 64)))
+        size *= 2**0.5
+    return reads(*points)
+
+
+def test_levels_are_found_from_the_sweep_alone() -> None:
+    found = cpu_levels.levels(staircase((2**15, 100e9 / 8), (2**20, 50e9 / 8), (2**25, 20e9 / 8), (2**40, 10e9 / 8)))
+    assert [row.bandwidth for row in found] == pytest.approx([12.5e9, 6.25e9, 2.5e9, 1.25e9], rel=0.01)
+    assert [round(np.log2(row.capacity)) for row in found[:-1] if row.capacity] == [15, 20, 25]
+    assert found[-1].capacity is None
+
+
+def test_levels_that_agree_with_the_reported_caches_get_their_names() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25)
+    found = cpu_levels.levels(staircase((2**15, 8e9), (2**20, 5e9), (2**25, 3e9), (2**40, 1e9)), machine)
+    assert [row.level for row in found] == ["l1", "l2", "l3", "memory"]
+    assert not any(row.note for row in found)
+
+
+def test_a_cache_smaller_than_reported_is_a_note() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25)
+    seen = staircase((2**15, 8e9), (2**20, 5e9), (2**22, 3e9), (2**40, 1e9))
+    found = cpu_levels.levels(seen, machine)
+    assert any("l3 ends at about" in row.note and "reports 32 MiB" in row.note for row in found)
+    assert any("l3 ends at" in note for each in cpu.noted(seen, machine) for note in each.notes)
+
+
+def test_a_cache_without_a_plateau_is_a_note() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25)
+    seen = staircase((2**20, 8e9), (2**25, 3e9), (2**40, 1e9))
+    notes = {note for each in cpu.noted(seen, machine) for note in each.notes}
+    assert any("l1" in note and "no plateau" in note for note in notes) or any("l2" in note for note in notes)
+
+
+def test_without_reported_caches_a_note_tells_the_plateaus() -> None:
+    machine = Machine("m", kind="cpu", levels=(Level("memory", Figure("B/s"), Figure("B")),))
+    seen = staircase((2**15, 8e9), (2**20, 5e9), (2**40, 1e9))
+    (told,) = {note for each in cpu.noted(seen, machine) for note in each.notes}
+    assert told.startswith("by the read sweep one core gets 7.98 GB/s up to about ")
+    assert re.search(r"5 GB/s up to about \S+ (KiB|MiB), 1 GB/s beyond; the system reports no caches", told)
+    assert not any(each.notes for each in cpu.noted(staircase((2**40, 1e9)), machine))
+
+
+def test_too_few_points_give_no_levels() -> None:
+    assert cpu_levels.levels(reads((1024, 1e9), (2048, 1e9))) == []
+
+
+def test_zones_keep_clear_of_the_edges() -> None:
+    machine = caches(2.0**15, 2.0**20, 2.0**25, cores=4)
+    one = cpu.zones(machine, 1, 2.0**27)
+    assert [zone.name for zone in one] == ["l1", "l2", "l3", "memory"]
+    for inner, outer in pairwise(one):
+        assert inner.last < outer.first
+        assert inner.holds(inner.middle)
+    four = cpu.zones(machine, 4, 2.0**25)
+    assert four[1].last == one[1].last  # a private cache serves each thread whole
+    assert four[2].last == pytest.approx(one[2].last / 4)  # a shared one is divided
+
+
+# -- what a library reaches of a peak ------------------------------------------------------------------------------------
+
+
+def rated(rate: float, threads: int, busy: float | None = None, library: str = "", samples: int = 1) -> Observation:
+    settings = {"threads": threads, **({"library": library} if library else {})}
+    disturbed = {} if busy is None else {"stand_in_busy": busy}
+    work = cpu.Work(counts={("vector", "fp32", "fma"): rate})
+    return Observation(f"{rate} {threads}", "vector.fp32", (1.0,) * samples, work, settings, disturbed)
+
+
+def reached(*observations: Observation) -> Figure:
+    return measured_machine(observations, caches(8192)).efficiency["gemm.vector.fp32"]
+
+
+def test_a_library_is_held_to_the_peak_on_as_many_cores() -> None:
+    """36 of 40 on one core and 76 of 80 on two: 95 % on all cores, and never 36 of 80."""
+    one, two = (rated(40e9, 1), rated(36e9, 1, library="BLAS")), (rated(80e9, 2), rated(76e9, 2, library="BLAS"))
+    assert reached(*one, *two).measured == pytest.approx(0.95)
+    assert "95% of the vector.fp32 peak measured here, both on 2 cores (spread 1%)" in reached(*one, *two).measurement
+    assert reached(*one, rated(80e9, 2)).measured == pytest.approx(0.9)
+
+
+def test_undisturbed_cores_speak_for_all_and_disturbed_ones_only_alone() -> None:
+    calm = (rated(40e9, 1), rated(36e9, 1, library="BLAS"))
+    held = (rated(80e9, 2), rated(34e9, 2, busy=0.5, library="BLAS"))
+    assert reached(*calm, *held).measured == pytest.approx(0.9)
+    assert "both on 1 core" in reached(*calm, *held).measurement
+    # 34 in half of the time are 68 of 80
+    assert reached(*held).measured == pytest.approx(0.85)
+    assert "estimated from disturbed samples" in reached(*held).measurement
+    # 18 in half of the time are 36 of 40, and one core is the better witness
+    assert reached(rated(40e9, 1), rated(18e9, 1, busy=0.5, library="BLAS"), *held).measured == pytest.approx(0.9)
+
+
+def test_a_peak_that_is_the_product_itself_is_called_so() -> None:
+    alone = measured_machine([rated(36e9, 2, library="BLAS")], caches(8192))
+    assert any("vector.fp32: measured with the matrix product itself" in note for note in alone.notes)
+    both = measured_machine([rated(36e9, 2, library="BLAS"), rated(35e9, 2)], caches(8192))
+    assert not any("product itself" in note for note in both.notes)
+
+
+# -- what is said about a result ----------------------------------------------------------------------------------------
+
+
+def test_a_result_above_a_physical_limit_is_a_finding_and_not_clamped() -> None:
+    limit = Figure("flop/s", derived=8e9, derivation="1 core x 8 flop x 1 GHz")
+    machine = Machine("m", kind="cpu", units={"core": 4}, peaks={"vector.fp64": limit})
+    one = Observation("fma", "vector.fp64", (1.0,), cpu.Work(counts={("vector", "fp64", "fma"): 2.5e9}), {"threads": 1})
+    told = cpu._finished(one, machine, ())
+    assert told.best_rate == 2.5e9
+    assert any(note.startswith("finding:") and "2.5 GFLOP/s" in note for note in told.notes)
+    within = Observation(
+        "fma", "vector.fp64", (1.0,), cpu.Work(counts={("vector", "fp64", "fma"): 2.0e9}), {"threads": 1}
+    )
+    assert cpu._finished(within, machine, ()).notes == ()
+
+
+def test_a_second_load_is_named_in_the_notes() -> None:
+    assert "1.2 CPUs" in conditions.second_load({"others_busy": 1.2})
+    assert "hypervisor" in conditions.second_load({"stolen": 0.4})
+    assert conditions.second_load({"others_busy": 0.02, "stolen": 0.0}) == ""
+
+
+def test_conditions_are_plain_and_complete() -> None:
+    import json
+
+    told = conditions.cpu_conditions("a CPU", True, "gcc 12", "-O3")
+    assert {"date", "cpu", "pinned", "compiler", "flags", "python", "numpy", "data"} <= told.keys()
+    assert told["date"].endswith("+00:00")
+    assert json.loads(json.dumps(told)) == told
+    assert {"load_after"} <= conditions.Watch().conditions().keys() or not hasattr(os, "getloadavg")
+
+
+@needs_compiler
+def test_measure_whole_and_its_documents(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+    monkeypatch.setattr(cpu_gemm, "GEMM_SIZES", {True: (64,), False: (64,)})
+    seen: list[int] = []
+    found = cpu.measure(SMALL, quick=True, on_progress=lambda done, total, label: seen.append(done * 1000 // total))
+    assert seen == sorted(seen)
+    assert seen[-1] == 1000
+    assert {each.target for each in found} >= {"l1", "l2", "l3", "memory", "vector.fp64", "latency.l1"}
+    for each in found:
+        again = from_document(each.document())
+        assert again.samples == each.samples
+        assert again.conditions["compiler"]
+        assert again.conditions["clock_measured"]
+
+
+@needs_compiler
+def test_ctrl_c_in_the_middle_returns_what_was_measured(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "sizes", lambda machine, threads, quick: 1 << 19)
+
+    def stop(done: int, total: int, label: str) -> None:
+        if done * 10 > total * 4:
+            raise KeyboardInterrupt
+
+    found = cpu.measure(SMALL, quick=True, on_progress=stop)
+    assert found
+    assert any("stopped by Ctrl-C" in note for note in found[0].notes)
+    assert all(any("stopped early" in note for note in each.notes) for each in found)
+
+
+@needs_compiler
+def test_variants_that_a_look_cannot_tell_apart_are_all_measured_at_the_memory(bench: cpu.Bench) -> None:
+    bench.pools = bench.pools[:1]
+    pair = bench.library.streams("scale")[:2]
+    assert len({kernel.isa for kernel in pair}) == 2
+    bench.best["scale", "memory", 1] = bench.best["scale", "l3", 1] = pair
+    probes = [probe for probe in bench.streams() if probe.settings["mix"] == "scale"]
+    behind = [probe.settings["isa"] for probe in probes if probe.target == "memory"]
+    assert set(behind) == {kernel.isa for kernel in pair}
+    assert [probe.settings["isa"] for probe in probes if probe.target == "l3"] == [pair[0].isa]
+    assert len({probe.name for probe in probes}) == len(probes)
