@@ -1,0 +1,44 @@
+"""Note: a sentence for people that also carries its kind, so that code asks for the kind and never reads the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+# Every kind that code asks about. A note of no kind is only shown.
+NOISE = "noise"  # samples preempted, drifting or in two groups
+NOT_MEASURED = "not measured"  # a probe that was left out, and why
+STOPPED = "stopped"  # the user ended the run
+LOWER_BOUND = "lower bound"  # the probe cannot reach the ceiling
+CONDITIONS = "conditions"  # of the whole measurement: a second load, compiler flags, where files were kept
+NOT_DETECTED = "not detected"  # what detection could not find out and a measurement can
+KINDS = frozenset({"", NOISE, NOT_MEASURED, STOPPED, LOWER_BOUND, CONDITIONS, NOT_DETECTED})
+
+
+class Note(str):
+    """`Note(kind, text)`. It is its text: it prints, joins and serialises as that."""
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __new__(cls, kind: str, text: str) -> Note:
+        if kind not in KINDS:
+            raise ValueError(f"no kind of note is called '{kind}'; there is {', '.join(sorted(KINDS))}")
+        made = super().__new__(cls, text)
+        made.kind = kind
+        return made
+
+    def __reduce__(self) -> tuple[type[Note], tuple[str, str]]:
+        return Note, (self.kind, str(self))
+
+
+def kind_of(note: str) -> str:
+    """The kind of a note; a plain string, as files hold it, has none."""
+    return note.kind if isinstance(note, Note) else ""
+
+
+def of_kind(notes: Iterable[str], *kinds: str) -> Iterator[str]:
+    return (note for note in notes if kind_of(note) in kinds)
+
+
+def not_of_kind(notes: Iterable[str], *kinds: str) -> Iterator[str]:
+    return (note for note in notes if kind_of(note) not in kinds)
