@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test bench pictures clean
+.PHONY: run test test-random bench pages clean
 
 run: $(STAMP)
 	$(BIN)/ridgeline run
@@ -15,12 +15,19 @@ test: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
+# The property tests with new random examples; a failure prints what reproduces it.
+test-random: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-profile=random
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/predict_speed.py
 	$(BIN)/python benchmarks/cpu_against_likwid.py
 
-pictures: $(STAMP)
+# Everything in the docs that is made by a program.
+pages: $(STAMP)
 	$(BIN)/python docs/make_pictures.py
+	$(BIN)/python docs/make_glossary.py
+	$(BIN)/python docs/make_consoles.py
 
 # The stamp is newer than what it was made from: a changed dependency installs again, an unchanged one costs nothing.
 $(STAMP): pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""Write docs/glossary.md and docs/reading.md from src/ridgeline/glossary.toml, which `ridgeline glossary` shows.
+"""Write docs/understand/glossary.md and reading.md from src/ridgeline/render/tables/glossary.toml, which `ridgeline glossary` shows.
 
 python docs/make_glossary.py            write both pages
 python docs/make_glossary.py --check    say whether they are what this would write (exit code 1 if not)
@@ -11,8 +11,8 @@ import tomllib
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-WORDS = DOCS.parent / "src" / "ridgeline" / "glossary.toml"
-NOTE = "<!-- made by docs/make_glossary.py from src/ridgeline/glossary.toml; edit that file -->"
+WORDS = DOCS.parent / "src" / "ridgeline" / "render" / "tables" / "glossary.toml"
+NOTE = "<!-- made by docs/make_glossary.py from src/ridgeline/render/tables/glossary.toml; edit that file -->"
 
 
 def pages(text: str) -> dict[str, str]:
@@ -21,9 +21,9 @@ def pages(text: str) -> dict[str, str]:
     terms = "\n".join(f"| {term} | {cell(meaning)} |" for term, meaning in sorted(document["terms"].items()))
     reading = "\n".join(f"- {title}: {why}." for title, why in document["reading"].items())
     return {
-        "glossary.md": f"# Glossary\n\n{NOTE}\n\n`ridgeline glossary` prints this list, `ridgeline glossary ridge` one word.\n\n"
+        "understand/glossary.md": f"# Glossary\n\n{NOTE}\n\n`ridgeline glossary` prints this list, `ridgeline glossary ridge` one word.\n\n"
         f"| term | meaning |\n|---|---|\n{terms}\n",
-        "reading.md": f"# Further reading\n\n{NOTE}\n\n{reading}\n",
+        "understand/reading.md": f"# Further reading\n\n{NOTE}\n\n{reading}\n",
     }
 
 

@@ -1,4 +1,4 @@
-"""Draws the pictures of the docs: `python docs/make_pictures.py` (or `make pictures`)."""
+"""Draws the pictures of the docs: `python docs/make_pictures.py` (or `make pages`)."""
 
 from __future__ import annotations
 

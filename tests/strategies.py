@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from ridgeline.core.machine import Figure, Level, Link, Machine
@@ -19,14 +19,8 @@ NUMBERS = ("Size", "Count", "Flag")
 
 
 def law(examples: int = 50) -> settings:
-    """Settings of every property here: the same examples on every run, no clock."""
-    return settings(
-        derandomize=True,
-        deadline=None,
-        max_examples=examples,
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    """Settings of a property: so many examples, the rest as the profile says (`conftest.py`)."""
+    return settings(max_examples=examples)
 
 
 def _number(param: Param, largest: int) -> st.SearchStrategy[Any]:
