@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.text import cells, decimal_mark, opened
+from ..core.tabular import cells, decimal_mark, opened
 from .ncu_kernel import GPU, PUSHED, STARTED, WANTED, Kernel, factor, observation
 from .ncu_metrics import LABELS, METRICS, metrics
 

@@ -15,7 +15,7 @@ from operator import mul
 from typing import Any
 
 from ..core.observation import LONGEST, SHORTEST, Observation
-from ..core.text import LARGEST, count, number
+from ..core.tabular import MAX_NUMBER, count, number
 from ..core.work import Work
 from .ncu_metrics import DTYPES, METRICS, ROOFS, Metric, terms
 
@@ -214,7 +214,7 @@ def _values(kernel: Kernel, mark: str) -> tuple[dict[str, float], list[str]]:
     texts = texts.replace(".", "").replace(",", ".") if mark == "," else texts.replace(",", "")
     try:
         found = list(map(float, texts.split("\0")))
-        if found and math.isfinite(sum(found)) and min(found) >= 0 and max(found) < LARGEST:
+        if found and math.isfinite(sum(found)) and min(found) >= 0 and max(found) < MAX_NUMBER:
             return dict(zip(kernel.names, map(mul, found, kernel.factors), strict=True)), []
     except ValueError:
         pass

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TextIO
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.text import opened
+from ..core.tabular import opened
 
 TOOL = "torch.profiler"
 HOW = "torch.profiler: profiler.export_chrome_trace('trace.json.gz'), with record_shapes and with_stack for shapes and modules"
