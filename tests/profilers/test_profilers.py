@@ -20,7 +20,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 FILES = {
     "ncu": ("h200_raw.csv", "h200_details.csv", "h200_ranges.csv", "h200_metrics.csv", "h200_faults.csv"),
     "likwid": ("marked.csv",),
-    "perf": ("triad.csv", "software.csv"),
+    "perf": ("handmade_events.csv", "software.csv"),
     "advisor": ("survey.csv",),
     "rocprof": ("pmc_perf.csv", "counter_collection.csv"),
     "plain": ("kernels.csv",),
@@ -305,7 +305,7 @@ def test_likwid_says_when_groups_are_of_different_runs(tmp_path: Path) -> None:
 
 
 def test_perf_counts_by_the_width_of_the_vectors() -> None:
-    (found,) = observe.load(FIXTURES / "perf" / "triad.csv")
+    (found,) = observe.load(FIXTURES / "perf" / "handmade_events.csv")
     assert found.samples == (2.0,)
     assert found.flops == {"vector.fp64": 1e6 + 4 * 250e6, "vector.fp32": 16 * 100}
     assert found.bytes == {"main": pytest.approx((11444.09 + 5722.05) * 2**20)}
