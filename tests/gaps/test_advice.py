@@ -21,7 +21,7 @@ from ridgeline.gaps.report import Item, reconcile
 from ridgeline.machines.load import load
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
-from ridgeline.profilers.ncu_metrics import METRICS, STALLS
+from ridgeline.profilers.ncu.metrics import METRICS, STALLS
 from ridgeline.programs import ops
 from strategies import law
 

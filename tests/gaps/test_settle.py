@@ -221,17 +221,6 @@ def test_the_chart_has_both_works_of_a_kernel(cases: Path) -> None:
     assert all(point.y <= 1.02 * 4.7e12 * point.x for point in observed.values())
 
 
-def test_programs_are_named_and_numbered() -> None:
-    made = records.program([{"op": "relu", "n": "8"}, {"op": "relu", "n": 8.0}, {"op": "relu", "n": 8, "name": "last"}])
-    assert [step.name for step in made.steps] == ["relu", "relu#2", "last"]
-    with pytest.raises(InputError, match="row 1, column op"):
-        records.program([{"n": 8}])
-    with pytest.raises(InputError, match="row 1"):
-        records.program([{"op": "relu", "n": 0}])
-    with pytest.raises(InputError, match="no cases"):
-        records.program([])
-
-
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -251,12 +240,6 @@ def test_a_case_that_cannot_be_sealed_names_its_column(row: dict[str, Any], says
     with pytest.raises(InputError, match=says):
         records.seal(open_ledger(place), [row], rl.machine("h200-sxm"))
     assert not place.exists()
-
-
-def test_cases_are_written_as_sizes_are_everywhere() -> None:
-    rows = [{"name": " a ", "op": "add", "n": "2^20", "count": "4", "machine": "h200-sxm"}, {"op": "add", "n": "64Ki"}]
-    made = records.program(rows)
-    assert [(step.name, step.work.shape["n"], step.count) for step in made.steps] == [("a", 2**20, 4), ("add", 2**16, 1)]  # fmt: skip
 
 
 def test_what_joins_nothing_settles_nothing_and_names_both_sides(cases: Path, tmp_path: Path) -> None:

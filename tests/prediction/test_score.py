@@ -17,7 +17,8 @@ from ridgeline.core.machine import Machine
 from ridgeline.machines.load import load
 from ridgeline.prediction import score as evaluate
 from ridgeline.prediction.score import Evaluation, Score
-from ridgeline.prediction.table import Defaults, read
+from ridgeline.prediction.table import Defaults
+from ridgeline.programs.cases import read
 from ridgeline.render.draw import files
 from ridgeline.render.tables import judged
 

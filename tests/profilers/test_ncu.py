@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.profilers import load as observe
-from ridgeline.profilers import ncu, ncu_kernel, ncu_metrics
+from ridgeline.profilers import ncu
+from ridgeline.profilers.ncu import formulas
+from ridgeline.profilers.ncu import kernel as ncu_kernel
+from ridgeline.profilers.ncu import metrics as ncu_metrics
 
 NCU = Path(__file__).parents[1] / "fixtures" / "ncu"
 PATH = "sm__ops_path_tensor_"
@@ -270,7 +273,7 @@ def test_instances_behind_a_value_are_passed_over(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_units_in_base_units(unit: str, factor: float | None) -> None:
-    found = ncu_kernel.factor(unit)
+    found = formulas.unit_factor(unit)
     assert found == (None if factor is None else pytest.approx(factor))
 
 
@@ -423,17 +426,17 @@ def test_the_table_is_whole() -> None:
         for way in metric.ways:
             assert way.since < way.before
             assert 1 <= len(ncu_metrics.terms(way.formula)) <= 2
-    assert set(ncu_metrics.LABELS.values()) <= ncu_kernel.WANTED
+    assert set(ncu_metrics.LABELS.values()) <= formulas.WANTED
 
 
 @pytest.mark.parametrize("capability", [7.0, 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0])
 def test_the_metrics_asked_for_serve_the_roofline_of_each_chip(capability: float) -> None:
-    small, large = (ncu.metrics(use, capability) for use in ("roofline", "diagnosis"))
+    small, large = (ncu_metrics.metrics_for(use, capability) for use in ("roofline", "diagnosis"))
     assert set(small) < set(large)
     assert len(large) == len(set(large))
     have = tuple(small)
-    plan = ncu_kernel._plan(have, str(capability))
-    taken = {take.metric.name for take in plan.made} | {name for pairs in plan.plain.values() for name, _ in pairs}
+    plan = formulas.plan_for(have, str(capability))
+    taken = {take.metric.name for take in plan.computed} | {name for pairs in plan.plain.values() for name, _ in pairs}
     assert plan.time is not None
     assert {"vector.fp32", "vector.fp64", "hbm", "l2", "l1", "sm_clock"} <= taken
     assert ("tensor.bf16" in taken) == (capability >= 8)
@@ -442,7 +445,7 @@ def test_the_metrics_asked_for_serve_the_roofline_of_each_chip(capability: float
     assert any("hgmma" in name for name in small) == (capability == 9.0)  # and the dense peak
 
 
-@given(st.dictionaries(st.sampled_from(sorted(ncu_kernel.WANTED)), st.floats(0, 1e15), max_size=40))
+@given(st.dictionaries(st.sampled_from(sorted(formulas.WANTED)), st.floats(0, 1e15), max_size=40))
 def test_any_set_of_metrics_gives_numbers_or_nothing(values: dict[str, float]) -> None:
     kernel = ncu_kernel.Kernel(
         {"Kernel Name": "k"}, tuple(values), (1.0,) * len(values), [repr(value) for value in values.values()]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.core import text
+from ridgeline.core import tabular
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.profilers import commands
@@ -20,7 +20,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 FILES = {
     "ncu": ("h200_raw.csv", "h200_details.csv", "h200_ranges.csv", "h200_metrics.csv", "h200_faults.csv"),
     "likwid": ("marked.csv",),
-    "perf": ("triad.csv", "software.csv"),
+    "perf": ("handmade_events.csv", "software.csv"),
     "advisor": ("survey.csv",),
     "rocprof": ("pmc_perf.csv", "counter_collection.csv"),
     "plain": ("kernels.csv",),
@@ -38,7 +38,7 @@ def test_each_recorded_file_is_recognised_from_its_content(tool: str, path: Path
     found = observe.load(unnamed)
     assert found
     assert {item.tool for item in found} == {tool}
-    claims = [name for name, module in observe.importers().items() if module.recognises(text.head(unnamed), unnamed)]
+    claims = [name for name, module in observe.importers().items() if module.recognises(tabular.head(unnamed), unnamed)]
     assert claims == [tool]  # no other format would take it
 
 
@@ -147,20 +147,20 @@ def test_absent_stays_absent_in_the_document() -> None:
     ],
 )
 def test_decimal_marks_show_in_the_numbers(cells: list[str], mark: str) -> None:
-    assert text.decimal_mark(cells) == mark
+    assert tabular.decimal_mark(cells) == mark
 
 
 @given(st.floats(0, 1e15, allow_nan=False).map(lambda value: round(value, 6)))
 def test_both_ways_of_writing_a_number_read_the_same(value: float) -> None:
     english = f"{value:,.6f}"
     german = english.translate(str.maketrans(",.", ".,"))
-    assert text.number(english, ".") == text.number(german, ",") == pytest.approx(value, abs=1e-6)
+    assert tabular.number(english, ".") == tabular.number(german, ",") == pytest.approx(value, abs=1e-6)
 
 
 @pytest.mark.parametrize("cell", ["n/a", "nan", "(!) nan", "inf", "no data", "", "1e200"])
 def test_what_is_no_number_is_none(cell: str) -> None:
-    assert text.number(cell) is None
-    assert text.number("0") == 0.0
+    assert tabular.number(cell) is None
+    assert tabular.number("0") == 0.0
 
 
 # Plain --------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_likwid_says_when_groups_are_of_different_runs(tmp_path: Path) -> None:
 
 
 def test_perf_counts_by_the_width_of_the_vectors() -> None:
-    (found,) = observe.load(FIXTURES / "perf" / "triad.csv")
+    (found,) = observe.load(FIXTURES / "perf" / "handmade_events.csv")
     assert found.samples == (2.0,)
     assert found.flops == {"vector.fp64": 1e6 + 4 * 250e6, "vector.fp32": 16 * 100}
     assert found.bytes == {"main": pytest.approx((11444.09 + 5722.05) * 2**20)}

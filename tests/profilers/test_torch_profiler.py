@@ -16,10 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.errors import InputError
-from ridgeline.profilers import torch_profiler
+from ridgeline.profilers import chrome_trace, torch_profiler
+from ridgeline.profilers.chrome_trace import OP, items, nested
 from ridgeline.profilers.live import observe
 from ridgeline.profilers.load import load as recognised
-from ridgeline.profilers.torch_profiler import gaps, items, load, nested, read, short
+from ridgeline.profilers.torch_profiler import gaps, load, read
+from ridgeline.profilers.torch_profiler.events import short
+from ridgeline.profilers.torch_profiler.idle import idle_times
+from ridgeline.profilers.torch_profiler.samples import observations
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "torch"
 HANDMADE = FIXTURES / "handmade_gpu.json"
@@ -295,9 +299,9 @@ def test_own_time_counts_bookkeeping_and_leaves_out_called_ops(tmp_path: Path) -
 @pytest.mark.parametrize("path", [path for path in RECORDED if "cpu" in path.name], ids=lambda path: path.name)
 def test_every_microsecond_of_the_recorded_ops_is_counted_once(path: Path) -> None:
     outermost = 0.0
-    for spans in load(path).lanes.values():
+    for spans in load(path).events.lanes.values():
         for span, around in nested(spans):
-            if span.kind == torch_profiler.OP and not any(other.kind == torch_profiler.OP for other in around):
+            if span.kind == OP and not any(other.kind == OP for other in around):
                 outermost += span.end - span.start
     assert sum(sum(item.samples) for item in read(path)) == pytest.approx(outermost * US, rel=1e-6)
 
@@ -369,7 +373,7 @@ def test_pieces_of_any_size_give_the_same_events(monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "trace.json"
     document = {"a": 12345, "traceEvents": [{"x": [1.5, "}{"]}, {}, 17, 'é"'], "b": [True, None], "c": -1.5e-3}
     path.write_text(json.dumps(document, indent=2), encoding="utf-8")
-    monkeypatch.setattr(torch_profiler, "PIECE", size)
+    monkeypatch.setattr(chrome_trace, "PIECE", size)
     assert list(items(path)) == [
         ("a", 12345),
         *(("traceEvents", event) for event in document["traceEvents"]),
@@ -390,7 +394,7 @@ def test_a_trace_cut_anywhere_is_refused(share: float) -> None:
     path = HANDMADE.parent / "cut.json"
     text = whole[: int(len(whole) * share)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_profiler, "opened", lambda _: _Opened(text))
+        patch.setattr(chrome_trace, "opened", lambda _: _Opened(text))
         with pytest.raises(InputError, match="cut off"):
             read(path)
 
@@ -425,13 +429,13 @@ def test_damaged_traces_give_a_message_or_an_answer(seed: int) -> None:
     for _ in range(chance.randint(1, 12)):
         text[chance.randrange(len(text))] = chance.choice('{}[]",:0-e.\\xn ')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_profiler, "opened", lambda _: _Opened("".join(text)))
+        patch.setattr(chrome_trace, "opened", lambda _: _Opened("".join(text)))
         try:
             found = load(Path("x"))
-            observations, rows = found.observations(), found.gaps()["devices"]
+            seen, rows = observations(found), idle_times(found)["devices"]
         except InputError:
             return
-    assert all(item.samples for item in observations)
+    assert all(item.samples for item in seen)
     assert all(row["idle"] >= 0 for row in rows)
 
 
@@ -482,7 +486,7 @@ def test_memory_stays_small_while_the_trace_grows(monkeypatch: pytest.MonkeyPatc
     text = ",".join([json.dumps(event)] * count + [json.dumps(Story().kernel("k", 0, 1).events[0])])
     path.write_text('{"traceEvents": [' + text + "]}")
     assert path.stat().st_size > count * 4000
-    monkeypatch.setattr(torch_profiler, "PIECE", 1 << 16)
+    monkeypatch.setattr(chrome_trace, "PIECE", 1 << 16)
     tracemalloc.start()
     load(path)
     _, peak = tracemalloc.get_traced_memory()

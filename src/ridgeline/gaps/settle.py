@@ -8,72 +8,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError, RidgelineError
+from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.observation import Observation
-from ..core.units import MOST, number
-from ..core.work import Program, Step
+from ..core.work import Program
 from ..machines import write as save
 from ..machines.load import load
 from ..prediction.host import way
 from ..prediction.predict import Prediction, predict
-from ..programs.ops import find
+from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
 from .report import Report
 from .report import reconcile as join_and_explain
 
 
-def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
-    """Named steps of the cases' ops; a case without a name goes by its op, and a name met again is numbered."""
-    steps: list[Step] = []
-    seen: dict[str, int] = {}
-    for index, row in enumerate(rows, 1):
-        if not row.get("op"):
-            raise InputError(f"row {index}, column op: is empty; the columns are {', '.join(map(str, row))[:200]}")
-        try:
-            op = find(str(row["op"]).strip())
-            sizes = {key: row[key] for key in op.params if row.get(key) not in (None, "")}
-            work = op(**{key: _plain(value) for key, value in sizes.items()})
-        except RidgelineError as error:
-            raise InputError(f"row {index}: {error}") from error
-        told = str(row.get("name") or "").strip() or op.name
-        seen[told] = seen.get(told, 0) + 1
-        called = told if seen[told] == 1 else f"{told}#{seen[told]}"
-        backend = str(row.get("backend") or "").strip()
-        steps.append(Step(called, work, _count(row.get("count"), index), backend))
-    if not steps:
-        raise InputError("there are no cases; a table has one row per kernel, with the columns op, name and its sizes")
-    return Program(tuple(steps), name)
-
-
-def sent(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By step, how the cases say that their kernels come to the device: the column `sent`, where it is filled."""
-    told = [str(row.get("sent") or "").strip() for row in rows]
+def sent(rows: Sequence[Mapping[str, Any]], steps: Program) -> dict[str, str]:
+    """By step, how the cases say that their kernels are launched: the column `sent`, where it is filled."""
+    cells = [str(row.get("sent") or "").strip() for row in rows]
     return {
-        step.name: way(text, f"row {index}, column sent")
-        for index, (text, step) in enumerate(zip(told, program(rows).steps, strict=True), 1)
-        if text
+        step.name: way(cell, f"row {index}, column sent")
+        for index, (cell, step) in enumerate(zip(cells, steps.steps, strict=True), 1)
+        if cell
     }
-
-
-def _count(value: Any, index: int) -> float:
-    """How often a case runs; once where nobody says."""
-    if value is None or str(value).strip() == "":
-        return 1.0
-    found = _plain(value)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found <= MOST:
-        raise InputError(f"row {index}, column count: is {str(value)!r}; how often a case runs is a number above 0")
-    return float(found)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of a CSV come as text, written as people write sizes (`2^20`, `64Ki`); words stay words."""
-    if isinstance(value, str):
-        try:
-            return number(value)
-        except InputError:
-            return value.strip()
-    return value
 
 
 def _of(rows: Sequence[Mapping[str, Any]], machine: Machine) -> None:
@@ -99,8 +55,9 @@ def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
 def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, note: str = "") -> Sealed:
     """Fix what the cases are predicted to take on a machine."""
     _of(rows, machine)
-    prediction = predict(program(rows), machine)
-    ways = sent(rows)
+    steps = program(rows)
+    prediction = predict(steps, machine)
+    ways = sent(rows, steps)
     told = [{**row, **({"sent": ways[row["name"]]} if row["name"] in ways else {})} for row in rows_of(prediction)]
     return ledger.seal(told, save.text(machine), machine.name, note=note)
 
@@ -165,12 +122,13 @@ def settle(
         raise InputError(
             f"the seal {sealed.id} is for {sealed.machine['name']}, and asked for is {machine.name}; leave the machine out, or give --cases in place of --seal to compare with another one"
         )
-    rows = [_unfold(row) for row in sealed.predictions]
+    rows = [unfold(row) for row in sealed.predictions]
+    steps = program(rows)
     target = machine or load(sealed.machine["name"])
-    prediction = predict(program(rows), target)
+    prediction = predict(steps, target)
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     told_of = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
-    report = join_and_explain(prediction, observations, sealed=told_of, sent=sent(rows))
+    report = join_and_explain(prediction, observations, sealed=told_of, sent=sent(rows, steps))
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
         raise InputError(f"nothing settles the seal {sealed.id}, because {report.sentence} ({sides})")
@@ -184,14 +142,9 @@ def settle(
         return Reconciled(replace(report, sealed={**told_of, "broken": str(error)}), broken=str(error))
 
 
-def _unfold(row: Mapping[str, Any]) -> dict[str, Any]:
-    shape = row.get("shape") or {}
-    told = {key: row[key] for key in ("sent", "backend") if key in row}
-    return {"name": row["name"], "op": row["op"], "dtype": row["dtype"], "count": row.get("count", 1), **told, **shape}
-
-
 def reconcile(rows: Sequence[Mapping[str, Any]], machine: Machine, observations: Sequence[Observation]) -> Reconciled:
     """The gap report of cases that nobody sealed."""
     _of(rows, machine)
-    prediction = predict(program(rows), machine)
-    return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent(rows)))
+    steps = program(rows)
+    prediction = predict(steps, machine)
+    return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent(rows, steps)))

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.errors import InputError
 from ..core.families import Family, Hardware, base, formula, nearby, variants, wider
 from ..core.machine import Fitted, Machine
 from ..core.work import Kernel
-from ..programs.ops import find
-from ..programs.ops.registry import NO, YES
+from ..programs.cases import batches
 from .expected import hardware, kernels
 from .solve import solve
 
@@ -61,18 +61,15 @@ def group(
 
     `by_op` says which kernels are told apart by op; the families in `whole` are not told apart by variant.
     """
-    alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        params = find(str(row["op"])).params.values()
-        given = [param for param in params if row.get(param.name) not in (None, "")]
-        words = tuple((param.name, str(row[param.name])) for param in given if param.kind in ("Format", "Choice"))
-        names = tuple(param.name for param in given if param.kind not in ("Format", "Choice"))
-        alike.setdefault((row["op"], names, words, row.get("backend") or ""), []).append(row)
+    listed = list(rows)
+    cases, faults = batches(listed)
+    for place, why in faults.items():
+        raise InputError(f"row {place + 1}, {why}")
     found: dict[str, Group] = {}
-    for (op, names, words, backend), members in alike.items():
-        sizes = {name: np.array([_number(row[name]) for row in members]) for name in names}
-        work = find(op)(**sizes, **dict(words))
-        times = np.array([float(row["time_us"]) for row in members]) * 1e-6
+    for batch in cases:
+        backend = batch.labels.get("backend", "")
+        work = batch.op(**batch.sizes, **batch.words)
+        times = np.array([float(listed[place]["time_us"]) for place in batch.places]) * 1e-6
         own = kernels(work)
         if len(own) != 1:
             continue
@@ -88,12 +85,6 @@ def group(
             made = found.setdefault(key, Group(key, formula(name), seen))
             made.add(kernel, times, np.broadcast_to(np.asarray(here) > 0, times.shape))
     return found
-
-
-def _number(value: Any) -> float:
-    """A size or a flag, which a table of texts may hold as a word."""
-    word = str(value).strip().lower()
-    return float(word in YES) if word in YES + NO else float(value)
 
 
 def fit(

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from ..core.errors import InputError
 from ..core.families import Coefficient
 from ..core.machine import Machine
+from ..core.row_files import Row
 from ..core.units import number
 from ..programs.ops import find
 from . import expected as timing
 from .solve import solve
-from .table import Defaults, Row, run
+from .table import Defaults, run
 
 Vector = NDArray[np.float64]
 FLAT = 0.78

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.text import cells, count, decimal_mark, delimiter, opened
+from ..core.tabular import cells, count, decimal_mark, delimiter, opened
 from ..core.work import Work
 
 HOW = "advisor --report=survey --show-all-columns --format=csv --report-output=FILE.csv --project-dir=DIR"

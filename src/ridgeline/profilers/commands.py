@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.errors import InputError
-from .ncu_metrics import HOPPER, metrics
+from .ncu.metrics import HOPPER, metrics_for
 
 USES = ("roofline", "diagnosis", "full")
 
@@ -32,7 +32,7 @@ def ncu(
     """Nsight Compute over a program: `kernel` keeps names that match, `launches` stops after so many kernels."""
     if use not in USES:
         raise InputError(f"'{use}' is no use of Nsight Compute; choose {', '.join(USES)}")
-    chosen = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics(use, capability))]
+    chosen = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics_for(use, capability))]
     kept = (["--kernel-name", f"regex:{kernel}"] if kernel else []) + (
         ["--launch-count", str(launches)] if launches else []
     )

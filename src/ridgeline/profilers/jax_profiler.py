@@ -18,7 +18,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from .torch_profiler import EVENTS, MICRO, OP, SLACK, Span, items, nested
+from .chrome_trace import EVENTS, MICRO, OP, SLACK, Span, items, nested, times
 
 TOOL = "jax.profiler"
 HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/profile/*/*.trace.json.gz"
@@ -68,17 +68,12 @@ class _Trace:
                 self.threads[pid, tid] = str(args.get("name", ""))
         elif event.get("ph") == "X":
             self.events += 1
-            start, length = _number(event.get("ts")), _number(event.get("dur"))
-            if not (math.isfinite(start) and 0 <= length < math.inf):
-                raise InputError(
-                    f"'{self.path}' has an event '{event.get('name')}' without a usable time "
-                    f"(ts {event.get('ts')!r}, dur {event.get('dur')!r}); record the trace again"
-                )
+            start, end = times(event, self.path, _number(event.get("ts")), _number(event.get("dur")))
             if "hlo_op" not in args and HOST in self.processes.get(pid, ""):
                 return
             name, kept = str(event.get("name", "")), {key: args[key] for key in WANTED if key in args}
             what = self.known.setdefault(f"{name} {kept}", (name, kept))
-            self.spans.setdefault((pid, tid), []).append(Span(start, start + length, OP, what))
+            self.spans.setdefault((pid, tid), []).append(Span(start, end, OP, what))
 
     def lanes(self) -> list[_Lane]:
         """The lines that hold each device's time once."""

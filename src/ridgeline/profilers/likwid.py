@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.text import cells, count, opened
+from ..core.tabular import cells, count, opened
 from ..core.work import Work
 
 HOW = "likwid-perfctr -C CORES -g MEM_DP -m -O -o FILE.csv PROGRAM"

@@ -61,12 +61,14 @@ class Seen:
 
     def _read(self, version: str) -> None:
         from .torch_profiler import load
+        from .torch_profiler.idle import idle_times
+        from .torch_profiler.samples import observations
 
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             path = Path(folder) / "trace.json"
             self._profiler.export_chrome_trace(str(path))
             trace = load(path, str(version))
-        self._observations, self._gaps = trace.observations(), trace.gaps()
+        self._observations, self._gaps = observations(trace), idle_times(trace)
 
     def _ended(self) -> None:
         if self._state:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.errors import InputError, unknown
 from ..core.observation import Observation
-from ..core.text import head
+from ..core.tabular import head
 
 
 @cache

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.text import cells, count, decimal_mark, number, opened
+from ..core.tabular import cells, count, decimal_mark, number, opened
 from ..core.work import Work
 
 HOW = "perf stat -x, -o FILE.csv -e duration_time,fp_arith_inst_retired.256b_packed_double,... -- PROGRAM"

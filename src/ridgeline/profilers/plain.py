@@ -9,17 +9,25 @@ one row per line, the document of `ridgeline import --json`, or a file of observ
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
 from ..core.observation import SCHEMA, Observation, from_document
-from ..core.text import LARGEST, cells, decimal_mark, delimiter, number, opened
+from ..core.tabular import (
+    MAX_NUMBER,
+    cells,
+    decimal_mark,
+    delimiter,
+    json_lines,
+    number,
+    opened,
+    parse_json,
+    refuse_repeated,
+)
 from ..core.units import parse
 from ..core.work import Work
 
@@ -70,7 +78,7 @@ def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
     first = next(lines, "")
     sign = delimiter(first)
     header = [name.strip().lower() for name in cells(first, sign)]
-    once(header, f"'{path}'")
+    refuse_repeated(header, f"'{path}'")
     if "name" not in header or not any(name in TIMES for name in header):
         raise InputError(f"'{path}' has the columns {', '.join(header)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
     rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
@@ -83,14 +91,6 @@ def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
             raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}; quote cells that hold a '{sign}'")  # fmt: skip
         filled = {name: cell.strip() for name, cell in zip(header, row, strict=False) if cell.strip()}
         yield _row(filled, f"'{path}' line {line}", mark)
-
-
-def once(names: Sequence[str], where: str) -> None:
-    """Refuses a header in which a column stands twice: one of the two would be lost."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        told = f"the column {twice[0]}" if twice[0] else "a column without a name"
-        raise InputError(f"{where} has {told} more than once; keep one, or give them names of their own")
 
 
 def _row(row: Mapping[str, Any], where: str, mark: str = ".") -> Observation:
@@ -175,7 +175,7 @@ def _is_number(value: Any) -> bool:
 
 def _count(key: str, value: Any, where: str, mark: str = ".") -> float:
     found = number(value, mark) if isinstance(value, str) else value
-    if found is None or not _is_number(found) or not 0 <= found < LARGEST:
+    if found is None or not _is_number(found) or not 0 <= found < MAX_NUMBER:
         raise InputError(f"{where}: {key} is {value!r}; a number of zero or more belongs there, or nothing")
     return float(found)
 
@@ -223,46 +223,14 @@ def _documents(text: str, path: Path) -> list[Observation]:
 def _parsed(text: str) -> Any:
     """One document, or one row per line where the first line is a document of its own."""
     try:
-        return _strict(text)
+        return parse_json(text, nan=False)
     except (ValueError, RecursionError) as error:
         whole = error
     try:
-        _strict(text.partition("\n")[0])
+        parse_json(text.partition("\n")[0], nan=False)
     except (ValueError, RecursionError):
         raise whole from None
-    return json_lines(text, _strict)
-
-
-def _strict(text: str) -> Any:
-    return json.loads(text, parse_constant=_constant, object_pairs_hook=pairs)
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, in which no key may stand twice."""
-    made = dict(found)
-    if len(made) != len(found):
-        twice = next(key for key, count in Counter(key for key, _ in found).items() if count > 1)
-        raise ValueError(f"'{twice}' stands twice in one object")
-    return made
-
-
-def json_lines(text: str, parsed: Callable[[str], Any]) -> list[Any]:
-    """JSON with one row per line; an error names the line of the file."""
-    found = []
-    for place, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(parsed(line))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"line {place} column {error.colno}: {error.msg}") from None
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {place}: {error}") from None
-    return found
+    return json_lines(text, nan=False)
 
 
 def _document(item: Any, where: str) -> Observation:

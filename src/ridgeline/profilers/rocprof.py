@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.text import cells, count, decimal_mark, delimiter, opened
+from ..core.tabular import cells, count, decimal_mark, delimiter, opened
 from ..core.work import Work
 
 HOW = "rocprof-compute profile --name NAME --roof-only -- PROGRAM, then import pmc_perf.csv of the workload's folder"

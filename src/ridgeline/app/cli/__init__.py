@@ -228,33 +228,9 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int
 
     import numpy as np
 
-    from ...core.units import axis
+    from ...programs.cases import arguments
 
-    values: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise InputError(f"'{word}' is not of the form name=value; {op.name} is {op.signature}")
-        if name in values:
-            raise InputError(f"{op.name}: {name} is given twice")
-        if name not in op.params:
-            raise unknown(f"parameter of {op.name}", name, op.params, f"It is {op.signature}.")
-        kind = op.params[name].kind
-        if kind in ("Size", "Count"):
-            try:
-                values[name] = axis(text)
-            except InputError as error:
-                raise InputError(f"{op.name}: {name}: {error}") from error
-        else:
-            values[name] = text
-    for name, value in formats.items():
-        if value is None:
-            continue
-        if name not in op.params:
-            raise InputError(f"{op.name} has no {name}; it is {op.signature}")
-        if name in values:
-            raise InputError(f"{op.name}: {name} is given twice, as {name}={values[name]} and as an option")
-        values[name] = value
+    values = arguments(op, words, formats)
     axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     count = math.prod(len(value) for value in axes.values())
     if count > most:
@@ -418,18 +394,19 @@ def save_prediction(answer: Any, out: Path, theme: str) -> None:
 
 def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -> None:
     from ...machines.load import load
-    from ...prediction import table as cases
+    from ...prediction.table import Defaults, run
+    from ...programs import cases
 
     machine = None
     if options["on"] or options["peak"] or options["bandwidth"]:
         machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
     formats = {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv") if options[name]}
     model = {name: options[name] for name in ("ceilings", "engine", "resident", "efficiency", "backend")}
-    if out is not None and out.suffix not in cases.SUFFIXES:
-        raise InputError(f"{out}: cases are written to {', '.join(cases.SUFFIXES)}, not to '{out.suffix}'")
+    if out is not None:
+        cases.check_writable(out)
     given = cases.read(path)
     most = None if as_json or out is not None else MOST_ROWS
-    rows, errors = cases.run(given, cases.Defaults(machine, load, formats, model), most)
+    rows, errors = run(given, Defaults(machine, load, formats, model), most)
     if out is not None:
         cases.write(rows, out)
     if as_json:
@@ -470,7 +447,8 @@ def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options
     """
     from ...machines.load import load
     from ...prediction.score import evaluate as judge
-    from ...prediction.table import Defaults, read
+    from ...prediction.table import Defaults
+    from ...programs.cases import read
     from ...render.tables import judged
 
     backend = options.pop("backend")

@@ -120,7 +120,7 @@ def seal(ctx: click.Context, /, cases: Path, note: str, where: Path | None, as_j
     """Fix predictions before the run: CASES (op, name, sizes) as they are expected on a machine, chained in the ledger."""
     from ...gaps.ledger import open_ledger
     from ...gaps.settle import seal as fix
-    from ...prediction.table import read
+    from ...programs.cases import read
     from ...render.tables import gaps
 
     with standing(ctx):
@@ -171,7 +171,7 @@ def reconcile(
         with standing(ctx):
             found = records.settle(ledger, ledger.find(seal_id), seen, machine, files)
     else:
-        from ...prediction.table import read
+        from ...programs.cases import read
 
         assert cases is not None
         if machine is None:

@@ -42,14 +42,14 @@ class Metric:
 def _row(
     name: str, kind: str, use: str, unit: str, *ways: str | Way, meaning: str, since: float = 7.0, before: float = 99.0
 ) -> Metric:
-    made = tuple(way if isinstance(way, Way) else Way(way, since, before) for way in ways)
-    return Metric(name, kind, use, unit, made, meaning)
+    formulas = tuple(way if isinstance(way, Way) else Way(way, since, before) for way in ways)
+    return Metric(name, kind, use, unit, formulas, meaning)
 
 
 def _simt(letter: str, add: int, fma: int, unit: str = "smsp") -> str:
     base = f"{unit}__sass_thread_inst_executed_op_{letter}"
-    one = f"{add} x " if add > 1 else ""
-    return f"{one}{base}add_pred_on.sum + {one}{base}mul_pred_on.sum + {fma} x {base}fma_pred_on.sum"
+    weight = f"{add} x " if add > 1 else ""
+    return f"{weight}{base}add_pred_on.sum + {weight}{base}mul_pred_on.sum + {fma} x {base}fma_pred_on.sum"
 
 
 _FP32 = _simt("f", 1, 2)
@@ -89,14 +89,14 @@ def _ops(names: tuple[str, ...], ending: str = "") -> str:
 def _tensor_rows() -> list[Metric]:
     rows = []
     for dtype in DTYPES:
-        mine = [row for row in TENSOR if row[0] == dtype]
-        dense = [Way(_ops(parents), *chips) for _, chips, parents, _ in mine]
-        dense += [Way(_ops(children, "_sparsity_off"), *chips) for _, chips, _, children in mine if children]
+        chips_of = [row for row in TENSOR if row[0] == dtype]
+        dense = [Way(_ops(parents), *chips) for _, chips, parents, _ in chips_of]
+        dense += [Way(_ops(children, "_sparsity_off"), *chips) for _, chips, _, children in chips_of if children]
         if dtype == "fp16":
             # Each Volta HMMA does 512 operations; on later chips instructions carry no fixed number.
             dense.append(Way("512 x sm__inst_executed_pipe_tensor.sum", 7.0, 7.1))
         rows.append(_row(f"tensor.{dtype}", "flops", "roofline", "flop", *dense, meaning=f"{dtype} operations of the tensor units, padding of the tiles included; 2:4-sparse ones are apart"))  # fmt: skip
-        sparse = [Way(_ops(children, "_sparsity_on"), *chips) for _, chips, _, children in mine if children]
+        sparse = [Way(_ops(children, "_sparsity_on"), *chips) for _, chips, _, children in chips_of if children]
         if sparse:
             rows.append(_row(f"tensor-sparse.{dtype}", "flops", "diagnosis", "flop", *sparse, meaning=f"2:4-sparse {dtype} operations of the tensor units"))  # fmt: skip
     return rows
@@ -261,14 +261,14 @@ def terms(formula: str) -> list[list[tuple[float, str]]]:
     return sides
 
 
-def metrics(use: str = "diagnosis", capability: float = HOPPER) -> list[str]:
+def metrics_for(use: str = "diagnosis", capability: float = HOPPER) -> list[str]:
     """The smallest list of ncu metrics that serves a roofline, or a diagnosis as well, on a compute capability."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for metric in METRICS:
         way = next((way for way in metric.ways if way.fits(capability) and way.asked), None)
         if way is not None and (use == "diagnosis" or metric.use == use):
-            found.update(dict.fromkeys(name for side in terms(way.formula) for _, name in side))
+            names.update(dict.fromkeys(name for side in terms(way.formula) for _, name in side))
     for _, peaks, clocks in ROOFS.values():
         fitting = [way.formula for way in peaks if way.fits(capability)]
-        found.update(dict.fromkeys([*fitting[-1:], clocks[0]]))  # the newest instruction of a chip is its fastest
-    return list(found)
+        names.update(dict.fromkeys([*fitting[-1:], clocks[0]]))  # the newest instruction of a chip is its fastest
+    return list(names)

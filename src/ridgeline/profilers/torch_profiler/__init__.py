@@ -1,0 +1,60 @@
+"""torch.profiler traces: kernels joined to the ops, shapes, modules and ranges that launched them; idle gaps of the device.
+
+`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `samples` and `idle` give the
+results. An observation says how its kernels were launched, one by one or in a graph, and how long the device waited for the
+host between them. Without kernels the ops' self time counts: an op's time less that of the ops it called, so that every
+microsecond is counted once.
+
+Bytes are never read from the allocator: its `[memory]` events say what was reserved, not what moved.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError
+from ...core.observation import Observation
+from ..chrome_trace import EVENTS, items
+from .events import Events
+from .idle import idle_times
+from .links import Trace
+from .samples import observations
+
+HOW = "torch.profiler: profiler.export_chrome_trace('trace.json.gz'), with record_shapes and with_stack for shapes and modules"
+
+
+def load(path: Path, version: str = "") -> Trace:
+    events = Events(Path(path), version)
+    try:
+        for key, value in items(events.path):
+            if key == EVENTS:
+                events.take(value)
+            else:
+                events.header[key] = value
+    except RecursionError as error:
+        raise InputError(f"'{path}' nests values too deeply for a trace; export it again") from error
+    return Trace(events)
+
+
+def recognises(head: str, path: Path) -> bool:
+    """A trace that torch.profiler exported: by its header, or by its events where another tool wrote it anew."""
+    return f'"{EVENTS}"' in head and any(
+        sign in head
+        for sign in ('"schemaVersion"', '"deviceProperties"', '"cpu_op"', '"cuda_runtime"', "PyTorch Profiler")
+    )
+
+
+def read(path: Path) -> list[Observation]:
+    result = observations(load(path))
+    if not result:
+        raise InputError(
+            f"'{path}' holds no kernels and no ops; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
+            "and run something inside the profiler"
+        )
+    return result
+
+
+def gaps(path: Path) -> dict[str, Any]:
+    """Idle time of each device in a trace, and how much of it waited for the host."""
+    return idle_times(load(path))

@@ -1,0 +1,264 @@
+"""The events of a torch.profiler trace, kept by what they are: spans of the host's threads, activities of the devices."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..chrome_trace import LAUNCH, MODULE, OP, RANGE, Span, times
+
+KERNEL, COPY, FILL, COLLECTIVE = "kernel", "memcpy", "memset", "collective"
+ON_DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": FILL}
+MODULE_NAME = "nn.Module: "
+STEP = "ProfilerStep#"  # the profiler's own range, a new name each step
+
+DTYPES = {
+    "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "c10::Float8_e4m3fn": "fp8_e4m3",
+    "c10::Float8_e5m2": "fp8_e5m2", "signed char": "int8", "unsigned char": "uint8", "short int": "int16",
+    "int": "int32", "long int": "int64", "long": "int64", "bool": "bool",
+    # as collectives write them
+    "Float": "fp32", "Double": "fp64", "Half": "fp16", "BFloat16": "bf16", "Float8_e4m3fn": "fp8_e4m3",
+    "Float8_e5m2": "fp8_e5m2", "Char": "int8", "Byte": "uint8", "Short": "int16", "Int": "int32", "Long": "int64",
+    "Bool": "bool",
+}  # fmt: skip
+TENSOR_LIST = "TensorList"  # its tensors' shapes are in the trace, their dtypes are not
+UNKNOWN = "unknown"
+# Ops whose work is not in the shapes of their tensors alone: stride, padding, causal come as scalars.
+WITH_SCALARS = re.compile(r"conv|attention|attn|pool")
+
+# The first of these in a collective's name says what it is, in the words of ridgeline's ops.
+COLLECTIVES = {
+    "reducescatter": "reduce_scatter", "allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all",
+    "sendrecv": "p2p", "broadcast": "broadcast", "send": "p2p", "recv": "p2p", "reduce": "reduce",
+}  # fmt: skip
+
+# Settings of a launch, by the profiler's name for them.
+LAUNCH_SETTINGS = {
+    "grid": "grid",
+    "block": "block",
+    "registers": "registers per thread",
+    "shared_memory": "shared memory",
+    "blocks_per_sm": "blocks per SM",
+    "warps_per_sm": "warps per SM",
+    "bytes": "bytes",
+    "graph": "graph id",
+    "ranks": "Group size",
+    "elements_in": "In msg nelems",
+    "elements_out": "Out msg nelems",
+}
+OCCUPANCY = "est. achieved occupancy %"
+DESCRIPTION = (*LAUNCH_SETTINGS.values(), OCCUPANCY, "dtype", "stream", "device", "Collective name")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Op:
+    """One op with one set of inputs; there is one object for all its calls, so equal is identical."""
+
+    name: str
+    shapes: tuple[Any, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    scalars: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Activity:
+    """A kernel, copy, fill or collective on a device, all but its time; one object for all instances."""
+
+    kind: str
+    name: str
+    kernel: str
+    device: Any
+    settings: Mapping[str, Any]
+
+
+class Record(NamedTuple):
+    """One instance of an activity: the profiler's activity record."""
+
+    start: float
+    end: float
+    activity: Activity
+    lane: str
+    correlation: int
+    external: int
+
+
+@dataclass
+class Events:
+    """A trace read once."""
+
+    path: Path
+    version: str = ""
+    header: dict[str, Any] = field(default_factory=dict)
+    lanes: dict[str, list[Span]] = field(default_factory=dict)  # by process and thread
+    records: list[Record] = field(default_factory=list)
+    device_lanes: dict[str, list[Span]] = field(default_factory=dict)  # ranges as the device saw them
+    forward: dict[int, tuple[str, float]] = field(default_factory=dict)  # by the id of the arrow between the two
+    backward: dict[tuple[str, float], int] = field(default_factory=dict)
+    launchers: set[str] = field(default_factory=set)  # processes that launched something
+    first: float = math.inf
+    shared: dict[str, Any] = field(default_factory=dict)  # one copy of what comes again and again, by its text
+
+    def take(self, event: Any) -> None:
+        if not isinstance(event, dict):
+            return
+        phase, category = event.get("ph"), event.get("cat")
+        if phase != "X" or not isinstance(category, str):
+            if category == "fwdbwd":
+                self._arrow(event)
+            return
+        name = str(event.get("name", ""))
+        args = event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        if category == "cpu_op":
+            self._span(event, OP, self._op(name, args), _int(args.get("External id")))
+        elif category == "user_annotation":
+            if not name.startswith(STEP):
+                self._span(event, RANGE, self._name(name), _int(args.get("External id")))
+        elif category == "python_function":
+            if name.startswith(MODULE_NAME):
+                self._span(event, MODULE, self._name(name.removeprefix(MODULE_NAME)))
+        elif category in ON_DEVICE:
+            self._record(event, category, name, args)
+        elif category == "gpu_user_annotation":
+            if not name.startswith(STEP):
+                start, end = self._times(event)
+                self.device_lanes.setdefault(_lane(event), []).append(Span(start, end, RANGE, self._name(name)))
+        elif category.endswith(("_runtime", "_driver")) and "correlation" in args:
+            self.launchers.add(str(event.get("pid")))
+            self._span(event, LAUNCH, self._name(name), _int(args["correlation"]))
+
+    def _arrow(self, event: Mapping[str, Any]) -> None:
+        """One end of the arrow from an op to its derivative."""
+        end = _lane(event), number(event.get("ts"))
+        if event.get("ph") == "s":
+            self.forward[_int(event.get("id"))] = end
+        else:
+            self.backward[end] = _int(event.get("id"))
+
+    def _times(self, event: dict[str, Any]) -> tuple[float, float]:
+        start, length = event.get("ts"), event.get("dur")
+        if type(start) is not float or type(length) is not float:
+            start, length = number(start), number(length)
+        if start < self.first:
+            self.first = start
+        return times(event, self.path, start, length)
+
+    def _span(self, event: dict[str, Any], kind: str, what: Any, ident: int = 0) -> None:
+        start, end = self._times(event)
+        self.lanes.setdefault(_lane(event), []).append(Span(start, end, kind, what, ident))
+
+    def _record(self, event: dict[str, Any], category: str, name: str, args: Mapping[str, Any]) -> None:
+        start, end = self._times(event)
+        key = f"{category} {name} {event.get('pid')} {[args.get(part) for part in DESCRIPTION]}"
+        activity = self.shared.get(key)
+        if activity is None:
+            activity = self.shared[key] = _activity(ON_DEVICE[category], name, args, event.get("pid"))
+        correlation, external = _int(args.get("correlation")), _int(args.get("External id"))
+        self.records.append(Record(start, end, activity, self._name(_lane(event)), correlation, external))
+
+    def _name(self, text: str) -> str:
+        name: str = self.shared.setdefault(text, text)
+        return name
+
+    def _op(self, name: str, args: Mapping[str, Any]) -> Op:
+        dims, types = args.get("Input Dims"), args.get("Input type")
+        inputs = args.get("Concrete Inputs") if WITH_SCALARS.search(name) else None
+        key = f"{name} {dims} {types} {inputs}"  # the quickest thing that is equal where the inputs are
+        op: Op | None = self.shared.get(key)
+        if op is None:
+            scalars = tuple((place, str(text)) for place, text in enumerate(listed(inputs)) if text not in ("", []))
+            op = self.shared[key] = Op(name, *_tensors(listed(_frozen(dims)), listed(_frozen(types))), scalars)
+        return op
+
+
+# -- parts of an event ---------------------------------------------------------------------------------------------
+
+
+def short(kernel: str) -> str:
+    """A kernel's name without result type, namespaces, template and call arguments."""
+    bare = re.split(r"[<(]", kernel.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
+    return bare.rsplit("::", 1)[-1].strip() or kernel
+
+
+def _activity(kind: str, name: str, args: Mapping[str, Any], pid: Any) -> Activity:
+    settings = {ours: _frozen(args[theirs]) for ours, theirs in LAUNCH_SETTINGS.items() if theirs in args}
+    if not settings.get("graph"):
+        settings.pop("graph", None)  # 0 says that it was no graph
+    occupancy = number(args.get(OCCUPANCY))
+    if occupancy > 0:  # 0 says that the profiler could not tell
+        settings["occupancy_estimate"] = occupancy / 100
+    if "dtype" in args:
+        settings["dtype"] = DTYPES.get(str(args["dtype"]), str(args["dtype"]))
+    if "stream" in args:
+        settings["stream"] = _frozen(args["stream"])
+    device = _frozen(args.get("device", pid))
+    shown = short(name)
+    if kind == KERNEL and ("Collective name" in args or name.startswith("nccl")):
+        kind, shown = COLLECTIVE, _collective(str(args.get("Collective name", "")), name)
+    elif kind == COPY:
+        shown = " ".join([kind, *name.split()[1:2]])  # `Memcpy HtoD (Pinned -> Device)`: the direction counts
+    elif kind == FILL:
+        shown = kind
+    return Activity(kind, shown, name, device, settings)
+
+
+def _collective(stated: str, kernel: str) -> str:
+    for text in (stated, kernel):
+        plain = text.lower().replace("_", "")
+        for part, name in COLLECTIVES.items():
+            if part in plain:
+                return name
+    return COLLECTIVE
+
+
+def _tensors(dims: tuple[Any, ...], types: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """Shapes and dtypes of the inputs that are tensors; without types, the inputs that have dimensions."""
+    if not types:
+        return tuple(shape for shape in dims if shape and isinstance(shape, tuple)), ()
+    shapes: list[Any] = []
+    dtypes: list[str] = []
+    for shape, kind in zip(dims, types, strict=False):
+        if not isinstance(shape, tuple):
+            continue
+        if kind == TENSOR_LIST:
+            inner = [item for item in shape if isinstance(item, tuple)]
+            shapes += inner
+            dtypes += [UNKNOWN] * len(inner)
+        elif kind in DTYPES or str(kind).startswith("c10::"):
+            shapes.append(shape)
+            dtypes.append(DTYPES.get(kind, str(kind).removeprefix("c10::")))
+    return tuple(shapes), tuple(dtypes)
+
+
+def _lane(event: Mapping[str, Any]) -> str:
+    return f"{event.get('pid')} {event.get('tid')}"
+
+
+def number(value: Any) -> float:
+    if type(value) is float:
+        return value
+    try:
+        return float(value) if type(value) is int else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _int(value: Any) -> int:
+    """An id; 0 where there is none."""
+    return value if type(value) is int else 0
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, so that equal ones can be told."""
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return str(value) if isinstance(value, dict) else value
+
+
+def listed(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else ()

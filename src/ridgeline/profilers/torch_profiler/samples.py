@@ -1,0 +1,136 @@
+"""A torch.profiler trace as Observations: kernels that agree in everything but time are samples of one of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from ...core.observation import Observation
+from ..chrome_trace import MICRO, OP
+from .events import KERNEL, Activity, number
+from .idle import device_name, host_waits
+from .links import Context, Trace
+
+TOOL = "torch.profiler"
+BACKWARD = "autograd::engine::evaluate_function"
+VERSIONS = (
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "cupti_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+)
+DEFINED_DEVICE = {
+    "time": "start to end on the device, as the profiler's activity records give it",
+    "settings.occupancy_estimate": "computed by the profiler from grid, block, registers and shared memory; not counted",
+    "settings.bytes": "the size the program asked to copy or to set; not counted",
+    "settings.host_wait": "idle time of the device before these kernels, all samples together, where the launch came late and "
+    "the kernel before ran under the same path; recording slows the host, so at most this",
+}
+DEFINED_HOST = {"time": "time of the op on the host less the ops it called, recording included"}
+
+
+@dataclass
+class _Group:
+    """The samples of one activity, or of one op of the host, under one context."""
+
+    context: Context
+    activity: Activity | None
+    called: frozenset[str] = frozenset()
+    samples: list[float] = field(default_factory=list)
+    calls: set[float] = field(default_factory=set)
+    without_time: int = 0
+    launch_modes: set[str] = field(default_factory=set)
+    waits: list[float] = field(default_factory=list)  # microseconds
+
+    def take(self, length: float, context: Context) -> None:
+        self.calls.add(context.call)
+        if length > 0:
+            self.samples.append(length * MICRO)
+        else:
+            self.without_time += 1
+
+
+def observations(trace: Trace) -> list[Observation]:
+    """One per kernel (or op of a trace without kernels), shape, launch and path, in the order they first ran."""
+    groups: dict[Any, _Group] = {}
+    if trace.events.records:
+        records = list(trace.on_device())
+        waits = host_waits(trace, {id(record): context.path for record, context in records})
+        for record, context in records:
+            key = record.activity, context.ops, context.path
+            group = groups.setdefault(key, _Group(context, record.activity))
+            group.take(record.end - record.start, context)
+            group.launch_modes.add(trace.launch_mode(record))
+            if id(record) in waits:
+                group.waits.append(waits[id(record)])
+    else:
+        for op, context, self_time, called in trace.on_host():
+            groups.setdefault((op, context.ops, context.path), _Group(context, None, called)).take(self_time, context)
+    return [_observation(trace, group) for group in groups.values() if group.samples]
+
+
+def _observation(trace: Trace, group: _Group) -> Observation:
+    activity, ops = group.activity, group.context.ops
+    op = ops[-1] if ops else None
+    name = activity.name if activity and (activity.kind != KERNEL or not op) else op.name if op else ""
+    return Observation(
+        name=name,
+        target=name,
+        samples=tuple(group.samples),
+        settings=_settings(group),
+        conditions=_conditions(trace, activity),
+        tool=TOOL,
+        version=trace.events.version,
+        notes=(f"{group.without_time} more took no measurable time",) if group.without_time else (),
+        kernel=activity.kernel if activity else "",
+        defined=DEFINED_DEVICE if activity else DEFINED_HOST,
+        path=group.context.path,
+    )
+
+
+def _settings(group: _Group) -> dict[str, Any]:
+    activity, ops = group.activity, group.context.ops
+    settings: dict[str, Any] = {"kind": activity.kind if activity else OP, "count": len(group.samples)}
+    if ops:
+        op = ops[-1]
+        settings["op"] = op.name
+        settings["ops"] = [outer.name for outer in ops]
+        settings["calls"] = len(group.calls)
+        if op.shapes:
+            settings["shapes"] = [list(shape) for shape in op.shapes]
+        if op.dtypes:
+            settings["dtypes"] = list(op.dtypes)
+        if op.scalars:
+            settings["scalars"] = dict(op.scalars)
+        if any(outer.name.startswith(BACKWARD) for outer in ops):
+            settings["pass"] = "backward"
+    if group.called:
+        settings["called"] = sorted(group.called)
+    if activity:
+        settings["device"] = activity.device
+        settings.update(activity.settings)
+        if len(group.launch_modes) == 1 and "" not in group.launch_modes:
+            (settings["sent"],) = group.launch_modes
+        if group.waits and settings.get("sent") == "one by one":
+            settings["host_wait"] = math.fsum(group.waits) * MICRO
+    return settings
+
+
+def _conditions(trace: Trace, activity: Activity | None) -> dict[str, Any]:
+    header = trace.events.header
+    conditions: dict[str, Any] = {"cache": "as the program left it"}
+    base = number(header.get("baseTimeNanoseconds"))
+    if base > 0 and math.isfinite(trace.events.first):
+        seconds = base / 1e9 + trace.events.first * MICRO
+        if 0 < seconds < 4e9:  # this century
+            conditions["date"] = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    conditions["device"] = device_name(trace, activity.device) if activity else "cpu"
+    if activity:
+        conditions.update({key: header[key] for key in VERSIONS if key in header})
+    group = header.get("distributedInfo")
+    if isinstance(group, dict):
+        conditions.update({key: group[key] for key in ("backend", "rank", "world_size") if key in group})
+    return {key: value for key, value in conditions.items() if value != ""}
