@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..chart import Picture
-from .labels import THEMES
-from .labels import theme as colours_of
+from .themes import THEMES
+from .themes import theme as colours_of
 
 SUFFIXES = (".html",)
 LONG = 32  # characters of a cell from which on it is broken into lines
