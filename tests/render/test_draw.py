@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from legible import assert_legible, extents
 from ridgeline.core.errors import InputError, UnknownName
-from ridgeline.core.machine import Figure, Level, Machine
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
 from ridgeline.programs import ops

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.errors import InputError
-from ..core.machine import ENGINES, Figure, Level, Machine
+from ..core.figure import Figure, Level
+from ..core.machine import ENGINES, Machine
 from ..core.observation import Observation
 from ..core.units import show
 

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from ..core.errors import InputError, UnknownName, unknown
+from ..core.figure import Figure
 from ..core.files import folder
-from ..core.machine import Figure, Machine
+from ..core.machine import Machine
 from . import coefficients as fitted
 from .schema import read
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from ..core.machine import Figure, Level, Machine
+from ..core.figure import Figure, Level
+from ..core.machine import Machine
 from . import coefficients as fitted
 
 SOURCE = "unsourced"  # stands for figures whose origin is told by their derivation or measurement alone

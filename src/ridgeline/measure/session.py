@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.documents import to_document
 from ..core.errors import InputError, RidgelineError
+from ..core.figure import Figure
 from ..core.files import write_text
-from ..core.machine import Figure, Fitted, Machine
+from ..core.machine import Fitted, Machine
 from ..core.observation import Observation
 from ..core.version import __version__
 from ..machines import coefficients as fitted
@@ -46,8 +48,8 @@ class Measured:
             "schema": 1,
             "ridgeline": __version__,
             "what": self.what,
-            "machine": None if self.machine is None else self.machine.document(),
-            "observations": [item.document() for item in self.observations],
+            "machine": to_document(self.machine),
+            "observations": to_document(self.observations),
             "notes": list(self.notes),
         }
 

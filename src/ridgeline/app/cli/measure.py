@@ -126,6 +126,7 @@ def measure(
 @as_json
 def merge(first: Path, second: Path, out: Path, as_json: bool) -> None:
     """One machine file of two measurements of one machine: of each ceiling the better reading."""
+    from ...core.documents import to_document
     from ...core.files import write_text
     from ...machines import write as save
     from ...machines.calibrate import merge as together
@@ -136,7 +137,7 @@ def merge(first: Path, second: Path, out: Path, as_json: bool) -> None:
     made = together(load_file(first), load_file(second))
     write_text(out, save.text(made))
     if as_json:
-        show_json(made.document())
+        show_json(to_document(made))
     click.echo(f"wrote {out}", err=True)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...core.machine import Figure, Level, Machine
+from ...core.figure import Figure, Level
+from ...core.machine import Machine
 from ...core.units import show
 from .system import NAME, Cores, Found, integer, own_table, rate_of, sources_of
 

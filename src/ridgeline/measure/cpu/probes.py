@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import RidgelineError
-from ...core.machine import MAIN, Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import MAIN, Machine
 from ...core.observation import Observation
 from ...core.units import show
 from ...core.version import __version__
