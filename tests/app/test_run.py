@@ -18,8 +18,8 @@ from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
-from ridgeline.machines.calibrate import changes, merge
 from ridgeline.machines.load import load, load_file, local
+from ridgeline.machines.merge import changes, merge
 from ridgeline.measure import session as measuring
 from ridgeline.measure.cpu import probes as cpu
 from ridgeline.measure.cpu.suite import Kernel

@@ -12,12 +12,14 @@ import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Machine
+from ridgeline.core.notes import LOWER_BOUND, NOT_DETECTED, Note
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import work
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
-from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, changes, merge
+from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, measured_machine
 from ridgeline.machines.load import everything
+from ridgeline.machines.merge import changes, merge
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
 
@@ -195,20 +197,6 @@ def measured_cpu(rate: float, share: float, cores: int = 2) -> Machine:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_merged_efficiency_keeps_the_better_rate_and_not_the_better_share(turned: bool) -> None:
-    """37.1 of 41.7 and 36.5 of 79.3: together 37.1 of 79.3, whichever file comes first."""
-    pair = [measured_cpu(41.7e9, 0.89), measured_cpu(79.3e9, 0.46)]
-    made = merge(*(reversed(pair) if turned else pair))
-    assert made.peaks["vector.fp32"].measured == 79.3e9
-    assert made.efficiency["gemm.vector.fp32"].measured == pytest.approx(0.89 * 41.7 / 79.3)
-
-
-def test_measurements_of_different_parts_of_a_machine_are_not_merged() -> None:
-    with pytest.raises(rl.RidgelineError, match="measured on 1 and on 2 of the cores"):
-        merge(measured_cpu(4e10, 0.9, cores=1), measured_cpu(8e10, 0.9, cores=2))
-
-
 def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_told() -> None:
     """With a spread of 91 % the machine may be 1.9 times as fast; the interval then begins below half the time."""
     quiet = measured_cpu(4e10, 1.0)
@@ -222,3 +210,15 @@ def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_to
     assert rough.low == pytest.approx(0.8 * rough.time / (1 + 0.91 - 0.03))
     assert not calm.bounds[0].notes
     assert "spread of 91%" in rough.bounds[0].notes[0]
+
+
+def test_measuring_replaces_what_detection_could_not_find_out() -> None:
+    """By the kind of the note: the same words without it stay."""
+    notes = (
+        Note(NOT_DETECTED, "No peaks: the clock is not known."),
+        "No peaks: somebody's own remark",
+        "A virtual machine.",
+    )
+    bound = replace(seen("memory", (1.0,), moved=1.0), notes=(Note(LOWER_BOUND, "NumPy"), "lower bound: plain text"))
+    made = measured_machine([bound, bound], Machine("here", notes=notes))
+    assert made.notes == ("No peaks: somebody's own remark", "A virtual machine.", "NumPy")

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ridgeline.app.run import measured_machine
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation, from_document
+from ridgeline.machines.calibrate import measured_machine
 from ridgeline.measure import conditions
 from ridgeline.measure.cpu import build as building
 from ridgeline.measure.cpu import gemm as cpu_gemm

@@ -129,8 +129,8 @@ def merge(first: Path, second: Path, out: Path, as_json: bool) -> None:
     from ...core.documents import to_document
     from ...core.files import write_text
     from ...machines import write as save
-    from ...machines.calibrate import merge as together
     from ...machines.load import load_file
+    from ...machines.merge import merge as together
 
     if out.suffix != ".toml":
         raise InputError(f"{out}: a machine file is written to .toml, not to '{out.suffix}'")

@@ -15,7 +15,7 @@ from ...core.errors import InputError, RidgelineError
 from ...core.files import write_text
 from ...core.machine import Machine
 from ...machines import write as save
-from ...machines.calibrate import changes
+from ...machines.merge import changes
 from ...measure.session import Measured, remarks
 from ..chart import Picture
 from ..charts import measured
