@@ -18,7 +18,6 @@ from ridgeline.core.work import work
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
 from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, measured_machine
-from ridgeline.machines.load import everything
 from ridgeline.machines.merge import changes, merge
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
@@ -167,25 +166,6 @@ def test_a_figure_reports_at_least_what_whole_runs_differ_by(name: str, target: 
 def test_no_observations_are_refused() -> None:
     with pytest.raises(rl.RidgelineError, match="no observations"):
         calibrate(rl.machine("h100-sxm"), [])
-
-
-@pytest.mark.parametrize("name", [machine.name for machine in everything()])
-def test_saved_machine_reads_back_the_same(name: str) -> None:
-    machine = rl.machine(name)
-    assert to_document(schema.read(save.text(machine), machine.file)) == to_document(machine)
-
-
-def test_saved_measurements_read_back_the_same() -> None:
-    odd = {'quote " and \\ slash': "line\nbreak\t\x7f µ"}
-    made = calibrate(
-        rl.machine("h200-sxm"),
-        [seen("hbm", (1.0, 1.1), moved=4e12, mix="read"), seen("vector.fp32", (1.0,), flops=6e13)],
-        odd,
-    )
-    again = schema.read(save.text(made), made.file)
-    assert to_document(again)["levels"] == to_document(made)["levels"]
-    assert to_document(again)["peaks"] == to_document(made)["peaks"]
-    assert dict(again.conditions) == {**rl.machine("h200-sxm").conditions, **odd}
 
 
 def measured_cpu(rate: float, share: float, cores: int = 2) -> Machine:
