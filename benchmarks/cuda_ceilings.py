@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.units import show
@@ -80,7 +81,7 @@ def once(out: Path, quick: bool) -> int:
         print(error, file=sys.stderr)
         return 2
     seconds = time.perf_counter() - start
-    document = {"seconds": seconds, "observations": [each.document() for each in found]}
+    document = {"seconds": seconds, "observations": to_document(found)}
     (out / name(quick)).write_text(json.dumps(document, indent=1))
     for each in found:
         print(row(each))

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ridgeline.core.machine import Figure, Level, Link, Machine
+from ridgeline.core.figure import Figure, Level, Link
+from ridgeline.core.machine import Machine
 from ridgeline.programs.ops import OPS, Op, Param
 
 COMPUTE = (

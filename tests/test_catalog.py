@@ -9,7 +9,8 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
-from ridgeline.core.machine import KINDS, Figure, Machine
+from ridgeline.core.figure import KINDS, Figure
+from ridgeline.core.machine import Machine
 from ridgeline.machines import load as machines
 from ridgeline.machines import schema
 

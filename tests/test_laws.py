@@ -15,9 +15,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import ridgeline as rl
+from ridgeline.core.bound import bound
 from ridgeline.core.errors import InputError, UnknownName
-from ridgeline.core.machine import Level, Machine, two_number
-from ridgeline.core.roofline import attainable, batch_intensity, bound, critical_batch, ridge, saturation
+from ridgeline.core.figure import Level
+from ridgeline.core.machine import Machine, two_number
+from ridgeline.core.roofline import attainable, batch_intensity, critical_batch, ridge, saturation
 from ridgeline.core.units import axis, parse, show
 from ridgeline.core.work import Program, Step, Work
 from ridgeline.prediction import expected as timing
@@ -207,7 +209,7 @@ def test_bound_and_limiter_name_the_largest_term(call: Any, machine: Machine) ->
     assert found.bound in (side, "balanced")
     shorter = min(found.compute_time, found.memory_time)
     assert (found.bound == "balanced") == (shorter > 0 and found.floor - shorter <= found.tolerance * found.floor)
-    assert 0.5 <= found.sure <= 1
+    assert 0.5 <= found.confidence <= 1
 
 
 @given(call=calls(largest=64), machine=machines(), share=st.floats(0, 3))

@@ -15,7 +15,8 @@ import pytest
 
 from ridgeline.app import pytest_plugin
 from ridgeline.app.pytest_plugin import Checked, disturbance, find_machine, holding
-from ridgeline.core.machine import Figure, Level, Machine, two_number
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine, two_number
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.prediction.predict import predict

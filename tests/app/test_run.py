@@ -13,12 +13,13 @@ from click.testing import CliRunner, Result
 
 from ridgeline.app import run
 from ridgeline.app.cli import main
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
-from ridgeline.machines.calibrate import changes, merge
 from ridgeline.machines.load import load, load_file, local
+from ridgeline.machines.merge import changes, merge
 from ridgeline.measure import session as measuring
 from ridgeline.measure.cpu import probes as cpu
 from ridgeline.measure.cpu.suite import Kernel
@@ -130,9 +131,9 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path, monkeypatch: pyt
     assert row["ceilings"] == "measured"
     assert row["limiter"] == machine.main.name
     again = load_file(tmp_path / "m.toml")
-    assert again.document()["peaks"] == machine.document()["peaks"]
+    assert to_document(again)["peaks"] == to_document(machine)["peaks"]
     assert not any(change.differs for change in changes(machine, again))
-    assert merge(machine, again).document()["levels"] == machine.document()["levels"]
+    assert to_document(merge(machine, again))["levels"] == to_document(machine)["levels"]
     assert (
         command(
             "merge", str(tmp_path / "m.toml"), str(tmp_path / "m.toml"), "--out", str(tmp_path / "both.toml")

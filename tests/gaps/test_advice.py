@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.errors import InputError
-from ridgeline.core.machine import Figure, Machine
+from ridgeline.core.figure import Figure
+from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step, Work
 from ridgeline.gaps.advice import GAINS, Advice, advise, catalog, causes, decode, figures, flow, moves, recommend, rules

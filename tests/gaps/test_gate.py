@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
@@ -189,9 +190,9 @@ def test_swapping_the_files_swaps_the_verdict(one: list[float], two: list[float]
 def test_every_file_of_timings_that_ridgeline_writes_is_read(tmp_path: Path) -> None:
     seen = Observation("gemm", "gemm", (1e-3, 2e-3, 3e-3), conditions={"cpu": "x"})
     documents = [
-        {"schema": 1, "ridgeline": "0.1", "observations": [seen.document()]},
-        [seen.document()],
-        seen.document(),
+        {"schema": 1, "ridgeline": "0.1", "observations": [to_document(seen)]},
+        [to_document(seen)],
+        to_document(seen),
         {"items": [{"name": "gemm", "samples": [1e-3, 2e-3, 3e-3]}]},
         [{"name": "gemm", "time_us": 2000, "times_us": [1000, 2000, 3000]}],
         {"items": [{"name": "gemm", "measured_us": 2000}]},

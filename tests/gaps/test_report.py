@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.errors import InputError
-from ridgeline.core.machine import Level, Machine
+from ridgeline.core.figure import Level
+from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step, Work
 from ridgeline.gaps.gap import FLOOR, LOW, OVERHEAD, REST, Gap, band, gap

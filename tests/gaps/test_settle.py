@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import ridgeline as rl
 from ridgeline.app.cli import main
 from ridgeline.core.errors import InputError
-from ridgeline.core.machine import Figure
+from ridgeline.core.figure import Figure
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step
 from ridgeline.gaps import settle as records

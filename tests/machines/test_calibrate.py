@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
-from ridgeline.core.machine import Figure, Machine
+from ridgeline.core.documents import to_document
+from ridgeline.core.figure import Figure
+from ridgeline.core.machine import Machine
+from ridgeline.core.notes import LOWER_BOUND, NOT_DETECTED, Note
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import work
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
-from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, changes, merge
-from ridgeline.machines.load import everything
+from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, measured_machine
+from ridgeline.machines.merge import changes, merge
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
 
@@ -50,10 +53,10 @@ def test_an_observation_needs_positive_samples(times: tuple[float, ...]) -> None
 
 def test_document_round_trip_and_newer_schema_is_refused() -> None:
     item = seen("vector.fp32", (1.0, 2.0), flops=4.0, moved=8.0, threads=2)
-    again = from_document(item.document())
-    assert again.document() == item.document()
+    again = from_document(to_document(item))
+    assert to_document(again) == to_document(item)
     with pytest.raises(rl.RidgelineError, match="newer"):
-        from_document({**item.document(), "schema": 99})
+        from_document({**to_document(item), "schema": 99})
 
 
 def test_measured_figures_stand_beside_the_stated_ones() -> None:
@@ -94,7 +97,7 @@ def test_what_the_host_takes_to_send_a_kernel_is_a_figure_of_its_own() -> None:
     assert bare.dispatch.value() is None
     again = schema.read(save.text(both), both.file).dispatch
     assert (again.measured, again.measurement, again.spread) == (5e-6, both.dispatch.measurement, both.dispatch.spread)
-    assert both.document()["dispatch"] == 5e-6
+    assert to_document(both)["dispatch"] == 5e-6
     slower = calibrate(bare, [replace(sent, samples=(8e-6,))])
     (change,) = [change for change in changes(both, slower) if change.name == "dispatch"]
     assert (change.first, change.second, change.differs) == (5e-6, 8e-6, False)  # hosts vary by 40 % and more
@@ -165,25 +168,6 @@ def test_no_observations_are_refused() -> None:
         calibrate(rl.machine("h100-sxm"), [])
 
 
-@pytest.mark.parametrize("name", [machine.name for machine in everything()])
-def test_saved_machine_reads_back_the_same(name: str) -> None:
-    machine = rl.machine(name)
-    assert schema.read(save.text(machine), machine.file).document() == machine.document()
-
-
-def test_saved_measurements_read_back_the_same() -> None:
-    odd = {'quote " and \\ slash': "line\nbreak\t\x7f µ"}
-    made = calibrate(
-        rl.machine("h200-sxm"),
-        [seen("hbm", (1.0, 1.1), moved=4e12, mix="read"), seen("vector.fp32", (1.0,), flops=6e13)],
-        odd,
-    )
-    again = schema.read(save.text(made), made.file)
-    assert again.document()["levels"] == made.document()["levels"]
-    assert again.document()["peaks"] == made.document()["peaks"]
-    assert dict(again.conditions) == {**rl.machine("h200-sxm").conditions, **odd}
-
-
 def measured_cpu(rate: float, share: float, cores: int = 2) -> Machine:
     """A CPU on which a library reached a share of the peak that was measured with it."""
     peak = Figure("flop/s", measured=rate, measurement="probe", spread=0.01)
@@ -191,20 +175,6 @@ def measured_cpu(rate: float, share: float, cores: int = 2) -> Machine:
     return replace(
         rl.machine("xeon-8480plus"), units={"core": cores}, peaks={"vector.fp32": peak}, efficiency={"gemm.vector.fp32": reached}
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_merged_efficiency_keeps_the_better_rate_and_not_the_better_share(turned: bool) -> None:
-    """37.1 of 41.7 and 36.5 of 79.3: together 37.1 of 79.3, whichever file comes first."""
-    pair = [measured_cpu(41.7e9, 0.89), measured_cpu(79.3e9, 0.46)]
-    made = merge(*(reversed(pair) if turned else pair))
-    assert made.peaks["vector.fp32"].measured == 79.3e9
-    assert made.efficiency["gemm.vector.fp32"].measured == pytest.approx(0.89 * 41.7 / 79.3)
-
-
-def test_measurements_of_different_parts_of_a_machine_are_not_merged() -> None:
-    with pytest.raises(rl.RidgelineError, match="measured on 1 and on 2 of the cores"):
-        merge(measured_cpu(4e10, 0.9, cores=1), measured_cpu(8e10, 0.9, cores=2))
 
 
 def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_told() -> None:
@@ -220,3 +190,15 @@ def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_to
     assert rough.low == pytest.approx(0.8 * rough.time / (1 + 0.91 - 0.03))
     assert not calm.bounds[0].notes
     assert "spread of 91%" in rough.bounds[0].notes[0]
+
+
+def test_measuring_replaces_what_detection_could_not_find_out() -> None:
+    """By the kind of the note: the same words without it stay."""
+    notes = (
+        Note(NOT_DETECTED, "No peaks: the clock is not known."),
+        "No peaks: somebody's own remark",
+        "A virtual machine.",
+    )
+    bound = replace(seen("memory", (1.0,), moved=1.0), notes=(Note(LOWER_BOUND, "NumPy"), "lower bound: plain text"))
+    made = measured_machine([bound, bound], Machine("here", notes=notes))
+    assert made.notes == ("No peaks: somebody's own remark", "A virtual machine.", "NumPy")

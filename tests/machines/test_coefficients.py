@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
+from ridgeline.core.documents import to_document
 from ridgeline.core.dtypes import dtype
 from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, base, formula
 from ridgeline.core.machine import Fitted, Machine
@@ -87,7 +88,7 @@ def test_a_machine_keeps_its_own_numbers_through_a_file_and_leaves_the_borrowed_
     one = replace(rl.machine("t4"), fitted={**own, "moe.bf16": toy(borrowed=True)})
     again = schema.read(save.text(one), "a file")
     assert dict(again.fitted) == own
-    told = rl.machine("h200-sxm").document()["fitted"]
+    told = to_document(rl.machine("h200-sxm"))["fitted"]
     assert told["gemm.bf16"]["coefficients"]["launch"] > 0
     assert not any(row["borrowed"] for row in told.values())
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError, MissingFigure
 from ridgeline.core.machine import Machine
 from ridgeline.machines import load as machines
@@ -216,7 +217,7 @@ def test_what_is_found_names_caches_as_they_are_shared() -> None:
     }  # fmt: skip
     assert (cpu.catalog, cpu.simd_bits, cpu.vendor) == ("epyc-9654", 512, "AMD")
     assert cpu.clocks["vector"].value() == 3707812e3
-    document = cpu.document()
+    document = to_document(cpu)
     assert document["selector"] == "here:cpu"
     assert json.loads(json.dumps(document)) == document
 
@@ -790,6 +791,6 @@ class Broken(Recorded):
 def test_no_machine_is_odd_enough_to_break_it(data: st.DataObject, platform: str) -> None:
     for device in found(Broken(data.draw, platform)):
         machine = device.machine()
-        json.dumps([device.document(), machine.document()])
+        json.dumps(to_document([device, machine]))
         assert machine.name == "here"
         assert all((figure.value() or 1) > 0 for figure in machine.peaks.values())

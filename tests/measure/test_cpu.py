@@ -16,10 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ridgeline.app.run import measured_machine
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
-from ridgeline.core.machine import Figure, Level, Machine
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation, from_document
+from ridgeline.machines.calibrate import measured_machine
 from ridgeline.measure import conditions
 from ridgeline.measure.cpu import build as building
 from ridgeline.measure.cpu import gemm as cpu_gemm
@@ -668,7 +670,7 @@ def test_measure_whole_and_its_documents(cache: Path, monkeypatch: pytest.Monkey
     assert seen[-1] == 1000
     assert {each.target for each in found} >= {"l1", "l2", "l3", "memory", "vector.fp64", "latency.l1"}
     for each in found:
-        again = from_document(each.document())
+        again = from_document(to_document(each))
         assert again.samples == each.samples
         assert again.conditions["compiler"]
         assert again.conditions["clock_measured"]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import from_document
 from ridgeline.machines.load import load
@@ -651,7 +652,7 @@ def test_a_quick_run_measures_everything_once(gpu: FakeGpu) -> None:
     assert len({each.name for each in found}) == len(found)
     assert steps
     for each in found:
-        again = from_document(json.loads(json.dumps(each.document())))
+        again = from_document(json.loads(json.dumps(to_document(each))))
         assert again.samples == each.samples
 
 
@@ -776,7 +777,7 @@ def test_power_is_read_for_every_kind_of_load(gpu: FakeGpu, monkeypatch: pytest.
     energy = one.found[-1]
     assert energy.target == "energy"
     assert len(energy.settings["loads"]) == len(loads)
-    assert json.dumps(energy.document())
+    assert json.dumps(to_document(energy))
     cuda.add_energy(one, loads[:1])
     assert "too few" in one.gaps[-1]
 

@@ -160,6 +160,7 @@ def test_collectives_are_written_to_everything_but_a_machine_file(suffix: str, t
 
 SCRIPT = """
 import json, os, sys, time
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
 from ridgeline.measure import links as collective
 {before}
@@ -169,7 +170,7 @@ except RidgelineError as error:
     print("rank", os.environ["RANK"], error, file=sys.stderr)
     sys.exit(2)
 if os.environ["RANK"] == "0":
-    json.dump([each.document() for each in found], open(sys.argv[1], "w"))
+    json.dump(to_document(found), open(sys.argv[1], "w"))
 else:
     assert found == []
 """

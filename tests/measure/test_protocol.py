@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
 from ridgeline.core.observation import from_document
 from ridgeline.core.work import work
@@ -229,7 +230,7 @@ def test_interrupted_samples_are_taken_again_and_kept_apart() -> None:
     assert told.median == 0.02
     assert any("another program had the core 2 times" in note for note in told.notes)
     assert told.conditions["interrupted_samples"][0] == {"round": 1, "seconds": 0.04, "busy": 0.5}
-    assert from_document(told.document()).conditions == told.conditions
+    assert from_document(to_document(told)).conditions == told.conditions
 
 
 def test_when_every_sample_is_disturbed_the_best_stands_in_and_the_notes_say_so() -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.core import tabular
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.profilers import commands
@@ -279,8 +280,8 @@ def test_timings_that_the_gate_reads_are_read_as_observations(tmp_path: Path) ->
 def test_files_of_observations_read_back(tmp_path: Path) -> None:
     seen = Observation("copy", "hbm", (1e-3, 2e-3), tool="ridgeline", conditions={"clock": 1.0})
     path = tmp_path / "measured.json"
-    path.write_text(json.dumps({"schema": 1, "ridgeline": "0", "observations": [seen.document()]}), encoding="utf-8")
-    assert [item.document() for item in observe.load(path)] == [seen.document()]
+    path.write_text(json.dumps({"schema": 1, "ridgeline": "0", "observations": [to_document(seen)]}), encoding="utf-8")
+    assert to_document(observe.load(path)) == [to_document(seen)]
 
 
 # CPU tools ----------------------------------------------------------------------------------------------------------

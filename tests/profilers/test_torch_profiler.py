@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.profilers import chrome_trace, torch_profiler
 from ridgeline.profilers.chrome_trace import OP, items, nested
@@ -155,7 +156,7 @@ def test_allocator_events_change_nothing(tmp_path: Path) -> None:
     assert len(kept) == len(trace["traceEvents"]) - 2
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({**trace, "traceEvents": kept}))
-    assert [item.document() for item in read(path)] == [item.document() for item in read(HANDMADE)]
+    assert to_document(read(path)) == to_document(read(HANDMADE))
 
 
 def test_without_external_ids_thread_and_time_join(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_without_external_ids_thread_and_time_join(tmp_path: Path) -> None:
         event.get("args", {}).pop("External id", None)
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(trace))
-    assert [item.document() for item in read(path)] == [item.document() for item in read(HANDMADE)]
+    assert to_document(read(path)) == to_document(read(HANDMADE))
 
 
 def test_other_threads_do_not_lend_their_ops(tmp_path: Path) -> None:

@@ -350,6 +350,7 @@ def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
     records = request.config.stash[KEY]
 
     def run(function: Callable[..., Any], args: Sequence[Any] = (), **options: Any) -> Checked:
+        from ..core.documents import to_document
         from ..core.errors import InputError
 
         options["name"] = records.name(options.get("name") or request.node.nodeid)
@@ -362,7 +363,7 @@ def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
             wrong = str(error)
         if wrong:  # out here, so that the report has the message once
             pytest.fail(wrong, pytrace=False)
-        records.observations.append(found.seen.document())
+        records.observations.append(to_document(found.seen))
         return _settled(found)
 
     return run
@@ -393,6 +394,7 @@ def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observatio
     records = request.config.stash[KEY]
 
     def run(function: Callable[..., Any], args: Sequence[Any] = (), **options: Any) -> Observation:
+        from ..core.documents import to_document
         from ..core.errors import InputError
 
         options["name"] = records.name(options.get("name") or request.node.nodeid)
@@ -403,7 +405,7 @@ def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observatio
             wrong = str(error)
         if wrong:
             pytest.fail(f"ridgeline_record: {wrong}", pytrace=False)
-        records.observations.append(seen.document())
+        records.observations.append(to_document(seen))
         return seen
 
     return run

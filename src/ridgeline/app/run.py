@@ -19,12 +19,12 @@ from ..gaps.ledger import Ledger, Sealed, open_ledger
 from ..gaps.report import reconcile
 from ..gaps.settle import rows_of, settled_items
 from ..machines import write as save
+from ..machines.calibrate import measured_machine
 from ..machines.detect import local as detect
 from ..measure import protocol
 from ..measure.cpu import build
 from ..measure.cpu import probes as cpu
 from ..measure.cpu.suite import Kernel, Suite
-from ..measure.session import measured_machine
 from ..prediction.predict import predict
 
 Progress = Callable[[str, int, int, str], None]  # phase, steps done, steps in all, what is being done

@@ -23,9 +23,9 @@ class Note(str):
     def __new__(cls, kind: str, text: str) -> Note:
         if kind not in KINDS:
             raise ValueError(f"no kind of note is called '{kind}'; there is {', '.join(sorted(KINDS))}")
-        made = super().__new__(cls, text)
-        made.kind = kind
-        return made
+        note = super().__new__(cls, text)
+        note.kind = kind
+        return note
 
     def __reduce__(self) -> tuple[type[Note], tuple[str, str]]:
         return Note, (self.kind, str(self))

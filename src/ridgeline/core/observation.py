@@ -1,6 +1,6 @@
 """Observation: what a step took, all samples of it, and under which conditions.
 
-    rate = amount / time      the ceiling takes the best sample, the honest middle is the median
+    rate = amount / time      a ceiling takes the best sample, a typical run the median
     spread = half the width of the central 80 % of the samples, relative to the median
 
 A number without its conditions is not an observation. Outliers are named and kept, never dropped.
@@ -8,25 +8,19 @@ A number without its conditions is not an observation. Outliers are named and ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from . import statistics
 from .errors import InputError
 from .work import Work
 
 SCHEMA = 1
 SHORTEST, LONGEST = 1e-15, 1e9  # seconds a sample may take; the bounds keep every ratio finite
-OUTLYING = 3.0  # distances from the quartiles, in interquartile ranges, beyond which a sample is called an outlier
-
-
-def middle(samples: Sequence[float]) -> float:
-    """The median; of a handful of samples much quicker than numpy's, and a trace has 100 000 handfuls."""
-    ordered, half = sorted(samples), len(samples) // 2
-    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
 @dataclass(frozen=True)
@@ -50,6 +44,13 @@ class Observation:
     defined: Mapping[str, str] = field(default_factory=dict)  # how each of these was counted, by its name
     path: tuple[str, ...] = ()  # modules or ranges it ran under, outermost first
 
+    schema: ClassVar = SCHEMA
+    DOCUMENT: ClassVar = (
+        "schema", "name", "target", "samples", "median", "best", "spread", "outliers", "flops=counted_flops",
+        "bytes=counted_bytes", "settings", "conditions", "tool", "version", "notes", "kernel?",
+        "observed_flops?=flops", "observed_bytes?=bytes", "counters?", "defined?", "path?",
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         if not self.samples or not all(SHORTEST <= sample <= LONGEST for sample in self.samples):
             raise InputError(
@@ -58,7 +59,7 @@ class Observation:
 
     @cached_property
     def median(self) -> float:
-        return middle(self.samples)
+        return statistics.median(self.samples)
 
     @property
     def best(self) -> float:
@@ -67,14 +68,10 @@ class Observation:
     @cached_property
     def spread(self) -> float:
         """Relative; 0.02 says that 80 % of the samples lie within about 2 % of the median."""
-        low, high = np.quantile(self.samples, [0.1, 0.9])
-        return float((high - low) / 2 / self.median)
+        return statistics.spread(self.samples)
 
     def outliers(self) -> tuple[int, ...]:
-        """Places of samples far outside the middle half."""
-        first, third = np.quantile(self.samples, [0.25, 0.75])
-        reach = OUTLYING * (third - first)
-        return tuple(place for place, sample in enumerate(self.samples) if not first - reach <= sample <= third + reach)
+        return statistics.outliers(self.samples)
 
     @property
     def amount(self) -> float:
@@ -100,44 +97,15 @@ class Observation:
     def best_bandwidth(self) -> float:
         return float(np.asarray(self.work.bytes)) / self.best
 
-    def document(self) -> dict[str, Any]:
-        moved = {
-            f"{level} {tensor} {way}": float(np.asarray(value))
-            for (level, tensor, way), value in self.work.moves.items()
-        }
-        flops = {
-            f"{engine}.{dtype}": float(np.asarray(value)) for (engine, dtype), value in self.work.by_engine().items()
-        }
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "target": self.target,
-            "samples": list(self.samples),
-            "median": self.median,
-            "best": self.best,
-            "spread": self.spread,
-            "outliers": list(self.outliers()),
-            "flops": flops,
-            "bytes": moved,
-            "settings": dict(self.settings),
-            "conditions": dict(self.conditions),
-            "tool": self.tool,
-            "version": self.version,
-            "notes": list(self.notes),
-            **self._counted(),
-        }
+    @property
+    def counted_flops(self) -> dict[str, float]:
+        """Flops of the definition, by engine and dtype."""
+        return {f"{engine}.{dtype}": float(np.asarray(n)) for (engine, dtype), n in self.work.by_engine().items()}
 
-    def _counted(self) -> dict[str, Any]:
-        """What counters saw, where there were any."""
-        seen = {
-            "kernel": self.kernel,
-            "observed_flops": dict(self.flops),
-            "observed_bytes": dict(self.bytes),
-            "counters": dict(self.counters),
-            "defined": dict(self.defined),
-            "path": list(self.path),
-        }
-        return {key: value for key, value in seen.items() if value}
+    @property
+    def counted_bytes(self) -> dict[str, float]:
+        """Bytes of the definition, by level, tensor and direction."""
+        return {f"{level} {tensor} {way}": float(np.asarray(n)) for (level, tensor, way), n in self.work.moves.items()}
 
 
 def from_document(document: Mapping[str, Any]) -> Observation:

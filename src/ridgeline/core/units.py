@@ -132,6 +132,11 @@ def _round(value: float, digits: int) -> str:
     return f"{value:.{digits}g}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 core`, `2 cores`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def number(text: str) -> float:
     """A plain number as typed for a size: `4096`, `1e8`, `2^20`, `64Ki`, `1M`."""
     text = text.strip()

@@ -19,7 +19,8 @@ import numpy as np
 
 from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError, unknown
-from ..core.observation import Observation, middle
+from ..core.observation import Observation
+from ..core.statistics import median
 from ..core.work import READ, Work
 from ..prediction.predict import Prediction
 
@@ -324,7 +325,7 @@ class Seen:
 
     @cached_property
     def median(self) -> float:
-        return middle(self.samples)
+        return median(self.samples)
 
     @cached_property
     def spread(self) -> float:

@@ -1,153 +1,33 @@
 """Machine and Observations to a Machine with measured ceilings beside the stated ones.
 
-The ceiling of a peak or a level is the best rate any probe of it reached; the lasting one is kept beside it as
-`sustained`. Latencies, launches and links take the median. Nothing stated or derived is touched, and a measured
+The ceiling of a peak or a level is the best rate any probe of it reached; the rate under lasting load is kept beside it
+as `sustained`. Latencies, launches and links take the median. Nothing stated or derived is touched, and a measured
 figure above a physical limit stays as it is, with a note that says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..core.errors import InputError
-from ..core.machine import ENGINES, Figure, Level, Machine
+from ..core.figure import Figure
+from ..core.machine import ENGINES, Machine
+from ..core.notes import LOWER_BOUND, NOT_DETECTED, not_of_kind, of_kind
 from ..core.observation import Observation
-from ..core.units import show
+from ..core.units import counted, show
+from .merge import Place, put_measured
 
 SOURCE = "measured on the machine itself"  # of figures no document states
 QUEUED = "launch queued"  # what a kernel costs behind others in a stream; graphs cost less, a waiting host more
-DISPATCHED = "launch through the dispatcher"  # what the host takes to send one: no figure of the device
-# How far apart two whole runs on one machine were seen, however near each other the samples of one run lie: the spread
-# a figure reports is never less.
-REPEATS = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
-WIDEST = 9.0  # spread of a figure that says nothing any more; machine files take none beyond
-ABOVE = 1.02  # a measured figure this much over a stated or derived one is called a finding
+DISPATCHED = "launch through the dispatcher"  # host time per dispatched kernel: no figure of the device
+# How far apart two runs on one machine lie, however close together the samples of one run are: a figure never reports
+# a smaller spread.
+RUN_TO_RUN = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
+MAX_SPREAD = 9.0  # of a figure that says nothing any more; machine files take none beyond
+MAX_OVER_LIMIT = 1.02  # a measured figure above this ratio to the stated or derived one gets a note
 
-
-@dataclass(frozen=True)
-class Reading:
-    """The value a set of observations gives a figure, and how."""
-
-    value: float
-    spread: float
-    how: str
-    sustained: float | None = None
-
-
-def _lasting(observation: Observation) -> bool:
-    return observation.settings.get("burst") is False
-
-
-def _held_back(observation: Observation) -> float:
-    """How many times as fast it may really be; more than 1 where its one sample shared the core with another program."""
-    return 1 / max(float(observation.conditions.get("stand_in_busy", 1.0)), 0.01)
-
-
-def _statistic(observation: Observation) -> str:
-    """The spread and what it rests on; a single sample has none."""
-    if (back := _held_back(observation)) > 1:
-        return f"one sample, taken while another program had the core for {1 - 1 / back:.0%} of the time"
-    count = len(observation.samples)
-    return "one sample" if count == 1 else f"spread {observation.spread:.1%}, {count} samples"
-
-
-def _told(observation: Observation, value: float, unit: str) -> str:
-    """How a figure was found: the probe, its settings, the statistic, the date."""
-    keys = ("mix", "isa", "dtype", "variant", "shape", "library", "bytes", "threads", "state")
-    settings = ", ".join(f"{key} {observation.settings[key]}" for key in keys if key in observation.settings)
-    date = observation.conditions.get("date", "")
-    return (
-        f"{observation.name}{f' ({settings})' if settings else ''}: best {show(value, unit)}, "
-        f"median {show(value * observation.best / observation.median, unit)}, {_statistic(observation)}"
-        f"{f', {date}' if date else ''}"
-    )
-
-
-def _best(observations: Sequence[Observation], rate: Callable[[Observation], float], unit: str) -> Reading | None:
-    burst = [item for item in observations if not _lasting(item)] or list(observations)
-    if not burst:
-        return None
-    top = max(burst, key=rate)
-    lasting = [rate(item) * item.best / item.median for item in observations if _lasting(item)]
-    # a probe that another program held back may have been the best
-    might = max(rate(item) * _held_back(item) for item in burst) / rate(top) - 1
-    return Reading(rate(top), max(top.spread, might), _told(top, rate(top), unit), max(lasting) if lasting else None)
-
-
-def _put(figure: Figure, reading: Reading | None, kind: str = "rate") -> Figure:
-    if reading is None:
-        return figure
-    spread = min(max(reading.spread, REPEATS[kind]), WIDEST)
-    return replace(figure, measured=reading.value, measurement=reading.how, spread=spread, sustained=reading.sustained)
-
-
-def _quickest(figure: Figure, items: Sequence[Observation], kind: str) -> Figure:
-    """A latency: the shortest median of these observations."""
-    if not items:
-        return figure
-    shortest = min(items, key=lambda item: item.median)
-    count = len(shortest.samples)
-    how = f"{shortest.name}: {f'median of {count} samples' if count > 1 else _statistic(shortest)}"
-    spread = min(max(shortest.spread, 1 - 1 / _held_back(shortest), REPEATS[kind]), WIDEST)
-    return replace(figure, measured=shortest.median, measurement=how, spread=spread)
-
-
-def _finding(name: str, figure: Figure) -> str | None:
-    """A measured figure above what the machine can do says something about the count or the limit."""
-    limit = max((value for value in (figure.stated, figure.derived) if value is not None), default=None)
-    if figure.measured is None or limit is None or figure.measured <= ABOVE * limit:
-        return None
-    return (
-        f"{name}: measured {show(figure.measured, figure.unit)} is {figure.measured / limit:.0%} of {show(limit, figure.unit)}; "
-        "either the limit is set too low (clock, dense or sparse) or the probe counts too much"
-    )
-
-
-def _level(level: Level, mine: Sequence[Observation], chase: Sequence[Observation], kind: str) -> Level:
-    by_mix: dict[str, list[Observation]] = {}
-    for item in mine:
-        by_mix.setdefault(str(item.settings.get("mix", item.name)), []).append(item)
-    mixes = {
-        mix: _put(level.mixes.get(mix, Figure("B/s", source=SOURCE)), _best(items, _bandwidth, "B/s"), kind)
-        for mix, items in by_mix.items()
-    }
-    return replace(
-        level,
-        bandwidth=_put(level.bandwidth, _best(mine, _bandwidth, "B/s"), kind),
-        mixes={**level.mixes, **mixes},
-        latency=_quickest(level.latency, chase, "latency"),
-    )
-
-
-def _speaks_of_main(item: Observation) -> bool:
-    """Data that were in a cache say nothing of the main memory, whatever they were aimed at."""
-    return bool(item.settings.get("state", "cold") == "cold")
-
-
-def _energy(items: Sequence[Observation]) -> dict[str, Figure]:
-    """Energy per flop and per byte, fitted over loads of known power, and the power that is drawn whatever runs."""
-    found: dict[str, Figure] = {}
-    for item in items:
-        how = f"{item.settings.get('method', item.name)}; residual {item.settings.get('residual_relative', 0.0):.1%} of the power"
-        static = item.settings.get("static_power")
-        if static:
-            found["static"] = Figure("W", measured=float(static), measurement=how, source=SOURCE)
-        for target, value in item.settings.get("energy", {}).items():
-            arithmetic = target.partition(".")[0] in ENGINES
-            name = f"flop.{target}" if arithmetic else f"byte.{target}"
-            found[name] = Figure(
-                "J/flop" if arithmetic else "J/B", measured=float(value), measurement=how, source=SOURCE
-            )
-    return found
-
-
-def _bandwidth(item: Observation) -> float:
-    return item.best_bandwidth
-
-
-def _rate(item: Observation) -> float:
-    return item.best_rate
+ByTarget = Mapping[str, Sequence[Observation]]
 
 
 def calibrate(
@@ -160,181 +40,213 @@ def calibrate(
             by_target.setdefault(item.target, []).append(item)
     if not by_target:
         raise InputError("there are no observations to calibrate with")
-    peaks = dict(machine.peaks)
-    for target, items in by_target.items():
-        if target.partition(".")[0] in ENGINES:
-            peaks[target] = _put(peaks.get(target, Figure("flop/s", source=SOURCE)), _best(items, _rate, "flop/s"))
-    if machine.levels:
-        name = machine.main.name
-        by_target[name] = [item for item in by_target.get(name, []) if _speaks_of_main(item)]
-    # the memory of a CPU also serves whoever else runs on the machine, or on the host of a virtual one
-    outermost = "shared memory" if machine.kind == "cpu" else "rate"
-    levels = tuple(
-        _level(
-            level,
-            by_target.get(level.name, []),
-            by_target.get(f"latency.{level.name}", []),
-            outermost if level is machine.levels[-1] else "cache",
-        )
-        for level in machine.levels
-    )
-    links = tuple(
-        replace(link, per_direction=_put(link.per_direction, _best(by_target.get(link.name, []), _rate, "B/s")))
-        for link in machine.links
-    )
-    sent = by_target.get("launch", [])
-    dispatched = [item for item in sent if item.name == DISPATCHED]
-    launched = [item for item in sent if item.name != DISPATCHED]
-    queued = [item for item in launched if item.name == QUEUED]
-    figures = {**peaks, **{level.name: level.bandwidth for level in levels}}
-    findings = tuple(text for name, figure in figures.items() if (text := _finding(name, figure)))
+    measured = {**_peaks(by_target), **_levels(machine, by_target), **_launches(by_target), **_energy(by_target)}
+    for link in machine.links:
+        if link.name in by_target:
+            measured["links", link.name, "per_direction"] = _best(by_target[link.name], _rate, "B/s", "rate")
+    calibrated = put_measured(machine, measured)
+    ceilings = {**calibrated.peaks, **{level.name: level.bandwidth for level in calibrated.levels}}
+    findings = tuple(text for name, figure in ceilings.items() if (text := _above_limit(name, figure)))
     return replace(
-        machine,
-        peaks=peaks,
-        levels=levels,
-        links=links,
-        launch=_quickest(machine.launch, queued or launched, "launch"),
-        dispatch=_quickest(machine.dispatch, dispatched, "dispatch"),
-        energy={**machine.energy, **_energy(by_target.get("energy", []))},
+        calibrated,
         notes=(*machine.notes, *findings),
         conditions={**machine.conditions, **(conditions or {})},
     )
 
 
-# -- two measurements -----------------------------------------------------------------------------------------
+# -- figures by what they are of ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Change:
-    """One figure in two measurements; they differ when they lie further apart than both spreads together."""
-
-    name: str
-    unit: str
-    first: float
-    second: float
-    spread: float
-
-    @property
-    def ratio(self) -> float:
-        return self.second / self.first
-
-    @property
-    def differs(self) -> bool:
-        return abs(self.ratio - 1) > self.spread
-
-
-def _measured(machine: Machine) -> dict[str, Figure]:
-    figures = {**machine.peaks, **{level.name: level.bandwidth for level in machine.levels}}
-    for level in machine.levels:
-        figures |= {f"{level.name}, {mix}": figure for mix, figure in level.mixes.items()}
-        figures[f"{level.name}, latency"] = level.latency
-    figures |= {link.name: link.per_direction for link in machine.links}
-    figures |= {"launch": machine.launch, "dispatch": machine.dispatch}
-    return {name: figure for name, figure in figures.items() if figure.measured is not None}
-
-
-def changes(first: Machine, second: Machine) -> list[Change]:
-    """Figures that both measured, in the order of the first."""
-    one, two = _measured(first), _measured(second)
-    return [
-        Change(
-            name,
-            figure.unit,
-            figure.measured or 0.0,
-            two[name].measured or 0.0,
-            (figure.spread or 0.0) + (two[name].spread or 0.0),
-        )
-        for name, figure in one.items()
-        if name in two
-    ]
-
-
-def merge(first: Machine, second: Machine) -> Machine:
-    """One machine of two measurements: of each ceiling the better reading, of each latency the shorter one."""
-    if first.title != second.title:
-        raise InputError(
-            f"these are two machines, '{first.title}' and '{second.title}'; measurements of one can be merged"
-        )
-    for unit in {**first.units, **second.units}:
-        if first.units.get(unit) != second.units.get(unit):
-            raise InputError(
-                f"these were measured on {first.units.get(unit, 0)} and on {second.units.get(unit, 0)} of the {unit}s of "
-                f"{first.title or first.name}; measurements of the same part of a machine can be merged"
-            )
-
-    def better(one: Figure, two: Figure) -> Figure:
-        if two.measured is None or (one.measured is not None and one.measured >= two.measured):
-            return one
-        return replace(
-            one, measured=two.measured, measurement=two.measurement, spread=two.spread, sustained=two.sustained
-        )
-
-    def shorter(one: Figure, two: Figure) -> Figure:
-        if two.measured is None or (one.measured is not None and one.measured <= two.measured):
-            return one
-        return replace(one, measured=two.measured, measurement=two.measurement, spread=two.spread)
-
-    other = {level.name: level for level in second.levels}
-    peaks = {
-        name: better(
-            first.peaks.get(name, second.peaks.get(name, Figure("flop/s"))), second.peaks.get(name, Figure("flop/s"))
-        )
-        for name in {**first.peaks, **second.peaks}
+def _peaks(by_target: ByTarget) -> dict[Place, Figure]:
+    return {
+        ("peaks", target): _best(items, _rate, "flop/s", "rate")
+        for target, items in by_target.items()
+        if target.partition(".")[0] in ENGINES
     }
-    levels = []
-    for level in first.levels:
-        two = other.get(level.name, level)
-        mixes = {
-            mix: better(level.mixes.get(mix, two.mixes.get(mix, Figure("B/s"))), two.mixes.get(mix, Figure("B/s")))
-            for mix in {**level.mixes, **two.mixes}
-        }
-        levels.append(
-            replace(
-                level,
-                bandwidth=better(level.bandwidth, two.bandwidth),
-                latency=shorter(level.latency, two.latency),
-                mixes=mixes,
-            )
-        )
-    links = tuple(
-        replace(link, per_direction=better(link.per_direction, two.per_direction))
-        for link in first.links
-        for two in second.links
-        if two.name == link.name
-    )
-    return replace(
-        first,
-        peaks=peaks,
-        levels=tuple(levels),
-        links=links or first.links,
-        launch=shorter(first.launch, second.launch),
-        dispatch=shorter(first.dispatch, second.dispatch),
-        energy={**second.energy, **first.energy},
-        fitted={**second.fitted, **first.fitted},
-        efficiency=_efficiencies(first, second, peaks),
-        notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
-        conditions={**second.conditions, **first.conditions},
+
+
+def _levels(machine: Machine, by_target: ByTarget) -> dict[Place, Figure]:
+    """Bandwidth of each level, in all and by access mix, and its latency."""
+    measured: dict[Place, Figure] = {}
+    for level in machine.levels:
+        streams, kind = by_target.get(level.name, ()), "cache"
+        if level is machine.main:
+            # data that were in a cache say nothing of the main memory, whatever they were aimed at
+            streams = [item for item in streams if item.settings.get("state", "cold") == "cold"]
+            # the memory of a CPU also serves whoever else runs on the machine, or on the host of a virtual one
+            kind = "shared memory" if machine.kind == "cpu" else "rate"
+        by_mix: dict[str, list[Observation]] = {}
+        for item in streams:
+            by_mix.setdefault(str(item.settings.get("mix", item.name)), []).append(item)
+        if streams:
+            measured["levels", level.name, "bandwidth"] = _best(streams, _bandwidth, "B/s", kind)
+        for mix, items in by_mix.items():
+            measured["levels", level.name, "mixes", mix] = _best(items, _bandwidth, "B/s", kind)
+        if chases := by_target.get(f"latency.{level.name}", ()):
+            measured["levels", level.name, "latency"] = _shortest(chases, "latency")
+    return measured
+
+
+def _launches(by_target: ByTarget) -> dict[Place, Figure]:
+    launches = by_target.get("launch", ())
+    dispatched = [item for item in launches if item.name == DISPATCHED]
+    launched = [item for item in launches if item.name != DISPATCHED]
+    launched = [item for item in launched if item.name == QUEUED] or launched
+    measured: dict[Place, Figure] = {}
+    if launched:
+        measured["launch",] = _shortest(launched, "launch")
+    if dispatched:
+        measured["dispatch",] = _shortest(dispatched, "dispatch")
+    return measured
+
+
+def _energy(by_target: ByTarget) -> dict[Place, Figure]:
+    """Energy per flop and per byte, fitted over loads of known power, and the static power."""
+    measured: dict[Place, Figure] = {}
+    for item in by_target.get("energy", ()):
+        residual = item.settings.get("residual_relative", 0.0)
+        how = f"{item.settings.get('method', item.name)}; residual {residual:.1%} of the power"
+        static = item.settings.get("static_power")
+        if static:
+            measured["energy", "static"] = Figure("W", measured=float(static), measurement=how, source=SOURCE)
+        for target, value in item.settings.get("energy", {}).items():
+            arithmetic = target.partition(".")[0] in ENGINES
+            name, unit = (f"flop.{target}", "J/flop") if arithmetic else (f"byte.{target}", "J/B")
+            measured["energy", name] = Figure(unit, measured=float(value), measurement=how, source=SOURCE)
+    return measured
+
+
+def _above_limit(name: str, figure: Figure) -> str | None:
+    """A measured figure above what the machine can do says something about the count or the limit."""
+    limit = max((value for value in (figure.stated, figure.derived) if value is not None), default=None)
+    if figure.measured is None or limit is None or figure.measured <= MAX_OVER_LIMIT * limit:
+        return None
+    return (
+        f"{name}: measured {show(figure.measured, figure.unit)} is {figure.measured / limit:.0%} of {show(limit, figure.unit)}; "
+        "either the limit is set too low (clock, dense or sparse) or the probe counts too much"
     )
 
 
-def _efficiencies(first: Machine, second: Machine, peaks: Mapping[str, Figure]) -> dict[str, Figure]:
-    """What libraries reach of the merged peaks: the better rate of the two, not the better share of another peak."""
-    found: dict[str, Figure] = {}
-    for name in {**first.efficiency, **second.efficiency}:
-        peak = name.partition(".")[2]
-        limit = peaks[peak].measured if peak in peaks else None
-        seen = [
-            (share.measured * whole.measured, share)
-            for one in (first, second)
-            if (share := one.efficiency.get(name)) and share.measured
-            if (whole := one.peaks.get(peak)) and whole.measured
-        ]
-        if limit is None or not seen:
-            found[name] = first.efficiency.get(name) or second.efficiency[name]
-            continue
-        reached, share = max(seen, key=lambda row: row[0])
-        told = (
-            share.measurement if reached / limit == share.measured else f"{show(reached, 'flop/s')} of the merged peak"
+# -- one figure of several observations -----------------------------------------------------------------------
+
+
+def _best(items: Sequence[Observation], rate: Callable[[Observation], float], unit: str, kind: str) -> Figure:
+    """A rate: the best sample of all, and beside it the best median under lasting load."""
+    lasting = [item for item in items if item.settings.get("burst") is False]
+    bursts = [item for item in items if item.settings.get("burst") is not False] or items
+    top = max(bursts, key=rate)
+    # a probe that another program held back may have been the best
+    possible = max(rate(item) * _held_back(item) for item in bursts) / rate(top) - 1
+    return Figure(
+        unit,
+        measured=rate(top),
+        measurement=_measurement(top, rate(top), unit),
+        spread=_spread(max(top.spread, possible), kind),
+        sustained=max((rate(item) * item.best / item.median for item in lasting), default=None),
+        source=SOURCE,
+    )
+
+
+def _shortest(items: Sequence[Observation], kind: str) -> Figure:
+    """A latency: the shortest median."""
+    shortest = min(items, key=lambda item: item.median)
+    count = len(shortest.samples)
+    how = f"{shortest.name}: {f'median of {count} samples' if count > 1 else _statistic(shortest)}"
+    spread = _spread(max(shortest.spread, 1 - 1 / _held_back(shortest)), kind)
+    return Figure("s", measured=shortest.median, measurement=how, spread=spread, source=SOURCE)
+
+
+def _spread(spread: float, kind: str) -> float:
+    return min(max(spread, RUN_TO_RUN[kind]), MAX_SPREAD)
+
+
+def _rate(item: Observation) -> float:
+    return item.best_rate
+
+
+def _bandwidth(item: Observation) -> float:
+    return item.best_bandwidth
+
+
+def _held_back(item: Observation) -> float:
+    """How many times as fast it may really be; more than 1 where its one sample shared the core with another program."""
+    return 1 / max(float(item.conditions.get("stand_in_busy", 1.0)), 0.01)
+
+
+def _statistic(item: Observation) -> str:
+    """The spread and what it rests on; a single sample has none."""
+    if (factor := _held_back(item)) > 1:
+        return f"one sample, taken while another program had the core for {1 - 1 / factor:.0%} of the time"
+    count = len(item.samples)
+    return "one sample" if count == 1 else f"spread {item.spread:.1%}, {count} samples"
+
+
+def _measurement(item: Observation, value: float, unit: str) -> str:
+    """How a figure was measured: the probe, its settings, the statistic, the date."""
+    keys = ("mix", "isa", "dtype", "variant", "shape", "library", "bytes", "threads", "state")
+    settings = ", ".join(f"{key} {item.settings[key]}" for key in keys if key in item.settings)
+    date = item.conditions.get("date", "")
+    return (
+        f"{item.name}{f' ({settings})' if settings else ''}: best {show(value, unit)}, "
+        f"median {show(value * item.best / item.median, unit)}, {_statistic(item)}"
+        f"{f', {date}' if date else ''}"
+    )
+
+
+# -- what a library reaches of the peaks ----------------------------------------------------------------------
+
+
+def measured_machine(
+    observations: Sequence[Observation], detected: Machine, conditions: Mapping[str, str] | None = None
+) -> Machine:
+    """The detected machine with what was measured, and what the BLAS reaches of the arithmetic peak."""
+    machine = calibrate(detected, observations, conditions)
+    reached = {target: share for target in machine.peaks if (share := _reached(target, observations))}
+    notes = list(not_of_kind(machine.notes, NOT_DETECTED))  # these have now been measured
+    notes += dict.fromkeys(note for item in observations for note in of_kind(item.notes, LOWER_BOUND))
+    circular = [
+        target for target in reached if all(_of_library(item) for item in observations if item.target == target)
+    ]
+    if circular:
+        notes.append(
+            f"{', '.join(circular)}: measured with the matrix product itself, so that predicting one repeats what was measured"
         )
-        found[name] = replace(share, measured=reached / limit, measurement=told, source=told)
-    return found
+    shares = {f"gemm.{target}": share for target, share in reached.items()}
+    return replace(machine, efficiency={**machine.efficiency, **shares}, notes=tuple(notes))
+
+
+def _of_library(item: Observation) -> bool:
+    """Whether a probe runs a library's product, where others exercise the unit itself."""
+    return "library" in item.settings
+
+
+def _undisturbed_rate(item: Observation) -> float:
+    """Its best rate; where only a disturbed sample could be had, what that would be had it run all the time."""
+    return item.best_rate * _held_back(item)
+
+
+def _reached(target: str, observations: Sequence[Observation]) -> Figure | None:
+    """What the BLAS reaches of a peak, product and probe on equally many cores: the most that were undisturbed, else one."""
+    by_cores: dict[int, list[Observation]] = {}
+    for item in observations:
+        if item.target == target and item.settings.get("burst", True):
+            by_cores.setdefault(int(item.settings.get("threads", 1)), []).append(item)
+    pairs = []
+    for cores, items in by_cores.items():
+        products = [item for item in items if _of_library(item)]
+        if products:
+            product, peak = max(products, key=_undisturbed_rate), max(items, key=_undisturbed_rate)
+            calm = not any("stand_in_busy" in item.conditions for item in (product, peak))
+            pairs.append((calm, cores, product, peak))
+    if not pairs:
+        return None
+    # the fewer threads take part, the better the share of the core predicts what they would have reached
+    calm, cores, product, peak = max(pairs, key=lambda pair: (pair[0], pair[1] if pair[0] else -pair[1]))
+    share = _undisturbed_rate(product) / _undisturbed_rate(peak)
+    spread = max(product.spread + peak.spread, RUN_TO_RUN["rate"])
+    how = f"spread {spread:.0%}" if calm else "estimated from disturbed samples"
+    sentence = (
+        f"{product.settings['library']} reaches {share:.0%} of the {target} peak measured here, "
+        f"both on {counted(cores, 'core')} ({how})"
+    )
+    return Figure("", measured=share, source=sentence, measurement=sentence, spread=spread)

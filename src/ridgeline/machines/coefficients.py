@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.documents import to_document
 from ..core.dtypes import dtype
 from ..core.errors import InputError
 from ..core.machine import Fitted, Machine
@@ -158,8 +159,7 @@ def write(path: Path, tables: Mapping[str, Mapping[str, Fitted]]) -> None:
 
 
 def _plain(row: Fitted) -> dict[str, Any]:
-    told = row.document()
-    return {key: value for key, value in told.items() if key != "borrowed"}
+    return {key: value for key, value in to_document(row).items() if key != "borrowed"}
 
 
 def _timings_path(path: Path) -> Path:

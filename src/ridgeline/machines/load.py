@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ..core.errors import InputError, UnknownName, unknown
 from ..core.files import folder
-from ..core.machine import Figure, Machine
+from ..core.machine import Machine
 from . import coefficients as fitted
+from .merge import with_measured
 from .schema import read
 
 CATALOG = Path(__file__).with_name("catalog")
@@ -53,50 +54,6 @@ def load_file(path: Path) -> Machine:
     if measured.is_file():
         machine = with_measured(machine, load_file(measured))
     return fitted.with_defaults(machine)
-
-
-def with_measured(machine: Machine, other: Machine) -> Machine:
-    """The machine with what another file measured of it; nothing stated or derived is touched."""
-
-    def put(figure: Figure, seen: Figure | None) -> Figure:
-        if seen is None or seen.measured is None:
-            return figure
-        return replace(
-            figure,
-            measured=seen.measured,
-            measurement=seen.measurement,
-            spread=seen.spread,
-            sustained=seen.sustained,
-            source=figure.source or seen.source,
-        )
-
-    peaks = {name: put(figure, other.peaks.get(name)) for name, figure in machine.peaks.items()}
-    theirs = {level.name: level for level in other.levels}
-    levels = tuple(
-        replace(
-            level,
-            bandwidth=put(level.bandwidth, theirs[level.name].bandwidth),
-            latency=put(level.latency, theirs[level.name].latency),
-            mixes=theirs[level.name].mixes,
-        )
-        if level.name in theirs
-        else level
-        for level in machine.levels
-    )
-    speeds = {link.name: link.per_direction for link in other.links}
-    return replace(
-        machine,
-        peaks=peaks | {name: figure for name, figure in other.peaks.items() if name not in peaks},
-        levels=levels,
-        links=tuple(
-            replace(link, per_direction=put(link.per_direction, speeds.get(link.name))) for link in machine.links
-        ),
-        launch=put(machine.launch, other.launch),
-        dispatch=put(machine.dispatch, other.dispatch),
-        energy={**machine.energy, **other.energy},
-        conditions=other.conditions,
-        sources={**machine.sources, **other.sources},
-    )
 
 
 def load(name: str | Path) -> Machine:

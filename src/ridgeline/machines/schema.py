@@ -16,7 +16,8 @@ from typing import Any
 
 from ..core.dtypes import TABLE
 from ..core.errors import InputError, SchemaError
-from ..core.machine import Figure, Level, Link, Machine
+from ..core.figure import Figure, Level, Link
+from ..core.machine import Machine
 from ..core.units import parse, show
 from . import coefficients as fitted
 

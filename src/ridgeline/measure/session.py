@@ -10,23 +10,24 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.documents import to_document
 from ..core.errors import InputError, RidgelineError
 from ..core.files import write_text
-from ..core.machine import Figure, Fitted, Machine
+from ..core.machine import Fitted, Machine
 from ..core.observation import Observation
 from ..core.version import __version__
 from ..machines import coefficients as fitted
 from ..machines import write as save
-from ..machines.calibrate import REPEATS, calibrate, merge
+from ..machines.calibrate import calibrate, measured_machine
 from ..machines.detect import local as detect
 from ..machines.load import load_file, saved_file
+from ..machines.merge import merge
 from ..prediction.fit import fit_cases
-from .cpu.pool import counted
 from .protocol import EARLY, STAND_IN, STOPPED
 
 Progress = Callable[[str, int, int, str], None]
@@ -46,62 +47,10 @@ class Measured:
             "schema": 1,
             "ridgeline": __version__,
             "what": self.what,
-            "machine": None if self.machine is None else self.machine.document(),
-            "observations": [item.document() for item in self.observations],
+            "machine": to_document(self.machine),
+            "observations": to_document(self.observations),
             "notes": list(self.notes),
         }
-
-
-def measured_machine(
-    observations: Sequence[Observation], found: Machine, conditions: Mapping[str, str] | None = None
-) -> Machine:
-    """The detected machine with what was measured, and what the BLAS reaches of the arithmetic peak."""
-    machine = calibrate(found, observations, conditions)
-    reached = {target: share for target in machine.peaks if (share := _reached(target, observations))}
-    shares = {**machine.efficiency, **{f"gemm.{target}": share for target, share in reached.items()}}
-    # what detection could not know, measuring has found out
-    notes = [note for note in machine.notes if not note.startswith(("No peaks:", "Memory and cache bandwidth"))]
-    notes += dict.fromkeys(note for item in observations for note in item.notes if note.startswith("lower bound"))
-    itself = [target for target in reached if not any(_own(item) for item in observations if item.target == target)]
-    if itself:
-        notes.append(
-            f"{', '.join(itself)}: measured with the matrix product itself, so that predicting one repeats what was measured"
-        )
-    return replace(machine, efficiency=shares, notes=tuple(notes))
-
-
-def _own(item: Observation) -> bool:
-    """A probe of the unit itself, where others run a library's product on it."""
-    return "library" not in item.settings
-
-
-def _alone(item: Observation) -> float:
-    """Its best rate; where only a disturbed sample could be had, what that would be had it run all the time."""
-    return item.best_rate / max(float(item.conditions.get("stand_in_busy", 1.0)), 0.01)
-
-
-def _reached(target: str, observations: Sequence[Observation]) -> Figure | None:
-    """What the BLAS reaches of a peak, product and probe on equally many cores: the most that were undisturbed, else one."""
-    by_cores: dict[int, list[Observation]] = {}
-    for item in observations:
-        if item.target == target and item.settings.get("burst", True):
-            by_cores.setdefault(int(item.settings.get("threads", 1)), []).append(item)
-    pairs = []
-    for cores, items in by_cores.items():
-        products = [item for item in items if not _own(item)]
-        if products:
-            product, peak = max(products, key=_alone), max(items, key=_alone)
-            calm = not any("stand_in_busy" in item.conditions for item in (product, peak))
-            pairs.append((calm, cores, product, peak))
-    if not pairs:
-        return None
-    # the fewer threads take part, the better what they were held back tells what they would have reached
-    calm, cores, product, peak = max(pairs, key=lambda pair: (pair[0], pair[1] if pair[0] else -pair[1]))
-    share = _alone(product) / _alone(peak)
-    spread = max(product.spread + peak.spread, REPEATS["rate"])
-    how = f"spread {spread:.0%}" if calm else "estimated from disturbed samples"
-    told = f"{product.settings['library']} reaches {share:.0%} of the {target} peak measured here, both on {counted(cores)} ({how})"
-    return Figure("", measured=share, source=told, measurement=told, spread=spread)
 
 
 def measure(what: str | None, quick: bool, on_progress: Progress, families: bool = False) -> Measured:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bound import bound
 from ..core.dtypes import TABLE
 from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError, MissingFigure
-from ..core.machine import ANY, KINDS, Machine
-from ..core.roofline import bound, critical_batch, feeding_level
+from ..core.figure import KINDS
+from ..core.machine import ANY, Machine
+from ..core.roofline import critical_batch, feeding_level
 from ..programs.ops import Op, gemm, linear
 from .predict import Prediction, predict
 

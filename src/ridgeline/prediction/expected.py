@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.bound import Bound
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
 from ..core.families import Family, Hardware, formula, nearby, variants, wider
-from ..core.machine import ANY, MAIN, UNCERTAINTY, Figure, Fitted, Machine
-from ..core.roofline import Bound
+from ..core.figure import UNCERTAINTY, Figure
+from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.work import READ, WRITE, Array, Kernel, Work
 
 # The usual landing place of tuned kernels (they spread over 0.65 to 0.85 of the stated roof).

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bound import Bound, bound
 from ..core.errors import InputError
 from ..core.machine import GIVEN, Machine
-from ..core.roofline import Bound, bound
 from ..core.work import Array, Program, Step, Work
 from . import expected as timing
 
@@ -121,7 +121,7 @@ class Prediction:
 
     @property
     def sure(self) -> Array:
-        return self._only().sure
+        return self._only().confidence
 
     @property
     def work(self) -> Work:

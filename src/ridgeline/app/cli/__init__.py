@@ -258,6 +258,7 @@ def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> N
         table, document = cards.catalog()
         present(table, as_json, out, document)
         return
+    from ...core.documents import to_document
     from ...machines.load import load
 
     machine = load(name)
@@ -266,9 +267,9 @@ def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> N
         return
     tables = cards.machine(machine)
     if out is not None:
-        present_all(tables, out, machine.document())
+        present_all(tables, out, to_document(machine))
     if as_json:
-        show_json(machine.document())
+        show_json(to_document(machine))
     elif out is None:
         for table in tables:
             present(table, False, None)

@@ -126,17 +126,18 @@ def measure(
 @as_json
 def merge(first: Path, second: Path, out: Path, as_json: bool) -> None:
     """One machine file of two measurements of one machine: of each ceiling the better reading."""
+    from ...core.documents import to_document
     from ...core.files import write_text
     from ...machines import write as save
-    from ...machines.calibrate import merge as together
     from ...machines.load import load_file
+    from ...machines.merge import merge as together
 
     if out.suffix != ".toml":
         raise InputError(f"{out}: a machine file is written to .toml, not to '{out.suffix}'")
     made = together(load_file(first), load_file(second))
     write_text(out, save.text(made))
     if as_json:
-        show_json(made.document())
+        show_json(to_document(made))
     click.echo(f"wrote {out}", err=True)
 
 

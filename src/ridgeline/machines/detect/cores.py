@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...core.machine import Figure, Level, Machine
-from ...core.units import show
+from ...core.figure import Figure, Level
+from ...core.machine import Machine
+from ...core.notes import NOT_DETECTED, Note
+from ...core.units import counted, show
 from .system import NAME, Cores, Found, integer, own_table, rate_of, sources_of
 
 # cores.toml key -> peak, and the flags that must be there to run it (any of a group), by instruction set.
@@ -83,7 +85,7 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
     )
     if missing or not entries:
         what = f"core {' and '.join(missing)}" if missing else "core (its kind or count is not told)"
-        return {}, [f"No peaks: flop per cycle of the {what} is not in cores.toml."], ""
+        return {}, [Note(NOT_DETECTED, f"No peaks: flop per cycle of the {what} is not in cores.toml.")], ""
     core, row = entries[0][1]
     notes = list(
         dict.fromkeys(
@@ -92,13 +94,20 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
     )
     if any(group.clock is None for group, _ in entries):
         known = ", ".join(f"{key} {row[key]:g}" for key in RATES if rate_of(row, key))
-        return {}, [f"No peaks: the clock is not known. Flop per core and cycle: {known}.", *notes], core
+        return (
+            {},
+            [Note(NOT_DETECTED, f"No peaks: the clock is not known. Flop per core and cycle: {known}."), *notes],
+            core,
+        )
     width = min((rate_of(entry[1], "simd_bits") or 0.0) for _, entry in entries)
     if device.flags and (device.simd_bits or 0) < width:
         return (
             {},
             [
-                f"No peaks: this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here.",
+                Note(
+                    NOT_DETECTED,
+                    f"No peaks: this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here.",
+                ),
                 *notes,
             ],
             core,
@@ -115,7 +124,7 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
             continue
         value = sum(group.count * rate * (group.clock or 0.0) for group, rate in rates) * share
         how = " + ".join(
-            f"{_cores(group.count)} x {rate:g} flop/cycle x {show(group.clock, 'Hz')}" for group, rate in rates
+            f"{counted(group.count, 'core')} x {rate:g} flop/cycle x {show(group.clock, 'Hz')}" for group, rate in rates
         )
         limit = f", of which the cgroup quota allows {share:.3g}" if share < 1 else ""
         clock = "; ".join(dict.fromkeys(group.clock_from for group, _ in rates))
@@ -128,20 +137,16 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
     return peaks, notes, core
 
 
-def _cores(count: int) -> str:
-    return f"{count} core{'s' if count != 1 else ''}"
-
-
 def cpu_machine(device: Found) -> Machine:
     whole = device.matched
     if whole is not None:
-        counted, cores, sockets = whole.units.get("core"), device.units.get("core", 0), device.units.get("socket", 1)
-        if counted and cores == counted * sockets and device.quota is None:
+        chip_cores, cores, sockets = whole.units.get("core"), device.units.get("core", 0), device.units.get("socket", 1)
+        if chip_cores and cores == chip_cores * sockets and device.quota is None:
             return _whole_cpu(device, whole, sockets)
-        told = _cores(cores) + (f" ({device.quota:g} CPUs' worth of time)" if device.quota else "")
+        told = counted(cores, "core") + (f" ({device.quota:g} CPUs' worth of time)" if device.quota else "")
         reason = (
-            f"it has {counted} cores, here {'is' if cores == 1 else 'are'} {told}"
-            if counted
+            f"it has {chip_cores} cores, here {'is' if cores == 1 else 'are'} {told}"
+            if chip_cores
             else "its file gives no core count to check against"
         )
         about: tuple[str, ...] = (
@@ -152,7 +157,10 @@ def cpu_machine(device: Found) -> Machine:
     else:
         about = ("The system tells no model name, so it cannot be looked up in the catalog.",)
     peaks, notes, core = _derived_peaks(device)
-    blind = "Memory and cache bandwidth cannot be read off a machine; `ridgeline measure cpu` measures them, or give --bandwidth."
+    blind = Note(
+        NOT_DETECTED,
+        "Memory and cache bandwidth cannot be read off a machine; `ridgeline measure cpu` measures them, or give --bandwidth.",
+    )
     return Machine(
         NAME, device.name, device.vendor, "cpu", whole.architecture if whole else core,
         units=_units(device), clocks=device.clocks, peaks=peaks, levels=device.levels, notes=(*about, *device.notes, *notes, blind),

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ...core.machine import Figure, Level, Machine
+from ...core.figure import Figure, Level
+from ...core.machine import Machine
 from ...core.units import show
 from .cores import core_title, cpu_machine
 from .system import Cores, Found, System, catalogued, decimal, integer, memory_level, positive, read_text, reported

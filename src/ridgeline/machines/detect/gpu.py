@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...core.machine import Figure, Level, Machine
+from ...core.figure import Figure, Level
+from ...core.machine import Machine
 from ...core.units import show
 from .system import NAME, Found, System, catalogued, memory_level, own_table, rate_of, reported, sources_of
 

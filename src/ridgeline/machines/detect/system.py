@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.errors import RidgelineError
-from ...core.machine import Figure, Level, Machine
+from ...core.figure import Figure, Level
+from ...core.machine import Machine
 
 FOLDER = Path(__file__).parent
 NAME = "here"
@@ -137,6 +138,20 @@ class Found(ABC):
     matched: Machine | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
 
+    DOCUMENT: ClassVar = (
+        "kind", "selector=address", "name", "vendor", "catalog", "units", "simd_bits", "capability=capability_or_none", "quota", "clocks", "cores",
+        "levels", "limits", "notes",
+    )  # fmt: skip
+
+    @property
+    def address(self) -> str:
+        """The name it is asked for by: `here:gpu0`."""
+        return f"{NAME}:{self.selector}"
+
+    @property
+    def capability_or_none(self) -> str | None:
+        return self.capability or None
+
     @property
     def catalog(self) -> str | None:
         """Name of the catalog machine with this whole name, or None."""
@@ -144,16 +159,6 @@ class Found(ABC):
 
     @abstractmethod
     def machine(self) -> Machine: ...
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind, "selector": f"{NAME}:{self.selector}", "name": self.name, "vendor": self.vendor, "catalog": self.catalog,
-            "units": dict(self.units), "simd_bits": self.simd_bits, "capability": self.capability or None, "quota": self.quota,
-            "clocks": {name: clock.document() for name, clock in self.clocks.items()},
-            "cores": [{"key": group.key, "count": group.count, "clock": group.clock, "clock_from": group.clock_from} for group in self.cores],
-            "levels": [level.document() for level in self.levels],
-            "limits": {name: limit.document() for name, limit in self.limits.items()}, "notes": list(self.notes),
-        }  # fmt: skip
 
 
 # -- small readers: odd text gives nothing, never an error ----------------------------------------------------

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import RidgelineError
-from ...core.machine import MAIN, Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import MAIN, Machine
+from ...core.notes import LOWER_BOUND, Note
 from ...core.observation import Observation
 from ...core.units import show
 from ...core.version import __version__
@@ -365,7 +367,7 @@ def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe
             "state": state,
             "burst": True,
         },
-        (f"{LOWER}: {why}", *allocate_note(op, reads, writes)),
+        (Note(LOWER_BOUND, f"{LOWER}: {why}"), *allocate_note(op, reads, writes)),
         check=check,
     )
 

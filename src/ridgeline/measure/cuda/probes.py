@@ -12,7 +12,8 @@ from itertools import zip_longest
 from typing import Any
 
 from ...core.errors import InputError, RidgelineError, first_line
-from ...core.machine import Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import Machine
 from ...core.observation import Observation
 from ...core.units import show
 from ...core.version import __version__

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError, unknown
-from ...core.machine import Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import Machine
 from ...core.units import number
 from ...core.units import parse as quantity
 from ...core.work import WRITE, Work

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.machine import KINDS, Machine
+from ...core.figure import KINDS
+from ...core.machine import Machine
 from ...core.observation import Observation
 from ...core.units import show
 from ...measure.cpu.levels import Plateau

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...core.bound import Bound, Term
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError, MissingFigure
 from ...core.machine import ANY, Machine
-from ...core.roofline import Bound, Term, achieved, saturation
+from ...core.roofline import achieved, saturation
 from ...core.roofline import critical_batch as turning_batch
 from ...core.units import number, parse, show
 from ...gaps.advice import moves

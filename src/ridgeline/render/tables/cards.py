@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import MissingFigure, unknown
-from ...core.machine import Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import Machine
 from ...core.units import show
 from ...machines import load as machines
 from ...programs.ops import OPS, Op

@@ -10,11 +10,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.documents import to_document
 from ...core.errors import InputError, RidgelineError
 from ...core.files import write_text
 from ...core.machine import Machine
 from ...machines import write as save
-from ...machines.calibrate import changes
+from ...machines.merge import changes
 from ...measure.session import Measured, remarks
 from ..chart import Picture
 from ..charts import measured
@@ -258,8 +259,8 @@ def document(outcome: Outcome) -> dict[str, Any]:
         {key: value for key, value in item.items() if key not in ("predicted", "measured")} for item in outcome.items
     ]
     return {
-        "machine": outcome.machine.document(), "sealed": outcome.sealed, "items": items, "sentence": outcome.sentence,
-        "observations": [item.document() for item in outcome.observations],
+        "machine": to_document(outcome.machine), "sealed": outcome.sealed, "items": items, "sentence": outcome.sentence,
+        "observations": to_document(outcome.observations),
     }  # fmt: skip
 
 

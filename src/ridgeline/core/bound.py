@@ -1,0 +1,299 @@
+"""Bound: what a piece of work must take on a machine, and what limits it. Arrays welcome everywhere.
+
+    floor = max(flops_e / peak_e per engine, bytes_l / bandwidth_l per level)
+
+Levels and engines work at the same time, so the floor is the largest term, never their sum. Where the
+floor is under the launch latency the bound is `overhead`; where compute and memory terms lie within the
+ceilings' uncertainty of each other it is `balanced`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import MissingFigure, UnknownName
+from .figure import Ceiling
+from .machine import MAIN, Machine
+from .roofline import intensity, label, scalar_or_array
+from .work import LINK, WRITE, Array, Work
+
+MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
+SPECIAL = "special.fp32"  # the peak of exp, sqrt, tanh and divisions
+BOUNDS = ("compute", "memory", "overhead", "balanced")
+
+
+@dataclass(frozen=True)
+class Term:
+    """One thing that takes time at least: work on an engine, or bytes over a level or link."""
+
+    side: str  # compute or memory
+    amount: Array
+    ceiling: Ceiling
+    mix: Array | None = None  # bandwidth of the access mix nearest to the kernel's, where mixes were measured
+
+    @property
+    def rate(self) -> Array:
+        return self.ceiling.value if self.mix is None else self.mix
+
+    @property
+    def time(self) -> Array:
+        return self.amount * (1 / self.rate)  # a product is several times faster than a quotient
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a piece of work must take on a machine, and what limits it."""
+
+    work: Work
+    machine: Machine
+    terms: Mapping[str, Term]
+    launch: float
+    ceilings: str | None = None
+    notes: tuple[str, ...] = ()  # what was left out, and which ceilings to doubt
+
+    def _largest(self, side: str) -> tuple[Array, Array]:
+        """The largest time of a side and which of its terms it is (an index into `terms`)."""
+        best: Array = 0.0
+        which: Array = -1.0
+        for index, term in enumerate(self.terms.values()):
+            if term.side == side:
+                time = term.time
+                if isinstance(which, float) and which < 0:
+                    best, which = time, float(index)
+                else:
+                    which = np.where(time > best, float(index), which)
+                    best = np.maximum(time, best)
+        return best, which
+
+    @cached_property
+    def floor(self) -> Array:
+        """The roofline time in seconds: the largest term."""
+        best: Array | None = None
+        for term in self.terms.values():
+            best = term.time if best is None else np.maximum(best, term.time)
+        return 0.0 if best is None else best
+
+    @cached_property
+    def _sides(self) -> tuple[Array, Array, Array, Array]:
+        return (*self._largest("compute"), *self._largest("memory"))
+
+    @property
+    def compute_time(self) -> Array:
+        return self._sides[0]
+
+    @property
+    def memory_time(self) -> Array:
+        return self._sides[2]
+
+    def _uncertainty(self, side: str) -> float:
+        return max((term.ceiling.uncertainty for term in self.terms.values() if term.side == side), default=0.0)
+
+    @cached_property
+    def tolerance(self) -> float:
+        """Relative distance from the ridge within which the ceilings cannot tell the sides apart."""
+        return max(self._uncertainty("compute"), self._uncertainty("memory"))
+
+    @cached_property
+    def code(self) -> NDArray[np.int8]:
+        """Index into BOUNDS for every case."""
+        compute, memory = np.asarray(self.compute_time), np.asarray(self.memory_time)
+        longest = np.maximum(compute, memory)
+        near = (np.abs(compute - memory) <= self.tolerance * longest) & (np.minimum(compute, memory) > 0)
+        # >= so that a point exactly on the ridge counts as compute when nothing is uncertain
+        side = np.where(compute >= memory, 0, 1)
+        code = np.where(near, 3, side)
+        waits = np.asarray(self.launch * np.asarray(self.work.waits.get("launch", 0.0)))
+        return np.asarray(np.where(longest < waits, 2, code), dtype=np.int8)
+
+    @property
+    def bound(self) -> str | NDArray[np.str_]:
+        return label(self.code, BOUNDS)
+
+    @property
+    def limiter(self) -> str | NDArray[np.str_]:
+        """The engine, level or link of the largest term; `launch` under the overhead regime."""
+        compute, which, memory, where = (np.asarray(value) for value in self._sides)
+        index = np.where(compute >= memory, which, where) if self.terms else np.asarray(0.0)
+        names = (*self.terms, "launch")
+        return label(np.where(self.code == 2, len(names) - 1, index).astype(np.int64), names)
+
+    @property
+    def confidence(self) -> Array:
+        """How likely the larger side is the right one, from the ceilings' uncertainty (read as two sigma)."""
+        compute, memory = np.asarray(self.compute_time), np.asarray(self.memory_time)
+        compute_error, memory_error = (self._uncertainty(side) / 2 for side in ("compute", "memory"))
+        sigma = (compute_error**2 + memory_error**2) ** 0.5
+        if sigma == 0:
+            return scalar_or_array(np.ones(np.broadcast(compute, memory).shape))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.abs(np.log(compute / memory)) / sigma
+        # the logistic curve stands in for the normal one (within 0.01 of it)
+        return scalar_or_array(
+            np.where(np.isfinite(distance), 1 / (1 + np.exp(-1.702 * np.minimum(distance, 300.0))), 1.0)
+        )
+
+    @property
+    def flops(self) -> Array:
+        return self.work.flops
+
+    @property
+    def bytes(self) -> Array:
+        return self.work.bytes if MAIN in self.work.levels() else self.work.bytes_at(LINK)
+
+    @property
+    def intensity(self) -> Array:
+        return intensity(self.flops, self.bytes)
+
+    @property
+    def attainable(self) -> Array:
+        """flop/s at this intensity under every roof that applies."""
+        floor = np.asarray(self.floor)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return scalar_or_array(np.where(floor > 0, self.flops / floor, 0.0))
+
+    def _engines(self) -> list[str]:
+        """The engines of arithmetic proper; special functions count only where there is nothing else."""
+        names = [name for name, term in self.terms.items() if term.side == "compute"]
+        return [name for name in names if not name.startswith("special.")] or names
+
+    @cached_property
+    def _engine_index(self) -> NDArray[np.int64]:
+        times = np.broadcast_arrays(*(np.asarray(self.terms[name].time) for name in self._engines()))
+        return np.asarray(np.argmax(np.stack(times), axis=0))
+
+    @property
+    def engine(self) -> str | NDArray[np.str_] | None:
+        """The engine the intensity is judged against: of each case, the one with the longest compute term."""
+        names = self._engines()
+        if len(names) < 2:
+            return names[0] if names else None
+        return label(self._engine_index, tuple(names))
+
+    @property
+    def peak(self) -> Array | None:
+        """Peak of that engine, None for work without flops."""
+        names = self._engines()
+        if not names:
+            return None
+        peaks = np.array([self.terms[name].ceiling.value for name in names])
+        return float(peaks[0]) if len(names) == 1 else scalar_or_array(peaks[self._engine_index])
+
+    @property
+    def ridge(self) -> Array | None:
+        """Ridge of that engine against the main memory (or the link), None for work without flops."""
+        outer = [term for term in self.terms.values() if term.side == "memory"]
+        peak = self.peak
+        return None if peak is None or not outer else peak / outer[-1].rate
+
+    @property
+    def share_of_peak(self) -> Array:
+        """The share of that engine's peak that the floor leaves it: its own term over the floor, between 0 and 1."""
+        names = self._engines()
+        floor = np.asarray(self.floor)
+        if not names:
+            return 0.0
+        times = [np.asarray(self.terms[name].time) for name in names]
+        longest = times[0] if len(times) == 1 else np.max(np.stack(np.broadcast_arrays(*times)), axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return scalar_or_array(np.where(floor > 0, longest / floor, 0.0))
+
+    @property
+    def kinds(self) -> str:
+        """Which kinds of ceilings were used, `stated` or a mixture such as `measured+stated`."""
+        used = {term.ceiling.kind for name, term in self.terms.items() if not name.startswith("special.")}
+        return "+".join(sorted(used))
+
+
+def bound(
+    work: Work,
+    machine: Machine,
+    ceilings: str | None = None,
+    engine: str | None = None,
+    resident: str | None = None,
+    launch: float = 0.0,
+) -> Bound:
+    """The bound of work on a machine.
+
+    `ceilings` asks for stated, derived or measured figures; `engine` forces the unit of matrix products
+    (`vector`, `tensor-sparse`); `resident` says the data already sit at an inner level, which then feeds
+    the kernel instead of the main memory.
+    """
+    notes: list[str] = []
+    terms = {
+        **_compute_terms(work, machine, ceilings, engine, notes),
+        **_memory_terms(work, machine, ceilings, resident, notes),
+    }
+    for name, term in terms.items():
+        if term.ceiling.kind == "measured" and term.ceiling.uncertainty > MAX_SPREAD:
+            notes.append(
+                f"{name} was measured with a spread of {term.ceiling.uncertainty:.0%}, on a disturbed machine: what it bounds "
+                "may be that much faster; measure again"
+            )
+    return Bound(work, machine, terms, launch, ceilings, tuple(notes))
+
+
+def _compute_terms(
+    work: Work, machine: Machine, ceilings: str | None, engine: str | None, notes: list[str]
+) -> dict[str, Term]:
+    """Flops against the peak of the engine that serves them; what a machine lacks goes to `notes`."""
+    terms: dict[str, Term] = {}
+    for (asked, dtype), flops in work.by_engine().items():
+        if not np.any(np.asarray(flops)):
+            continue
+        try:
+            name = machine.engine(asked, dtype, engine)
+        except MissingFigure as missing:
+            if asked != "vector":
+                raise
+            # elementwise work is bound by memory almost everywhere, so its bytes still give an answer
+            notes.append(f"vector arithmetic left out: {missing}")
+            continue
+        amount = terms[name].amount + flops if name in terms else flops
+        terms[name] = Term("compute", amount, machine.peak(name, ceilings))
+    if np.any(np.asarray(work.special)) and SPECIAL in machine.peaks:
+        if machine.peaks[SPECIAL].value(ceilings) is not None:
+            terms[SPECIAL] = Term("compute", work.special, machine.peak(SPECIAL, ceilings))
+        else:
+            notes.append(f"{machine.name} has no {ceilings} special-function rate")
+    return terms
+
+
+def _memory_terms(
+    work: Work, machine: Machine, ceilings: str | None, resident: str | None, notes: list[str]
+) -> dict[str, Term]:
+    """Bytes against the bandwidth of each level or link; what a machine lacks goes to `notes`."""
+    terms: dict[str, Term] = {}
+    for level in work.levels():
+        moved = work.bytes_at(level)
+        if level == LINK:
+            link = machine.link()
+            terms[link.name] = Term("memory", moved, machine.ceiling(link.per_direction, link.name, ceilings))
+        elif level == MAIN:
+            name = machine.level(resident or MAIN).name
+            mix = _nearest_mix(machine.mixes(name, ceilings), work.bytes_at(MAIN, WRITE), moved)
+            terms[name] = Term("memory", moved, machine.bandwidth(name, ceilings), mix)
+        else:
+            try:
+                terms[level] = Term("memory", moved, machine.bandwidth(level, ceilings))
+            except (MissingFigure, UnknownName) as missing:
+                notes.append(f"level {level} left out: {missing}")
+    if MAIN in work.levels():  # last, because the ridge is taken against the last one
+        name = machine.level(resident or MAIN).name
+        terms[name] = terms.pop(name)
+    return terms
+
+
+def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:
+    """Bandwidth of the measured mix whose share of writes is nearest; of several at one share the fastest."""
+    if not mixes:
+        return None
+    shares, rates = np.array([share for share, _, _ in mixes]), np.array([rate for _, rate, _ in mixes])
+    mine = np.asarray(written / moved)
+    distance = np.abs(mine[..., None] - shares)
+    near = np.isclose(distance, distance.min(axis=-1, keepdims=True))
+    return scalar_or_array(np.where(near, rates, 0.0).max(axis=-1))
