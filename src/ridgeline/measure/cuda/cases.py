@@ -1,4 +1,4 @@
-"""Which shapes kernels are timed with: a plan that covers every family for fitting, and cases drawn at random to judge by."""
+"""Which shapes kernels are timed with: a plan that covers every family for fitting, and a random test set."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...programs.ops import find
 
 Case = dict[str, Any]
 GIB = 1 << 30
-POOL = 9 * GIB  # bytes of random values per format: two fp64 vectors of 2^29 fit
+POOL_BYTES = 9 * GIB  # bytes of random values per format: two fp64 vectors of 2^29 fit
 
-MEMORY = 12 * GIB  # bytes of all tensors of a case: three fp64 vectors of 2^29
-SLOW = ("fp32", "fp64")  # products without tensor units, or nearly so
-MOST_FLOPS, MOST_FLOPS_SLOW = 30 * 1e12, 3 * 1e12
-ELEMENTS = 1 << 29
+MAX_BYTES = 12 * GIB  # bytes of all tensors of a case: three fp64 vectors of 2^29
+SLOW_DTYPES = ("fp32", "fp64")  # products without tensor units, or nearly so
+MAX_FLOPS, MAX_FLOPS_SLOW = 30 * 1e12, 3 * 1e12
+MAX_ELEMENTS = 1 << 29
 
 # (n, k) of projections in transformers from GPT-2 to 70B, and of vocabularies
 PROJECTIONS = (
@@ -32,7 +32,10 @@ PROJECTIONS = (
 )
 VOCABULARIES = (32000, 50257, 128256, 151936)
 WIDTHS = (768, 1024, 1600, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 11008, 12288, 14336, 16384)
-ODD = (33, 50, 100, 127, 200, 257, 500, 777, 1000, 1023, 1500, 2000, 2049, 3000, 3333, 4097, 5000, 6001, 7777, 10000)
+ODD_SIZES = (
+    *(33, 50, 100, 127, 200, 257, 500, 777, 1000, 1023),
+    *(1500, 2000, 2049, 3000, 3333, 4097, 5000, 6001, 7777, 10000),
+)
 HEAD_DIMS = (64, 80, 96, 128, 256)
 HEADS = (8, 12, 16, 20, 32, 40, 64)
 LAYERS = (  # c_in, c_out, image, kernel, stride: ResNet, VGG, a diffusion UNet, a patch embedding
@@ -68,14 +71,14 @@ class Draw:
         value = math.exp(self.rng.uniform(math.log(low), math.log(high)))
         return min(max(round(value / step), -(-int(low) // step), 1), max(int(high) // step, 1)) * step
 
-    def usual(self, low: float, high: float) -> int:
+    def mixed(self, low: float, high: float) -> int:
         """A power of two, a multiple of 64 or any number; any number when drawing smoothly."""
         kind = 3 if self.smooth else int(self.rng.integers(4))
         if kind == 0:
             return int(2 ** self.rng.integers(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
         return self.size(low, high, 64 if kind == 1 and high >= 64 else 1)
 
-    def one(self, values: Sequence[Any]) -> Any:
+    def choice(self, values: Sequence[Any]) -> Any:
         return values[int(self.rng.integers(len(values)))]
 
     def chance(self, share: float) -> bool:
@@ -98,109 +101,111 @@ def _mixed_product(draw: Draw, index: int) -> tuple[int, int, int]:
     """Projections over many rows and in decoding, squares, odd and thin products, vocabularies, multiples of 128."""
     kind = index % 8
     if kind in (0, 1):
-        return (draw.usual(1, 16384), *draw.one(PROJECTIONS))
+        return (draw.mixed(1, 16384), *draw.choice(PROJECTIONS))
     if kind == 2:
-        return (int(2 ** draw.rng.integers(0, 7)), *draw.one(PROJECTIONS))
+        return (int(2 ** draw.rng.integers(0, 7)), *draw.choice(PROJECTIONS))
     if kind == 3:
-        side = draw.one((draw.size(64, 16384, 64), draw.one(ODD)))
+        side = draw.choice((draw.size(64, 16384, 64), draw.choice(ODD_SIZES)))
         return side, side, side
     if kind == 4:
-        return draw.one(ODD), draw.one(ODD), draw.one(ODD)
+        return draw.choice(ODD_SIZES), draw.choice(ODD_SIZES), draw.choice(ODD_SIZES)
     if kind == 5:
-        sizes = [draw.usual(256, 16384), draw.usual(256, 16384), draw.usual(256, 16384)]
+        sizes = [draw.mixed(256, 16384), draw.mixed(256, 16384), draw.mixed(256, 16384)]
         sizes[int(draw.rng.integers(3))] = draw.size(8, 128, 8)
         return sizes[0], sizes[1], sizes[2]
     if kind == 6 and draw.chance(0.4):
-        return draw.usual(1, 4096), draw.one(VOCABULARIES), draw.one(WIDTHS[:10])
+        return draw.mixed(1, 4096), draw.choice(VOCABULARIES), draw.choice(WIDTHS[:10])
     return draw.size(128, 16384, 128), draw.size(128, 16384, 128), draw.size(64, 16384, 64)
 
 
 def _draw_bmm(draw: Draw, index: int) -> Case:
     dtype = ("bf16", "fp32", "bf16", "fp16", "tf32")[index % 5]
     if not draw.smooth and index % 2:  # the products of attention
-        rows, keys, width = draw.usual(16, 4096), draw.usual(16, 4096), draw.one(HEAD_DIMS)
+        rows, keys, width = draw.mixed(16, 4096), draw.mixed(16, 4096), draw.choice(HEAD_DIMS)
         n, k = (keys, width) if index % 4 == 1 else (width, keys)
-        return {"op": "bmm", "dtype": dtype, "batch": draw.usual(1, 1024), "m": rows, "n": n, "k": k}
-    m, n, k = draw.usual(1, 4096), draw.usual(16, 4096), draw.usual(16, 4096)
+        return {"op": "bmm", "dtype": dtype, "batch": draw.mixed(1, 1024), "m": rows, "n": n, "k": k}
+    m, n, k = draw.mixed(1, 4096), draw.mixed(16, 4096), draw.mixed(16, 4096)
     return {"op": "bmm", "dtype": dtype, "batch": draw.size(2, 512), "m": m, "n": n, "k": k}
 
 
 def _draw_gemv(draw: Draw, index: int) -> Case:
     dtype = ("bf16", "fp32", "fp64", "fp16")[index % 4]
-    return {"op": "gemv", "dtype": dtype, "m": draw.usual(16, 131072), "n": draw.usual(16, 131072)}
+    return {"op": "gemv", "dtype": dtype, "m": draw.mixed(16, 131072), "n": draw.mixed(16, 131072)}
 
 
 def _vector(draw: Draw, index: int) -> int:
     """A length from 2^10 to 2^29: a power of two for every third, unless drawn smoothly."""
     if index % 3 == 0 and not draw.smooth:
         return int(2 ** draw.rng.integers(10, 30))
-    return draw.size(1 << 10, ELEMENTS)
+    return draw.size(1 << 10, MAX_ELEMENTS)
 
 
 def _draw_stream(draw: Draw, index: int) -> Case:
     op, n = STREAMS[index % len(STREAMS)], _vector(draw, index // len(STREAMS))
     if op == "cast":
-        dtype, out = draw.one(CASTS)
+        dtype, out = draw.choice(CASTS)
         return {"op": op, "dtype": dtype, "out_dtype": out, "n": n}
-    return {"op": op, "dtype": draw.one(("bf16", "fp32", "fp16", "fp64")), "n": n}
+    return {"op": op, "dtype": draw.choice(("bf16", "fp32", "fp16", "fp64")), "n": n}
 
 
 def _draw_reduction(draw: Draw, index: int) -> Case:
-    op, dtype = REDUCTIONS[index % len(REDUCTIONS)], draw.one(("bf16", "fp32", "fp16", "fp64"))
+    op, dtype = REDUCTIONS[index % len(REDUCTIONS)], draw.choice(("bf16", "fp32", "fp16", "fp64"))
     return {"op": op, "dtype": dtype, "n": _vector(draw, index // len(REDUCTIONS))}
 
 
 def _draw_rows(draw: Draw, index: int) -> Case:
-    op, dtype = ROWS[index % len(ROWS)], draw.one(("bf16", "fp32", "fp16"))
-    many = draw.usual(1, 1 << 20)
-    wide = draw.usual(16, 1 << 18) if draw.smooth or draw.chance(0.6) else draw.one(WIDTHS + ODD + VOCABULARIES)
-    return {"op": op, "dtype": dtype, "rows": many, "cols": wide}
+    op, dtype = ROWS[index % len(ROWS)], draw.choice(("bf16", "fp32", "fp16"))
+    rows = draw.mixed(1, 1 << 20)
+    cols = (
+        draw.mixed(16, 1 << 18) if draw.smooth or draw.chance(0.6) else draw.choice(WIDTHS + ODD_SIZES + VOCABULARIES)
+    )
+    return {"op": op, "dtype": dtype, "rows": rows, "cols": cols}
 
 
 def _draw_transpose(draw: Draw, index: int) -> Case:
     dtype = ("fp32", "bf16")[index % 2]
-    many, wide = draw.usual(16, 65536), draw.usual(16, 65536)
+    rows, cols = draw.mixed(16, 65536), draw.mixed(16, 65536)
     if not draw.smooth and index % 4 < 2:
-        wide = many
-    return {"op": "transpose", "dtype": dtype, "rows": many, "cols": wide}
+        cols = rows
+    return {"op": "transpose", "dtype": dtype, "rows": rows, "cols": cols}
 
 
 def _draw_embedding(draw: Draw, index: int) -> Case:
     dtype = ("bf16", "fp32", "fp16")[index % 3]
-    vocab = draw.size(1000, 262144) if draw.smooth else draw.one(VOCABULARIES)
-    cols = draw.usual(64, 16384) if draw.smooth or draw.chance(0.5) else draw.one(WIDTHS)
-    return {"op": "embedding", "dtype": dtype, "rows": draw.usual(1, 1 << 17), "vocab": vocab, "cols": cols}
+    vocab = draw.size(1000, 262144) if draw.smooth else draw.choice(VOCABULARIES)
+    cols = draw.mixed(64, 16384) if draw.smooth or draw.chance(0.5) else draw.choice(WIDTHS)
+    return {"op": "embedding", "dtype": dtype, "rows": draw.mixed(1, 1 << 17), "vocab": vocab, "cols": cols}
 
 
 def _heads(draw: Draw) -> tuple[int, int]:
-    heads = draw.one(HEADS)
-    return heads, heads // draw.one([share for share in (1, 1, 4, 8) if heads % share == 0])
+    heads = draw.choice(HEADS)
+    return heads, heads // draw.choice([share for share in (1, 1, 4, 8) if heads % share == 0])
 
 
 def _draw_attention(draw: Draw, index: int) -> Case:
-    heads, shared = _heads(draw)
-    seq = draw.usual(16, 32768)
+    heads, kv_heads = _heads(draw)
+    seq = draw.mixed(16, 32768)
     return {
-        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.usual(1, 64), "heads": heads},
-        **{"kv_heads": shared, "seq_q": seq, "seq_kv": seq, "head_dim": draw.one(HEAD_DIMS)},
+        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.mixed(1, 64), "heads": heads},
+        **{"kv_heads": kv_heads, "seq_q": seq, "seq_kv": seq, "head_dim": draw.choice(HEAD_DIMS)},
         **{"causal": bool(index // 2 % 2), "variant": "flash"},
     }
 
 
 def _draw_decode(draw: Draw, index: int) -> Case:
-    heads, shared = _heads(draw)
+    heads, kv_heads = _heads(draw)
     return {
-        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.usual(1, 256), "heads": heads},
-        **{"kv_heads": shared, "seq_q": 1, "seq_kv": draw.usual(16, 65536), "head_dim": draw.one(HEAD_DIMS)},
+        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.mixed(1, 256), "heads": heads},
+        **{"kv_heads": kv_heads, "seq_q": 1, "seq_kv": draw.mixed(16, 65536), "head_dim": draw.choice(HEAD_DIMS)},
         **{"causal": False, "variant": "flash"},
     }
 
 
 def _draw_standard(draw: Draw, index: int) -> Case:
-    heads, seq = draw.one(HEADS), draw.usual(32, 8192)
+    heads, seq = draw.choice(HEADS), draw.mixed(32, 8192)
     return {
-        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.usual(1, 32), "heads": heads},
-        **{"kv_heads": heads, "seq_q": seq, "seq_kv": seq, "head_dim": draw.one(HEAD_DIMS)},
+        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.mixed(1, 32), "heads": heads},
+        **{"kv_heads": heads, "seq_q": seq, "seq_kv": seq, "head_dim": draw.choice(HEAD_DIMS)},
         **{"causal": False, "variant": "standard"},
     }
 
@@ -208,13 +213,13 @@ def _draw_standard(draw: Draw, index: int) -> Case:
 def _draw_conv(draw: Draw, index: int) -> Case:
     dtype = ("bf16", "fp32", "fp16", "tf32")[index % 4]
     if not draw.smooth and draw.chance(0.5):
-        c_in, c_out, side, kernel, stride = draw.one(LAYERS)
+        c_in, c_out, side, kernel, stride = draw.choice(LAYERS)
     else:
         step = 8 if draw.chance(0.7) else 1
         c_in, c_out = draw.size(3, 1024, step), draw.size(8, 1024, step)
-        side, kernel, stride = draw.size(7, 224), draw.one((1, 3, 3, 5, 7)), draw.one((1, 1, 2))
+        side, kernel, stride = draw.size(7, 224), draw.choice((1, 3, 3, 5, 7)), draw.choice((1, 1, 2))
     case: Case = {
-        **{"op": "conv2d", "dtype": dtype, "batch": draw.usual(1, 256), "c_in": c_in, "c_out": c_out, "h": side},
+        **{"op": "conv2d", "dtype": dtype, "batch": draw.mixed(1, 256), "c_in": c_in, "c_out": c_out, "h": side},
         **{"w": side, "kernel": kernel, "stride": stride, "padding": 0 if kernel == stride else (kernel - 1) // 2},
     }
     if draw.chance(0.06):  # depthwise
@@ -223,11 +228,11 @@ def _draw_conv(draw: Draw, index: int) -> Case:
 
 
 def _draw_moe(draw: Draw, index: int) -> Case:
-    experts, topk, hidden, inter = draw.one(EXPERTS)
+    experts, topk, hidden, inter = draw.choice(EXPERTS)
     if draw.smooth:
         hidden, inter = draw.size(1024, 7168, 64), draw.size(512, 8192, 64)
     return {
-        **{"op": "moe", "dtype": "bf16", "tokens": draw.usual(1, 16384), "experts": experts, "topk": topk},
+        **{"op": "moe", "dtype": "bf16", "tokens": draw.mixed(1, 16384), "experts": experts, "topk": topk},
         **{"hidden": hidden, "inter": inter},
     }
 
@@ -253,19 +258,22 @@ PLAN: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
     ("conv2d", 1600, _draw_conv),
     ("moe", 80, _draw_moe),
 )
-TRIES = 200  # draws per case wanted before a family is left smaller
+DRAWS_PER_CASE = 200  # after which a family is left smaller than planned
 
 
-def fits(case: Case, memory: float = MEMORY) -> bool:
+def fits(case: Case, memory: float = MAX_BYTES) -> bool:
     """Whether a case is neither too long nor too large to be worth timing."""
     sizes = {key: value for key, value in case.items() if key != "op"}
     work = find(case["op"])(**sizes)
     read = {tensor for level, tensor, way in work.moves if way == "read"}
     operands = sum(float(size) for tensor, size in work.tensor_sizes().items() if tensor in read)
-    most = MOST_FLOPS_SLOW if case["dtype"] in SLOW else MOST_FLOPS
+    max_flops = MAX_FLOPS_SLOW if case["dtype"] in SLOW_DTYPES else MAX_FLOPS
     elements = case["rows"] * case["cols"] if "cols" in case and case["op"] != "embedding" else 1
     return bool(
-        work.flops <= most and work.footprint <= memory and operands <= min(memory, POOL) and elements <= ELEMENTS
+        work.flops <= max_flops
+        and work.footprint <= memory
+        and operands <= min(memory, POOL_BYTES)
+        and elements <= MAX_ELEMENTS
     )
 
 
@@ -274,39 +282,39 @@ def _key(case: Case) -> tuple[Any, ...]:
 
 
 def _collect(
-    rng: np.random.Generator, counts: Sequence[int], smooth: float, memory: float, seen: set[tuple[Any, ...]]
+    rng: np.random.Generator, counts: Sequence[int], smooth: float, memory: float, known: set[tuple[Any, ...]]
 ) -> list[Case]:
-    """Cases of each family that fit and were not seen, shuffled: whatever part of them is timed covers every family.
+    """New cases of each family that fit, shuffled: whatever part of them is timed covers every family.
 
     `smooth` is the share of sizes drawn log-uniformly.
     """
-    found: list[Case] = []
-    for (_, _, make), count in zip(PLAN, counts, strict=True):
-        wanted = len(found) + count
-        for _ in range(TRIES * count):
-            if len(found) == wanted:
+    cases: list[Case] = []
+    for (_, _, draw_case), count in zip(PLAN, counts, strict=True):
+        wanted = len(cases) + count
+        for _ in range(DRAWS_PER_CASE * count):
+            if len(cases) == wanted:
                 break
-            # the index moves on with what was found, so that rejections do not thin a kind out
-            case = make(Draw(rng, bool(rng.random() < smooth)), len(found) - wanted + count)
-            if _key(case) not in seen and fits(case, memory):
-                seen.add(_key(case))
-                found.append(case)
-    order = rng.permutation(len(found))
-    return [found[place] for place in order]
+            # the index moves on only with accepted cases, so that rejections do not thin a kind out
+            case = draw_case(Draw(rng, bool(rng.random() < smooth)), len(cases) - wanted + count)
+            if _key(case) not in known and fits(case, memory):
+                known.add(_key(case))
+                cases.append(case)
+    order = rng.permutation(len(cases))
+    return [cases[place] for place in order]
 
 
-def calibration_cases(quick: bool = False, seed: int = 1, memory: float = MEMORY) -> list[Case]:
+def calibration_cases(quick: bool = False, seed: int = 1, memory: float = MAX_BYTES) -> list[Case]:
     """Cases that cover every family for fitting, some 10000; `quick` keeps an eighth of each."""
     counts = [max(count // 8, 8) if quick else count for _, count, _ in PLAN]
     return _collect(np.random.default_rng(seed), counts, 0.5, memory, set())
 
 
-def random_cases(count: int, seed: int, memory: float = MEMORY) -> list[Case]:
+def random_cases(count: int, seed: int, memory: float = MAX_BYTES) -> list[Case]:
     """A test set: sizes drawn log-uniformly, families in the proportions of the calibration, none of its cases."""
-    whole = sum(share for _, share, _ in PLAN)
-    exact = [count * share / whole for _, share, _ in PLAN]
+    total = sum(share for _, share, _ in PLAN)
+    exact = [count * share / total for _, share, _ in PLAN]
     counts = [int(value) for value in exact]
     for place in sorted(range(len(exact)), key=lambda at: counts[at] - exact[at])[: count - sum(counts)]:
         counts[place] += 1
-    seen = {_key(case) for case in calibration_cases(memory=memory)}
-    return _collect(np.random.default_rng([seed, 7]), counts, 1.0, memory, seen)
+    known = {_key(case) for case in calibration_cases(memory=memory)}
+    return _collect(np.random.default_rng([seed, 7]), counts, 1.0, memory, known)
