@@ -12,7 +12,7 @@ from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
 from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
 from ridgeline.machines import load as machines
-from ridgeline.machines import schema
+from ridgeline.machines import reader, schema
 
 CATALOG = sorted(path.stem for path in machines.CATALOG.glob("*.toml"))
 TERA, GIGA = 1e12, 1e9
@@ -125,7 +125,7 @@ def test_stated_and_derived_agree_or_say_why(name: str) -> None:
     figures = {**machine.peaks, **{level.name: level.bandwidth for level in machine.levels}}
     for key, figure in figures.items():
         if figure.stated and figure.derived and not figure.differs:
-            assert figure.derived == pytest.approx(figure.stated, rel=schema.AGREEMENT), f"{name} {key}"
+            assert figure.derived == pytest.approx(figure.stated, rel=reader.AGREEMENT), f"{name} {key}"
 
 
 def test_the_page_counts_figures_and_names_what_is_absent() -> None:
@@ -138,7 +138,7 @@ def test_the_page_counts_figures_and_names_what_is_absent() -> None:
         if figure.value()
     ]
     both = [(figure.stated, figure.derived) for figure in figures if figure.stated and figure.derived]
-    agree = sum(derived == pytest.approx(stated, rel=schema.AGREEMENT) for stated, derived in both)
+    agree = sum(derived == pytest.approx(stated, rel=reader.AGREEMENT) for stated, derived in both)
     told = f"Of {len(figures)} peaks and bandwidths in the catalog {len(both)} have both figures, and {agree} of these agree"
     assert told in page
     levels = [(name, level) for name, machine in every.items() for level in machine.levels]
@@ -388,6 +388,20 @@ def test_mistakes_are_named(change: tuple[str, str], complaint: str) -> None:
     with pytest.raises(SchemaError) as caught:
         schema.read(GOOD.replace(*change), "toy.toml")
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (('kind = "gpu"', 'kind = "gpu"\nnotes = 5'), "notes must be a list of texts, found 5"),
+        (('kind = "gpu"', 'kind = "gpu"\naliases = [1]'), "aliases must be a list of texts, found \\[1\\]"),
+        (('kind = "gpu"', 'kind = "gpu"\nlink = 5'), "link must be a list of tables"),
+        (('clock = "main"', "clock = [1]"), "clock must be a text with its unit, found \\[1\\]"),
+    ],
+)
+def test_values_of_another_type_are_mistakes_too(change: tuple[str, str], complaint: str) -> None:
+    with pytest.raises(SchemaError, match=complaint):
+        schema.read(GOOD.replace(*change), "toy")
 
 
 def test_unreadable_files_say_so(tmp_path: Path) -> None:
