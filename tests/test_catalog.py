@@ -11,10 +11,10 @@ import ridgeline as rl
 from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
 from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
-from ridgeline.machines import load as machines
-from ridgeline.machines import reader, schema
+from ridgeline.machines import files, reader, schema
+from ridgeline.machines.load import load
 
-CATALOG = sorted(path.stem for path in machines.CATALOG.glob("*.toml"))
+CATALOG = sorted(path.stem for path in files.CATALOG.glob("*.toml"))
 TERA, GIGA = 1e12, 1e9
 
 # The machines the catalog promises.
@@ -130,7 +130,7 @@ def test_stated_and_derived_agree_or_say_why(name: str) -> None:
 
 def test_the_page_counts_figures_and_names_what_is_absent() -> None:
     page = " ".join((Path(__file__).parents[1] / "docs" / "catalog.md").read_text(encoding="utf-8").split())
-    every = {name: machines.load(name) for name in CATALOG}
+    every = {name: load(name) for name in CATALOG}
     figures = [
         figure
         for machine in every.values()
@@ -309,7 +309,7 @@ def test_unknown_machines_offer_the_nearest(asked: str, near: str) -> None:
 
 @pytest.mark.parametrize("reported", ["NVIDIA A1000", "GB300", "NVIDIA H200 NVL", "NVIDIA L40", "A10G"])
 def test_driver_names_match_whole_or_not_at_all(reported: str) -> None:
-    assert machines.by_driver_name(reported) is None
+    assert files.by_driver_name(reported) == (None, "")
 
 
 # -- the format -----------------------------------------------------------------------------------------------
@@ -344,12 +344,12 @@ def test_own_machine_file(tmp_path: Path) -> None:
 def test_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ridgeline" / "machines").mkdir(parents=True)
     (tmp_path / "ridgeline" / "machines" / "toy.toml").write_text(GOOD)
-    monkeypatch.setattr(machines, "user_folder", lambda: tmp_path / "ridgeline" / "machines")
-    machines.files.cache_clear()
+    monkeypatch.setattr(files, "user_folder", lambda: tmp_path / "ridgeline" / "machines")
+    files.paths.cache_clear()
     try:
         assert rl.machine("toy").title == "A toy"
     finally:
-        machines.files.cache_clear()
+        files.paths.cache_clear()
 
 
 def test_five_mistakes_give_five_complaints() -> None:
