@@ -11,7 +11,7 @@ from typing import Any
 from ..core.errors import InputError, RidgelineError
 from ..core.machine import Machine
 from ..core.observation import Observation
-from ..core.units import MOST, number
+from ..core.units import MAX_EXACT, number
 from ..core.work import Program, Step
 from ..machines import write as save
 from ..machines.load import load
@@ -61,7 +61,7 @@ def _count(value: Any, index: int) -> float:
     if value is None or str(value).strip() == "":
         return 1.0
     found = _plain(value)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found <= MOST:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found <= MAX_EXACT:
         raise InputError(f"row {index}, column count: is {str(value)!r}; how often a case runs is a number above 0")
     return float(found)
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError, RidgelineError
-from ..core.files import write_whole
+from ..core.files import write_atomically
 from ..core.machine import Machine
 from ..core.text import delimiter, opened
-from ..core.units import MOST, number
+from ..core.units import MAX_EXACT, number
 from ..profilers.plain import json_lines, once, pairs
 from ..programs.ops import OPS, Op, find
 from ..programs.ops.registry import NO, YES, Param
@@ -147,7 +147,7 @@ def write(rows: list[Row], path: Path) -> None:
     """The rows to a file by its suffix, whole or not at all."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: cases are written to {', '.join(SUFFIXES)}, not to '{path.suffix}'")
-    write_whole(path, lambda draft: WRITERS[path.suffix](rows, draft))
+    write_atomically(path, lambda draft: WRITERS[path.suffix](rows, draft))
 
 
 def _columns(rows: list[Row]) -> list[str]:
@@ -254,7 +254,7 @@ def _number(param: Param, value: Any) -> float:
     except (RidgelineError, TypeError, ValueError, OverflowError):
         raise InputError(f"{where}: must be {param.words}, got '{value}'") from None
     least = 1 if param.kind == "Size" else 0
-    if not (least <= found <= MOST) or found != int(found):
+    if not (least <= found <= MAX_EXACT) or found != int(found):
         raise InputError(f"{where}: must be {param.words}, got '{value}'")
     return found
 
@@ -265,7 +265,7 @@ def _column(param: Param, values: Sequence[Any]) -> tuple[NDArray[np.float64], d
         least = 1 if param.kind == "Size" else 0
         try:  # all at once, where all are written as programs write numbers
             found = np.array(values, dtype=np.float64)
-            if found.ndim == 1 and np.all((found >= least) & (found <= MOST) & (found == np.floor(found))):
+            if found.ndim == 1 and np.all((found >= least) & (found <= MAX_EXACT) & (found == np.floor(found))):
                 return found, {}
         except (TypeError, ValueError, OverflowError):
             pass

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError, unknown
-from ...core.units import MOST
+from ...core.units import MAX_EXACT
 from ...core.work import Array, Work
 
 Size: TypeAlias = Array  # a whole number of at least 1
@@ -129,19 +129,21 @@ class Op:
             raise InputError(f"{self.name}: {param.name} is empty; give at least one value")
         raw = np.asarray(value)
         if raw.dtype.kind in "iu":  # whole by nature; looked at before float64 rounds what lies beyond 2^53
-            good = int(raw.min()) >= least and int(raw.max()) <= MOST
-            found = found if good else np.where(raw > int(MOST), np.inf, found)
+            good = int(raw.min()) >= least and int(raw.max()) <= MAX_EXACT
+            found = found if good else np.where(raw > int(MAX_EXACT), np.inf, found)
         else:
             good = all(
-                block.min() >= least and block.max() <= MOST and (np.floor(block) == block).all()
+                block.min() >= least and block.max() <= MAX_EXACT and (np.floor(block) == block).all()
                 for block in _blocks(found)
             )
         if not good:
-            wrong = ~((found >= least) & (found <= MOST) & (found == np.floor(found)))
+            wrong = ~((found >= least) & (found <= MAX_EXACT) & (found == np.floor(found)))
             where = int(np.argmax(wrong.ravel()))
             place = f"[{where}]" if found.ndim else ""
             bad = float(found.ravel()[where])
-            limit = f" (at most 2^53 = {MOST:.0f}, beyond which counts are no longer exact)" if bad > MOST else ""
+            limit = (
+                f" (at most 2^53 = {MAX_EXACT:.0f}, beyond which counts are no longer exact)" if bad > MAX_EXACT else ""
+            )
             raise InputError(f"{self.name}: {param.name}{place} must be {param.words}, got {bad:g}{limit}")
         return float(found) if found.ndim == 0 else found
 

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.files import write_whole
+from ...core.files import write_atomically
 from ..chart import Picture
 
 SUFFIXES = (".json", ".csv", ".md")
@@ -77,4 +77,4 @@ def save(picture: Picture, path: str | Path, theme: str = "light") -> Path:
         raise InputError(
             f"cannot draw to '{asked}': {f'{suffix!r} is not a format known here' if suffix else 'it has no suffix'}; use one of {', '.join(sorted(known))}"
         )
-    return write_whole(asked, lambda draft: known[suffix].render(picture, draft, theme))
+    return write_atomically(asked, lambda draft: known[suffix].render(picture, draft, theme))
