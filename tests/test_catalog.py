@@ -11,10 +11,10 @@ import ridgeline as rl
 from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
 from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
-from ridgeline.machines import load as machines
-from ridgeline.machines import schema
+from ridgeline.machines import files, reader, schema
+from ridgeline.machines.load import load
 
-CATALOG = sorted(path.stem for path in machines.CATALOG.glob("*.toml"))
+CATALOG = sorted(path.stem for path in files.CATALOG.glob("*.toml"))
 TERA, GIGA = 1e12, 1e9
 
 # The machines the catalog promises.
@@ -125,12 +125,12 @@ def test_stated_and_derived_agree_or_say_why(name: str) -> None:
     figures = {**machine.peaks, **{level.name: level.bandwidth for level in machine.levels}}
     for key, figure in figures.items():
         if figure.stated and figure.derived and not figure.differs:
-            assert figure.derived == pytest.approx(figure.stated, rel=schema.AGREEMENT), f"{name} {key}"
+            assert figure.derived == pytest.approx(figure.stated, rel=reader.AGREEMENT), f"{name} {key}"
 
 
 def test_the_page_counts_figures_and_names_what_is_absent() -> None:
     page = " ".join((Path(__file__).parents[1] / "docs" / "use" / "catalog.md").read_text(encoding="utf-8").split())
-    every = {name: machines.load(name) for name in CATALOG}
+    every = {name: load(name) for name in CATALOG}
     figures = [
         figure
         for machine in every.values()
@@ -138,7 +138,7 @@ def test_the_page_counts_figures_and_names_what_is_absent() -> None:
         if figure.value()
     ]
     both = [(figure.stated, figure.derived) for figure in figures if figure.stated and figure.derived]
-    agree = sum(derived == pytest.approx(stated, rel=schema.AGREEMENT) for stated, derived in both)
+    agree = sum(derived == pytest.approx(stated, rel=reader.AGREEMENT) for stated, derived in both)
     told = f"Of {len(figures)} peaks and bandwidths in the catalog {len(both)} have both figures, and {agree} of these agree"
     assert told in page
     levels = [(name, level) for name, machine in every.items() for level in machine.levels]
@@ -309,7 +309,7 @@ def test_unknown_machines_offer_the_nearest(asked: str, near: str) -> None:
 
 @pytest.mark.parametrize("reported", ["NVIDIA A1000", "GB300", "NVIDIA H200 NVL", "NVIDIA L40", "A10G"])
 def test_driver_names_match_whole_or_not_at_all(reported: str) -> None:
-    assert machines.by_driver_name(reported) is None
+    assert files.by_driver_name(reported) == (None, "")
 
 
 # -- the format -----------------------------------------------------------------------------------------------
@@ -344,12 +344,12 @@ def test_own_machine_file(tmp_path: Path) -> None:
 def test_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ridgeline" / "machines").mkdir(parents=True)
     (tmp_path / "ridgeline" / "machines" / "toy.toml").write_text(GOOD)
-    monkeypatch.setattr(machines, "user_folder", lambda: tmp_path / "ridgeline" / "machines")
-    machines.files.cache_clear()
+    monkeypatch.setattr(files, "user_folder", lambda: tmp_path / "ridgeline" / "machines")
+    files.paths.cache_clear()
     try:
         assert rl.machine("toy").title == "A toy"
     finally:
-        machines.files.cache_clear()
+        files.paths.cache_clear()
 
 
 def test_five_mistakes_give_five_complaints() -> None:
@@ -388,6 +388,20 @@ def test_mistakes_are_named(change: tuple[str, str], complaint: str) -> None:
     with pytest.raises(SchemaError) as caught:
         schema.read(GOOD.replace(*change), "toy.toml")
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (('kind = "gpu"', 'kind = "gpu"\nnotes = 5'), "notes must be a list of texts, found 5"),
+        (('kind = "gpu"', 'kind = "gpu"\naliases = [1]'), "aliases must be a list of texts, found \\[1\\]"),
+        (('kind = "gpu"', 'kind = "gpu"\nlink = 5'), "link must be a list of tables"),
+        (('clock = "main"', "clock = [1]"), "clock must be a text with its unit, found \\[1\\]"),
+    ],
+)
+def test_values_of_another_type_are_mistakes_too(change: tuple[str, str], complaint: str) -> None:
+    with pytest.raises(SchemaError, match=complaint):
+        schema.read(GOOD.replace(*change), "toy")
 
 
 def test_unreadable_files_say_so(tmp_path: Path) -> None:

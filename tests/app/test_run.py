@@ -18,7 +18,8 @@ from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
-from ridgeline.machines.load import load, load_file, local
+from ridgeline.machines.files import load_file
+from ridgeline.machines.load import load, local
 from ridgeline.machines.merge import changes, merge
 from ridgeline.measure import session as measuring
 from ridgeline.measure.cpu import probes as cpu
@@ -159,7 +160,7 @@ def test_measurements_of_two_machines_are_not_merged(outcome: run.Outcome) -> No
 
 
 def test_no_gpu_gets_one_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if any(found.kind == "gpu" for found in measuring.detect.found()):
+    if any(device.kind == "gpu" for device in measuring.detect.devices()):
         pytest.skip("there is a GPU here")
     result = command("measure", "cuda", "--quick")
     assert result.exit_code == 2

@@ -471,7 +471,7 @@ def test_a_timing_at_the_place_and_one_an_octave_away_by_hand() -> None:
     assert table.correction({"m": 64.0}) == pytest.approx(np.log(1.1) / (1 + 1 / 8 + 0.03))
     assert table.correction({"m": 128.0}) == pytest.approx(np.log(1.1) / 8 / (1 + 1 / 8 + 0.03))
     assert abs(table.correction({"m": 64.0 * 2**20})) < 1e-5  # far from all of them the formula stands alone
-    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.FAR]
+    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.MAX_MISS]
 
 
 def test_a_timing_unlike_those_around_counts_less() -> None:

@@ -23,7 +23,7 @@ from ridgeline.core.dtypes import dtype
 from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, base, formula
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.machines import coefficients as files
-from ridgeline.machines import load as machines
+from ridgeline.machines import files as machines
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
 from ridgeline.machines.load import load

@@ -18,13 +18,16 @@ from hypothesis import strategies as st
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError, MissingFigure
 from ridgeline.core.machine import Machine
+from ridgeline.machines import files
 from ridgeline.machines import load as machines
 from ridgeline.machines.detect import cores as core_table
-from ridgeline.machines.detect import cpu as cpu_part
 from ridgeline.machines.detect import gpu as gpu_part
+from ridgeline.machines.detect import linux, macos
 from ridgeline.machines.detect import local as detect
 from ridgeline.machines.detect import system as outside
-from ridgeline.machines.detect.local import found, here
+from ridgeline.machines.detect.device import simd_width
+from ridgeline.machines.detect.local import devices, here, machine_of
+from ridgeline.machines.detect.tables import table as read_table
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "detect"
 KiB, MiB, GiB = 2**10, 2**20, 2**30
@@ -95,7 +98,7 @@ class Recorded(outside.System):
 
     def affinity(self) -> set[int] | None:
         told = self.data["affinity"]
-        return cpu_part.cpu_list(told) if told else None
+        return linux.cpu_list(told) if told else None
 
     def count(self) -> int | None:
         return self.data["count"]
@@ -211,7 +214,7 @@ def test_a_whole_chip_in_the_catalog_is_that_chip() -> None:
 
 
 def test_what_is_found_names_caches_as_they_are_shared() -> None:
-    cpu = found(Recorded("epyc-9654"))[0]
+    cpu = devices(Recorded("epyc-9654"))[0]
     assert {level.name: (level.capacity.value(), level.instances, level.scope) for level in cpu.levels[:3]} == {
         "l1": (32 * KiB, 96, "core"), "l2": (1 * MiB, 96, "core"), "l3": (32 * MiB, 12, "group"),
     }  # fmt: skip
@@ -295,7 +298,7 @@ def test_instructions_the_hypervisor_hides_have_no_peak() -> None:
 )  # fmt: skip
 def test_a_cgroup_quota_limits_what_is_claimed(files: dict[str, str], quota: float | None) -> None:
     system = Recorded("epyc-9654", files=files)
-    assert found(system)[0].quota == quota
+    assert devices(system)[0].quota == quota
     machine = here("cpu", system)
     if quota is None:
         assert "Matched to epyc-9654" in machine.notes[0]
@@ -341,7 +344,7 @@ def test_efficiency_cores_behind_one_model_number_are_not_guessed() -> None:
 
 def test_the_firmware_names_an_arm_server() -> None:
     record = bytes([4, 0x1A, 0, 0, 1, 3, 0xFE, 2, *([0] * 8), 3, *([0] * 9)]) + b"CPU0\0AWS\0AWS Graviton3\0\0"
-    assert cpu_part.processor_version(record) == "AWS Graviton3"
+    assert linux.processor_version(record) == "AWS Graviton3"
     machine = here("cpu", Recorded("neoverse-n1-vm", files={"/sys/firmware/dmi/entries/4-0/raw": record}))
     assert machine.notes[0].startswith("By its name this is graviton3")
     assert "has 64 cores, here are 2 cores" in machine.notes[0]
@@ -349,14 +352,14 @@ def test_the_firmware_names_an_arm_server() -> None:
 
 def test_sve_length_comes_from_the_kernel() -> None:
     system = Recorded("neoverse-n1-vm", files={"/proc/sys/abi/sve_default_vector_length": "32\n"})
-    assert found(system)[0].simd_bits == 128  # the CPU has no SVE, whatever the file says
+    assert devices(system)[0].simd_bits == 128  # the CPU has no SVE, whatever the file says
     system.files["/proc/cpuinfo"] = str(system.files["/proc/cpuinfo"]).replace("asimddp", "asimddp sve")
-    assert found(system)[0].simd_bits == 256
+    assert devices(system)[0].simd_bits == 256
 
 
 def test_a_macbook() -> None:
     system = Recorded("macbook-m2-max")
-    cpu, gpu = found(system)
+    cpu, gpu = devices(system)
     assert (cpu.name, cpu.catalog, cpu.simd_bits, dict(cpu.units)) == (
         "Apple M2 Max",
         None,
@@ -369,7 +372,7 @@ def test_a_macbook() -> None:
         "l2": (2 * 16 * MiB + 4 * MiB, 3),
         "memory": (32 * GiB, 1),
     }
-    assert not cpu.machine().peaks  # macOS tells no clock
+    assert not machine_of(cpu).peaks  # macOS tells no clock
     assert (gpu.selector, gpu.catalog) == ("gpu0", "apple-m2-max")
     machine = here(system=system)
     assert (machine.kind, machine.bandwidth().value, machine.main.capacity.value()) == ("gpu", 400e9, 32 * GiB)
@@ -448,7 +451,7 @@ def test_an_h200_is_matched_and_checked() -> None:
 
 def test_the_other_devices_stay_within_reach() -> None:
     system = Recorded("epyc-9654", gpus=[h200(), h200(name="Tesla T4", sm=40, memory=15360 * MiB)])
-    assert [device.selector for device in found(system)] == ["cpu", "gpu0", "gpu1"]
+    assert [device.selector for device in devices(system)] == ["cpu", "gpu0", "gpu1"]
     assert here("gpu", system).title == here("gpu0", system).title == machines.load("h200-sxm").title
     assert here("GPU1", system).title == machines.load("t4").title
     assert here("cpu", system).kind == "cpu"
@@ -487,23 +490,23 @@ def test_a_driver_without_a_device_is_no_gpu(code: int, why: str) -> None:
     ],
 )
 def test_names_that_only_resemble_a_catalog_name_do_not_match(name: str) -> None:
-    known = machines.by_driver_name(name)
-    device = found(Recorded("neoverse-n1-vm", gpus=[h200(name=name)]))[1]
+    known = files.by_driver_name(name)[0]
+    device = devices(Recorded("neoverse-n1-vm", gpus=[h200(name=name)]))[1]
     assert device.catalog == (known.name if known else None)
-    machine = device.machine()
+    machine = machine_of(device)
     if known is None:
         assert machine.title == name
         assert not [peak for peak in machine.peaks if peak.startswith("tensor")]
 
 
 def test_matching_is_by_whole_name_for_every_alias() -> None:
-    every = list(machines.everything())
+    every = list(files.everything())
     owners = {alias.lower(): machine for machine in every for alias in machine.aliases}
     for alias, machine in owners.items():
-        assert outside.catalogued(f"  {alias.upper()} ", machine.kind)[0] == machine
+        assert files.by_driver_name(f"  {alias.upper()} ", machine.kind)[0] == machine
         for near in (f"g{alias}", alias[:-1]):
             other = owners.get(near)
-            assert outside.catalogued(near, machine.kind)[0] == (
+            assert files.by_driver_name(near, machine.kind)[0] == (
                 other if other and other.kind == machine.kind else None
             )
 
@@ -551,14 +554,14 @@ def test_a_slice_of_the_memory_has_no_bandwidth() -> None:
 
 
 def test_the_driver_fills_in_a_bandwidth_the_catalog_lacks() -> None:
-    device = found(Recorded("neoverse-n1-vm", gpus=[h200()]))[1]
+    device = devices(Recorded("neoverse-n1-vm", gpus=[h200()]))[1]
     assert device.matched is not None
-    machine = replace(device, matched=gpu_part.without_bandwidth(device.matched)).machine()
+    machine = machine_of(replace(device, matched=gpu_part.without_bandwidth(device.matched)))
     assert (machine.bandwidth().kind, machine.bandwidth().value) == ("derived", pytest.approx(3.201e9 * 6016 * 2 / 8))
 
 
 def test_the_catalog_and_the_driver_agree_where_both_know() -> None:
-    derived = found(Recorded("neoverse-n1-vm", gpus=[h200()]))[1].levels[-1].bandwidth.value()
+    derived = devices(Recorded("neoverse-n1-vm", gpus=[h200()]))[1].levels[-1].bandwidth.value()
     assert derived == pytest.approx(machines.load("h200-sxm").bandwidth(ceilings="stated").value, rel=0.01)
 
 
@@ -574,7 +577,7 @@ def test_a_broken_machine_file_is_mentioned_and_passed_over(tmp_path: Path, monk
     (tmp_path / "mine.toml").write_text('aliases = ["NVIDIA Future 3"]\nname = 3\n')
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     monkeypatch.setattr(
-        machines, "files", lambda: {path.stem: path for path in [*tmp_path.glob("*.toml"), tmp_path / "gone.toml"]}
+        files, "paths", lambda: {path.stem: path for path in [*tmp_path.glob("*.toml"), tmp_path / "gone.toml"]}
     )
     machine = here(system=Recorded("neoverse-n1-vm", gpus=[h200(name="NVIDIA Future 3")]))
     assert "mine.toml mentions this device and cannot be used" in said(machine)
@@ -604,7 +607,7 @@ def test_cores_are_matched_by_number(pattern: str, key: str, fits: bool) -> None
 
 
 def test_no_core_is_named_by_two_rows() -> None:
-    table = outside.own_table("cores.toml")
+    table = read_table("cores.toml")
     for name, row in table["core"].items():
         assert row["source"] in table["sources"], name
         for pattern in row["match"]:
@@ -633,7 +636,7 @@ def test_a_row_for_certain_model_names_goes_first() -> None:
 
 
 def test_lanes_by_capability_have_sources_and_agree_with_the_catalog() -> None:
-    table = outside.own_table("capability.toml")
+    table = read_table("capability.toml")
     for row in table["capability"].values():
         assert row["source"] in table["sources"]
     by_name = {"p100-pcie-16gb": "6.0", "v100-sxm2-32gb": "7.0", "t4": "7.5", "a100-sxm-80gb": "8.0", "a10": "8.6", "l4": "8.9", "h100-sxm": "9.0", "b200-sxm": "10.0",
@@ -666,7 +669,7 @@ def test_detection_loads_nothing_heavy() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": str(Path(detect.__file__).parents[2])},
+        env={"PYTHONPATH": str(Path(detect.__file__).parents[3])},
     )
     assert done.stdout.strip() == "[]"
 
@@ -695,21 +698,21 @@ def test_this_very_machine() -> None:
 @given(st.text(max_size=400))
 @settings(max_examples=150, deadline=None)
 def test_parsers_take_any_text(text: str) -> None:
-    assert all(0 <= cpu < cpu_part.MOST_CPUS for cpu in cpu_part.cpu_list(text))
-    size = cpu_part.cache_size(text)
+    assert all(0 <= cpu < linux.MAX_CPUS for cpu in linux.cpu_list(text))
+    size = linux.cache_size(text)
     assert size is None or size > 0
-    assert all(isinstance(block, dict) for block in cpu_part.cpuinfo(text))
-    memory = cpu_part.meminfo(text)
+    assert all(isinstance(block, dict) for block in linux.cpuinfo(text))
+    memory = linux.meminfo(text)
     assert memory is None or memory > 0
-    cpu_part.simd_width(text.split())
+    simd_width(text.split())
     core_table.core_matches(text, text)
     core_table.core_entry(text)
 
 
 @given(st.binary(max_size=200))
 def test_firmware_records_take_any_bytes(table: bytes) -> None:
-    assert isinstance(cpu_part.processor_version(table), str)
-    assert isinstance(cpu_part.processor_version(bytes([4]) + table), str)
+    assert isinstance(linux.processor_version(table), str)
+    assert isinstance(linux.processor_version(bytes([4]) + table), str)
 
 
 WORDS = st.one_of(
@@ -760,7 +763,7 @@ class Broken(Recorded):
 
     def run(self, *command: str) -> str:
         return (
-            "\n".join(f"{key}: {self.draw(WORDS)}" for key in cpu_part.SYSCTL)
+            "\n".join(f"{key}: {self.draw(WORDS)}" for key in macos.SYSCTL)
             + f'"model" = "Apple {self.draw(WORDS)}"\n"gpu-core-count" = {self.draw(WORDS)}'
         )
 
@@ -789,8 +792,8 @@ class Broken(Recorded):
 @given(st.data(), st.sampled_from(["linux", "darwin", "win32", "freebsd14"]))
 @settings(max_examples=60, deadline=None)
 def test_no_machine_is_odd_enough_to_break_it(data: st.DataObject, platform: str) -> None:
-    for device in found(Broken(data.draw, platform)):
-        machine = device.machine()
+    for device in devices(Broken(data.draw, platform)):
+        machine = machine_of(device)
         json.dumps(to_document([device, machine]))
         assert machine.name == "here"
         assert all((figure.value() or 1) > 0 for figure in machine.peaks.values())

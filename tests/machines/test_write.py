@@ -16,7 +16,7 @@ from ridgeline.core.work import work
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
 from ridgeline.machines.calibrate import calibrate
-from ridgeline.machines.load import everything
+from ridgeline.machines.files import everything
 
 
 @pytest.mark.parametrize("name", [machine.name for machine in everything()])

@@ -854,7 +854,7 @@ def test_cupy_whose_compiler_fails_leaves_a_named_gap(monkeypatch: pytest.Monkey
 
 
 def test_the_catalog_is_found_without_platformdirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ridgeline.machines import load as machines
+    from ridgeline.machines import files as machines
 
     def missing(name: str) -> None:
         raise ImportError("platformdirs")

@@ -96,5 +96,5 @@ def result(name: str | Dtype) -> Dtype:
 def label(name: str | Dtype, stored: str | Dtype | None = None) -> str:
     """The name timings of a format go by: one for formats that run at one rate, both where weights are stored apart."""
     row = dtype(name)
-    own = row.name if row.scale_bits else row.math
-    return own if stored is None or dtype(stored).name == row.name else f"{own}-{dtype(stored).name}"
+    name = row.name if row.scale_bits else row.math
+    return name if stored is None or dtype(stored).name == row.name else f"{name}-{dtype(stored).name}"

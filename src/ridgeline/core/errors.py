@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-LONGEST = 200  # characters of somebody else's message that are passed on
+MAX_QUOTED = 200  # characters of somebody else's message that are passed on
 
 
 class RidgelineError(Exception):
@@ -41,8 +41,8 @@ class SchemaError(InputError):
 
 def first_line(error: BaseException) -> str:
     """What an error of somebody else's library says, in one line and without the place in its source."""
-    told = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip())
-    return told.splitlines()[0][:LONGEST] if told else type(error).__name__
+    message = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip())
+    return message.splitlines()[0][:MAX_QUOTED] if message else type(error).__name__
 
 
 def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> UnknownName:
@@ -52,10 +52,10 @@ def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> U
     if not near:
         near = [name for name in names if str(asked).lower() in name][:4]
     if near:
-        found = "did you mean " + " or ".join(near) + "?"
+        suggestion = "did you mean " + " or ".join(near) + "?"
     elif len(names) <= 24:
-        found = "there is " + ", ".join(names) + "." if names else "there are none."
+        suggestion = "there is " + ", ".join(names) + "." if names else "there are none."
     else:
-        found = f"there are {len(names)}, none of them near."
-    text = f"unknown {kind} '{asked}': {found}"
+        suggestion = f"there are {len(names)}, none of them near."
+    text = f"unknown {kind} '{asked}': {suggestion}"
     return UnknownName(f"{text} {hint}".rstrip())

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""The user's folders, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .errors import InputError
 
 
 def folder(kind: str) -> Path:
-    """The user's own folder of a kind: `config`, `cache` or `data`."""
+    """The user's folder of a kind: `config`, `cache` or `data`."""
     try:
         import platformdirs
     except ImportError:  # a plain checkout without its dependencies still works
         return Path.home() / {"config": ".config", "cache": ".cache", "data": ".local/share"}[kind] / "ridgeline"
-    found: Path = getattr(platformdirs, f"user_{kind}_path")("ridgeline")
-    return found
+    path: Path = getattr(platformdirs, f"user_{kind}_path")("ridgeline")
+    return path
 
 
 def writable(path: str | Path) -> Path:
@@ -36,7 +36,7 @@ def writable(path: str | Path) -> Path:
     return target
 
 
-def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
+def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
     """Let `write` fill a draft beside the file, then put it in place at once; on any error nothing is left behind."""
     asked, target = Path(path).expanduser(), writable(path)
     draft = target.with_name(f".{target.stem[:80]}.{secrets.token_hex(4)}.part{target.suffix}")
@@ -55,8 +55,7 @@ def write_whole(path: str | Path, write: Callable[[Path], None]) -> Path:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    return write_whole(path, lambda draft: _fill(draft, text))
+    def fill(draft: Path) -> None:
+        draft.write_text(text, encoding="utf-8")
 
-
-def _fill(draft: Path, text: str) -> None:
-    draft.write_text(text, encoding="utf-8")
+    return write_atomically(path, fill)

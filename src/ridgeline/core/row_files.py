@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .errors import InputError
-from .files import write_whole
+from .files import write_atomically
 from .tabular import json_lines, parse_json, refuse_repeated, whole_text
 
 SUFFIXES = (".csv", ".jsonl", ".json", ".parquet")
@@ -30,7 +30,7 @@ def read_rows(path: Path) -> list[Row]:
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
     """The rows to a file by its suffix, whole or not at all."""
-    write_whole(path, lambda draft: WRITERS[path.suffix](rows, draft))
+    write_atomically(path, lambda draft: WRITERS[path.suffix](rows, draft))
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

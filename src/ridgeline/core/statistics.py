@@ -95,10 +95,10 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
 
     Exact for short series without ties, else the normal approximation with the correction for ties.
     """
-    one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    m, n = len(one), len(two)
-    u = float(np.sum(two[:, None] > one[None, :]) + 0.5 * np.sum(two[:, None] == one[None, :]))
-    _, repeats = np.unique(np.concatenate([one, two]), return_counts=True)
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    m, n = len(x), len(y)
+    u = float(np.sum(y[:, None] > x[None, :]) + 0.5 * np.sum(y[:, None] == x[None, :]))
+    _, repeats = np.unique(np.concatenate([x, y]), return_counts=True)
     if m * n <= MAX_EXACT_PAIRS and repeats.max() == 1:
         counts = rank_orders(m, n)
         return float(counts[round(u) :].sum() / counts.sum())

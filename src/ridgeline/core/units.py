@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-DIVIDED = ("s", "J", "W", "J/flop", "J/B")  # units people divide; a milli-byte is a slip for a megabyte
-SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+FRACTIONAL = ("s", "J", "W", "J/flop", "J/B")  # units people divide; a milli-byte is a slip for a megabyte
+FRACTIONS = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 
 # symbol as written -> base unit; a spelling stands here once, whatever its prefix.
 SYMBOLS = {
@@ -30,7 +30,7 @@ SYMBOLS = {
     "op/s": "flop/s", "B": "B", "byte": "B", "bytes": "B", "B/s": "B/s", "Bps": "B/s", "s": "s", "Hz": "Hz", "W": "W",
     "J": "J", "J/flop": "J/flop", "J/B": "J/B", "T/s": "T/s", "bit": "bit", "flop/B": "flop/B", "FLOP/B": "flop/B",
 }  # fmt: skip
-WORDS = {
+MEANINGS = {
     "flop": "an amount of work (flop)", "flop/s": "a rate of work (flop/s)", "B": "an amount of data (B)",
     "B/s": "a bandwidth (B/s)", "s": "a time (s)", "Hz": "a clock (Hz)", "W": "a power (W)", "J": "an energy (J)",
     "J/flop": "an energy per flop (J/flop)", "J/B": "an energy per byte (J/B)", "T/s": "a transfer rate (T/s)",
@@ -42,10 +42,10 @@ EXAMPLES = {
     "flop/B": "295 flop/B",
 }  # fmt: skip
 
-SHOWN = {"flop": "FLOP", "flop/s": "FLOP/s", "flop/B": "FLOP/B", "op": "OP", "op/s": "OP/s"}  # as people write them
+WRITTEN = {"flop": "FLOP", "flop/s": "FLOP/s", "flop/B": "FLOP/B", "op": "OP", "op/s": "OP/s"}  # as people write them
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
-MOST = 2.0**53  # beyond it float64 no longer tells neighbouring whole numbers apart
+MAX_EXACT = 2.0**53  # the whole number up to which float64 is exact
 
 
 def _unit(text: str) -> tuple[float, str] | None:
@@ -53,47 +53,53 @@ def _unit(text: str) -> tuple[float, str] | None:
     for symbol in sorted(SYMBOLS, key=len, reverse=True):
         if text.endswith(symbol):
             prefix = text[: -len(symbol)]
-            for table in (BINARY, DECIMAL, SMALL):
-                if prefix in table and (table is not SMALL or SYMBOLS[symbol] in DIVIDED):
+            for table in (BINARY, DECIMAL, FRACTIONS):
+                if prefix in table and (table is not FRACTIONS or SYMBOLS[symbol] in FRACTIONAL):
                     return table[prefix], SYMBOLS[symbol]
     return None
+
+
+def _float(digits: str) -> float:
+    return float(digits.replace("_", "").replace(",", ""))
 
 
 def parse(text: str | float, unit: str) -> float:
     """A quantity in base units from text such as `3.35 TB/s`; a bare number is already in base units."""
     if isinstance(text, bool) or not isinstance(text, str | Real):
-        raise InputError(f"expected {WORDS[unit]}, such as '{EXAMPLES[unit]}', got {text!r}")
+        raise InputError(f"expected {MEANINGS[unit]}, such as '{EXAMPLES[unit]}', got {text!r}")
+    example = f"write {MEANINGS[unit]} such as '{EXAMPLES[unit]}'"
     if not isinstance(text, str):
         value = float(text)
     else:
-        found = _NUMBER.match(text)
-        if not found:
-            raise InputError(f"'{text}' is not a quantity; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
-        value = float(found[1].replace("_", "").replace(",", ""))
-        if found[2]:
-            known = _unit(found[2])
+        match = _NUMBER.match(text)
+        if not match:
+            raise InputError(f"'{text}' is not a quantity; {example}")
+        value = _float(match[1])
+        if match[2]:
+            known = _unit(match[2])
             if known is None:
-                raise InputError(f"'{text}': unknown unit '{found[2]}'; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+                raise InputError(f"'{text}': unknown unit '{match[2]}'; {example}")
             factor, base = known
             if base != unit:
-                raise InputError(f"'{text}' is {WORDS[base]}; asked for is {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+                asked = f"{MEANINGS[unit]} such as '{EXAMPLES[unit]}'"
+                raise InputError(f"'{text}' is {MEANINGS[base]}; asked for is {asked}")
             value *= factor
     if not math.isfinite(value):
-        raise InputError(f"'{text}' is not a finite number; write {WORDS[unit]} such as '{EXAMPLES[unit]}'")
+        raise InputError(f"'{text}' is not a finite number; {example}")
     return value
 
 
 def bare(text: str) -> bool:
     """Whether a quantity comes without a unit."""
-    found = _NUMBER.match(text)
-    return bool(found and not found[2])
+    match = _NUMBER.match(text)
+    return bool(match and not match[2])
 
 
 def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = False) -> str:
     """A quantity as people write it: `3.352 TB/s`, `40 MiB`, `8 us`; `-` for what is not known."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
-    unit = SHOWN.get(unit, unit)
+    unit = WRITTEN.get(unit, unit)
     value = float(value)
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
@@ -102,7 +108,7 @@ def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = Fa
         steps = [(factor, prefix) for prefix, factor in BINARY.items()]
     elif unit in ("", "FLOP/B") or (unit == "s" and size >= 1):
         steps = []
-    elif unit in DIVIDED and 0 < size < 1:
+    elif unit in FRACTIONAL and 0 < size < 1:
         steps = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
     else:
         steps = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")]
@@ -110,7 +116,7 @@ def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = Fa
     rounded = float(f"{size:.{digits - 1}e}")
     factor, prefix = max(((factor, prefix) for factor, prefix in steps if rounded >= factor), default=(None, ""))
     if factor is None:
-        if steps and unit in DIVIDED and 0 < size < 1:
+        if steps and unit in FRACTIONAL and 0 < size < 1:
             factor, prefix = steps[0]
         else:
             factor = 1.0
@@ -145,11 +151,11 @@ def number(text: str) -> float:
         if int(power[2]) * math.log2(max(int(power[1]), 1)) > 1023:
             raise InputError(f"'{text}' is too large to count with")
         return float(int(power[1]) ** int(power[2]))
-    found = _NUMBER.match(text)
-    if found:
-        for table in (BINARY, DECIMAL):
-            if found[2] in table and math.isfinite(float(found[1].replace("_", "").replace(",", ""))):
-                return float(found[1].replace("_", "").replace(",", "")) * table[found[2]]
+    match = _NUMBER.match(text)
+    if match:
+        factor = BINARY.get(match[2], DECIMAL.get(match[2]))
+        if factor is not None and math.isfinite(_float(match[1])):
+            return _float(match[1]) * factor
     raise InputError(f"'{text}' is not a number; write 4096, 1e8, 2^20 or 64Ki")
 
 

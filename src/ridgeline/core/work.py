@@ -84,10 +84,10 @@ class Work:
         return total(list(self.counts.values()))
 
     def by_engine(self) -> dict[tuple[str, str], Array]:
-        found: dict[tuple[str, str], Array] = {}
+        flops: dict[tuple[str, str], Array] = {}
         for (engine, dtype, _), value in self.counts.items():
-            found[engine, dtype] = found[engine, dtype] + value if (engine, dtype) in found else value
-        return found
+            flops[engine, dtype] = flops[engine, dtype] + value if (engine, dtype) in flops else value
+        return flops
 
     @property
     def bytes(self) -> Array:
@@ -186,8 +186,8 @@ class Work:
             raise InputError(f"{self.name} does not write '{through}'; it writes {_tensors(self, WRITE)}")
         if not any(tensor == into and way == READ for _, tensor, way in then.moves):
             raise InputError(f"{then.name} does not read '{into}'; it reads {_tensors(then, READ)}")
-        here, there = self.tensor_sizes()[through], then.tensor_sizes()[into]
-        if not np.all(np.asarray(here) == np.asarray(there)):
+        written, taken = self.tensor_sizes()[through], then.tensor_sizes()[into]
+        if not np.all(np.asarray(written) == np.asarray(taken)):
             raise InputError(f"'{through}' of {self.name} and '{into}' of {then.name} differ in size: not one tensor")
         first = {key: value for key, value in self.moves.items() if keep or key[1:] != (through, WRITE)}
         second = {key: value for key, value in then.moves.items() if key[1:] != (into, READ)}
@@ -195,7 +195,7 @@ class Work:
         launches = {"launch": np.maximum(self.waits.get("launch", 0.0), then.waits.get("launch", 0.0))}
         # the tensor between is held once if it is kept or was an input of its own, else not at all
         updated = any(tensor == through and way == READ for _, tensor, way in self.moves)
-        footprint = self.footprint + then.footprint - there - (0.0 if keep or updated else here)
+        footprint = self.footprint + then.footprint - taken - (0.0 if keep or updated else written)
         return replace(
             both,
             waits={**both.waits, **launches},

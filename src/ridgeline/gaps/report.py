@@ -20,7 +20,7 @@ from ..core.machine import Machine
 from ..core.observation import Observation
 from ..core.units import show
 from ..core.version import __version__
-from ..machines.detect.system import catalogued
+from ..machines.files import by_driver_name
 from ..prediction.host import ONE_BY_ONE, waiting, way
 from ..prediction.predict import Prediction
 from .advice import Advice, advise
@@ -328,7 +328,7 @@ def _elsewhere(machine: Machine, observations: Iterable[Observation]) -> tuple[s
     own = {" ".join(alias.lower().split()) for alias in machine.aliases}
     notes = []
     for name in dict.fromkeys(name for name in told if isinstance(name, str)) if own else ():
-        known = None if " ".join(name.lower().split()) in own else catalogued(name, "gpu")[0]
+        known = None if " ".join(name.lower().split()) in own else by_driver_name(name, "gpu")[0]
         if known is not None:
             notes.append(
                 f"observed on {name}, which is {known.name}, and predicted for {machine.name}: the gaps are those between two machines"

@@ -25,7 +25,7 @@ from ..machines import coefficients as fitted
 from ..machines import write as save
 from ..machines.calibrate import calibrate, measured_machine
 from ..machines.detect import local as detect
-from ..machines.load import load_file, saved_file
+from ..machines.files import load_file, saved_file
 from ..machines.merge import merge
 from ..prediction.fit import fit_cases
 from .protocol import EARLY, STAND_IN, STOPPED
@@ -66,7 +66,7 @@ def measure(what: str | None, quick: bool, on_progress: Progress, families: bool
 
 def _measure(what: str | None, quick: bool, on_progress: Progress, families: bool) -> Measured:
     if what is None:
-        what = "cuda" if any(found.kind == "gpu" for found in detect.found()) else "cpu"
+        what = "cuda" if any(device.kind == "gpu" for device in detect.devices()) else "cpu"
     if families and what != "cuda":
         raise InputError(f"--calibrate times the kernels of a CUDA GPU; {what} has no kernel families to fit")
 

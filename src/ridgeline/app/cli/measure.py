@@ -84,7 +84,7 @@ def measure(
     Saved as the machine `here`; --out writes .toml (machine file), .json (every sample), .html (report) or a picture.
     """
     from ...core.files import writable
-    from ...machines.load import load_file
+    from ...machines.files import load_file
     from ...measure import session as measuring
     from ...render.tables import findings
 
@@ -129,7 +129,7 @@ def merge(first: Path, second: Path, out: Path, as_json: bool) -> None:
     from ...core.documents import to_document
     from ...core.files import write_text
     from ...machines import write as save
-    from ...machines.load import load_file
+    from ...machines.files import load_file
     from ...machines.merge import merge as together
 
     if out.suffix != ".toml":

@@ -53,12 +53,10 @@ def variants(family: str, sizes: Sizes, op: str = "") -> Iterator[tuple[str, str
     """The variants and ops that the cases belong to, each with 1 where it holds and 0 elsewhere (1.0 where it always does)."""
     always = {"": np.asarray(True)}
     for name, where in (VARIANTS[family](sizes, op) if family in VARIANTS else always).items():
-        for told, so in (OPS[family](sizes) if family in OPS else always).items():
-            here = where & so
-            if np.all(here):
-                yield name or family, told or op, 1.0
-            elif np.any(here):
-                yield name or family, told or op, np.where(here, 1.0, 0.0)
+        for sized_op, holds in (OPS[family](sizes) if family in OPS else always).items():
+            both = where & holds
+            if np.any(both):
+                yield name or family, sized_op or op, 1.0 if np.all(both) else np.where(both, 1.0, 0.0)
 
 
 __all__ = ["FORMULAS", "Coefficient", "Family", "Hardware", "base", "formula", "nearby", "variants", "wider"]

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+from .family import (
+    Array,
+    Coefficient,
+    Coefficients,
+    Family,
+    Hardware,
+    Mask,
+    Sizes,
+    blend,
+    overlapped,
+    under_load,
+    waves,
+)
 
 QUERY_ROWS = 128.0  # query rows of a tile
-WIDE = 2.0  # bytes of an element of Q, K and V before they are cached
-LEAST_KEYS = 128.0  # a split never gets fewer keys
+UNCACHED_BYTES = 2.0  # bytes of an element of Q, K and V before they are cached
+MIN_SPLIT_KEYS = 128.0  # a split never gets fewer keys
 
 PREFILL = {
     "compute": Coefficient(0.65, 0.1, 1.1, "share of the peak that large tiles reach"),
@@ -47,8 +59,8 @@ DECODE = {
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """A single query per sequence is decoding."""
-    one = np.asarray(g["q"]) == 1
-    return {"attention": ~one, "decode": one}
+    single = np.asarray(g["q"]) == 1
+    return {"attention": ~single, "decode": single}
 
 
 def masks(g: Sizes) -> dict[str, Mask]:
@@ -75,20 +87,17 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
         tiles = np.ceil(q / QUERY_ROWS)
         rows = np.minimum(QUERY_ROWS, np.ceil(q / 16) * 16)
         looked = np.ceil((kv - causal * (q - np.minimum(q, QUERY_ROWS)) / 2) / 64) * 64
-        units = heads * tiles
-        full = units / hw.cores
-        waves = full + c["waves"] * (np.ceil(full) - full)
         fill = 0.0 if "fill" in off else c["fill"]
         unit = rows * (looked + fill) * each / (rate / hw.cores)
         # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
         longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
-        compute = np.maximum(waves * unit, longest)
+        compute = np.maximum(waves(heads * tiles, hw.cores, c) * unit, longest)
     if "clock" not in off:
-        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+        compute = under_load(compute, c)
     memory: Array = _bytes(g) / (c["memory"] * hw.bandwidth)
-    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+    time = overlapped(compute, memory, c, off)
     if c["prepare"] and "prepare" not in off:
-        fresh = WIDE * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
+        fresh = UNCACHED_BYTES * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
 
@@ -110,12 +119,10 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     late: Array = 0.0
     if "quantization" not in off:
         places = c["together"] * hw.cores
-        parts = np.clip(np.floor(places / units), 1.0, np.maximum(np.floor(kv / LEAST_KEYS), 1.0))
-        full = units * parts / places
-        waves = full + c["waves"] * (np.ceil(full) - full)
+        parts = np.clip(np.floor(places / units), 1.0, np.maximum(np.floor(kv / MIN_SPLIT_KEYS), 1.0))
         fill = 0.0 if "fill" in off else c["fill"]
-        one = kv / parts * key * factor / (c["core"] * hw.bandwidth / places) + fill
-        late = waves * one
+        unit = kv / parts * key * factor / (c["core"] * hw.bandwidth / places) + fill
+        late = waves(units * parts, places, c) * unit
         if "split" not in off:
             late = late + np.where(parts > 1, c["split"], 0.0)
     if "overlap" in off:

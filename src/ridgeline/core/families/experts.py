@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Sizes, blend
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Sizes, overlapped, under_load, waves
 
-TALL = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
-WIDE = 128.0  # columns of a tile
+TILE_ROWS = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
+TILE_COLUMNS = 128.0  # columns of a tile
 
 MOE = {
     "compute": Coefficient(0.65, 0.05, 1.1, "share of the peak that a full tile reaches"),
@@ -45,20 +45,20 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     else:
         compute = np.inf
         fill = 0.0 if "fill" in off else c["fill"]
-        for tall in TALL:
+        for tall in TILE_ROWS:
             core = rate / hw.cores * tall / (tall + c["tile"])
             rows = active * np.ceil(each / tall)
             total: Array = 0.0
             for columns, inner in ((2 * inter, hidden), (hidden, inter)):
-                units = rows * np.ceil(columns / WIDE)
-                full = units / hw.cores
-                waves = full + c["waves"] * (np.ceil(full) - full)
-                again = units * (tall + WIDE) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
-                total = total + np.maximum(waves * 2 * tall * WIDE * (inner + fill) / core, again)
+                units = rows * np.ceil(columns / TILE_COLUMNS)
+                again = units * (tall + TILE_COLUMNS) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
+                total = total + np.maximum(
+                    waves(units, hw.cores, c) * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again
+                )
             compute = np.minimum(compute, total)
     if "clock" not in off:
-        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
-    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+        compute = under_load(compute, c)
+    time = overlapped(compute, memory, c, off)
     if "tokens" not in off:
         moved = routed * (hidden * 2 + inter * 3) * 2  # activations are two bytes wide
         time = time + c["tokens"] * moved / (10 * hw.bandwidth) + c["token"] * routed

@@ -1,4 +1,4 @@
-"""A kernel family: a small formula with named coefficients, and how its time falls apart into items.
+"""A kernel family: a small formula with named coefficients, and how its time splits into items.
 
 A formula gives the time of every case at once. It knows a few effects by name (launch, quantization, fill ...) and can
 be asked for the time without some of them; the items of a time are what each effect adds when the effects are put back
@@ -68,16 +68,16 @@ class Family:
         c = self.filled(given)
         off = set(self.effects)
         before = self.formula(sizes, hardware, c, frozenset(off))
-        found: dict[str, Array] = {self.main: before}
+        items: dict[str, Array] = {self.main: before}
         for effect, label in self.effects.items():
             off.discard(effect)
             now = self.formula(sizes, hardware, c, frozenset(off))
-            found[label] = now - before
+            items[label] = now - before
             before = now
-        return found
+        return items
 
 
-def off(size: Array, step: float) -> Mask:
+def unaligned(size: Array, step: float) -> Mask:
     """Where a size is no multiple of a step."""
     return np.asarray(size != step * np.floor(np.asarray(size) / step))
 
@@ -88,3 +88,19 @@ def blend(first: Array, second: Array, power: float) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(larger > 0, smaller / larger, 0.0)
     return larger * (1 + ratio**power) ** (1 / power)
+
+
+def overlapped(compute: Array, memory: Array, c: Coefficients, off: frozenset[str]) -> Array:
+    """Compute and memory together: the longer one, and as much of the other as does not overlap."""
+    return np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+
+
+def under_load(compute: Array, c: Coefficients) -> Array:
+    """Compute time with the clock that falls under lasting load."""
+    return compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+
+
+def waves(units: Array, places: float, c: Coefficients) -> Array:
+    """Rounds that units of work take on so many places, the last one part-filled."""
+    full = units / places
+    return full + c["waves"] * (np.ceil(full) - full)

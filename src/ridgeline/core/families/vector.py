@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, overlapped, unaligned
 
-SHORT = 2048.0  # elements up to which libraries give a row to a warp or a small block
-VECTOR = 4.0  # elements that are loaded at once
+MAX_SHORT_ROW = 2048.0  # elements up to which libraries give a row to a warp or a small block
+VECTOR_ELEMENTS = 4.0  # elements that are loaded at once
 
 STREAM = {
     "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
@@ -54,7 +54,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     time: Array = memory
     if "arithmetic" not in off:
         work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
-        time = np.maximum(memory, work) if "overlap" in off else blend(memory, work, c["blend"])
+        time = overlapped(work, memory, c, off)
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
@@ -63,7 +63,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
     cols = np.asarray(g["cols"])
-    short, odd = cols <= SHORT, off(cols, VECTOR)
+    short, odd = cols <= MAX_SHORT_ROW, unaligned(cols, VECTOR_ELEMENTS)
     return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
 
 

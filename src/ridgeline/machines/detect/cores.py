@@ -1,17 +1,20 @@
-"""What a core does per cycle (cores.toml), and the Machine that follows for a CPU that was found."""
+"""What a core does per cycle (cores.toml), and the peaks that follow for the cores of a CPU."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...core.figure import Figure, Level
-from ...core.machine import Machine
+from ...core.figure import Figure
 from ...core.notes import NOT_DETECTED, Note
 from ...core.units import counted, show
-from .system import NAME, Cores, Found, integer, own_table, rate_of, sources_of
+from .device import Cores, Device
+from .system import integer
+from .tables import rate_of, rows_of, source_of
+from .tables import table as read_table
+
+Entry = tuple[str, dict[str, Any]]  # name and row of a core in cores.toml
 
 # cores.toml key -> peak, and the flags that must be there to run it (any of a group), by instruction set.
 RATES = {
@@ -35,36 +38,37 @@ def core_matches(pattern: str, key: str) -> bool:
         return [part.lower() for part in wanted] == [part.lower() for part in given]
     low, dash, high = wanted[2].partition("-")
     first, last, number = integer(low), integer(high if dash else low), integer(given[2])
-    family, told = integer(wanted[1]), integer(given[1])
-    return None not in (first, last, number, family, told) and family == told and first <= number <= last  # type: ignore[operator]
+    family, given_family = integer(wanted[1]), integer(given[1])
+    if first is None or last is None or number is None or family is None:
+        return False
+    return family == given_family and first <= number <= last
 
 
-def core_entry(key: str, name: str = "", table: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]] | None:
+def core_entry(key: str, name: str = "", table: Mapping[str, Any] | None = None) -> Entry | None:
     """Name and row of a core in cores.toml; a row whose `names` pattern finds the model name goes before one without."""
-    rows = (own_table("cores.toml") if table is None else table).get("core", {})
     fitting = []
-    for core, row in rows.items() if isinstance(rows, dict) else ():
+    for core, row in rows_of(read_table("cores.toml") if table is None else table, "core").items():
         patterns = row.get("match", []) if isinstance(row, dict) else []
-        fits = any(
-            core_matches(str(pattern), key) for pattern in ([patterns] if isinstance(patterns, str) else patterns)
-        )
-        if fits and ("names" not in row or re.search(str(row["names"]), name)):
+        patterns = [patterns] if isinstance(patterns, str) else patterns
+        matches = any(core_matches(str(pattern), key) for pattern in patterns)
+        if matches and ("names" not in row or re.search(str(row["names"]), name)):
             fitting.append(("names" not in row, core, row))
     return min(fitting, key=lambda item: item[0])[1:] if fitting else None
 
 
 def core_title(groups: Iterable[Cores]) -> str:
-    table = own_table("cores.toml")
-    entries = [(core_entry(group.key, table=table), group.key) for group in groups]
-    return " and ".join(
-        dict.fromkeys(
-            str(entry[1].get("title", entry[0])) if entry else key for entry, key in entries if entry or key.strip(":")
-        )
-    )
+    """Names of the cores, for a CPU without one of its own."""
+    entries = [(core_entry(group.key), group.key) for group in groups]
+    titles = (_title(entry) if entry else key for entry, key in entries if entry or key.strip(":"))
+    return " and ".join(dict.fromkeys(titles))
 
 
-def _able(peak: str, device: Found) -> bool:
-    """Whether the flags allow what a peak needs; a system that tells no flags is believed."""
+def _title(entry: Entry) -> str:
+    return str(entry[1].get("title", entry[0]))
+
+
+def offered(peak: str, device: Device) -> bool:
+    """Whether the flags allow what a peak needs; a system that gives no flags is believed."""
     if not device.flags:
         return True
     arm = any(group.key.startswith("arm:") for group in device.cores)
@@ -72,64 +76,20 @@ def _able(peak: str, device: Found) -> bool:
     return not need or bool(need & device.flags)
 
 
-def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
-    """Peaks by cores x flop per core and cycle x clock, what could not be had, and the name of the core."""
-    table = own_table("cores.toml")
-    entries = [(group, entry) for group in device.cores if (entry := core_entry(group.key, device.name, table))]
-    missing = sorted(
-        {
-            group.key.strip(":") or "without a known identity"
-            for group in device.cores
-            if not core_entry(group.key, device.name, table)
-        }
-    )
-    if missing or not entries:
+def derived_peaks(device: Device) -> tuple[dict[str, Figure], list[str], str]:
+    """Peaks by cores x flop per core and cycle x clock, notes on what could not be had, and the name of the core."""
+    entries = [(group, core_entry(group.key, device.name)) for group in device.cores]
+    known = [(group, entry) for group, entry in entries if entry]
+    missing = sorted({group.key.strip(":") or "without a known identity" for group, entry in entries if not entry})
+    if missing or not known:
         what = f"core {' and '.join(missing)}" if missing else "core (its kind or count is not told)"
         return {}, [Note(NOT_DETECTED, f"No peaks: flop per cycle of the {what} is not in cores.toml.")], ""
-    core, row = entries[0][1]
-    notes = list(
-        dict.fromkeys(
-            f"{entry[1].get('title', entry[0])}: {entry[1]['note']}." for _, entry in entries if entry[1].get("note")
-        )
-    )
-    if any(group.clock is None for group, _ in entries):
-        known = ", ".join(f"{key} {row[key]:g}" for key in RATES if rate_of(row, key))
-        return (
-            {},
-            [Note(NOT_DETECTED, f"No peaks: the clock is not known. Flop per core and cycle: {known}."), *notes],
-            core,
-        )
-    width = min((rate_of(entry[1], "simd_bits") or 0.0) for _, entry in entries)
-    if device.flags and (device.simd_bits or 0) < width:
-        return (
-            {},
-            [
-                Note(
-                    NOT_DETECTED,
-                    f"No peaks: this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here.",
-                ),
-                *notes,
-            ],
-            core,
-        )
-    count = sum(group.count for group, _ in entries)
-    share = min(1.0, device.quota / count) if device.quota and count else 1.0
-    peaks, hidden = {}, []
-    for key, peak in RATES.items():
-        rates = [(group, rate) for group, entry in entries if (rate := rate_of(entry[1], key))]
-        if len(rates) < len(entries):
-            continue
-        if not _able(peak, device):
-            hidden.append(peak)
-            continue
-        value = sum(group.count * rate * (group.clock or 0.0) for group, rate in rates) * share
-        how = " + ".join(
-            f"{counted(group.count, 'core')} x {rate:g} flop/cycle x {show(group.clock, 'Hz')}" for group, rate in rates
-        )
-        limit = f", of which the cgroup quota allows {share:.3g}" if share < 1 else ""
-        clock = "; ".join(dict.fromkeys(group.clock_from for group, _ in rates))
-        source = str(sources_of(table).get(str(row.get("source", "")), row.get("source", "")))
-        peaks[peak] = Figure("flop/s", derived=value, source=source, derivation=f"{how}{limit} (clock: {clock})")
+    core = known[0][1][0]
+    notes = list(dict.fromkeys(f"{_title(entry)}: {entry[1]['note']}." for _, entry in known if entry[1].get("note")))
+    obstacle = _obstacle(device, known)
+    if obstacle:
+        return {}, [Note(NOT_DETECTED, f"No peaks: {obstacle}"), *notes], core
+    peaks, hidden = _peaks(device, known)
     if hidden:
         notes.append(
             f"The core can do {', '.join(hidden)}, but the instructions are not offered here, so there is no peak for them."
@@ -137,87 +97,36 @@ def _derived_peaks(device: Found) -> tuple[dict[str, Figure], list[str], str]:
     return peaks, notes, core
 
 
-def cpu_machine(device: Found) -> Machine:
-    whole = device.matched
-    if whole is not None:
-        chip_cores, cores, sockets = whole.units.get("core"), device.units.get("core", 0), device.units.get("socket", 1)
-        if chip_cores and cores == chip_cores * sockets and device.quota is None:
-            return _whole_cpu(device, whole, sockets)
-        told = counted(cores, "core") + (f" ({device.quota:g} CPUs' worth of time)" if device.quota else "")
-        reason = (
-            f"it has {chip_cores} cores, here {'is' if cores == 1 else 'are'} {told}"
-            if chip_cores
-            else "its file gives no core count to check against"
+def _obstacle(device: Device, entries: Sequence[tuple[Cores, Entry]]) -> str:
+    """Why no peak can be derived although the cores are known; empty where nothing is in the way."""
+    if any(group.clock is None for group, _ in entries):
+        row = entries[0][1][1]
+        rates = ", ".join(f"{key} {row[key]:g}" for key in RATES if rate_of(row, key))
+        return f"the clock is not known. Flop per core and cycle: {rates}."
+    width = min((rate_of(entry[1], "simd_bits") or 0.0) for _, entry in entries)
+    if device.flags and (device.simd_bits or 0) < width:
+        return f"this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here."
+    return ""
+
+
+def _peaks(device: Device, entries: Sequence[tuple[Cores, Entry]]) -> tuple[dict[str, Figure], list[str]]:
+    """Peaks of all cores together, and those whose instructions are not offered."""
+    count = sum(group.count for group, _ in entries)
+    share = min(1.0, device.quota / count) if device.quota and count else 1.0
+    limit = f", of which the cgroup quota allows {share:.3g}" if share < 1 else ""
+    source = source_of(read_table("cores.toml"), entries[0][1][1])
+    peaks, hidden = {}, []
+    for key, peak in RATES.items():
+        rates = [(group, rate) for group, entry in entries if (rate := rate_of(entry[1], key))]
+        if len(rates) < len(entries):
+            continue
+        if not offered(peak, device):
+            hidden.append(peak)
+            continue
+        value = sum(group.count * rate * (group.clock or 0.0) for group, rate in rates) * share
+        how = " + ".join(
+            f"{counted(group.count, 'core')} x {rate:g} flop/cycle x {show(group.clock, 'Hz')}" for group, rate in rates
         )
-        about: tuple[str, ...] = (
-            f"By its name this is {whole.name} ({whole.title}), but {reason}; its peaks and bandwidths are not used.",
-        )
-    elif device.named:
-        about = (f"No CPU in the catalog has the name '{device.name}'.",)
-    else:
-        about = ("The system tells no model name, so it cannot be looked up in the catalog.",)
-    peaks, notes, core = _derived_peaks(device)
-    blind = Note(
-        NOT_DETECTED,
-        "Memory and cache bandwidth cannot be read off a machine; `ridgeline measure cpu` measures them, or give --bandwidth.",
-    )
-    return Machine(
-        NAME, device.name, device.vendor, "cpu", whole.architecture if whole else core,
-        units=_units(device), clocks=device.clocks, peaks=peaks, levels=device.levels, notes=(*about, *device.notes, *notes, blind),
-    )  # fmt: skip
-
-
-def _units(device: Found) -> dict[str, int]:
-    return {**device.units, **({"simd_bits": device.simd_bits} if device.simd_bits else {})}
-
-
-def _whole_cpu(device: Found, whole: Machine, sockets: int) -> Machine:
-    """The catalog machine, once per socket, without what the system does not offer, with the memory that is fitted."""
-    notes = [f"Matched to {whole.name} in the catalog by its name, '{device.name}'; core count checked."]
-    hidden = sorted(peak for peak in whole.peaks if not _able(peak, device))
-    if hidden:
-        notes.append(
-            f"The chip can do {', '.join(hidden)}, but the instructions are not offered here, so these peaks are left out."
-        )
-    peaks = {name: figure for name, figure in whole.peaks.items() if name not in hidden}
-    levels = whole.levels
-    if sockets > 1:
-        notes.append(
-            f"{sockets} sockets: peaks, bandwidths and caches are {sockets} times those of one, with all memory channels filled and used locally."
-        )
-        peaks = {name: _times(figure, sockets, f"{sockets} sockets x ") for name, figure in peaks.items()}
-        levels = tuple(_more(level, sockets) for level in levels)
-    fitted = next((level.capacity for level in device.levels[-1:] if level.capacity.value()), None)
-    if fitted and levels:
-        levels = (*levels[:-1], replace(levels[-1], capacity=fitted, instances=1))
-    return replace(
-        whole,
-        name=NAME,
-        units={**whole.units, **device.units},
-        peaks=peaks,
-        levels=levels,
-        notes=(*notes, *device.notes, *whole.notes),
-    )
-
-
-def _times(figure: Figure, factor: float, words: str) -> Figure:
-    """A figure of several (or a part) of a thing: derived, because no vendor states it."""
-    value = figure.value()
-    if value is None:
-        return figure
-    return Figure(
-        figure.unit,
-        derived=value * factor,
-        source=figure.source,
-        derivation=f"{words}({figure.why() or figure.source})",
-    )
-
-
-def _more(level: Level, sockets: int) -> Level:
-    scope = "group" if level.scope == "chip" else level.scope
-    return replace(
-        level,
-        instances=level.instances * sockets,
-        scope=scope,
-        bandwidth=_times(level.bandwidth, sockets, f"{sockets} sockets x "),
-    )
+        clock = "; ".join(dict.fromkeys(group.clock_from for group, _ in rates))
+        peaks[peak] = Figure("flop/s", derived=value, source=source, derivation=f"{how}{limit} (clock: {clock})")
+    return peaks, hidden

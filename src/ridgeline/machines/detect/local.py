@@ -11,15 +11,21 @@ import re
 
 from ...core.errors import InputError
 from ...core.machine import Machine
-from .cpu import find_cpu
-from .gpu import find_gpus
-from .system import NAME, Found, System
+from .cpu import cpu_machine, find_cpu
+from .device import NAME, Device
+from .gpu import find_gpus, gpu_machine
+from .system import System
 
 
-def found(system: System | None = None) -> list[Found]:
+def devices(system: System | None = None) -> list[Device]:
     """The CPU and every GPU there is, CPU first."""
     system = system or System()
     return [find_cpu(system), *find_gpus(system)[0]]
+
+
+def machine_of(device: Device) -> Machine:
+    """What may be claimed of a device."""
+    return cpu_machine(device) if device.kind == "cpu" else gpu_machine(device)
 
 
 def here(which: str | None = None, system: System | None = None) -> Machine:
@@ -30,15 +36,15 @@ def here(which: str | None = None, system: System | None = None) -> Machine:
     system = system or System()
     asked = (which or "").strip().lower()
     if asked == "cpu":
-        return find_cpu(system).machine()
+        return cpu_machine(find_cpu(system))
     gpus, remark = find_gpus(system)
     if not asked:
-        return (gpus[0] if gpus else find_cpu(system)).machine()
+        return machine_of(gpus[0] if gpus else find_cpu(system))
     number = re.fullmatch(r"gpu([0-9]{0,6})", asked)
     if number and int(number[1] or 0) < len(gpus):
-        return gpus[int(number[1] or 0)].machine()
-    there = ", ".join(f"{NAME}:{device.selector} ({device.name})" for device in [find_cpu(system), *gpus])
+        return gpu_machine(gpus[int(number[1] or 0)])
+    present = ", ".join(f"{device.address} ({device.name})" for device in [find_cpu(system), *gpus])
     why = "" if gpus else f" No GPU was found{': ' + remark if remark else ''}."
     raise InputError(
-        f"'{NAME}:{which}' is not on this machine; there is {there}.{why} Name one of these, or `{NAME}` alone for the first GPU, else the CPU."
+        f"'{NAME}:{which}' is not on this machine; there is {present}.{why} Name one of these, or `{NAME}` alone for the first GPU, else the CPU."
     )

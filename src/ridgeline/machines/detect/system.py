@@ -1,4 +1,4 @@
-"""What detection asks of the outside, and what every device found has: its figures, its catalog machine, our tables."""
+"""The outside world as detection asks it: files, commands, libraries, counts; and readers of the small texts they give."""
 
 from __future__ import annotations
 
@@ -6,20 +6,7 @@ import ctypes
 import os
 import re
 import sys
-import tomllib
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar
-
-from ...core.errors import RidgelineError
-from ...core.figure import Figure, Level
-from ...core.machine import Machine
-
-FOLDER = Path(__file__).parent
-NAME = "here"
+from typing import Any
 
 
 class System:
@@ -107,60 +94,6 @@ class System:
         return platform.processor()
 
 
-@dataclass(frozen=True)
-class Cores:
-    """Cores of one kind at one clock; `key` is what cores.toml matches (`arm:0x41:0xd0c`, `GenuineIntel:6:143`)."""
-
-    key: str
-    count: int
-    clock: float | None = None
-    clock_from: str = ""
-
-
-@dataclass(frozen=True)
-class Found(ABC):
-    """One device of this machine, as detected; `machine()` is what may be claimed of it."""
-
-    kind: str
-    selector: str
-    name: str
-    vendor: str = ""
-    units: Mapping[str, int] = field(default_factory=dict)
-    levels: tuple[Level, ...] = ()
-    simd_bits: int | None = None
-    clocks: Mapping[str, Figure] = field(default_factory=dict)
-    limits: Mapping[str, Figure] = field(default_factory=dict)
-    cores: tuple[Cores, ...] = ()
-    flags: frozenset[str] = frozenset()
-    quota: float | None = None
-    capability: str = ""
-    named: bool = True  # whether `name` is the device's own, not only that of its cores
-    matched: Machine | None = field(default=None, repr=False)
-    notes: tuple[str, ...] = ()
-
-    DOCUMENT: ClassVar = (
-        "kind", "selector=address", "name", "vendor", "catalog", "units", "simd_bits", "capability=capability_or_none", "quota", "clocks", "cores",
-        "levels", "limits", "notes",
-    )  # fmt: skip
-
-    @property
-    def address(self) -> str:
-        """The name it is asked for by: `here:gpu0`."""
-        return f"{NAME}:{self.selector}"
-
-    @property
-    def capability_or_none(self) -> str | None:
-        return self.capability or None
-
-    @property
-    def catalog(self) -> str | None:
-        """Name of the catalog machine with this whole name, or None."""
-        return self.matched.name if self.matched else None
-
-    @abstractmethod
-    def machine(self) -> Machine: ...
-
-
 # -- small readers: odd text gives nothing, never an error ----------------------------------------------------
 
 
@@ -182,67 +115,3 @@ def decimal(text: object) -> float | None:
 def positive(text: object) -> int | None:
     number = integer(text)
     return number if number is not None and number > 0 else None
-
-
-# -- what CPU and GPUs have in common --------------------------------------------------------------------------
-
-
-def reported(value: float, unit: str, by: str) -> Figure:
-    """A figure the system reports, with who said it."""
-    return Figure(unit, derived=float(value), derivation=by, source="reported by this machine")
-
-
-def memory_level(size: int | None, by: str, name: str = "memory") -> Level:
-    return Level(
-        name, Figure("B/s"), reported(size, "B", by) if size else Figure("B"), source="reported by this machine"
-    )
-
-
-def catalogued(name: str, kind: str) -> tuple[Machine | None, str]:
-    """The catalog machine with this whole name (the rule of `by_driver_name`), and a remark where its file is broken.
-
-    Only files that mention the name are parsed: reading the whole catalog takes longer than all of detection.
-    """
-    from ..load import files, load_file
-
-    wanted = " ".join(name.lower().split())
-    if not wanted:
-        return None, ""
-    remark = ""
-    for path in files().values():
-        try:
-            if wanted not in " ".join(path.read_text(encoding="utf-8").lower().split()):
-                continue
-            machine = load_file(path)
-        except (OSError, ValueError):
-            continue
-        except RidgelineError as error:
-            remark = (
-                f"The machine file {path.name} mentions this device and cannot be used: {str(error).splitlines()[0]}."
-            )
-            continue
-        if machine.kind == kind and any(" ".join(alias.lower().split()) == wanted for alias in machine.aliases):
-            return machine, ""
-    return None, remark
-
-
-# -- our own tables (cores.toml, capability.toml) --------------------------------------------------------------
-
-
-@cache
-def own_table(name: str) -> dict[str, Any]:
-    """One of our own tables; without it nothing is derived."""
-    try:
-        return tomllib.loads((FOLDER / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def sources_of(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    sources = table.get("sources", {})
-    return sources if isinstance(sources, dict) else {}
-
-
-def rate_of(row: Mapping[str, Any], key: str) -> float | None:
-    value = row.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None

@@ -119,10 +119,10 @@ def measure(
 
 def known(name: str) -> Machine | None:
     """The catalog's machine of this driver name; a missing platformdirs only hides the user's own files."""
-    from ...machines import load as machines
+    from ...machines import files as machines
 
     try:
-        return machines.by_driver_name(name)
+        return machines.by_driver_name(name)[0]
     except ImportError:
         wanted = " ".join(name.lower().split())
         for path in sorted(machines.CATALOG.glob("*.toml")):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError, RidgelineError, UnknownName, unknown
-from ...core.units import MOST, number
+from ...core.units import MAX_EXACT, number
 from ...core.work import Array
 
 Size: TypeAlias = Array  # a whole number of at least 1
@@ -31,7 +31,7 @@ KINDS = {
     "Format": "a dtype",
 }
 YES, NO = ("yes", "true", "1", "on", "y"), ("no", "false", "0", "off", "n")
-MAX_EXACT = MOST  # beyond it float64 no longer tells neighbouring whole numbers apart
+MAX_EXACT = MAX_EXACT  # beyond it float64 no longer tells neighbouring whole numbers apart
 BLOCK = 1 << 16  # values checked at a time, so that a large array is checked in cache
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...core.errors import InputError
 from ...core.machine import MAIN, Machine, positive
 from ...core.units import show
-from ...machines import load as catalog
+from ...machines import files as catalog
 from ...prediction.compare import default_dtype
 from ..chart import LOG, Axis, Bar, Chart, Line, Panel, Picture, Point
 from .plane import engine_for, is_integer, known_peak, level_title, power_span, rate, rate_unit, times, title_of

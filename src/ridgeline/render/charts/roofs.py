@@ -12,7 +12,8 @@ from ...core.errors import InputError, MissingFigure
 from ...core.machine import ANY, MAIN, Machine, positive
 from ...core.units import show
 from ...core.work import Work
-from ...machines import load as catalog
+from ...machines import files as catalog
+from ...machines.load import load
 from ...prediction.compare import common_kind, default_dtype
 from ...prediction.predict import Prediction
 from ...programs import ops
@@ -319,7 +320,7 @@ def _others(machine: Machine, most: int = 3) -> list[Machine]:
         [name for name in COMPARED if name in catalog.names() and name != machine.name] if machine.kind == "gpu" else []
     )
     if have:
-        return [machine, *(catalog.load(name) for name in have[: most - 1])]
+        return [machine, *(load(name) for name in have[: most - 1])]
     same = [
         other
         for other in catalog.everything()

@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from ...core.errors import InputError
-from ...core.files import write_whole
+from ...core.files import write_atomically
 from ..chart import Picture
 
 
@@ -36,4 +36,4 @@ def save(picture: Picture, path: str | Path, theme: str = "light") -> Path:
     if suffix not in known:
         reason = f"{suffix!r} is not a format known here" if suffix else "it has no suffix"
         raise InputError(f"cannot draw to '{target}': {reason}; use one of {', '.join(sorted(known))}")
-    return write_whole(target, lambda draft: known[suffix].render(picture, draft, theme))
+    return write_atomically(target, lambda draft: known[suffix].render(picture, draft, theme))

@@ -10,7 +10,7 @@ from ...core.errors import MissingFigure, unknown
 from ...core.figure import Figure
 from ...core.machine import Machine
 from ...core.units import show
-from ...machines import load as machines
+from ...machines import files as machines
 from ...programs.ops import OPS, Op
 from ..table import Column, Table
 
