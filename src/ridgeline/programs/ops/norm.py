@@ -11,8 +11,8 @@ from typing import Literal
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
 from ...core.work import Array, Kernel, Work, work
-from .blas import row_kernel
 from .elementwise import PROFILE, flops_per_element
+from .kernels import row_kernel
 from .registry import Format, Size, op
 
 
