@@ -21,7 +21,7 @@ from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.prediction.predict import predict
 from ridgeline.programs import ops
-from ridgeline.programs.calls import called, work_of
+from ridgeline.programs.calls import work_of, work_of_call
 
 pytest_plugins = "pytester"
 
@@ -406,15 +406,15 @@ def test_a_call_is_told_by_its_name_and_shapes(name: str, shapes: list[Any], exp
 
 def test_arrays_and_layers_tell_their_work() -> None:
     a = np.ones((3, 4))
-    product = called(np.matmul, (a, np.ones((4, 5))))
+    product = work_of_call(np.matmul, (a, np.ones((4, 5))))
     assert product is not None
     assert (product.flops, product.dtype) == (2 * 3 * 4 * 5, "fp64")
 
     class Linear:
         weight = np.ones((5, 4))
 
-    layer = called(Linear(), (a,))
+    layer = work_of_call(Linear(), (a,))
     assert layer is not None
     assert layer.name == "linear"
-    assert called(np.matmul, (a.astype(complex), a.T.astype(complex))) is None  # a format without a row
-    assert called(print, ("text",)) is None
+    assert work_of_call(np.matmul, (a.astype(complex), a.T.astype(complex))) is None  # a format without a row
+    assert work_of_call(print, ("text",)) is None

@@ -248,7 +248,7 @@ def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         load(tmp_path)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="not text in UTF-8"):
+    with pytest.raises(InputError, match="not a text file in UTF-8"):
         load(tmp_path / "bytes.json")
 
 

@@ -147,5 +147,5 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 def test_a_trace_at_the_profilers_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(not item.notes for item in read(HANDMADE))
-    monkeypatch.setattr(jax_profiler, "MOST", 10)
+    monkeypatch.setattr(jax_profiler, "MAX_EVENTS", 10)
     assert all("leaves out" in item.notes[0] for item in read(HANDMADE))

@@ -16,6 +16,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.profilers import ncu
 from ridgeline.profilers import profile as profiling
+from ridgeline.profilers import self_check as checking
 from ridgeline.profilers.check_kernels import EXPECTED
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "ncu"
@@ -27,18 +28,18 @@ def counted(name: str, factor: float = 1.0) -> Observation:
 
 
 def test_the_self_check_holds_where_the_counts_are_those_of_the_definition() -> None:
-    found = profiling.checked([counted("product", 1.016), counted("copy", 0.99), counted("chain")])
+    found = checking.compare([counted("product", 1.016), counted("copy", 0.99), counted("chain")])
     assert [one.holds for one in found] == [True, True, True]
 
 
 @pytest.mark.parametrize(("name", "factor"), [("product", 0.5), ("product", 2.0), ("copy", 0.5), ("chain", 1.01)])
 def test_a_wrong_count_breaks_it(name: str, factor: float) -> None:
     seen = [counted(other, factor if other == name else 1.0) for other in EXPECTED]
-    assert [one.name for one in profiling.checked(seen) if not one.holds] == [name]
+    assert [one.name for one in checking.compare(seen) if not one.holds] == [name]
 
 
 def test_a_kernel_that_was_not_counted_breaks_it() -> None:
-    found = {one.name: one for one in profiling.checked([counted("copy")])}
+    found = {one.name: one for one in checking.compare([counted("copy")])}
     assert found["copy"].holds
     assert found["chain"].counted is None
     assert not found["chain"].holds
@@ -47,15 +48,15 @@ def test_a_kernel_that_was_not_counted_breaks_it() -> None:
 def test_counters_are_doubted_until_they_were_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     seen = [Observation("k", "k", (1.0,), tool="ncu", bytes={"hbm": 1.0}, conditions={"gpu": "NVIDIA H200"})]
-    assert profiling.unchecked(seen) == ["NVIDIA H200"]
+    assert checking.unchecked(seen) == ["NVIDIA H200"]
 
     def profile(*_: object, **__: object) -> profiling.Profile:
         kernels = tuple(replace(counted(name), conditions={"gpu": "NVIDIA H200"}) for name in EXPECTED)
         return profiling.Profile("ncu", "counters", (), tmp_path / "x.csv", kernels)
 
-    monkeypatch.setattr(profiling, "profile", profile)
-    assert all(one.holds for one in profiling.self_check(tmp_path / "x.csv"))
-    assert profiling.unchecked(seen) == []
+    monkeypatch.setattr(checking, "profile", profile)
+    assert all(one.holds for one in checking.self_check(tmp_path / "x.csv"))
+    assert checking.unchecked(seen) == []
 
 
 def fake_ncu(folder: Path, body: str) -> None:

@@ -1171,3 +1171,10 @@ def test_a_value_given_twice_is_refused() -> None:
 def test_an_odd_flag_gets_a_message() -> None:
     with pytest.raises(InputError):
         ops.gemm(1, 2, 3, beta=object())
+
+
+def test_ops_are_attributes_by_their_names() -> None:
+    assert all(getattr(ops, name) is op for name, op in OPS.items())
+    assert set(OPS) <= set(dir(ops))
+    with pytest.raises(AttributeError, match="no attribute 'gem'"):
+        _ = ops.gem

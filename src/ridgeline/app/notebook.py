@@ -285,10 +285,10 @@ def _median(values: Sequence[float]) -> float:
 
 def _work(item: Observation) -> Any:
     """The work of an op that did it itself; one that handed it on to another has only its own few instructions."""
-    from ..programs.calls import known, work_of
+    from ..programs.calls import has_rule, work_of
 
     settings = item.settings
-    if any(known(name) and not name.startswith("aten::copy") for name in settings.get("called", [])):
+    if any(has_rule(name) and not name.startswith("aten::copy") for name in settings.get("called", [])):
         return None
     return work_of(str(settings.get("op", item.name)), settings.get("shapes", []), settings.get("dtypes", []))
 

@@ -308,13 +308,13 @@ def check(
     """Time a function and hold it to its roof; NoMachine where there is none, InputError where it was asked for wrongly."""
     from ..core.errors import InputError, MissingFigure
     from ..prediction.predict import predict
-    from ..programs.calls import called
+    from ..programs.calls import work_of_call
 
     if of not in (ROOF, EXPECTED):
         raise InputError(f"ridgeline_check: of is '{ROOF}' or '{EXPECTED}', got {of!r}")
     if not isinstance(at_least, int | float) or not at_least > 0:
         raise InputError(f"ridgeline_check: at_least is a fraction above 0, such as 0.7, got {at_least!r}")
-    counted = work if work is not None else called(function, args)
+    counted = work if work is not None else work_of_call(function, args)
     if counted is None:
         raise InputError(
             "ridgeline_check: the work of this call is not known; give it, as in work=ridgeline.ops.gemm(m=512, n=512, k=512, dtype='fp32')"

@@ -75,6 +75,18 @@ def delimiter(line: str) -> str:
     return max(",;\t", key=line.count)
 
 
+def header(line: str) -> tuple[list[str], str]:
+    """The names of the columns in the first line of a table, stripped, and what separates them."""
+    sign = delimiter(line)
+    return [name.strip() for name in cells(line.removeprefix("\ufeff"), sign)], sign
+
+
+def records(lines: Iterable[str], names: Sequence[str], sign: str) -> Iterator[dict[str, str]]:
+    """The rows of a table by column, cells stripped; a row that is cut off lacks its last columns."""
+    for line in lines:
+        yield {name: cell.strip() for name, cell in zip(names, cells(line, sign), strict=False)}
+
+
 def refuse_repeated(names: Sequence[str], where: str) -> None:
     """Refuses a header in which a column comes twice: one of the two would be lost."""
     repeated = [name for name, times in Counter(names).items() if times > 1]
@@ -134,6 +146,19 @@ def count(text: str, mark: str = ".") -> float | None:
 def parse_json(text: str, nan: bool = True) -> Any:
     """A JSON document in which no key comes twice in one object; ValueError or RecursionError where it is none."""
     return json.loads(text, object_pairs_hook=_object, parse_constant=None if nan else _refuse_constant)
+
+
+def json_document(text: str) -> Any:
+    """One document, or the list of one per line where the first line is a document by itself; NaN is no number."""
+    try:
+        return parse_json(text, nan=False)
+    except (ValueError, RecursionError) as error:
+        problem = error
+    try:
+        parse_json(text.partition("\n")[0], nan=False)
+    except (ValueError, RecursionError):
+        raise problem from None
+    return json_lines(text, nan=False)
 
 
 def json_lines(text: str, nan: bool = True) -> list[Any]:

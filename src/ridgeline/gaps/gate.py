@@ -9,7 +9,6 @@ as far as these do. It is exact for short series without ties, else its normal f
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..core.errors import InputError
 from ..core.observation import LONGEST, SCHEMA, SHORTEST
+from ..core.tabular import parse_json, whole_text
 from ..core.version import __version__
 
 LEAST = 0.05  # the least relevant difference
@@ -50,14 +50,9 @@ class Timed:
 def load(path: str | Path) -> dict[str, Timed]:
     """The timings of a JSON file that ridgeline wrote."""
     place = Path(path).expanduser()
+    text = whole_text(place)
     try:
-        text = place.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read '{place}': {error.strerror}; give a JSON file that ridgeline wrote") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"'{place}' is not text in UTF-8; give a JSON file that ridgeline wrote") from error
-    try:
-        document = json.loads(text)
+        document = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"'{place}' is not JSON: {error}; write it again, whole") from error
     return read(document, str(place))

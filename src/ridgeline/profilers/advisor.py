@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.tabular import cells, count, decimal_mark, delimiter, opened
-from ..core.work import Work
+from ..core.tabular import count, decimal_mark, header, opened, records
 
 HOW = "advisor --report=survey --show-all-columns --format=csv --report-output=FILE.csv --project-dir=DIR"
 NAMES = ("function_call_sites_and_loops", "loop_name", "source_location")
@@ -23,17 +23,17 @@ LEVELS = {"l1": "self_memory_gb", "l2": "self_l2_gb", "l3": "self_l3_gb", "main"
 HALVES = {"l1": "self", "l2": "self_l2", "l3": "self_l3", "main": "self_dram"}
 INTENSITY = ("self_ai", "self_arithmetic_intensity")
 DTYPES = {"float64": "vector.fp64", "float32": "vector.fp32", "float16": "vector.fp16", "bfloat16": "vector.bf16"}
-FIRST = 200  # lines in which the header must come
+MAX_HEADER_LINE = 200  # lines in which the header must come
 
 
 def recognises(head: str, path: Path) -> bool:
-    return any(_is_header(_header(line)) for line in head.splitlines()[:FIRST])
+    return any(_is_header(_columns(line)[0]) for line in head.splitlines()[:MAX_HEADER_LINE])
 
 
-def _header(line: str) -> list[str]:
+def _columns(line: str) -> tuple[list[str], str]:
     """Column names in one spelling: `Self Memory, GB` and `self_memory_gb` are the same."""
-    names = cells(line.lstrip("\ufeff"), delimiter(line))
-    return [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names]
+    names, sign = header(line)
+    return [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names], sign
 
 
 def _is_header(names: list[str]) -> bool:
@@ -42,21 +42,15 @@ def _is_header(names: list[str]) -> bool:
 
 def read(path: Path) -> list[Observation]:
     with opened(path) as text:
-        for _, line in zip(range(FIRST), text, strict=False):
-            names = _header(line)
+        for line in islice(text, MAX_HEADER_LINE):
+            names, sign = _columns(line)
             if _is_header(names):
                 break
         else:
             raise InputError(f"'{path}' has no header of an Advisor survey; write it with {HOW}")
-        sign = delimiter(line)
-        rows = [cells(line, sign) for line in text]
-    mark = decimal_mark(cell for row in rows[:200] for cell in row)
-    found = []
-    for row in rows:
-        made = _observation({name: cell.strip() for name, cell in zip(names, row, strict=False)}, mark)
-        if made is not None:
-            found.append(made)
-    return found
+        rows = list(records(text, names, sign))
+    mark = decimal_mark(cell for row in rows[:200] for cell in row.values())
+    return [item for row in rows if (item := _observation(row, mark)) is not None]
 
 
 def _number(row: Mapping[str, str], name: str, mark: str) -> float | None:
@@ -94,7 +88,6 @@ def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
         name=name,
         target=name,
         samples=(seconds,),
-        work=Work(),
         tool="advisor",
         notes=("the time is summed over threads",) if timed == "self_time" else (),
         flops=flops,

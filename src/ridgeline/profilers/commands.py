@@ -32,13 +32,13 @@ def ncu(
     """Nsight Compute over a program: `kernel` keeps names that match, `launches` stops after so many kernels."""
     if use not in USES:
         raise InputError(f"'{use}' is no use of Nsight Compute; choose {', '.join(USES)}")
-    chosen = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics_for(use, capability))]
+    counters = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics_for(use, capability))]
     kept = (["--kernel-name", f"regex:{kernel}"] if kernel else []) + (
         ["--launch-count", str(launches)] if launches else []
     )
     words = [
         tool, "--target-processes", "all", "--nvtx", "--clock-control", "none", "--cache-control", "all", "--replay-mode", "kernel",
-        *chosen, *kept, "--csv", "--page", "raw", "--print-units", "base", "--log-file", out, *_whole(program),
+        *counters, *kept, "--csv", "--page", "raw", "--print-units", "base", "--log-file", out, *_required(program),
     ]  # fmt: skip
     why = (
         "clocks are left alone, so that times are those of a normal run; caches are emptied before each replay, so that "
@@ -58,18 +58,8 @@ MEMORY_EVENTS = ("uncore_imc/cas_count_read/", "uncore_imc/cas_count_write/")
 def perf(program: Sequence[str], out: str = "perf.csv", memory: bool = False) -> list[Command]:
     """`perf stat` over a program; `memory` counts the memory controllers too, which sees the whole machine."""
     events = ["duration_time", "task-clock", *FP_EVENTS, *(MEMORY_EVENTS if memory else ())]
-    words = [
-        "perf",
-        "stat",
-        "-x,",
-        "-o",
-        out,
-        *(["-a"] if memory else []),
-        "-e",
-        ",".join(events),
-        "--",
-        *_whole(program),
-    ]
+    everywhere = ["-a"] if memory else []
+    words = ["perf", "stat", "-x,", "-o", out, *everywhere, "-e", ",".join(events), "--", *_required(program)]
     why = "duration_time is the wall time; each width of vector is an event of its own and counts by its elements"
     if memory:
         why += "; memory controllers belong to no program, so all of the machine is counted (-a)"
@@ -78,7 +68,18 @@ def perf(program: Sequence[str], out: str = "perf.csv", memory: bool = False) ->
 
 def likwid(program: Sequence[str], out: str = "likwid.csv", cores: str = "N:0", group: str = "MEM_DP", marked: bool = False) -> list[Command]:  # fmt: skip
     """`likwid-perfctr` over a program pinned to `cores`; `marked` where the program marks its regions."""
-    words = ["likwid-perfctr", "-C", cores, "-g", group, *(["-m"] if marked else []), "-O", "-o", out, *_whole(program)]
+    words = [
+        "likwid-perfctr",
+        "-C",
+        cores,
+        "-g",
+        group,
+        *(["-m"] if marked else []),
+        "-O",
+        "-o",
+        out,
+        *_required(program),
+    ]
     return [Command(words, out, f"{group} counts flops and memory traffic in one run, on threads pinned to {cores}")]
 
 
@@ -88,7 +89,7 @@ def advisor(program: Sequence[str], out: str = "advisor.csv", project: str = "ad
     folder = f"--project-dir={project}"
     report = ["advisor", "--report=survey", folder, "--show-all-columns", "--format=csv", f"--report-output={out}"]
     return [
-        Command(["advisor", "--collect=survey", folder, "--", *_whole(program)], "", why),
+        Command(["advisor", "--collect=survey", folder, "--", *_required(program)], "", why),
         Command(
             ["advisor", "--collect=tripcounts", "--flop", "--enable-cache-simulation", folder, "--", *program], "", why
         ),
@@ -98,20 +99,16 @@ def advisor(program: Sequence[str], out: str = "advisor.csv", project: str = "ad
 
 def rocprof(program: Sequence[str], out: str = "workloads", name: str = "ridgeline") -> list[Command]:
     """rocprof-compute: the counters of its roofline only; the table is pmc_perf.csv in the folder of the workload."""
-    words = ["rocprof-compute", "profile", "--name", name, "--path", out, "--roof-only", "--", *_whole(program)]
+    words = ["rocprof-compute", "profile", "--name", name, "--path", out, "--roof-only", "--", *_required(program)]
     return [Command(words, f"{out}/pmc_perf.csv", "--roof-only collects the counters of flops and bytes and no others")]
 
 
 COMMANDS: dict[str, Callable[..., list[Command]]] = {
-    "ncu": ncu,
-    "perf": perf,
-    "likwid": likwid,
-    "advisor": advisor,
-    "rocprof": rocprof,
+    command.__name__: command for command in (ncu, perf, likwid, advisor, rocprof)
 }
 
 
-def _whole(program: Sequence[str]) -> list[str]:
+def _required(program: Sequence[str]) -> list[str]:
     if not program:
         raise InputError("no program to profile; write it after --, such as -- python script.py")
     return list(program)

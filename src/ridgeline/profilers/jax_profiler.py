@@ -24,7 +24,7 @@ TOOL = "jax.profiler"
 HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/profile/*/*.trace.json.gz"
 DEVICE, HOST = "/device:", "/host:"
 STREAM, XLA_OPS = "Stream", "XLA Ops"
-MOST = 1_000_000  # events after which the profiler leaves out the rest
+MAX_EVENTS = 1_000_000  # events after which the profiler leaves out the rest
 # Numbers the compiler wrote down when it made the program, by our name.
 ESTIMATES = {"flops": "flops", "model_flops": "model_flops", "bytes_accessed": "bytes_accessed"}
 ESTIMATE = "the compiler's estimate for the op, not counted while it ran"
@@ -77,25 +77,25 @@ class _Trace:
 
     def lanes(self) -> list[_Lane]:
         """The lines that hold each device's time once."""
-        found: list[_Lane] = []
+        lanes: list[_Lane] = []
         for pid, process in self.processes.items():
             if DEVICE not in process:
                 continue
-            own = [
+            of_process = [
                 _Lane(process[process.index(DEVICE) :], self.threads.get(key, ""), spans)
                 for key, spans in self.spans.items()
                 if key[0] == pid
             ]
-            streams = [lane for lane in own if lane.streams]
-            found += streams or [lane for lane in own if lane.name == XLA_OPS]
-        if not found:
+            streams = [lane for lane in of_process if lane.streams]
+            lanes += streams or [lane for lane in of_process if lane.name == XLA_OPS]
+        if not lanes:
             for spans in self.spans.values():
                 ops = [span for span in spans if "hlo_op" in span.what[1]]
-                found += [_Lane("cpu", "", ops)] if ops else []
-        return found
+                lanes += [_Lane("cpu", "", ops)] if ops else []
+        return lanes
 
 
-def _own_times(lane: _Lane) -> Iterator[tuple[Span, float]]:
+def _self_times(lane: _Lane) -> Iterator[tuple[Span, float]]:
     """Each op with its time less that of the ops inside it: a loop holds its body, but kernels hold no kernels."""
     inside: dict[int, float] = {}
     order: list[Span] = []
@@ -184,15 +184,15 @@ def _observations(trace: _Trace) -> list[Observation]:
             "function and block_until_ready() inside jax.profiler.trace"
         )
     taken = sorted(
-        ((span, own, lane) for lane in lanes for span, own in _own_times(lane)), key=lambda item: item[0].start
+        ((span, time, lane) for lane in lanes for span, time in _self_times(lane)), key=lambda item: item[0].start
     )
     groups: dict[str, tuple[dict[str, Any], list[float]]] = {}
-    for span, own, lane in taken:
+    for span, time, lane in taken:
         described = _described(lane, *span.what)
         _, samples = groups.setdefault(repr(described), (described, []))
-        if own > SLACK * 1e-3:  # the writer gives what took no time a picosecond
-            samples.append(own * MICRO)
-    cut = (f"the trace holds {trace.events} events: JAX leaves out what comes after {MOST}",)
+        if time > SLACK * 1e-3:  # the writer gives what took no time a picosecond
+            samples.append(time * MICRO)
+    cut = (f"the trace holds {trace.events} events: JAX leaves out what comes after {MAX_EVENTS}",)
     return [
         Observation(
             name=what["name"],
@@ -201,7 +201,7 @@ def _observations(trace: _Trace) -> list[Observation]:
             settings={**what["settings"], "count": len(samples)},
             conditions={"device": what["device"], "cache": "as the program left it"},
             tool=TOOL,
-            notes=cut if trace.events >= MOST else (),
+            notes=cut if trace.events >= MAX_EVENTS else (),
             kernel=what["kernel"],
             defined={
                 "time": "start to end of the op or kernel, less the ops inside it",

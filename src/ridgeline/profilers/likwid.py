@@ -15,7 +15,6 @@ from pathlib import Path
 from ..core.errors import InputError
 from ..core.observation import Observation
 from ..core.tabular import cells, count, opened
-from ..core.work import Work
 
 HOW = "likwid-perfctr -C CORES -g MEM_DP -m -O -o FILE.csv PROGRAM"
 RUNTIMES = ("RDTSC Runtime [s]", "Runtime (RDTSC) [s]")
@@ -29,7 +28,7 @@ RATES = {
 VOLUMES = {
     "Memory data volume [GBytes]": "main", "L3 data volume [GBytes]": "l3", "L2 data volume [GBytes]": "l2",
 }  # fmt: skip
-DIFFERENT = 0.05  # runs of two groups whose times differ by more are not one run
+MAX_TIME_DIFFERENCE = 0.05  # runs of two groups whose times differ by more are not one run
 _TABLE = re.compile(r"Group (\d+) (Raw|Metric)( STAT)?")
 _THREAD = re.compile(r"(?:HWThread|Core) \d+")
 
@@ -50,8 +49,8 @@ def _title(row: list[str]) -> _Table | None:
     """`TABLE,[Region NAME,]Group N Raw|Metric[ STAT],GROUP,LINES`."""
     words = [cell.strip() for cell in row[1:]]
     region = words.pop(0).removeprefix("Region ") if words and words[0].startswith("Region ") else ""
-    found = _TABLE.fullmatch(words[0]) if words else None
-    return _Table(region, words[1] if len(words) > 1 else "", bool(found[3])) if found else None
+    title = _TABLE.fullmatch(words[0]) if words else None
+    return _Table(region, words[1] if len(words) > 1 else "", bool(title[3])) if title else None
 
 
 def read(path: Path) -> list[Observation]:
@@ -116,13 +115,12 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
                     defined[f"bytes.{level}"] = f"{metric} of {table.group}, summed over threads"
     slowest = {group: max(time for time in spent if time) for group, spent in times.items()}
     longest, shortest = max(slowest.values()), min(slowest.values())
-    if longest > shortest * (1 + DIFFERENT):
+    if longest > shortest * (1 + MAX_TIME_DIFFERENCE):
         notes.append(f"the groups took from {shortest:g} to {longest:g} s; their counts are of different runs")
     return Observation(
         name=name,
         target=name,
         samples=(next(iter(slowest.values())),),
-        work=Work(),
         settings={"groups": list(times), "threads": max(len(spent) for spent in times.values())},
         conditions=dict(about),
         tool="likwid",

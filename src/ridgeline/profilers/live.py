@@ -23,7 +23,7 @@ ELSEWHERE = {
 }
 
 
-class Seen:
+class BlockProfile:
     """What a profiler saw of a block; readable once the block has ended."""
 
     def __init__(self, shapes: bool = True, modules: bool = True) -> None:
@@ -33,7 +33,7 @@ class Seen:
         self._observations: list[Observation] = []
         self._gaps: dict[str, Any] = {}
 
-    def __enter__(self) -> Seen:
+    def __enter__(self) -> BlockProfile:
         torch = _torch()
         if self._profiler is not None:
             raise InputError("this observation has been used; call observe() again for another block")
@@ -70,27 +70,27 @@ class Seen:
             trace = load(path, str(version))
         self._observations, self._gaps = observations(trace), idle_times(trace)
 
-    def _ended(self) -> None:
+    def _require_end(self) -> None:
         if self._state:
             raise InputError(f"nothing has been observed: {self._state}; read `seen` after the with block")
 
     @property
     def observations(self) -> list[Observation]:
         """One per kernel (per op where there is no GPU), shape and module, in the order they first ran."""
-        self._ended()
+        self._require_end()
         return list(self._observations)
 
     @property
     def gaps(self) -> dict[str, Any]:
         """When each device had nothing to do, and how much of that it waited for the host."""
-        self._ended()
+        self._require_end()
         return dict(self._gaps)
 
     def rows(self) -> list[dict[str, Any]]:
         """The data of a table: where the time went, largest first."""
-        self._ended()
+        self._require_end()
         total = sum(sum(item.samples) for item in self._observations)
-        found = [
+        rows = [
             {
                 "name": item.name,
                 "kernel": item.kernel,
@@ -103,13 +103,13 @@ class Seen:
             }
             for item in self._observations
         ]
-        return sorted(found, key=lambda row: -float(row["total_us"]))
+        return sorted(rows, key=lambda row: -float(row["total_us"]))
 
     def __iter__(self) -> Iterator[Observation]:
         return iter(self.observations)
 
 
-def observe(tool: str = "torch", *, shapes: bool = True, modules: bool = True) -> Seen:
+def observe(tool: str = "torch", *, shapes: bool = True, modules: bool = True) -> BlockProfile:
     """A context that profiles the block under it.
 
     `shapes` records the inputs of every op, `modules` the modules it ran under; both slow the host, so leave them out
@@ -125,7 +125,7 @@ def observe(tool: str = "torch", *, shapes: bool = True, modules: bool = True) -
             "A block of Python is observed with torch; ncu runs through ridgeline profile.",
         )
     _torch()
-    return Seen(shapes, modules)
+    return BlockProfile(shapes, modules)
 
 
 def _torch() -> Any:

@@ -1,4 +1,4 @@
-"""What profilers saw: each file of this folder with `recognises` and `read` is a format; `load` finds the one that fits."""
+"""Files that profilers wrote, as Observations: each module of this folder with `recognises` and `read` is a format."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
     if as_ is None:
         raise InputError(f"'{path}' is nothing ridgeline recognises: it starts with {_shown(start)}; {_known()}")
-    found: list[Observation] = importers()[as_].read(path)
-    if not found:
+    observations: list[Observation] = importers()[as_].read(path)
+    if not observations:
         raise InputError(f"'{path}' reads as {as_} and holds nothing that was timed; export it again: {formats()[as_]}")
-    return found
+    return observations
 
 
 def _known() -> str:

@@ -7,16 +7,15 @@ instruction counts as many flops as it has elements; a fused multiply-add retire
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
 from ..core.tabular import cells, count, decimal_mark, number, opened
-from ..core.work import Work
 
 HOW = "perf stat -x, -o FILE.csv -e duration_time,fp_arith_inst_retired.256b_packed_double,... -- PROGRAM"
-SIGNS = ",;|\t"
+DELIMITERS = ",;|\t"
 UNCOUNTED = ("<not counted>", "<not supported>")
 
 # Elements per instruction, by event.
@@ -42,17 +41,9 @@ SCALES = {
     "mb": 1e6,
     "gb": 1e9,
 }
-TIMES = {
-    "ns": 1e-9,
-    "nsec": 1e-9,
-    "us": 1e-6,
-    "usec": 1e-6,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
-    "seconds": 1.0,
-}
+_SECONDS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
+TIMES = {f"{prefix}{unit}": scale for prefix, scale in _SECONDS.items() for unit in ("s", "sec", "seconds")}
+MIN_COUNTED = 99.5  # percent of the time below which an event was counted by turns and scaled up
 _EVENT = re.compile(r"[A-Za-z][\w.\-/:=,@ ]*")
 
 
@@ -64,7 +55,7 @@ def recognises(head: str, path: Path) -> bool:
 
 def _parts(line: str) -> tuple[str, str, str, list[str]] | None:
     """Value, unit, event and the rest of a line; None for what is no line of perf."""
-    for sign in SIGNS:
+    for sign in DELIMITERS:
         row = [cell.strip() for cell in cells(line.rstrip("\r\n"), sign)]
         if len(row) < 5:
             continue
@@ -85,10 +76,13 @@ def _parts(line: str) -> tuple[str, str, str, list[str]] | None:
 
 def read(path: Path) -> list[Observation]:
     with opened(path) as text:
-        found = [parts for line in text if not line.startswith("#") and (parts := _parts(line))]
-    if not found:
+        rows = [parts for line in text if not line.startswith("#") and (parts := _parts(line))]
+    if not rows:
         raise InputError(f"'{path}' has no lines of perf stat; without -I, -A or --per-socket write it as {HOW}")
-    return [_observation(found, path)]
+    run = _Run(decimal_mark(value for value, *_ in rows))
+    for row in rows:
+        run.take(*row)
+    return [run.observation(path)]
 
 
 def _plain(event: str) -> str:
@@ -98,61 +92,68 @@ def _plain(event: str) -> str:
     return name.partition(":")[0].lower()
 
 
-def _observation(rows: Iterable[tuple[str, str, str, list[str]]], path: Path) -> Observation:
-    rows = list(rows)
-    mark = decimal_mark(value for value, *_ in rows)
-    flops: dict[str, float] = {}
-    moved: dict[str, float] = {}
-    defined: dict[str, list[str]] = {}
-    counters: dict[str, float] = {}
-    notes: list[str] = []
-    missed: list[str] = []
-    partly: list[str] = []
+@dataclass
+class _Run:
+    """What the lines of one run say."""
+
+    mark: str
+    flops: dict[str, float] = field(default_factory=dict)
+    bytes: dict[str, float] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+    defined: dict[str, str] = field(default_factory=dict)
+    uncounted: list[str] = field(default_factory=list)
+    scaled: list[str] = field(default_factory=list)
     wall: float | None = None
-    clock: tuple[float, float] | None = None
-    for text, unit, event, rest in rows:
-        name, value = _plain(event), count(text, mark)
+    task_clock: tuple[float, float] = (0.0, 0.0)  # seconds, and how many processors were used
+
+    def take(self, text: str, unit: str, event: str, rest: list[str]) -> None:
+        name, value = _plain(event), count(text, self.mark)
         if value is None:
-            missed.append(event)
-            continue
-        share = number(rest[1].replace(",", "."))
-        if share is not None and share < 99.5 and name in FLOPS:
-            partly.append(f"{event} {share:g} %")
-        if name == "duration_time":
-            wall = value * TIMES.get(unit.lower(), 1e-9)
+            self.uncounted.append(event)
+        elif name == "duration_time":
+            self.wall = value * TIMES.get(unit.lower(), 1e-9)
         elif name in ("task-clock", "cpu-clock"):
-            used = number(rest[2], mark) if len(rest) > 3 and "CPUs" in rest[3] else None
-            clock = value * TIMES.get(unit.lower(), 1e-3), used or 0.0
+            used = number(rest[2], self.mark) if len(rest) > 3 and "CPUs" in rest[3] else None
+            self.task_clock = value * TIMES.get(unit.lower(), 1e-3), used or 0.0
         elif name in FLOPS:
+            share = number(rest[1].replace(",", "."))
+            if share is not None and share < MIN_COUNTED:
+                self.scaled.append(f"{event} {share:g} %")
             engine, weight = FLOPS[name]
-            flops[engine] = flops.get(engine, 0.0) + weight * value
-            defined.setdefault(f"flops.{engine}", []).append(event if weight == 1 else f"{weight} x {event}")
+            self.flops[engine] = self.flops.get(engine, 0.0) + weight * value
+            self._define(f"flops.{engine}", event if weight == 1 else f"{weight} x {event}")
         elif "cas_count" in name:
             size = SCALES.get(unit.lower(), 1.0) if unit else float(LINE)
-            moved["main"] = moved.get("main", 0.0) + size * value
-            defined.setdefault("bytes.main", []).append(event if unit else f"{LINE} x {event}")
+            self.bytes["main"] = self.bytes.get("main", 0.0) + size * value
+            self._define("bytes.main", event if unit else f"{LINE} x {event}")
         elif name in ("instructions", "cycles", "cpu-cycles"):
-            counters[name.removeprefix("cpu-")] = value
-    if wall is None and clock is not None and clock[1] > 0:
-        wall = clock[0] / clock[1]
-        notes.append("the time is the task clock over the processors used; add duration_time for the wall time")
-    if wall is None or not wall > 0:
-        raise InputError(f"'{path}' does not say how long the run took; add the event duration_time: {HOW}")
-    if missed:
-        notes.append(f"not counted: {', '.join(missed)}")
-    if partly:
-        notes.append(f"counted part of the time and scaled up by perf: {', '.join(partly)}")
-    if "main" in moved:
-        notes.append("bytes are those of the memory controllers, whatever program moved them")
-    return Observation(
-        name=path.name.partition(".")[0],
-        target=path.name.partition(".")[0],
-        samples=(wall,),
-        work=Work(),
-        tool="perf",
-        notes=tuple(notes),
-        flops=flops,
-        bytes=moved,
-        counters=counters,
-        defined={key: " + ".join(texts) for key, texts in defined.items()},
-    )
+            self.counters[name.removeprefix("cpu-")] = value
+
+    def _define(self, key: str, term: str) -> None:
+        self.defined[key] = f"{self.defined[key]} + {term}" if key in self.defined else term
+
+    def observation(self, path: Path) -> Observation:
+        notes: list[str] = []
+        if self.wall is None and self.task_clock[1] > 0:
+            self.wall = self.task_clock[0] / self.task_clock[1]
+            notes.append("the time is the task clock over the processors used; add duration_time for the wall time")
+        if self.wall is None or not self.wall > 0:
+            raise InputError(f"'{path}' does not say how long the run took; add the event duration_time: {HOW}")
+        if self.uncounted:
+            notes.append(f"not counted: {', '.join(self.uncounted)}")
+        if self.scaled:
+            notes.append(f"counted part of the time and scaled up by perf: {', '.join(self.scaled)}")
+        if "main" in self.bytes:
+            notes.append("bytes are those of the memory controllers, whatever program moved them")
+        name = path.name.partition(".")[0]
+        return Observation(
+            name=name,
+            target=name,
+            samples=(self.wall,),
+            tool="perf",
+            notes=tuple(notes),
+            flops=self.flops,
+            bytes=self.bytes,
+            counters=self.counters,
+            defined=self.defined,
+        )

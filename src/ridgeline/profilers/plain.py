@@ -21,11 +21,10 @@ from ..core.tabular import (
     MAX_NUMBER,
     cells,
     decimal_mark,
-    delimiter,
-    json_lines,
+    header,
+    json_document,
     number,
     opened,
-    parse_json,
     refuse_repeated,
 )
 from ..core.units import parse
@@ -35,7 +34,8 @@ HOW = "a CSV with columns name,time_us,flops,bytes (or flops.tensor.bf16, bytes.
 TIMES = {"time": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
 PEEK = 1000  # rows that show how numbers are written
 SECONDS = "a time without a unit was read as seconds; give it one (12.5 us), or call the column time_us"
-WHOLE = {"flops": "all", "bytes": "main"}  # where a number stands that says no engine or level
+UNNAMED = {"flops": "all", "bytes": "main"}  # the engine or level of a number that names none
+FIELDS = ("name", "kernel", "tool", "version", "notes", "path", "conditions", "settings", "counters", "defined", "times_us")  # fmt: skip
 _NOTHING = Work()
 _KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|times_us|samples|observations|items)"\s*:')
 
@@ -45,13 +45,8 @@ def recognises(head: str, path: Path) -> bool:
     start = head.lstrip("\ufeff \t\r\n")
     if start[:1] in "[{":
         return bool(_KEYS.search(start)) or start[:1] == "["
-    header = [name.strip().lower() for name in _header(start)]
-    return "name" in header and any(name in TIMES for name in header)
-
-
-def _header(text: str) -> list[str]:
-    line = next(iter(text.splitlines()), "")
-    return cells(line, delimiter(line)) if line.strip() else []
+    names, _ = header(next(iter(start.splitlines()), "").lower())
+    return "name" in names and any(name in TIMES for name in names)
 
 
 def read(path: Path) -> list[Observation]:
@@ -71,64 +66,49 @@ def _joined(start: str, lines: Iterable[str]) -> Iterator[str]:
         start = ""
 
 
-# Tables -------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
-    first = next(lines, "")
-    sign = delimiter(first)
-    header = [name.strip().lower() for name in cells(first, sign)]
-    refuse_repeated(header, f"'{path}'")
-    if "name" not in header or not any(name in TIMES for name in header):
-        raise InputError(f"'{path}' has the columns {', '.join(header)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
+    names, sign = header(next(lines, "").lower())
+    refuse_repeated(names, f"'{path}'")
+    if "name" not in names or not any(name in TIMES for name in names):
+        raise InputError(f"'{path}' has the columns {', '.join(names)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
     rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
     first_rows = list(islice(rows, PEEK))
-    counted = [place for place, name in enumerate(header) if name in TIMES or name.partition(".")[0] in WHOLE]
+    counted = [place for place, name in enumerate(names) if name in TIMES or name.partition(".")[0] in UNNAMED]
     # a time may carry its unit; the number before it shows the decimal mark as well
     mark = decimal_mark(row[place].strip().partition(" ")[0] for _, row in first_rows for place in counted if place < len(row))  # fmt: skip
     for line, row in chain(first_rows, rows):
-        if len(row) > len(header):
-            raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}; quote cells that hold a '{sign}'")  # fmt: skip
-        filled = {name: cell.strip() for name, cell in zip(header, row, strict=False) if cell.strip()}
+        if len(row) > len(names):
+            raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(names)}; quote cells that hold a '{sign}'")  # fmt: skip
+        filled = {name: cell.strip() for name, cell in zip(names, row, strict=False) if cell.strip()}
         yield _row(filled, f"'{path}' line {line}", mark)
 
 
 def _row(row: Mapping[str, Any], where: str, mark: str = ".") -> Observation:
     """One row of a table or of JSON; columns that are not ours become settings."""
-    found: dict[str, dict[str, float]] = {"flops": {}, "bytes": {}}
+    counts: dict[str, dict[str, float]] = {"flops": {}, "bytes": {}}
     settings: dict[str, Any] = {}
-    seconds: dict[str, float] = {}
     for key, value in row.items():
         kind, _, part = key.partition(".")
-        if key in TIMES:
-            seconds[key] = _time(key, value, where, mark)
-        elif kind in WHOLE and isinstance(value, Mapping):
-            found[kind].update({str(name): _count(f"{kind}.{name}", item, where) for name, item in value.items()})
-        elif kind in WHOLE:
+        if kind in UNNAMED and isinstance(value, Mapping):
+            counts[kind].update({str(name): _count(f"{kind}.{name}", item, where) for name, item in value.items()})
+        elif kind in UNNAMED:
             if not _absent(value):
-                found[kind][part or WHOLE[kind]] = _count(key, value, where, mark)
-        elif key not in TAKEN:
+                counts[kind][part or UNNAMED[kind]] = _count(key, value, where, mark)
+        elif key not in FIELDS and key not in TIMES:
             settings[key] = value
-    if len(seconds) > 1:
-        raise InputError(f"{where} has {' and '.join(f'{key} {row[key]}' for key in seconds)}; give each row one time")
-    times = row.get("times_us")
-    samples = (
-        [_time("time_us", item, where, mark) for item in times]
-        if isinstance(times, list) and times
-        else list(seconds.values())
-    )
     name = row.get("name")
     if not isinstance(name, str) or not name.strip():
         raise InputError(f"{where} has no name; give each row a name and a time")
-    if not samples or not all(sample > 0 for sample in samples):
-        raise InputError(f"{where} ('{name}') has no time above zero; give it one of {', '.join(TIMES)}")
     notes = _texts(row, "notes", where)
-    if "time" in seconds and (not isinstance(row["time"], str) or number(row["time"], mark) is not None):
+    if "time" in row and (not isinstance(row["time"], str) or number(row["time"], mark) is not None):
         notes = (*notes, SECONDS)
     return Observation(
         name=name,
         target=name,
-        samples=tuple(samples),
+        samples=_samples(row, f"{where} ('{name}')", where, mark),
         work=_NOTHING,
         settings={**_mapping(row, "settings", where), **settings},
         conditions=_mapping(row, "conditions", where),
@@ -136,27 +116,25 @@ def _row(row: Mapping[str, Any], where: str, mark: str = ".") -> Observation:
         version=str(row.get("version", "")),
         notes=notes,
         kernel=str(row.get("kernel", "")),
-        flops=found["flops"],
-        bytes=found["bytes"],
+        flops=counts["flops"],
+        bytes=counts["bytes"],
         counters={str(key): _count(str(key), value, where) for key, value in _mapping(row, "counters", where).items()},
         defined={str(key): str(value) for key, value in _mapping(row, "defined", where).items()},
         path=_texts(row, "path", where),
     )
 
 
-TAKEN = (
-    "name",
-    "kernel",
-    "tool",
-    "version",
-    "notes",
-    "path",
-    "conditions",
-    "settings",
-    "counters",
-    "defined",
-    "times_us",
-)
+def _samples(row: Mapping[str, Any], named: str, where: str, mark: str) -> tuple[float, ...]:
+    """Seconds: every sample where the row lists them, else its one time."""
+    seconds = {key: _time(key, row[key], where, mark) for key in row if key in TIMES}
+    if len(seconds) > 1:
+        raise InputError(f"{where} has {' and '.join(f'{key} {row[key]}' for key in seconds)}; give each row one time")
+    times = row.get("times_us")
+    listed = isinstance(times, list) and times
+    samples = [_time("time_us", item, where, mark) for item in times] if listed else list(seconds.values())  # type: ignore[union-attr]
+    if not samples or not all(sample > 0 for sample in samples):
+        raise InputError(f"{named} has no time above zero; give it one of {', '.join(TIMES)}")
+    return tuple(samples)
 
 
 def _time(key: str, value: Any, where: str, mark: str) -> float:
@@ -174,10 +152,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _count(key: str, value: Any, where: str, mark: str = ".") -> float:
-    found = number(value, mark) if isinstance(value, str) else value
-    if found is None or not _is_number(found) or not 0 <= found < MAX_NUMBER:
+    parsed = number(value, mark) if isinstance(value, str) else value
+    if parsed is None or not _is_number(parsed) or not 0 <= parsed < MAX_NUMBER:
         raise InputError(f"{where}: {key} is {value!r}; a number of zero or more belongs there, or nothing")
-    return float(found)
+    return float(parsed)
 
 
 def _absent(value: Any) -> bool:
@@ -200,37 +178,24 @@ def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(str(item) for item in value)
 
 
-# JSON ---------------------------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------------------------
 
 
 def _documents(text: str, path: Path) -> list[Observation]:
     try:
-        found = _parsed(text)
+        document = json_document(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"'{path}' is not JSON: {error}; write it again, whole") from None
-    if isinstance(found, Mapping):
-        schema = found.get("schema", 0)
+    if isinstance(document, Mapping):
+        schema = document.get("schema", 0)
         if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
             raise InputError(f"'{path}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline")
-        if "items" in found and "sentence" in found:
+        if "items" in document and "sentence" in document:
             raise InputError(f"'{path}' is a report that ridgeline made of a profile; give the profile itself")
-        found = found.get("observations", found.get("items", [found]))
-    if not isinstance(found, list):
-        raise InputError(f"'{path}' holds {type(found).__name__} where a list of observations belongs; {HOW}")
-    return [_document(item, f"'{path}' entry {place}") for place, item in enumerate(found, 1)]
-
-
-def _parsed(text: str) -> Any:
-    """One document, or one row per line where the first line is a document of its own."""
-    try:
-        return parse_json(text, nan=False)
-    except (ValueError, RecursionError) as error:
-        whole = error
-    try:
-        parse_json(text.partition("\n")[0], nan=False)
-    except (ValueError, RecursionError):
-        raise whole from None
-    return json_lines(text, nan=False)
+        document = document.get("observations", document.get("items", [document]))
+    if not isinstance(document, list):
+        raise InputError(f"'{path}' holds {type(document).__name__} where a list of observations belongs; {HOW}")
+    return [_document(item, f"'{path}' entry {place}") for place, item in enumerate(document, 1)]
 
 
 def _document(item: Any, where: str) -> Observation:

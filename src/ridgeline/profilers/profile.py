@@ -7,27 +7,22 @@ analytic only   nothing ran: the definition's own counts
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..core.errors import InputError
-from ..core.files import folder, write_text
 from ..core.observation import Observation
 from . import load as observe
-from .check_kernels import EXPECTED
 from .commands import Command, ncu
 from .ncu import program as ncu_program
 
 TOOLS = ("ncu", "torch")
 REFUSED = "ERR_NVGPUCTRPERM"
-DEFAULT = "diagnosis"  # which counters, where nobody says
+DEFAULT_USE = "diagnosis"  # of the counters
 
 
 @dataclass(frozen=True)
@@ -42,19 +37,19 @@ class Profile:
 
 def find_ncu() -> str:
     """The path of Nsight Compute, or one message that says how to come by it."""
-    found = ncu_program()
-    if found is None:
+    path = ncu_program()
+    if path is None:
         raise InputError(
             "ncu (Nsight Compute) is not on the PATH; install it, or profile with --with torch, which times kernels without counters"
         )
-    return found
+    return path
 
 
 def profile(
     program: Sequence[str],
     tool: str = "ncu",
     out: Path | None = None,
-    use: str = DEFAULT,
+    use: str = DEFAULT_USE,
     kernel: str = "",
     launches: int = 0,
     tell: Callable[[str], None] = lambda text: None,
@@ -68,7 +63,7 @@ def profile(
         re.compile(kernel)
     except re.error as error:
         raise InputError(f"--kernel takes a regular expression; '{kernel}' is none: {error}") from None
-    chosen = [name for name, given in _choices(use, kernel, launches).items() if given]
+    chosen = [name for name, is_given in _choices(use, kernel, launches).items() if is_given]
     if tool == "torch":
         if chosen:
             raise InputError(
@@ -77,92 +72,27 @@ def profile(
         return _torch(program, out or Path("trace.json.gz"), tell)
     where = out or Path("kernels.csv")
     [command] = ncu(list(program), out=str(where), use=use, kernel=kernel, launches=launches, tool=find_ncu())
-    ended = _run(command, tell)
-    said = where.read_text(encoding="utf-8", errors="replace") if where.is_file() else ""
-    if REFUSED in said or REFUSED in ended:
-        step = (
-            "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
-            "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
-        )
-        if chosen:
-            step += f"; it times every kernel and knows no {', '.join(chosen)}"
-        tell(step)
-        found = _torch(program, where.with_suffix(".trace.json.gz"), tell)
-        return Profile(found.tool, "timing only", found.command, found.out, found.observations, (step,))
+    errors = _run(command, tell)
+    report = where.read_text(encoding="utf-8", errors="replace") if where.is_file() else ""
+    if REFUSED in report or REFUSED in errors:
+        return _timing_only(program, where.with_suffix(".trace.json.gz"), chosen, tell)
     return Profile("ncu", "counters", tuple(command.words), where, tuple(observe.load(where, "ncu")), (command.why,))
+
+
+def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell: Callable[[str], None]) -> Profile:
+    why = (
+        "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
+        "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
+    )
+    if chosen:
+        why += f"; it times every kernel and knows no {', '.join(chosen)}"
+    tell(why)
+    return replace(_torch(program, out, tell), notes=(why,))
 
 
 def _choices(use: str, kernel: str, launches: int) -> dict[str, bool]:
     """Options that choose kernels or counters, and whether they do."""
-    return {"--use": use != DEFAULT, "--kernel": bool(kernel), "--launches": bool(launches)}
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One kernel of the self-check: what it must count, what was counted."""
-
-    name: str
-    what: str
-    expected: float
-    counted: float | None
-    allowed: tuple[float, float]
-
-    @property
-    def holds(self) -> bool:
-        return self.counted is not None and self.allowed[0] <= self.counted / self.expected <= self.allowed[1]
-
-    def document(self) -> dict[str, Any]:
-        ratio = None if self.counted is None else self.counted / self.expected
-        return {"name": self.name, "what": self.what, "expected": self.expected, "counted": self.counted, "ratio": ratio, "holds": self.holds}  # fmt: skip
-
-
-# Tiles pad a product; a cache may keep a little of a copy; a chain has nothing that could differ.
-ALLOWED = {"product": (1.0, 1.05), "copy": (0.97, 1.03), "chain": (1.0, 1.0001)}
-
-
-def checked(observations: Sequence[Observation]) -> list[Checked]:
-    """The self-check of a machine's counters: three kernels against the counts that follow from their definition."""
-    seen = {item.name: item for item in observations}
-    found = []
-    for name, (side, key, expected) in EXPECTED.items():
-        counted = getattr(seen[name], side).get(key) if name in seen else None
-        found.append(Checked(name, f"{side} {key}", expected, counted, ALLOWED[name]))
-    return found
-
-
-def self_check(out: Path, tell: Callable[[str], None] = lambda text: None) -> list[Checked]:
-    """Count the three kernels with Nsight Compute; without this a machine's hierarchical verdicts are not to be trusted."""
-    program = [sys.executable, "-m", "ridgeline.profilers.check_kernels"]
-    found = profile(program, "ncu", out, "roofline", tell=tell)
-    if found.step != "counters":
-        raise InputError(f"the counters cannot be checked: {found.notes[0]}")
-    result = checked(found.observations)
-    gpu = str(found.observations[0].conditions.get("gpu", ""))
-    if gpu and all(one.holds for one in result):
-        known = {**passed(), gpu: datetime.now(UTC).isoformat(timespec="seconds")}
-        _stamps().parent.mkdir(parents=True, exist_ok=True)
-        write_text(_stamps(), json.dumps(known, indent=1) + "\n")
-    return result
-
-
-def _stamps() -> Path:
-    return folder("data") / "self-checks.json"
-
-
-def passed() -> dict[str, str]:
-    """GPUs whose counters passed the self-check here, and when."""
-    try:
-        found = json.loads(_stamps().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
-
-
-def unchecked(observations: Sequence[Observation]) -> list[str]:
-    """GPUs whose counters speak here without having been checked."""
-    known = passed()
-    seen = {str(item.conditions.get("gpu", "")) for item in observations if item.tool == "ncu" and item.bytes}
-    return sorted(gpu for gpu in seen if gpu and gpu not in known)
+    return {"--use": use != DEFAULT_USE, "--kernel": bool(kernel), "--launches": bool(launches)}
 
 
 def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:

@@ -6,20 +6,19 @@ requests of the last cache to memory are of 64 bytes, or of 32 where a counter o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.observation import Observation
-from ..core.tabular import cells, count, decimal_mark, delimiter, opened
-from ..core.work import Work
+from ..core.tabular import count, decimal_mark, header, opened, records
 
 HOW = "rocprof-compute profile --name NAME --roof-only -- PROGRAM, then import pmc_perf.csv of the workload's folder"
 KERNEL = ("Kernel_Name", "KernelName")
 START = ("Start_Timestamp", "BeginNs")
 END = ("End_Timestamp", "EndNs")
 DISPATCH = ("Dispatch_ID", "Dispatch_Id", "Index")
-LANES, MATRIX = 64, 512
+LANES, MATRIX_OPS = 64, 512
 
 # Engine or level -> counters and their factors; the first list a file has all of is used.
 _VALU = "SQ_INSTS_VALU_"
@@ -31,7 +30,7 @@ FLOPS: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
         for dtype, bits in (("fp16", "F16"), ("fp32", "F32"), ("fp64", "F64"))
     },
     **{
-        f"tensor.{dtype}": (((f"{_VALU}MFMA_MOPS_{bits}", MATRIX),),)
+        f"tensor.{dtype}": (((f"{_VALU}MFMA_MOPS_{bits}", MATRIX_OPS),),)
         for dtype, bits in (("fp8", "F8"), ("fp16", "F16"), ("bf16", "BF16"), ("tf32", "XF32"), ("fp32", "F32"), ("fp64", "F64"), ("int8", "I8"))
     },
 }  # fmt: skip
@@ -47,41 +46,35 @@ BYTES: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
 }  # fmt: skip
 _COUNTERS = frozenset(name for table in (FLOPS, BYTES) for ways in table.values() for way in ways for name, _ in way)
 LAUNCH = {"Grid_Size": "grid", "Workgroup_Size": "block", "GRD": "grid", "WGR": "block"}
-_NOTHING = Work()
 
 
 def recognises(head: str, path: Path) -> bool:
-    line = next(iter(head.lstrip("\ufeff\r\n").splitlines()), "")
-    names = [name.strip() for name in cells(line, delimiter(line))] if line.strip() else []
+    names, _ = header(next(iter(head.lstrip("\ufeff\r\n").splitlines()), ""))
+    return _is_header(names)
+
+
+def _is_header(names: Sequence[str]) -> bool:
     return all(any(name in names for name in group) for group in (KERNEL, START, END))
 
 
 def read(path: Path) -> list[Observation]:
     with opened(path) as text:
-        line = next(text, "").lstrip("\ufeff")
-        sign = delimiter(line)
-        names = [name.strip() for name in cells(line, sign)]
-        if not recognises(line, path):
+        names, sign = header(next(text, ""))
+        if not _is_header(names):
             raise InputError(f"'{path}' has no columns for kernel, start and end; the table with them comes from {HOW}")
-        rows: Iterator[dict[str, str]] = (
-            {name: cell.strip() for name, cell in zip(names, row, strict=False)}
-            for line in text
-            if len(row := cells(line, sign)) >= len(names)
-        )
-        if "Counter_Name" in names:
-            rows = _gathered(rows)
-        every = list(rows)
-    mark = decimal_mark(row[name] for row in every[:50] for name in row if name in _COUNTERS)
-    return [made for row in every if (made := _observation(row, mark)) is not None]
+        complete = (row for row in records(text, names, sign) if len(row) == len(names))
+        rows = list(_gathered(complete) if "Counter_Name" in names else complete)
+    mark = decimal_mark(row[name] for row in rows[:50] for name in row if name in _COUNTERS)
+    return [item for row in rows if (item := _observation(row, mark)) is not None]
 
 
 def _gathered(rows: Iterable[dict[str, str]]) -> Iterator[dict[str, str]]:
     """One row per kernel from one row per counter."""
-    found: dict[str, dict[str, str]] = {}
+    kernels: dict[str, dict[str, str]] = {}
     for row in rows:
         key = next((row[name] for name in DISPATCH if name in row), "")
-        found.setdefault(key, row)[row["Counter_Name"]] = row.get("Counter_Value", "")
-    return iter(found.values())
+        kernels.setdefault(key, row)[row["Counter_Name"]] = row.get("Counter_Value", "")
+    return iter(kernels.values())
 
 
 def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
@@ -97,7 +90,6 @@ def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
         name=name,
         target=name,
         samples=((end - start) * 1e-9,),
-        work=_NOTHING,
         settings={ours: row[theirs] for theirs, ours in LAUNCH.items() if row.get(theirs)},
         tool="rocprof",
         kernel=kernel,
@@ -114,13 +106,13 @@ def _counted(
     defined: dict[str, str],
     mark: str,
 ) -> dict[str, float]:
-    found = {}
+    totals = {}
     for name, ways in table.items():
         for way in ways:
             values = [count(row[counter], mark) if counter in row else None for counter, _ in way]
             if None not in values:
                 total = sum(factor * value for (_, factor), value in zip(way, values, strict=True) if value)
-                found[name] = max(total, 0.0)
+                totals[name] = max(total, 0.0)
                 defined[f"{kind}.{name}"] = " + ".join(f"{factor:g} x {counter}" for counter, factor in way)
                 break
-    return found
+    return totals

@@ -1,6 +1,6 @@
-"""A call of a library function as Work, told by its name and the shapes and formats of what it was given.
+"""Calls of library functions as Work, from the name of the function and the shapes and formats of its tensors.
 
-Only what shapes decide is told; of anything else there is no Work rather than a guess.
+Where shapes do not decide the work there is none, rather than a guess.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Rule = Callable[[list[Shape], str], Work | None]
 
 def work_of(name: str, shapes: Sequence[Shape], dtypes: Sequence[str]) -> Work | None:
     """The Work of `aten::mm`, `matmul`, `softmax` ... on tensors of these shapes; None where they do not decide it."""
-    rule = RULES.get(_plain(name))
+    rule = RULES.get(_base_name(name))
     given = [tuple(shape) for shape in shapes if shape]  # scalars come without a shape
     if rule is None or not given or not dtypes or any(size < 1 for shape in given for size in shape):
         return None
@@ -30,12 +30,12 @@ def work_of(name: str, shapes: Sequence[Shape], dtypes: Sequence[str]) -> Work |
         return None
 
 
-def known(name: str) -> bool:
-    """Whether a function of this name can be told by its shapes."""
-    return _plain(name) in RULES
+def has_rule(name: str) -> bool:
+    """Whether the shapes of its tensors can decide the work of a function of this name."""
+    return _base_name(name) in RULES
 
 
-def called(function: Callable[..., Any], args: Sequence[Any]) -> Work | None:
+def work_of_call(function: Callable[..., Any], args: Sequence[Any]) -> Work | None:
     """The Work of calling a library's function, or a layer with a weight, on arrays or tensors."""
     tensors = [arg for arg in args if hasattr(arg, "shape") and hasattr(arg, "dtype")]
     name = getattr(function, "__name__", "") or type(function).__name__
@@ -44,8 +44,8 @@ def called(function: Callable[..., Any], args: Sequence[Any]) -> Work | None:
     return work_of(name, [tuple(item.shape) for item in tensors], [str(item.dtype) for item in tensors])
 
 
-def _plain(name: str) -> str:
-    """`aten::_softmax`, `native_layer_norm`, `Linear` by the name they go by here."""
+def _base_name(name: str) -> str:
+    """`aten::_softmax`, `native_layer_norm` and `Linear` as `softmax`, `layer_norm` and `linear`."""
     return name.rpartition("::")[2].rpartition(".")[2].strip("_").removeprefix("native_").lower()
 
 
@@ -65,7 +65,7 @@ def _product(shapes: list[Shape], dtype: str) -> Work | None:
 
 
 def _added_product(shapes: list[Shape], dtype: str) -> Work | None:
-    """What is added comes first; a vector of it costs next to nothing."""
+    """The addend comes first; as a vector it costs next to nothing."""
     return _product(shapes[1:], dtype) if len(shapes) == 3 and len(shapes[0]) == 1 else None
 
 

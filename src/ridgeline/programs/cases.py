@@ -185,7 +185,7 @@ def batches(
 
     The rows of a batch also agree in the columns `labels`. `formats` are the words of rows that leave them out.
     """
-    made = []
+    calls = []
     groups, faults = _groups(rows, labels)
     for op, words, sizes, places in groups:
         cells = {name: [rows[place][name] for place in places] for name in sizes}
@@ -202,8 +202,8 @@ def batches(
         if places:
             arrays = {name: values.pop(name) for name in sizes}
             named = {name: words[name] for name in labels if name in words}
-            made.append(Batch(op, values, arrays, named, places))
-    return made, faults
+            calls.append(Batch(op, values, arrays, named, places))
+    return calls, faults
 
 
 _Group = tuple[Op, dict[str, str], list[str], list[int]]  # op, words by column, columns of sizes, places of the rows

@@ -93,14 +93,15 @@ def profile(
 
     Kernels are named by their NVTX ranges. Where counters are refused, kernels are timed by torch.profiler instead.
     """
+    from ...core.documents import to_document
     from ...profilers import load as observe
     from ...profilers.profile import profile as run
-    from ...profilers.profile import self_check
+    from ...profilers.self_check import self_check
     from ...render.tables import gaps
 
     if check:
         found_right = self_check(out or Path("self-check.csv"), lambda text: click.echo(text, err=True))
-        rows = [one.document() for one in found_right]
+        rows = [to_document(kernel) for kernel in found_right]
         whole = all(one.holds for one in found_right)
         present(gaps.self_check(rows, whole), as_json, None, {"holds": whole, "kernels": rows})
         ctx.exit(0 if whole else 1)
@@ -159,7 +160,7 @@ def reconcile(
     from ...gaps import settle as records
     from ...gaps.ledger import open_ledger
     from ...profilers import load as observe
-    from ...profilers.profile import unchecked
+    from ...profilers.self_check import unchecked
     from ...render.tables import gaps
 
     if (seal_id is None) == (cases is None):

@@ -1,87 +1,24 @@
-"""The ops by name: each turns sizes into Work. `ridgeline.ops.gemm(m=4096, n=4096, k=4096)`."""
+"""The ops by name: each turns sizes into Work. `ridgeline.ops.gemm(m=4096, n=4096, k=4096)`.
 
-from .attention import attention
-from .blas import (
-    asum,
-    axpy,
-    bmm,
-    copy,
-    dot,
-    gemm,
-    gemv,
-    ger,
-    linear,
-    nrm2,
-    scal,
-    stream_add,
-    stream_copy,
-    stream_scale,
-    stream_triad,
-    symm,
-    symv,
-    syrk,
-    trmm,
-    trmv,
-)
-from .collective import all_gather, all_reduce, all_to_all, broadcast, p2p, reduce_scatter
-from .conv import conv2d
-from .elementwise import add, cast, dropout, exp, gelu, mul, relu, residual, sigmoid, silu, sum, tanh
-from .layers import embedding, moe
-from .norm import batchnorm, cross_entropy, layernorm, rmsnorm, softmax, sum_rows, transpose
+Every module of this folder is loaded, and what it registers with `@op` is an op; a new one needs no entry elsewhere.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .registry import OPS, Op, Param, find
 
-__all__ = [
-    "OPS",
-    "Op",
-    "Param",
-    "add",
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "asum",
-    "attention",
-    "axpy",
-    "batchnorm",
-    "bmm",
-    "broadcast",
-    "cast",
-    "conv2d",
-    "copy",
-    "cross_entropy",
-    "dot",
-    "dropout",
-    "embedding",
-    "exp",
-    "find",
-    "gelu",
-    "gemm",
-    "gemv",
-    "ger",
-    "layernorm",
-    "linear",
-    "moe",
-    "mul",
-    "nrm2",
-    "p2p",
-    "reduce_scatter",
-    "relu",
-    "residual",
-    "rmsnorm",
-    "scal",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "stream_add",
-    "stream_copy",
-    "stream_scale",
-    "stream_triad",
-    "sum",
-    "sum_rows",
-    "symm",
-    "symv",
-    "syrk",
-    "tanh",
-    "transpose",
-    "trmm",
-    "trmv",
-]
+__all__ = ["OPS", "Op", "Param", "find"]
+
+for _module in iter_modules(__path__):
+    import_module(f".{_module.name}", __name__)
+
+
+def __getattr__(name: str) -> Op:
+    if name not in OPS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return OPS[name]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *OPS]

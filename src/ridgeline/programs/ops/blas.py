@@ -1,4 +1,4 @@
-"""BLAS levels 1 to 3, batched products and STREAM.
+"""BLAS levels 1 to 3 and batched products.
 
 Conventions: a multiply-add is 2 flops; products count 2mnk; sums count exactly (n - 1 additions); a tensor that
 is updated counts one read and one write; symmetric and triangular operands store n(n+1)/2 elements; `beta`
@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from ...core.dtypes import dtype as dtype_row
-from ...core.dtypes import label, result
-from ...core.work import Array, Kernel, Work, only_if, work
+from ...core.dtypes import result
+from ...core.work import Array, Work, only_if, work
+from .kernels import product_kernel, row_kernel
 from .registry import Flag, Format, Size, op
 
 # -- level 1 ----------------------------------------------------------------------------------------------
@@ -127,32 +127,8 @@ def ger(m: Size, n: Size, dtype: Format = "bf16") -> Work:
     )
 
 
-# -- kernels ----------------------------------------------------------------------------------------------
-
-
-def product_kernel(
-    b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str
-) -> tuple[Kernel, ...]:
-    """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements."""
-    widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
-    sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
-    return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
-
-
-def row_kernel(
-    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0
-) -> tuple[Kernel, ...]:
-    """Rows of `cols` elements, each read and written whole.
-
-    Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read before.
-    """
-    sizes = {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
-    return (Kernel("rows", {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
-
-
 # -- level 3 ----------------------------------------------------------------------------------------------
 
-Traffic = Literal["compulsory", "tiled", "no_reuse"]
 DEFAULT_TILE = 128.0
 
 
@@ -313,42 +289,3 @@ def trmm(m: Size, n: Size, dtype: Format = "bf16") -> Work:
         write={"B": (m * n, dtype, "m n")},
         dtype=dtype,
     )
-
-
-# -- STREAM -----------------------------------------------------------------------------------------------
-
-
-def _stream(n: Array, dtype: str, reads: tuple[str, ...], target: str, flops: float, write_allocate: Array) -> Work:
-    vector = {"arithmetic": (flops * n, f"{flops:g} n")} if flops else None
-    allocate = {target: (only_if(write_allocate, n), dtype, "n (write-allocate)")}
-    return work(
-        vector=vector,
-        read={**dict.fromkeys(reads, (n, dtype, "n")), **allocate},
-        write={target: (n, dtype, "n")},
-        dtype=dtype,
-        notes=("nominal STREAM bytes; write_allocate adds the read of the line that is written",),
-    )
-
-
-@op("stream", "stream")
-def stream_copy(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
-    """c = a. 2 words per element, no flops; with write-allocate 3 words."""
-    return _stream(n, dtype, ("a",), "c", 0.0, write_allocate)
-
-
-@op("stream", "stream")
-def stream_scale(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
-    """b = s c. 2 words and 1 flop per element; with write-allocate 3 words."""
-    return _stream(n, dtype, ("c",), "b", 1.0, write_allocate)
-
-
-@op("stream", "stream")
-def stream_add(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
-    """c = a + b. 3 words and 1 flop per element; with write-allocate 4 words."""
-    return _stream(n, dtype, ("a", "b"), "c", 1.0, write_allocate)
-
-
-@op("stream", "stream")
-def stream_triad(n: Size, dtype: Format = "fp64", write_allocate: Flag = False) -> Work:
-    """a = b + s c. 3 words and 2 flops per element; with write-allocate 4 words."""
-    return _stream(n, dtype, ("b", "c"), "a", 2.0, write_allocate)

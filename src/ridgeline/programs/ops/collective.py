@@ -6,8 +6,6 @@ and all_to_all start from. `hop` waits are the steps that follow one another, ea
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
@@ -35,9 +33,12 @@ def _collective(
     moves = {(MAIN, "buffer", READ): read, (LINK, "buffer", WRITE): sent}
     if np.any(np.asarray(written)):
         moves[MAIN, "buffer", WRITE] = written
-    base = Work(counts=counts, moves=moves, waits={"launch": 1.0, "hop": hops}, held=size, dtype=dtype)
-    return replace(
-        base,
+    return Work(
+        counts=counts,
+        moves=moves,
+        waits={"launch": 1.0, "hop": hops},
+        held=size,
+        dtype=dtype,
         formulas={(LINK, "buffer", WRITE): formula},
         notes=(f"{how}; per rank, one direction; latencies of the hops are not priced",),
     )

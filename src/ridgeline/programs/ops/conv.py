@@ -20,7 +20,7 @@ def output_size(size: Array, kernel: Array, stride: Array, padding: Array, dilat
     return np.floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1
 
 
-COUNTED = 1 << 20  # taps of one axis that are counted one by one
+MAX_COUNTED = 1 << 20  # taps of one axis that are counted one by one
 
 
 @lru_cache(maxsize=4096)
@@ -31,12 +31,12 @@ def _touched(size: int, kernel: int, stride: int, padding: int, dilation: int, o
     (dilation, -stride) over their greatest common divisor, so outputs x kernel - (outputs - dilation')+ (kernel -
     stride')+ places are distinct; those that fall on the padding do not count, which is looked at where it is cheap.
     """
-    if outputs * kernel <= COUNTED:
-        seen = np.unique(np.arange(outputs)[:, None] * stride - padding + np.arange(kernel) * dilation)
-        return int(np.count_nonzero((seen >= 0) & (seen < size)))
+    if outputs * kernel <= MAX_COUNTED:
+        places = np.unique(np.arange(outputs)[:, None] * stride - padding + np.arange(kernel) * dilation)
+        return int(np.count_nonzero((places >= 0) & (places < size)))
     common = gcd(stride, dilation)
-    met = max(0, outputs - dilation // common) * max(0, kernel - stride // common)
-    return min(size, outputs * kernel - met)
+    shared = max(0, outputs - dilation // common) * max(0, kernel - stride // common)
+    return min(size, outputs * kernel - shared)
 
 
 def touched(size: Array, kernel: Array, stride: Array, padding: Array, dilation: Array, outputs: Array) -> Array:
@@ -45,8 +45,8 @@ def touched(size: Array, kernel: Array, stride: Array, padding: Array, dilation:
     if columns[0].ndim == 0:
         return float(_touched(*(int(column) for column in columns)))
     cases, places = np.unique(np.stack([column.ravel() for column in columns]), axis=1, return_inverse=True)
-    found = np.array([_touched(*(int(value) for value in case)) for case in cases.T], dtype=np.float64)
-    return found[places].reshape(columns[0].shape)
+    counts = np.array([_touched(*(int(value) for value in case)) for case in cases.T], dtype=np.float64)
+    return counts[places].reshape(columns[0].shape)
 
 
 @op("conv", "conv", grows="batch")
@@ -75,35 +75,40 @@ def conv2d(
     """
     pad = np.floor(dilation * (kernel - 1) / 2) if padding is None else padding
     ho, wo = output_size(h, kernel, stride, pad, dilation), output_size(w, kernel, stride, pad, dilation)
+    _check(c_in, c_out, groups, ho, wo)
+    out = out_dtype or result(dtype).name
+    rows = touched(h, kernel, stride, pad, dilation, ho)
+    columns = touched(w, kernel, stride, pad, dilation, wo)
+    taps = c_in / groups * kernel * kernel
+    outputs = batch * c_out * ho * wo
+    matrix = (batch * ho * wo * c_in * kernel * kernel, dtype, "batch ho wo c_in kernel^2")
+    unfolded = {"unfolded": matrix} if variant == "im2col" else {}
+    sizes = {"images": batch, "c_in": c_in, "c_out": c_out, "h": h, "w": w, "ho": ho, "wo": wo, "kernel": kernel}
+    sizes |= {"stride": stride, "groups": groups, "dilation": dilation}
+    sizes |= {"x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
+    return work(
+        matrix={"multiply-add": (2 * outputs * taps, "2 batch c_out ho wo (c_in/groups) kernel^2")},
+        read={
+            "x": (batch * c_in * rows * columns, dtype, "batch c_in rows_read columns_read"),
+            "weights": (c_out * taps, dtype, "c_out (c_in/groups) kernel^2"),
+            **unfolded,
+        },
+        write={"y": (outputs, out, "batch c_out ho wo"), **unfolded},
+        sizes={"x": (batch * c_in * h * w, dtype)},
+        dtype=dtype,
+        notes=(f"{variant}; output {_size(ho)} x {_size(wo)}",),
+        waits={"launch": 2.0 if unfolded else 1.0},
+        kernels=() if unfolded else (Kernel("conv", sizes, layout, label(dtype)),),
+    )
+
+
+def _check(c_in: Array, c_out: Array, groups: Array, ho: Array, wo: Array) -> None:
     if np.any(np.asarray(ho) < 1) or np.any(np.asarray(wo) < 1):
         raise InputError(
             "conv2d: the kernel does not fit the padded image, so there is no output; use a larger h, w or padding"
         )
     if np.any(np.asarray(c_in % groups) != 0) or np.any(np.asarray(c_out % groups) != 0):
         raise InputError("conv2d: groups must divide c_in and c_out")
-    rows = touched(h, kernel, stride, pad, dilation, ho)
-    columns = touched(w, kernel, stride, pad, dilation, wo)
-    taps = c_in / groups * kernel * kernel
-    outputs = batch * c_out * ho * wo
-    unfolded = (batch * ho * wo * c_in * kernel * kernel, dtype, "batch ho wo c_in kernel^2")
-    column = {"unfolded": unfolded} if variant == "im2col" else {}
-    widths = {"x": dtype_row(dtype).bytes, "y": dtype_row(out_dtype or result(dtype).name).bytes}
-    sizes = {"images": batch, "c_in": c_in, "c_out": c_out, "h": h, "w": w, "ho": ho, "wo": wo, "kernel": kernel}
-    sizes = {**sizes, "stride": stride, "groups": groups, "dilation": dilation, **widths}
-    return work(
-        matrix={"multiply-add": (2 * outputs * taps, "2 batch c_out ho wo (c_in/groups) kernel^2")},
-        read={
-            "x": (batch * c_in * rows * columns, dtype, "batch c_in rows_read columns_read"),
-            "weights": (c_out * taps, dtype, "c_out (c_in/groups) kernel^2"),
-            **column,
-        },
-        write={"y": (outputs, out_dtype or result(dtype).name, "batch c_out ho wo"), **column},
-        sizes={"x": (batch * c_in * h * w, dtype)},
-        dtype=dtype,
-        notes=(f"{variant}; output {_size(ho)} x {_size(wo)}",),
-        waits={"launch": 2.0 if column else 1.0},
-        kernels=() if column else (Kernel("conv", sizes, layout, label(dtype)),),
-    )
 
 
 def _size(value: Array) -> str:

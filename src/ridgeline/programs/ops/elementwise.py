@@ -69,52 +69,16 @@ def _elementwise(name: str, doc: str, *inputs: str) -> Op:
     return op("stream", "elementwise")(make)
 
 
-add = _elementwise(
-    "add",
-    "y = a + b. n flops; a and b read, y written: intensity 1/(3d) for d bytes per element.",
-    "a",
-    "b",
-)
-mul = _elementwise(
-    "mul",
-    "y = a b, element by element. n flops; a and b read, y written.",
-    "a",
-    "b",
-)
-residual = _elementwise(
-    "residual",
-    "y = x + f(x): the addition that closes a residual branch. n flops; both branches read, y written.",
-    "x",
-    "branch",
-)
-relu = _elementwise(
-    "relu",
-    "y = max(x, 0). 1 flop per element; x read, y written: intensity 1/(2d).",
-)
-gelu = _elementwise(
-    "gelu",
-    "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). 12 flops per element nominally, 9 by count; x read, y written.",
-)
-silu = _elementwise(
-    "silu",
-    "y = x sigmoid(x). 4 flops per element nominally, 5 by count (negate, exp, add, divide, multiply); x read, y written.",
-)
-sigmoid = _elementwise(
-    "sigmoid",
-    "y = 1 / (1 + exp(-x)). 3 flops per element nominally, 4 by count (negate, exp, add, divide); x read, y written.",
-)
-tanh = _elementwise(
-    "tanh",
-    "y = tanh(x), counted as one flop; x read, y written.",
-)
-exp = _elementwise(
-    "exp",
-    "y = exp(x), counted as one flop; x read, y written.",
-)
-dropout = _elementwise(
-    "dropout",
-    "y = x mask / (1 - p). 2 flops per element (compare, scale); x read, y written, the mask made on the fly.",
-)
+add = _elementwise("add", "y = a + b. n flops; a and b read, y written: intensity 1/(3d) for d bytes per element.", "a", "b")  # fmt: skip
+mul = _elementwise("mul", "y = a b, element by element. n flops; a and b read, y written.", "a", "b")
+residual = _elementwise("residual", "y = x + f(x): the addition that closes a residual branch. n flops; both branches read, y written.", "x", "branch")  # fmt: skip
+relu = _elementwise("relu", "y = max(x, 0). 1 flop per element; x read, y written: intensity 1/(2d).")
+gelu = _elementwise("gelu", "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). 12 flops per element nominally, 9 by count; x read, y written.")  # fmt: skip
+silu = _elementwise("silu", "y = x sigmoid(x). 4 flops per element nominally, 5 by count (negate, exp, add, divide, multiply); x read, y written.")  # fmt: skip
+sigmoid = _elementwise("sigmoid", "y = 1 / (1 + exp(-x)). 3 flops per element nominally, 4 by count (negate, exp, add, divide); x read, y written.")  # fmt: skip
+tanh = _elementwise("tanh", "y = tanh(x), counted as one flop; x read, y written.")
+exp = _elementwise("exp", "y = exp(x), counted as one flop; x read, y written.")
+dropout = _elementwise("dropout", "y = x mask / (1 - p). 2 flops per element (compare, scale); x read, y written, the mask made on the fly.")  # fmt: skip
 
 
 @op("stream", "elementwise")

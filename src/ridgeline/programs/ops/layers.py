@@ -8,7 +8,7 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Kernel, Work, work
-from .blas import row_kernel
+from .kernels import row_kernel
 from .registry import Flag, Format, Size, op
 
 

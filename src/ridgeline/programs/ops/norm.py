@@ -10,90 +10,67 @@ from typing import Literal
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
-from ...core.work import Array, Kernel, Work, work
-from .blas import row_kernel
+from ...core.work import Kernel, Work, work
 from .elementwise import PROFILE, flops_per_element
-from .registry import Format, Size, op
+from .kernels import row_kernel
+from .registry import Format, Op, Size, op
 
 
-def _rows(
-    name: str,
-    rows: Array,
-    cols: Array,
-    dtype: str,
-    out_dtype: str | None,
-    passes: Array,
-    profile: str,
-    affine: tuple[str, ...],
-    extra: Array = 0.0,
-) -> Work:
-    """A row-wise op: `affine` are per-column vectors, `extra` square roots beside the profile."""
-    n, each = rows * cols, flops_per_element(name, profile)
-    return work(
-        vector={name: (each * n, f"{each:g} rows cols")},
-        special=PROFILE[name].special * n + extra,
-        read={"x": (n * passes, dtype, "passes rows cols"), **dict.fromkeys(affine, (cols, dtype, "cols"))},
-        write={"y": (n, out_dtype or dtype, "rows cols")},
-        sizes={"x": (n, dtype)},
-        dtype=dtype,
-        notes=(f"{profile} profile: {each:g} flop per element", "a row that fits on chip is read once (passes = 1)"),
-        kernels=row_kernel(name, rows, cols, dtype, out_dtype or dtype),
-    )
+def _rowwise(name: str, doc: str, affine: tuple[str, ...] = (), special_per_row: float = 0.0) -> Op:
+    """The op of a row of the profile; `affine` are per-column vectors, the special functions per row a root or a reciprocal."""
+
+    def make(
+        rows: Size,
+        cols: Size,
+        dtype: Format = "bf16",
+        out_dtype: Format | None = None,
+        passes: Size = 1,
+        profile: Literal["nominal", "counted"] = "nominal",
+    ) -> Work:
+        n, each, out = rows * cols, flops_per_element(name, profile), out_dtype or dtype
+        return work(
+            vector={name: (each * n, f"{each:g} rows cols")},
+            special=PROFILE[name].special * n + special_per_row * rows,
+            read={"x": (n * passes, dtype, "passes rows cols"), **dict.fromkeys(affine, (cols, dtype, "cols"))},
+            write={"y": (n, out, "rows cols")},
+            sizes={"x": (n, dtype)},
+            dtype=dtype,
+            notes=(
+                f"{profile} profile: {each:g} flop per element",
+                "a row that fits on chip is read once (passes = 1)",
+            ),
+            kernels=row_kernel(name, rows, cols, dtype, out),
+        )
+
+    make.__name__, make.__doc__ = name, doc
+    return op("rows", "norm")(make)
 
 
-@op("rows", "norm")
-def softmax(
-    rows: Size,
-    cols: Size,
-    dtype: Format = "bf16",
-    out_dtype: Format | None = None,
-    passes: Size = 1,
-    profile: Literal["nominal", "counted"] = "nominal",
-) -> Work:
+softmax = _rowwise(
+    "softmax",
     """y = exp(x - max x) / sum over each row. 5 flops per element: max, subtract, exp, add, divide.
 
     The divisor is one per row, so kernels multiply by its reciprocal: one special function per element and one per row.
-    """
-    return _rows("softmax", rows, cols, dtype, out_dtype, passes, profile, (), extra=rows)
-
-
-@op("rows", "norm")
-def layernorm(
-    rows: Size,
-    cols: Size,
-    dtype: Format = "bf16",
-    out_dtype: Format | None = None,
-    passes: Size = 1,
-    profile: Literal["nominal", "counted"] = "nominal",
-) -> Work:
-    """y = (x - mean) / sqrt(var + eps) gamma + beta. 8 flops per element: mean 1, variance 3, normalise 2, affine 2."""
-    return _rows("layernorm", rows, cols, dtype, out_dtype, passes, profile, ("gamma", "beta"), extra=rows)
-
-
-@op("rows", "norm")
-def rmsnorm(
-    rows: Size,
-    cols: Size,
-    dtype: Format = "bf16",
-    out_dtype: Format | None = None,
-    passes: Size = 1,
-    profile: Literal["nominal", "counted"] = "nominal",
-) -> Work:
-    """y = x / sqrt(mean x^2 + eps) gamma. 5 flops per element nominally, 4 by count (square, add, scale, gamma)."""
-    return _rows("rmsnorm", rows, cols, dtype, out_dtype, passes, profile, ("gamma",), extra=rows)
-
-
-@op("rows", "norm")
-def batchnorm(
-    rows: Size,
-    cols: Size,
-    dtype: Format = "bf16",
-    out_dtype: Format | None = None,
-    passes: Size = 1,
-    profile: Literal["nominal", "counted"] = "nominal",
-) -> Work:
-    """Inference: y = (x - mean) / sqrt(var + eps) gamma + beta with stored statistics per column. 8 flops nominally, 4 by count."""
-    return _rows("batchnorm", rows, cols, dtype, out_dtype, passes, profile, ("mean", "var", "gamma", "beta"))
+    """,
+    special_per_row=1.0,
+)
+layernorm = _rowwise(
+    "layernorm",
+    "y = (x - mean) / sqrt(var + eps) gamma + beta. 8 flops per element: mean 1, variance 3, normalise 2, affine 2.",
+    affine=("gamma", "beta"),
+    special_per_row=1.0,
+)
+rmsnorm = _rowwise(
+    "rmsnorm",
+    "y = x / sqrt(mean x^2 + eps) gamma. 5 flops per element nominally, 4 by count (square, add, scale, gamma).",
+    affine=("gamma",),
+    special_per_row=1.0,
+)
+batchnorm = _rowwise(
+    "batchnorm",
+    "Inference: y = (x - mean) / sqrt(var + eps) gamma + beta with stored statistics per column. 8 flops nominally, 4 by count.",
+    affine=("mean", "var", "gamma", "beta"),
+)
 
 
 @op("rows", "reduction")

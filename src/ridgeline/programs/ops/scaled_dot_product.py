@@ -15,15 +15,14 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Array, Kernel, Work, work
-from .blas import product_kernel, row_kernel
+from .kernels import product_kernel, row_kernel
 from .registry import Flag, Format, Size, op
 
 
 def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None) -> Array:
     """(query, key) pairs per head that a mask leaves: none, causal, or a causal window of `window` keys."""
-    every = seq_q * seq_kv
     if window is None:
-        return every - causal * seq_q * (seq_q - 1) / 2
+        return seq_q * seq_kv - causal * seq_q * (seq_q - 1) / 2
 
     def up_to(position: Array) -> Array:
         """Sum of min(j, window) for j = 1 .. position."""
@@ -36,21 +35,21 @@ def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | No
 
 def tile_keys(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None, tile: Array) -> Array:
     """Keys read by all query tiles together: every tile reads the keys that any of its rows may see."""
-    whole: Array = np.floor(seq_q / tile)
-    rest = seq_q - whole * tile
+    full: Array = np.floor(seq_q / tile)
+    remainder = seq_q - full * tile
     before = seq_kv - seq_q
     tiles: Array = np.ceil(seq_q / tile)
-    ragged = tiles - whole  # 1 where a last, shorter tile follows, else 0
-    every = tiles * seq_kv
+    ragged = tiles - full  # 1 where a last, shorter tile follows, else 0
+    unmasked = tiles * seq_kv
     if window is None:
         # tile j ends at row j tile, which sees before + j tile keys; a shorter last one sees them all
-        masked = whole * before + tile * whole * (whole + 1) / 2 + ragged * seq_kv
-        return every - causal * (every - masked)
+        masked = full * before + tile * full * (full + 1) / 2 + ragged * seq_kv
+        return unmasked - causal * (unmasked - masked)
     # with a window a tile reads at most tile + window - 1 keys; tiles up to `short` see fewer than that
     limit = tile + window - 1
-    short: Array = np.clip(np.floor((limit - before) / tile), 0, whole)
-    last: Array = np.minimum(seq_kv, rest + window - 1)
-    return short * before + tile * short * (short + 1) / 2 + (whole - short) * limit + ragged * last
+    short: Array = np.clip(np.floor((limit - before) / tile), 0, full)
+    last: Array = np.minimum(seq_kv, remainder + window - 1)
+    return short * before + tile * short * (short + 1) / 2 + (full - short) * limit + ragged * last
 
 
 @op("attention", "attention", grows="seq_q")
@@ -78,6 +77,42 @@ def attention(
     """
     keys = seq_q if seq_kv is None else seq_kv
     shared = heads if kv_heads is None else kv_heads
+    _check(heads, shared, seq_q, keys, causal, window)
+    stored, out = kv or dtype, result(dtype).name
+    pairs = batch * heads * visible_pairs(seq_q, keys, causal, window)
+    visible, visible_text = (keys, "Skv") if window is None else (np.minimum(keys, seq_q + window - 1), "min(Skv, Sq + window - 1)")  # fmt: skip
+    q, k = batch * heads * seq_q * head_dim, batch * shared * visible * head_dim
+    kv_read = (k, stored, f"batch kv_heads {visible_text} D")
+    read: Tensors = {"Q": (q, dtype, "batch heads Sq D"), "K": kv_read, "V": kv_read}
+    write: Tensors = {"O": (q, out, "batch heads Sq D")}
+    scores = (batch * heads * seq_q * keys, dtype)
+    scores_read, scores_written = _scores(*scores, score_passes) if variant == "standard" else ({}, {})
+    inner_read = inner_write = None
+    if tile is not None:
+        again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
+        tiled = (again, stored, "batch heads tile_keys D")
+        inner_read = {"l2": {**read, "K": tiled, "V": tiled, **scores_read}}
+        inner_write = {"l2": {**write, **scores_written}}
+    return work(
+        matrix={"Q K^T": (2 * head_dim * pairs, "2 D pairs"), "P V": (2 * head_dim * pairs, "2 D pairs")},
+        vector={"softmax": (5 * pairs, "5 pairs")},
+        special=pairs,
+        read={**read, **scores_read},
+        write={**write, **scores_written},
+        inner_read=inner_read,
+        inner_write=inner_write,
+        sizes={"scores": scores} if scores_written else None,
+        dtype=dtype,
+        notes=(f"{variant} attention",),
+        waits={"launch": 3.0 if variant == "standard" else 1.0},
+        kernels=_kernels(batch, heads, shared, seq_q, keys, head_dim, causal, window, variant, dtype, stored),
+    )
+
+
+Tensors = dict[str, tuple[Array, str, str]]  # by name: elements, format, formula
+
+
+def _check(heads: Array, shared: Array, seq_q: Array, keys: Array, causal: Array, window: Array | None) -> None:
     if np.any(np.asarray(heads % shared) != 0):
         raise InputError("attention: kv_heads must divide heads")
     if np.any((np.asarray(causal) > 0) & (np.asarray(keys) < np.asarray(seq_q))):
@@ -86,44 +121,12 @@ def attention(
         )
     if window is not None and not np.all(np.asarray(causal) > 0):
         raise InputError("attention: a window goes with causal=yes")
-    pairs = batch * heads * visible_pairs(seq_q, keys, causal, window)
-    seen = keys if window is None else np.minimum(keys, seq_q + window - 1)
-    q, k = batch * heads * seq_q * head_dim, batch * shared * seen * head_dim
-    stored = kv or dtype
-    passes: dict[str, tuple[Array, str, str]] = {}
-    written: dict[str, tuple[Array, str, str]] = {}
-    if variant == "standard":
-        scores = batch * heads * seq_q * keys
-        passes = {"scores": (scores * np.floor(score_passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")}
-        written = {"scores": (scores * np.ceil(score_passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")}
-    out = result(dtype).name
-    held = "Skv" if window is None else "min(Skv, Sq + window - 1)"
-    read = {
-        "Q": (q, dtype, "batch heads Sq D"),
-        "K": (k, stored, f"batch kv_heads {held} D"),
-        "V": (k, stored, f"batch kv_heads {held} D"),
-    }
-    write = {"O": (q, out, "batch heads Sq D")}
-    inner_read = inner_write = None
-    if tile is not None:
-        again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
-        each = (again, stored, "batch heads tile_keys D")
-        inner_read = {"l2": {**read, "K": each, "V": each, **passes}}
-        inner_write = {"l2": {**write, **written}}
-    return work(
-        matrix={"Q K^T": (2 * head_dim * pairs, "2 D pairs"), "P V": (2 * head_dim * pairs, "2 D pairs")},
-        vector={"softmax": (5 * pairs, "5 pairs")},
-        special=pairs,
-        read={**read, **passes},
-        write={**write, **written},
-        inner_read=inner_read,
-        inner_write=inner_write,
-        sizes={"scores": (batch * heads * seq_q * keys, dtype)} if written else None,
-        dtype=dtype,
-        notes=(f"{variant} attention",),
-        waits={"launch": 3.0 if variant == "standard" else 1.0},
-        kernels=_kernels(batch, heads, shared, seq_q, keys, head_dim, causal, window, variant, dtype, stored),
-    )
+
+
+def _scores(elements: Array, dtype: str, passes: Array) -> tuple[Tensors, Tensors]:
+    """The score matrix as it is read and written: `passes` in all, of which the first is a write."""
+    read: Tensors = {"scores": (elements * np.floor(passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")}
+    return read, {"scores": (elements * np.ceil(passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")}
 
 
 def _kernels(
@@ -143,21 +146,12 @@ def _kernels(
     if window is not None:
         return ()
     if variant == "standard":
-        each = batch * heads
-        out = result(dtype).name
+        products, out = batch * heads, result(dtype).name
         return (
-            *product_kernel(each, queries, keys, head_dim, dtype, stored, out),
-            *row_kernel("softmax", each * queries, keys, out, out),
-            *product_kernel(each, queries, head_dim, keys, dtype, stored, out),
+            *product_kernel(products, queries, keys, head_dim, dtype, stored, out),
+            *row_kernel("softmax", products * queries, keys, out, out),
+            *product_kernel(products, queries, head_dim, keys, dtype, stored, out),
         )
-    sizes = {
-        "batch": batch,
-        "heads": heads,
-        "shared": shared,
-        "q": queries,
-        "kv": keys,
-        "d": head_dim,
-        "causal": causal,
-    }
+    sizes = {"batch": batch, "heads": heads, "shared": shared, "q": queries, "kv": keys, "d": head_dim, "causal": causal}  # fmt: skip
     widths = {"x": dtype_row(dtype).bytes, "stored": dtype_row(stored).bytes}
     return (Kernel("attention", {**sizes, **widths}, dtype=label(dtype, stored)),)

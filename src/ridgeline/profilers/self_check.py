@@ -1,0 +1,86 @@
+"""The self-check of a machine's counters: three kernels counted by Nsight Compute against what their definition says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+from ..core.errors import InputError
+from ..core.files import folder, write_text
+from ..core.observation import Observation
+from .check_kernels import EXPECTED
+from .profile import profile
+
+# Tiles pad a product; a cache may keep a little of a copy; a chain has nothing that could differ.
+ALLOWED = {"product": (1.0, 1.05), "copy": (0.97, 1.03), "chain": (1.0, 1.0001)}
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """One kernel of the self-check: what it must count, what was counted."""
+
+    DOCUMENT: ClassVar = ("name", "what", "expected", "counted", "ratio", "holds")
+
+    name: str
+    what: str
+    expected: float
+    counted: float | None
+    allowed: tuple[float, float]
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.counted is None else self.counted / self.expected
+
+    @property
+    def holds(self) -> bool:
+        return self.ratio is not None and self.allowed[0] <= self.ratio <= self.allowed[1]
+
+
+def compare(observations: Sequence[Observation]) -> list[CountedKernel]:
+    """The three kernels as they were counted, against the counts that follow from their definition."""
+    by_name = {item.name: item for item in observations}
+    kernels = []
+    for name, (side, key, expected) in EXPECTED.items():
+        counted = getattr(by_name[name], side).get(key) if name in by_name else None
+        kernels.append(CountedKernel(name, f"{side} {key}", expected, counted, ALLOWED[name]))
+    return kernels
+
+
+def self_check(out: Path, tell: Callable[[str], None] = lambda text: None) -> list[CountedKernel]:
+    """Count the three kernels with Nsight Compute; without this a machine's hierarchical verdicts are not to be trusted."""
+    program = [sys.executable, "-m", "ridgeline.profilers.check_kernels"]
+    counted = profile(program, "ncu", out, "roofline", tell=tell)
+    if counted.step != "counters":
+        raise InputError(f"the counters cannot be checked: {counted.notes[0]}")
+    kernels = compare(counted.observations)
+    gpu = str(counted.observations[0].conditions.get("gpu", ""))
+    if gpu and all(kernel.holds for kernel in kernels):
+        _stamps().parent.mkdir(parents=True, exist_ok=True)
+        stamps = {**passed(), gpu: datetime.now(UTC).isoformat(timespec="seconds")}
+        write_text(_stamps(), json.dumps(stamps, indent=1) + "\n")
+    return kernels
+
+
+def _stamps() -> Path:
+    return folder("data") / "self-checks.json"
+
+
+def passed() -> dict[str, str]:
+    """GPUs whose counters passed the self-check on this machine, and when."""
+    try:
+        stamps = json.loads(_stamps().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(value) for key, value in stamps.items()} if isinstance(stamps, dict) else {}
+
+
+def unchecked(observations: Sequence[Observation]) -> list[str]:
+    """GPUs whose counters are used without having been checked."""
+    known = passed()
+    gpus = {str(item.conditions.get("gpu", "")) for item in observations if item.tool == "ncu" and item.bytes}
+    return sorted(gpu for gpu in gpus if gpu and gpu not in known)

@@ -1,0 +1,27 @@
+"""Kernels that several ops run: a matrix product, and a pass over rows. The families price them by these sizes."""
+
+from __future__ import annotations
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.dtypes import label
+from ...core.work import Array, Kernel
+
+
+def product_kernel(
+    b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str
+) -> tuple[Kernel, ...]:
+    """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements."""
+    widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
+    sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
+    return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
+
+
+def row_kernel(
+    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0
+) -> tuple[Kernel, ...]:
+    """Rows of `cols` elements, each read and written whole.
+
+    Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read before.
+    """
+    sizes = {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
+    return (Kernel("rows", {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
