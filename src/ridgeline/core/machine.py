@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
+
+if TYPE_CHECKING:  # the formulas of the families bring numpy
+    from .families.key import Key
 
 KINDS = ("measured", "stated", "derived")
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
@@ -191,7 +194,7 @@ class Machine:
     limits: Mapping[str, Figure] = field(default_factory=dict)
     energy: Mapping[str, Figure] = field(default_factory=dict)
     efficiency: Mapping[str, Figure] = field(default_factory=dict)
-    fitted: Mapping[str, Fitted] = field(default_factory=dict)  # `family.op.dtype@backend`, the middle ones optional
+    fitted: Mapping[Key, Fitted] = field(default_factory=dict)
     launch: Figure = Figure("s")
     dispatch: Figure = Figure("s")  # what the host takes to send one operation through the framework
     tdp: Figure = Figure("W")
@@ -353,7 +356,7 @@ class Machine:
             "limits": {name: limit.document() for name, limit in self.limits.items()},
             "energy": {name: figure.document() for name, figure in self.energy.items()},
             "efficiency": {name: figure.document() for name, figure in self.efficiency.items()},
-            "fitted": {name: row.document() for name, row in self.fitted.items() if not row.borrowed},
+            "fitted": {str(key): row.document() for key, row in self.fitted.items() if not row.borrowed},
             "launch": self.launch.value(),
             "dispatch": self.dispatch.value(),
             "tdp": self.tdp.value(),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, RidgelineError
+from ..core.families.key import Key
 from ..core.files import write_text
 from ..core.machine import Figure, Fitted, Machine
 from ..core.observation import Observation
@@ -25,7 +26,7 @@ from ..machines import write as save
 from ..machines.calibrate import REPEATS, calibrate, merge
 from ..machines.detect import local as detect
 from ..machines.load import load_file, saved_file
-from ..prediction.fit import fit_cases
+from ..prediction.fit import fit_cases, require
 from .cpu.pool import counted
 from .protocol import EARLY, STAND_IN, STOPPED
 
@@ -120,6 +121,8 @@ def _measure(what: str | None, quick: bool, on_progress: Progress, families: boo
         what = "cuda" if any(found.kind == "gpu" for found in detect.found()) else "cpu"
     if families and what != "cuda":
         raise InputError(f"--calibrate times the kernels of a CUDA GPU; {what} has no kernel families to fit")
+    if families:
+        require()
 
     def tell(done: int, total: int, label: str) -> None:
         on_progress("measure", done, total, label)
@@ -180,7 +183,7 @@ def _names(names: Sequence[str]) -> str:
     return "; ".join(names[:MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[str, Fitted]:
+def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[Key, Fitted]:
     """Coefficients of the kernel families, fitted to kernels timed on this GPU; where they start, other machines lend."""
     rows, told = timed_kernels(quick, on_progress)
     source = f"timed on this machine ({told['device']}, device time, cold caches, default paths of PyTorch), {told['date'][:10]}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
 
 QUERY_ROWS = 128.0  # query rows of a tile
 WIDE = 2.0  # bytes of an element of Q, K and V before they are cached
@@ -131,15 +132,7 @@ ATTENTION = Family(
     "attention",
     prefill,
     PREFILL,
-    {
-        "softmax": "softmax",
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "prepare": "rotation and cache writes",
-        "launch": "launch",
-    },
+    (Effect("softmax", "softmax"), TILES, FILL, CLOCK, OVERLAP, Effect("prepare", "rotation and cache writes"), LAUNCH),
     "work at the reached rates",
     ("batch", "heads", "shared", "q", "kv", "d", "causal"),
 )
@@ -147,15 +140,15 @@ DECODING = Family(
     "decode",
     decode,
     DECODE,
-    {
-        "cache": "kept in L2",
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "split": "adding up splits",
-        "overlap": "imperfect overlap",
-        "sequence": "per sequence",
-        "launch": "launch",
-    },
+    (
+        Effect("cache", "kept in L2"),
+        TILES,
+        FILL,
+        Effect("split", "adding up splits", "shape"),
+        OVERLAP,
+        Effect("sequence", "per sequence"),
+        LAUNCH,
+    ),
     "work at the reached rates",
     ("batch", "heads", "shared", "q", "kv", "d"),
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 from .product import GEMM, ROW, tiled
 
 FROM_GEMM = (
@@ -105,16 +106,16 @@ CONVOLUTION = Family(
     "conv",
     conv,
     CONV,
-    {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "channels": "few channels",
-        "transform": "fewer multiplications",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "layout": "layout changes",
-        "launch": "launch",
-    },
+    (
+        TILES,
+        FILL,
+        Effect("channels", "few channels", "shape"),
+        Effect("transform", "fewer multiplications"),
+        CLOCK,
+        OVERLAP,
+        Effect("layout", "layout changes"),
+        LAUNCH,
+    ),
     "work at the reached rates",
     ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"),
 )

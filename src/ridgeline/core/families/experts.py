@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Sizes, blend
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Sizes, blend
 
 TALL = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
 WIDE = 128.0  # columns of a tile
@@ -71,15 +72,7 @@ EXPERTS = Family(
     "moe",
     moe,
     MOE,
-    {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "tokens": "moving tokens",
-        "experts": "per expert",
-        "launch": "launch",
-    },
+    (TILES, FILL, CLOCK, OVERLAP, Effect("tokens", "moving tokens"), Effect("experts", "per expert"), LAUNCH),
     "work at the reached rates",
     ("tokens", "experts", "topk", "hidden", "inter"),
 )

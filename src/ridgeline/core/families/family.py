@@ -1,4 +1,4 @@
-"""A kernel family: a small formula with named coefficients, and how its time falls apart into items.
+"""A kernel family: a small formula with named coefficients, and the items its time consists of.
 
 A formula gives the time of every case at once. It knows a few effects by name (launch, quantization, fill ...) and can
 be asked for the time without some of them; the items of a time are what each effect adds when the effects are put back
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = float | NDArray[np.float64]
+from .effects import Array, Effect, TimeItem
+
 Sizes = Mapping[str, Array]
 Mask = NDArray[np.bool_]
 Coefficients = Mapping[str, float]
-NOTHING: frozenset[str] = frozenset()
+NO_EFFECTS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -53,28 +54,28 @@ class Family:
     name: str
     formula: Formula
     coefficients: Mapping[str, Coefficient]
-    effects: Mapping[str, str]  # effect -> what the item is called; the order is the order of putting back
+    effects: tuple[Effect, ...]  # in the order of putting back
     main: str
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
-        return self.formula(sizes, hardware, self.filled(given), NOTHING)
+        return self.formula(sizes, hardware, self.filled(given), NO_EFFECTS)
 
     def filled(self, given: Coefficients) -> dict[str, float]:
         return {name: given.get(name, 0.0 if row.optional else row.default) for name, row in self.coefficients.items()}
 
-    def items(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> dict[str, Array]:
-        """Seconds by item, in order; they sum to the time."""
+    def items(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> tuple[TimeItem, ...]:
+        """Seconds by effect, in order; they sum to the time."""
         c = self.filled(given)
-        off = set(self.effects)
+        off = {effect.name for effect in self.effects}
         before = self.formula(sizes, hardware, c, frozenset(off))
-        found: dict[str, Array] = {self.main: before}
-        for effect, label in self.effects.items():
-            off.discard(effect)
+        items = [TimeItem(self.main, "main", before)]
+        for effect in self.effects:
+            off.discard(effect.name)
             now = self.formula(sizes, hardware, c, frozenset(off))
-            found[label] = now - before
+            items.append(TimeItem(effect.label, effect.kind, now - before))
             before = now
-        return found
+        return tuple(items)
 
 
 def off(size: Array, step: float) -> Mask:

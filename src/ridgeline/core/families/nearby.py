@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .family import Array, Sizes
+from .effects import Array
+from .family import Sizes
 
 HELD = 0.03  # weight of the formula itself, against that of a case timed at the very place
 CELL = 2.0  # cells per octave of a size

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
-TILES = (
+TILE_SIDES = (
     *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
     *((64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
 )
@@ -96,7 +97,7 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         most = np.minimum(most, c["most"])
     # a split of k fills the cores once, or twice where it is known what its parts cost
     part, rounds = 2 * PART * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
-    taken = [tile for tile in TILES if min(tile) >= c["smallest"]]
+    taken = [tile for tile in TILE_SIDES if min(tile) >= c["smallest"]]
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
     best: Array = np.inf
@@ -122,14 +123,7 @@ PRODUCT = Family(
     "gemm",
     gemm,
     GEMM,
-    {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "prepare": "quantising A",
-        "launch": "launch",
-    },
+    (TILES, FILL, CLOCK, OVERLAP, Effect("prepare", "quantising A"), LAUNCH),
     "work at the reached rates",
     ("b", "m", "n", "k"),
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
 SHORT = 2048.0  # elements up to which libraries give a row to a warp or a small block
 VECTOR = 4.0  # elements that are loaded at once
@@ -110,7 +111,7 @@ TRANSPOSING = Family(
     "transpose",
     transpose,
     TRANSPOSE,
-    {"cache": "writes kept in L2", "strided": "strided reads", "ramp": "ramp-up", "launch": "launch"},
+    (Effect("cache", "writes kept in L2"), Effect("strided", "strided reads"), RAMP, LAUNCH),
     "bytes at the reached bandwidth",
     ("rows", "cols"),
 )
@@ -118,14 +119,14 @@ STREAMING = Family(
     "stream",
     stream,
     STREAM,
-    {
-        "turn": "reads and writes mixed",
-        "cache": "writes kept in L2",
-        "arithmetic": "arithmetic beyond memory",
-        "overlap": "imperfect overlap",
-        "ramp": "ramp-up",
-        "launch": "launch",
-    },
+    (
+        Effect("turn", "reads and writes mixed"),
+        Effect("cache", "writes kept in L2"),
+        Effect("arithmetic", "arithmetic beyond memory"),
+        OVERLAP,
+        RAMP,
+        LAUNCH,
+    ),
     "bytes at the reached bandwidth",
     ("read", "written", "elements"),
 )
@@ -133,14 +134,14 @@ ROWWISE = Family(
     "rows",
     rows,
     ROWS,
-    {
-        "again": "rows read again",
-        "cache": "writes kept in L2",
-        "crowd": "handling rows and elements",
-        "alone": "one row after its own elements",
-        "overlap": "imperfect overlap",
-        "launch": "launch",
-    },
+    (
+        Effect("again", "rows read again"),
+        Effect("cache", "writes kept in L2"),
+        Effect("crowd", "handling rows and elements"),
+        Effect("alone", "one row after its own elements"),
+        OVERLAP,
+        LAUNCH,
+    ),
     "bytes at the reached bandwidth",
     ("rows", "cols"),
 )

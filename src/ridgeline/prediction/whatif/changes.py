@@ -15,9 +15,8 @@ from ...core.units import parse as quantity
 from ...core.work import WRITE, Work
 from ...machines import load as machines
 from ...programs.ops import Op, all_gather, all_reduce, find
-from .. import expected as timing
 from ..compare import common_kind
-from ..host import NODE
+from ..host import graph_node_share, launch_latency
 from .case import AFTER, BEFORE, Case, Neighbour, scaled, tensor_of
 
 ACCEPTED = 0.8  # share of drafted tokens that the large model takes over, where none is given
@@ -253,11 +252,11 @@ def _tensor_units(text: str) -> Change:
 def _launch(case: Case) -> float:
     """Seconds a launch takes in the case's own prediction."""
     made = case.predict()
-    own = [part.launch for item in made.expected for part in item.parts or ()]
+    own = [kernel.launch for item in made.expected for kernel in item.kernels]
     asked = case.options.get("launch")
     if asked is not None:
         return float(asked)
-    return sum(own) / len(own) if own else timing.launch_latency(case.machine)
+    return sum(own) / len(own) if own else launch_latency(case.machine)
 
 
 def _graph(text: str) -> Change:
@@ -266,8 +265,8 @@ def _graph(text: str) -> Change:
         raise InputError(f"graph={text}: a node of a graph takes zero or more seconds, such as graph=1us")
 
     def make(case: Case) -> Case:
-        queued, now = timing.launch_latency(case.machine), _launch(case)
-        node = NODE * queued if given is None else given
+        queued, now = launch_latency(case.machine), _launch(case)
+        node = graph_node_share() * queued if given is None else given
         # a fitted launch holds more than the queue: only what a graph saves of the queue goes
         left = node if case.options.get("launch") is not None else max(now - max(queued - node, 0.0), 0.0)
         if case.captured or left >= now:

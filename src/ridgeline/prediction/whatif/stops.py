@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
-from .. import expected as timing
+from ..expected import Expected
 from ..host import waiting
 from ..predict import Prediction
 from .case import Case
@@ -229,14 +229,14 @@ def _missing(made: Prediction) -> list[str]:
 
 def _like(one: Prediction, other: Prediction) -> tuple[float, float]:
     """Times of two predictions on one footing: those of the kernel families where both have them, else the flat form of both."""
-    if all(item.parts is not None for made in (one, other) for item in made.expected):
+    if all(item.kernels for made in (one, other) for item in made.expected):
         return float(one.time), float(other.time)
     return _flat(one), _flat(other)
 
 
 def _flat(made: Prediction) -> float:
     return sum(
-        float(timing.expected(item, made.given, flat=True).time) * step.count
+        float(Expected(item, made.given_efficiency, flat=True).time) * step.count
         for item, step in zip(made.bounds, made.steps, strict=True)
     )
 
