@@ -37,7 +37,7 @@ def case(op: str, machine: Machine = PLAIN, options: dict[str, Any] | None = Non
     return Case(machine, ops.find(op), values, options=options or {})
 
 
-def chain(text: str, start: Case) -> list[whatif.Stop]:
+def chain(text: str, start: Case) -> list[whatif.PricedCase]:
     return apply(start, parse(text))
 
 
@@ -187,8 +187,8 @@ def test_a_graph_also_takes_the_waiting_for_the_host_where_it_is_known() -> None
     assert graph.notes == (
         "sent one by one, the device also waits 3.95 us for the host, which takes 5 us to send a kernel; in a graph it does not",
     )
-    assert graph.document()["waiting_us"] == 0.0
-    assert first.document()["waiting_us"] == pytest.approx(1e6 * (5e-6 - first.time))
+    assert whatif.case_document(graph)["waiting_us"] == 0.0
+    assert whatif.case_document(first)["waiting_us"] == pytest.approx(1e6 * (5e-6 - first.time))
     long = chain("graph", case("gelu", known, n=10_000_000))
     assert long[0].waiting == 0.0
     assert long[1].notes == ()
@@ -200,7 +200,7 @@ def test_a_graph_also_takes_the_waiting_for_the_host_where_it_is_known() -> None
 def test_what_the_host_takes_is_called_unknown_where_no_figure_says_it() -> None:
     first, graph = chain("graph", case("gelu", n=1000))
     assert first.waiting is None
-    assert first.document()["waiting_us"] is None
+    assert whatif.case_document(first)["waiting_us"] is None
     (note,) = graph.notes
     assert "not known of two-number" in note
 
@@ -450,7 +450,7 @@ def test_every_kind_of_change_says_how_it_is_written() -> None:
     for name, kind in whatif.CHANGES.items():
         assert kind.usage.startswith(name)
         assert kind.does
-        assert kind.bare is ("[=" in kind.usage or "=" not in kind.usage)
+        assert kind.value_optional is ("[=" in kind.usage or "=" not in kind.usage)
 
 
 def test_a_chain_is_a_document_of_plain_values() -> None:
