@@ -469,7 +469,7 @@ def test_a_timing_at_the_place_and_one_an_octave_away_by_hand() -> None:
     assert table.correction({"m": 64.0}) == pytest.approx(np.log(1.1) / (1 + 1 / 8 + 0.03))
     assert table.correction({"m": 128.0}) == pytest.approx(np.log(1.1) / 8 / (1 + 1 / 8 + 0.03))
     assert abs(table.correction({"m": 64.0 * 2**20})) < 1e-5  # far from all of them the formula stands alone
-    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.FAR]
+    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).log_errors.tolist() == [nearby.MAX_LOG_ERROR]
 
 
 def test_a_timing_unlike_those_around_counts_less() -> None:
@@ -488,13 +488,13 @@ def test_a_correction_lies_between_none_and_the_largest_miss(timed: Any, cases: 
     m, n, ratio = (np.array(values) for values in zip(*timed, strict=True))
     table = nearby.table(("m", "n"), {"m": m, "n": n}, ratio)
     whole = table.correction({"m": np.array([m for m, _ in cases]), "n": np.array([n for _, n in cases])})
-    assert np.all(whole <= max(0.0, table.missed.max()) + NEAR)
-    assert np.all(whole >= min(0.0, table.missed.min()) - NEAR)
+    assert np.all(whole <= max(0.0, table.log_errors.max()) + NEAR)
+    assert np.all(whole >= min(0.0, table.log_errors.min()) - NEAR)
     assert near(whole, [table.correction({"m": m, "n": n}) for m, n in cases])  # together as alone
     again = nearby.read(table.text())
     assert again.names == table.names
     assert again.sizes.tolist() == table.sizes.tolist()
-    assert np.allclose(again.missed, table.missed, atol=5e-4)
+    assert np.allclose(again.log_errors, table.log_errors, atol=5e-4)
 
 
 @pytest.mark.parametrize(

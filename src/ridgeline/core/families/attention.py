@@ -12,8 +12,8 @@ from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
 
 QUERY_ROWS = 128.0  # query rows of a tile
-WIDE = 2.0  # bytes of an element of Q, K and V before they are cached
-LEAST_KEYS = 128.0  # a split never gets fewer keys
+UNCACHED_WIDTH = 2.0  # bytes of an element of Q, K and V before they are cached
+MIN_SPLIT_KEYS = 128.0  # a split never gets fewer keys
 
 PREFILL = {
     "compute": Coefficient(0.65, 0.1, 1.1, "share of the peak that large tiles reach"),
@@ -48,8 +48,8 @@ DECODE = {
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """A single query per sequence is decoding."""
-    one = np.asarray(g["q"]) == 1
-    return {"attention": ~one, "decode": one}
+    decoding = np.asarray(g["q"]) == 1
+    return {"attention": ~decoding, "decode": decoding}
 
 
 def masks(g: Sizes) -> dict[str, Mask]:
@@ -89,7 +89,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
     memory: Array = _bytes(g) / (c["memory"] * hw.bandwidth)
     time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
     if c["prepare"] and "prepare" not in off:
-        fresh = WIDE * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
+        fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
 
@@ -111,12 +111,12 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     late: Array = 0.0
     if "quantization" not in off:
         places = c["together"] * hw.cores
-        parts = np.clip(np.floor(places / units), 1.0, np.maximum(np.floor(kv / LEAST_KEYS), 1.0))
+        parts = np.clip(np.floor(places / units), 1.0, np.maximum(np.floor(kv / MIN_SPLIT_KEYS), 1.0))
         full = units * parts / places
         waves = full + c["waves"] * (np.ceil(full) - full)
         fill = 0.0 if "fill" in off else c["fill"]
-        one = kv / parts * key * factor / (c["core"] * hw.bandwidth / places) + fill
-        late = waves * one
+        unit = kv / parts * key * factor / (c["core"] * hw.bandwidth / places) + fill
+        late = waves * unit
         if "split" not in off:
             late = late + np.where(parts > 1, c["split"], 0.0)
     if "overlap" in off:

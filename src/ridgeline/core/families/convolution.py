@@ -11,7 +11,7 @@ import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
-from .product import GEMM, ROW, tiled
+from .product import ALIGNMENT, GEMM, tiled
 
 FROM_GEMM = (
     "compute",
@@ -26,12 +26,12 @@ FROM_GEMM = (
     "settle",
     "smallest",
 )
-CHANNELS = 8.0  # that are loaded at once
-BLOCK = 32.0  # and those that a step of the product takes
-FEW = 16.0  # channels for which libraries have kernels of their own
-LARGE = 7.0  # side of a kernel from which they do
-LAST = "nhwc"  # the layout that stores a pixel's channels together
-OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
+VECTOR_CHANNELS = 8.0  # that are loaded at once
+BLOCK_CHANNELS = 32.0  # and those that a step of the product takes
+MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
+MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
+CHANNELS_LAST = "nhwc"  # the layout that stores a pixel's channels together
+WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 
 CONV = {
     **{name: GEMM[name] for name in FROM_GEMM},
@@ -49,12 +49,12 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
     groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
-    grouped, alone, large = groups > 1, groups == c_in, kernel >= LARGE
+    grouped, alone, large = groups > 1, groups == c_in, kernel >= MIN_LARGE_KERNEL
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
-    odd = off(c_in, CHANNELS) | off(c_out, CHANNELS)
-    loose = (op != LAST) & (pixels > 1) & off(pixels * g["x"], ROW)
-    loose_channels = off(c_in, BLOCK) | off(c_out, BLOCK)
-    rest, few = ~grouped & ~point, c_in <= FEW
+    odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
+    loose = (op != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
+    loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
+    rest, few = ~grouped & ~point, c_in <= MAX_FEW_CHANNELS
     return {
         "conv": rest & ~odd & ~few & ~large & ~loose_channels,
         "conv-loose": rest & ~odd & ~few & ~large & loose_channels,
@@ -77,8 +77,8 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     images, ho, wo, groups = g["images"], g["ho"], g["wo"], g["groups"]
     channels, columns, taps = g["c_in"] / groups, g["c_out"] / groups, g["kernel"] * g["kernel"]
     rate = c["compute"] * hw.peak
-    seen, made = images * g["c_in"] * g["h"] * g["w"] * g["x"], images * g["c_out"] * ho * wo * g["y"]
-    memory: Array = (seen + made + g["c_out"] * channels * taps * g["x"]) / (c["memory"] * hw.bandwidth)
+    inputs, outputs = images * g["c_in"] * g["h"] * g["w"] * g["x"], images * g["c_out"] * ho * wo * g["y"]
+    memory: Array = (inputs + outputs + g["c_out"] * channels * taps * g["x"]) / (c["memory"] * hw.bandwidth)
     product = {"b": groups, "m": images * ho * wo, "n": columns, "k": channels * taps, "w": g["x"]}
     compute: Array = 2 * groups * product["m"] * columns * product["k"] / rate
     if "quantization" not in off:
@@ -87,9 +87,9 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
         compute = compute * (1 + c["thin"] / channels)
     small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1)
     if c["winograd"] and "transform" not in off and np.any(small):
-        for outputs in OUTPUTS:
-            tiles = images * np.ceil(ho / outputs) * np.ceil(wo / outputs)
-            side = (outputs + 2) ** 2
+        for tile in WINOGRAD_OUTPUTS:
+            tiles = images * np.ceil(ho / tile) * np.ceil(wo / tile)
+            side = (tile + 2) ** 2
             product = {"b": side, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
             moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
             there = tiled(product, hw, c, off, rate * c["winograd"]) + c["transform"] * moved / hw.bandwidth
@@ -98,7 +98,7 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
         compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
     time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
     if c["layout"] and "layout" not in off:
-        time = time + c["layout"] * (seen + made) / hw.bandwidth
+        time = time + c["layout"] * (inputs + outputs) / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
 
 

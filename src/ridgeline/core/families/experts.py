@@ -13,8 +13,8 @@ import numpy as np
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, blend
 
-TALL = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
-WIDE = 128.0  # columns of a tile
+TILE_ROWS = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
+TILE_COLUMNS = 128.0  # columns of a tile
 
 MOE = {
     "compute": Coefficient(0.65, 0.05, 1.1, "share of the peak that a full tile reaches"),
@@ -46,16 +46,16 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     else:
         compute = np.inf
         fill = 0.0 if "fill" in off else c["fill"]
-        for tall in TALL:
+        for tall in TILE_ROWS:
             core = rate / hw.cores * tall / (tall + c["tile"])
             rows = active * np.ceil(each / tall)
             total: Array = 0.0
             for columns, inner in ((2 * inter, hidden), (hidden, inter)):
-                units = rows * np.ceil(columns / WIDE)
+                units = rows * np.ceil(columns / TILE_COLUMNS)
                 full = units / hw.cores
                 waves = full + c["waves"] * (np.ceil(full) - full)
-                again = units * (tall + WIDE) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
-                total = total + np.maximum(waves * 2 * tall * WIDE * (inner + fill) / core, again)
+                again = units * (tall + TILE_COLUMNS) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
+                total = total + np.maximum(waves * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again)
             compute = np.minimum(compute, total)
     if "clock" not in off:
         compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))

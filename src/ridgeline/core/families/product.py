@@ -17,12 +17,12 @@ TILE_SIDES = (
     *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
     *((64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
 )
-WIDE = 2.0  # bytes of an element of A before it is quantised
-ROW = 16.0  # bytes that rows should start on, for loads of full width
+UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
+ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
 WORD = 4.0  # and without which they are loaded element by element
-FEW = 8.0  # rows or columns up to which a product may be done as several products with a vector
-LEAST_K = 256.0  # a split never gets fewer steps of k
-PART = 4.0  # bytes of an element of a part of a split k
+MAX_FEW_ROWS = 8.0  # rows or columns up to which a product may be done as several products with a vector
+MIN_SPLIT_K = 256.0  # a split never gets fewer steps of k
+PART_WIDTH = 4.0  # bytes of an element of a part of a split k
 
 GEMM = {
     "compute": Coefficient(0.80, 0.2, 1.1, "share of the peak that a large tile reaches"),
@@ -50,7 +50,7 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * g["c"])
     memory: Array = moved / (c["memory"] * hw.bandwidth)
     if c["prepare"] and "prepare" not in off:
-        memory = memory + b * m * (k * (c["prepare"] * (WIDE + g["a"]) / hw.bandwidth) + c["row"])
+        memory = memory + b * m * (k * (c["prepare"] * (UNQUANTISED_WIDTH + g["a"]) / hw.bandwidth) + c["row"])
     if "quantization" in off:
         compute: Array = 2 * b * m * n * k / rate
     else:
@@ -67,21 +67,21 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
 
-    Off 16 bytes, few rows are told apart once more: one (`one`), on 4 bytes (`loose`), on less.
+    Off 16 bytes, few rows have variants of their own: a single one (`one`), on 4 bytes (`loose`), on less.
     """
     k, n = np.asarray(g["k"]) * g["w"], np.asarray(g["n"]) * g["c"]
-    loose = off(k, ROW) | off(n, ROW)
+    loose = off(k, ALIGNMENT) | off(n, ALIGNMENT)
     odd = off(k, WORD) | off(n, WORD)
     rows = np.minimum(g["m"], g["n"])
-    few, one = rows <= FEW, rows == 1
+    few, single = rows <= MAX_FEW_ROWS, rows == 1
     return {
         "gemm": ~loose & ~few,
         "gemm-loose": loose & ~odd & ~few,
         "gemm-odd": odd & ~few,
         "gemm-few": few & ~loose,
-        "gemm-few-odd-one": one & loose,
-        "gemm-few-odd-loose": few & ~one & loose & ~odd,
-        "gemm-few-odd": few & ~one & odd,
+        "gemm-few-odd-one": single & loose,
+        "gemm-few-odd-loose": few & ~single & loose & ~odd,
+        "gemm-few-odd": few & ~single & odd,
     }
 
 
@@ -92,11 +92,11 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
     fill = 0.0 if "fill" in off else c["fill"]
     steps = k + fill
     again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
-    most = np.maximum(k / LEAST_K, 1.0)  # parts that k can be split in
+    most = np.maximum(k / MIN_SPLIT_K, 1.0)  # parts that k can be split in
     if c.get("most"):
         most = np.minimum(most, c["most"])
     # a split of k fills the cores once, or twice where it is known what its parts cost
-    part, rounds = 2 * PART * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
+    part, rounds = 2 * PART_WIDTH * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
     taken = [tile for tile in TILE_SIDES if min(tile) >= c["smallest"]]
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}

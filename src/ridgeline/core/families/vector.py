@@ -11,8 +11,8 @@ import numpy as np
 from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
-SHORT = 2048.0  # elements up to which libraries give a row to a warp or a small block
-VECTOR = 4.0  # elements that are loaded at once
+MAX_SHORT_ROW = 2048.0  # elements up to which libraries give a row to a warp or a small block
+VECTOR_LOAD = 4.0  # elements that are loaded at once
 
 STREAM = {
     "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
@@ -64,7 +64,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
     cols = np.asarray(g["cols"])
-    short, odd = cols <= SHORT, off(cols, VECTOR)
+    short, odd = cols <= MAX_SHORT_ROW, off(cols, VECTOR_LOAD)
     return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
 
 
