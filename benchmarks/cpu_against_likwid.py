@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from ridgeline.core.units import show
 from ridgeline.measure.cpu.build import build
-from ridgeline.measure.cpu.probes import SETTLE, Bench, Kernel, Library, Pool, cores, local, measure
+from ridgeline.measure.cpu.pool import Pool
+from ridgeline.measure.cpu.probes import SETTLE, Bench, Kernel, Library, cores, local, measure
 from ridgeline.measure.protocol import calibrate
 
 GOAL = 0.97

@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ridgeline.core.families import Key
 from ridgeline.core.machine import Fitted
-from ridgeline.machines import coefficients as fitted
+from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
 from ridgeline.prediction.fit import fit_cases
 
@@ -37,7 +38,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def fitted_to(cases: list[dict[str, Any]]) -> dict[str, Fitted]:
+def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:
     # from scratch: what it carries now was fitted to these very timings
     machine = replace(machines.load("h200-sxm"), fitted={})
     return fit_cases(cases, machine, SOURCE, lambda text: print(text, file=sys.stderr))
@@ -48,11 +49,11 @@ def main() -> None:
     cases = [row for row in rows(DATA / "h200-calibration.csv.gz") if not wanted or row["op"] in wanted]
     sides = [[row for row in cases if row["op"] in side] for side in SIDES]
     sides.append([row for row in cases if not any(row["op"] in side for side in SIDES)])
-    found = {key: row for key, row in fitted.own("h200-sxm").items() if wanted or "@" in key}
+    fitted = {key: row for key, row in coefficients.of_machine("h200-sxm").items() if wanted or key.backend}
     with ProcessPoolExecutor() as pool:
         for part in pool.map(fitted_to, filter(None, sides)):
-            found |= part
-    fitted.write(fitted.FOLDER / "h200-sxm.json", {"fitted": found})
+            fitted |= part
+    coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 
 if __name__ == "__main__":

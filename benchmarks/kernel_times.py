@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 
 from ridgeline.core.dtypes import label
-from ridgeline.core.families import wider
+from ridgeline.core.families import Key
 from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.statistics import Errors
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
+from ridgeline.machines.defaults import defaults as default_figures
 from ridgeline.prediction import fit as fitting
+from ridgeline.prediction.fit.families import INTERVAL
 
 GPUS = {
     "A100-PCIE-40GB": "a100-pcie-40gb", "A100-PCIE-80GB": "a100-pcie-80gb", "A100-SXM-80GB": "a100-sxm-80gb",
@@ -41,7 +44,9 @@ SOURCES = {
 }
 # Effects that only some backends show: fp8 products that quantise their input, attention that writes its cache.
 OPTIONAL = {"gemm": ("prepare", "row"), "attention": ("prepare",), "conv": ("winograd", "transform", "layout")}
-DEVICE_LAUNCH = 2.5e-6  # what a kernel takes on the device where only the host's launch was timed
+DEVICE_LAUNCH = default_figures("launch")[
+    "gpu"
+]  # what a kernel takes on the device where only the host's launch was timed
 ENOUGH = 60  # timings from which a variant is told apart
 BIG = {"graph": 20.0, "eager": 100.0}  # microseconds above which the kernel decides, not the overhead
 
@@ -121,14 +126,13 @@ def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def optional(group: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    family = group.partition(".")[0].partition("-")[0]
-    if family == "gemm":
+def optional(key: Key) -> tuple[str, ...]:
+    if key.family == "gemm":
         # products without tensor cores are hardly split by the libraries of these timings
-        return OPTIONAL["gemm"] if ".fp8" in group else ("most",) if ".fp32" in group else ()
-    if family == "attention":
-        return OPTIONAL["attention"] if ".full." not in group else ()
-    return OPTIONAL.get(family, ())
+        return OPTIONAL["gemm"] if key.dtype.startswith("fp8") else ("most",) if key.dtype.startswith("fp32") else ()
+    if key.family == "attention":
+        return OPTIONAL["attention"] if key.op != "full" else ()
+    return OPTIONAL.get(key.family, ())
 
 
 def source_of(rows: list[dict[str, Any]], backend: str) -> str:
@@ -136,32 +140,31 @@ def source_of(rows: list[dict[str, Any]], backend: str) -> str:
     return "; ".join(SOURCES[name].format(backend=backend or "all backends") for name in names)
 
 
-def speaks_of(row: dict[str, Any], group: str) -> bool:
-    """Whether a row is of the format that a group is about."""
-    dtype = group.partition("@")[0].rpartition(".")[2].partition("-")[0]
-    return label(row["dtype"]) == dtype
+def same_dtype(row: dict[str, Any], key: Key) -> bool:
+    """Whether a row's arithmetic is in the dtype of a group."""
+    return label(row["dtype"]) == key.dtypes[0]
 
 
-def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[str, fitting.Group]:
+def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[Key, fitting.Group]:
     told = plain(rows) if backend else [{**row, "backend": ""} for row in plain(rows)]
-    found = fitting.group(told, machine, by_op, whole=("rows", "conv"))
+    found = fitting.group(told, machine, by_op, without_variants=("rows", "conv"))
     # few convolutions were timed on each machine: their variants stand beside the family where there are enough
     images = [row for row in told if row["op"] == "conv2d"]
     apart = fitting.group(images, machine, by_op)
-    return {**{key: one for key, one in apart.items() if sum(map(len, one.times)) >= ENOUGH}, **found}
+    return {**{key: timed for key, timed in apart.items() if len(timed) >= ENOUGH}, **found}
 
 
-def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[str, Fitted]:
+def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[Key, Fitted]:
     """Every group of a machine by backend, and over all backends as the default."""
     machine = machines.load(name)
     rows = thinned(rows)
-    found: dict[str, Fitted] = {}
+    found: dict[Key, Fitted] = {}
     for backend in (True, False):
         made = groups(rows, machine, backend)
-        for group, members in sorted(made.items()):
-            at = group.partition("@")[2]
-            mine = [row for row in rows if (not at or row["backend"] == at) and speaks_of(row, group)]
-            got = fitting.fit([members], source_of(mine, at), optional(group, mine))
+        for group, members in sorted(made.items(), key=lambda item: str(item[0])):
+            at = group.backend
+            mine = [row for row in rows if (not at or row["backend"] == at) and same_dtype(row, group)]
+            got = fitting.fit([members], source_of(mine, at), optional(group))
             if got is None:
                 continue
             if not backend and "eager" in got.source:
@@ -189,10 +192,9 @@ def family_of(row: dict[str, Any]) -> str:
 
 
 def errors(
-    rows: list[dict[str, Any]], machine: Machine, fitted: dict[str, Fitted], backend: bool
+    rows: list[dict[str, Any]], machine: Machine, fitted: dict[Key, Fitted], backend: bool
 ) -> dict[str, list[Any]]:
     """(error, big, inside the interval) of every row by family, with the given numbers alone."""
-    from ridgeline.prediction import expected as timing
     from ridgeline.prediction.predict import predict
     from ridgeline.programs.ops import find
 
@@ -208,10 +210,9 @@ def errors(
         told = dict(words)
         sizes = {name: np.array([float(row[name]) for row in members]) for name in names if name not in told}
         step = predict(find(op)(**sizes, **told), one, backend=at).expected[0]
-        if step.parts is None:
+        if not step.kernels:
             print(f"no numbers for {family} {op} {words} {at} on {machine.name}", file=sys.stderr)
             continue
-        assert isinstance(step, timing.Expected)
         measured = np.array([row["time_us"] for row in members]) * 1e-6
         note = members[0]["_note"]
         big = measured * 1e6 > (BIG["eager"] if "eager" in note else BIG["graph"])
@@ -258,9 +259,9 @@ def judge(data: dict[str, list[dict[str, Any]]]) -> None:
     show("held-out half of the shapes", found)
 
 
-def joined(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, fitting.Group]]:
+def joined(data: dict[str, list[dict[str, Any]]]) -> dict[Key, dict[str, fitting.Group]]:
     """The groups of every NVIDIA machine by key, all backends together."""
-    found: dict[str, dict[str, fitting.Group]] = {}
+    found: dict[Key, dict[str, fitting.Group]] = {}
     for name, rows in data.items():
         if name != "mi100":
             for group, members in groups(thinned(rows), machines.load(name), False).items():
@@ -268,18 +269,16 @@ def joined(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, fitting
     return found
 
 
-def left_out(found: dict[str, dict[str, fitting.Group]]) -> dict[str, dict[str, Any]]:
+def left_out(found: dict[Key, dict[str, fitting.Group]]) -> dict[Key, dict[str, Any]]:
     """Predicted over measured time of each machine by key, with the numbers of all the other machines."""
-    ratios: dict[str, dict[str, Any]] = {}
+    ratios: dict[Key, dict[str, Any]] = {}
     for group, members in found.items():
         for name, mine in members.items():
             others = [other for at, other in members.items() if at != name]
-            got = fitting.fit(others, "", optional(group, [])) if others else None
+            got = fitting.fit(others, "", optional(group)) if others else None
             if got is not None:
-                sizes, times = mine.arrays()
-                big = times * 1e6 > (BIG["eager"] if "fp32" in group else BIG["graph"])
-                ratio = np.asarray(mine.family.time(sizes, mine.hardware, got.coefficients)) / times
-                ratios.setdefault(group, {})[name] = ratio[big]
+                big = mine.times * 1e6 > (BIG["eager"] if "fp32" in group.dtypes else BIG["graph"])
+                ratios.setdefault(group, {})[name] = (mine.formula_times(got.coefficients) / mine.times)[big]
     return ratios
 
 
@@ -290,55 +289,53 @@ LENDERS = {  # who speaks for an architecture, the first to have a family
 }  # fmt: skip
 
 
-def lent(row: Fitted, group: str, ratios: dict[str, dict[str, Any]]) -> Fitted:
-    """Numbers as another machine may borrow them: with the error of machines that were left out."""
-    head, dot, rest = group.partition(".")
-    every = (ratios.get(name + dot + rest, {}).values() for name in wider(head))
+def borrowable(row: Fitted, group: Key, ratios: dict[Key, dict[str, Any]]) -> Fitted:
+    """Coefficients as another machine may borrow them: with the error of machines that were left out."""
+    every = (ratios.get(key, {}).values() for key in group.wider_variants())
     known = next((whole for each in every if each and len(whole := np.concatenate(list(each)))), None)
     if known is None:
         return replace(row, **UNKNOWN)
-    measured = 1 / known
-    error = np.abs(1 / measured - 1)
-    low, high = np.quantile(measured, fitting.INTERVAL)
-    told = {"error": np.median(error), "p90": np.quantile(error, 0.9), "low": min(low, 1.0), "high": max(high, 1.0)}
+    errors = Errors.of(known, np.ones_like(known))
+    low, high = np.quantile(1 / known, INTERVAL)
+    told = {"error": errors.median, "p90": errors.p90, "low": min(low, 1.0), "high": max(high, 1.0)}
     return replace(row, **{name: fitting.rounded(float(value)) for name, value in told.items()})
 
 
-def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Fitted]]:
+def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[Key, Fitted]]:
     """What machines without timings borrow, by architecture and for any."""
     found = joined(data)
     ratios = left_out(found)
-    tables: dict[str, dict[str, Fitted]] = {}
+    tables: dict[str, dict[Key, Fitted]] = {}
     for architecture, names in LENDERS.items():
-        rows: dict[str, Fitted] = {}
+        rows: dict[Key, Fitted] = {}
         for name in names:
             # a family that an earlier lender told as a whole is not told again by op
             own = {
                 group: row
-                for group, row in files.own(name).items()
-                if "@" not in group and f"{group.partition('.')[0]}.{group.rpartition('.')[2]}" not in rows
+                for group, row in files.of_machine(name).items()
+                if not group.backend and group._replace(op="") not in rows
             }
             # the timings themselves speak of the machine that was timed alone
             told = {group: replace(row, source=f"{name}: {row.source}", nearby="") for group, row in own.items()}
             rows = {**told, **rows}
-        tables[architecture] = {group: lent(row, group, ratios) for group, row in rows.items()}
+        tables[architecture] = {group: borrowable(row, group, ratios) for group, row in rows.items()}
     tables["any"] = {}
     for group, members in found.items():
         if len(members) > 2:
-            rows_of = [row for name in members for row in data[name] if speaks_of(row, group)]
-            got = fitting.fit(list(members.values()), "", optional(group, []))
+            rows_of = [row for name in members for row in data[name] if same_dtype(row, group)]
+            got = fitting.fit(list(members.values()), "", optional(group))
             if got is not None:
                 source = f"{', '.join(members)} together: {source_of(rows_of, '')}"
                 launch = {"launch": DEVICE_LAUNCH} if "eager" in source else {}
                 got = replace(got, source=source, coefficients={**got.coefficients, **launch})
-                tables["any"][group] = lent(got, group, ratios)
+                tables["any"][group] = borrowable(got, group, ratios)
     return tables
 
 
-def show_left_out(ratios: dict[str, dict[str, Any]]) -> None:
+def show_left_out(ratios: dict[Key, dict[str, Any]]) -> None:
     print("GPU left out of the fit: median / P90 of |predicted - measured| / measured")
     every = []
-    for group, by_machine in sorted(ratios.items()):
+    for group, by_machine in sorted(ratios.items(), key=lambda item: str(item[0])):
         errors_of = {name: np.abs(ratio - 1) for name, ratio in by_machine.items() if len(ratio)}
         if errors_of:
             whole = np.concatenate(list(errors_of.values()))
@@ -346,7 +343,7 @@ def show_left_out(ratios: dict[str, dict[str, Any]]) -> None:
             line = ", ".join(
                 f"{name} {np.median(error):.0%}/{np.quantile(error, 0.9):.0%}" for name, error in errors_of.items()
             )
-            print(f"{group:28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}   {line}")
+            print(f"{group!s:28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}   {line}")
     whole = np.concatenate(every)
     print(f"{'all':28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}")
 
@@ -370,8 +367,8 @@ def main() -> None:
                 continue
             found = fit_machine(name, rows, lambda text: print(text, file=sys.stderr))
             if name == "h200-sxm":  # its default paths were timed by ridgeline itself (fit_h200.py)
-                kept = {group: row for group, row in files.own(name).items() if "@" not in group}
-                found = {**kept, **{group: row for group, row in found.items() if "@" in group}}
+                kept = {group: row for group, row in files.of_machine(name).items() if not group.backend}
+                found = {**kept, **{group: row for group, row in found.items() if group.backend}}
             files.write(files.FOLDER / f"{name}.json", {"fitted": found})
 
 

@@ -1,9 +1,10 @@
-"""What an eighth of the timings brings: a quick calibration of the H200 from its own timings, judged on the random cases.
+"""What an eighth of the timings brings: a quick calibration of the H200 from its own timings, scored on the random cases.
 
     python benchmarks/quick_calibration.py
 
-Drawn from benchmarks/data/h200-calibration.csv.gz, once for a machine that others lend numbers to and once for the one of
-the catalog. The catalog's numbers were fitted to these timings, so the second says that they stay, not how good they are.
+Drawn from benchmarks/data/h200-calibration.csv.gz, once for a machine that borrows coefficients and once for the one of
+the catalog. The catalog's coefficients were fitted to these timings, so the second shows that they stay, not how good
+they are.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ PLAN = 10210  # the first of the timings follow the plan of a full calibration
 QUICK = PLAN // 8
 
 
-def judge(name: str, machine: Machine) -> None:
-    score = evaluate(rows(DATA / "h200-test.csv"), Defaults(machine, machines.load, {}, {})).pooled.score()
-    print(f"{name:48} median {score.median:.1%}, P90 {score.p90:.1%}", flush=True)
+def score(name: str, machine: Machine) -> None:
+    errors = evaluate(rows(DATA / "h200-test.csv"), Defaults(machine, machines.load, {}, {})).pooled.errors()
+    print(f"{name:48} median {errors.median:.1%}, P90 {errors.p90:.1%}", flush=True)
 
 
 def main() -> None:
     timed = rows(DATA / "h200-calibration.csv.gz")[:PLAN]
     some = [timed[place] for place in np.random.default_rng(3).permutation(PLAN)[:QUICK]]
     catalog = machines.load("h200-sxm")
-    lent = with_defaults(replace(catalog, fitted={}))
-    judge("numbers that others lend", lent)
-    judge(f"and {QUICK} timings", with_defaults(replace(lent, fitted=fit_cases(some, lent, "timed here"))))
-    judge("the catalog's own numbers", catalog)
-    judge(f"and {QUICK} timings", with_defaults(replace(catalog, fitted=fit_cases(some, catalog, "timed here"))))
+    borrowing = with_defaults(replace(catalog, fitted={}))
+    score("borrowed coefficients", borrowing)
+    score(f"and {QUICK} timings", with_defaults(replace(borrowing, fitted=fit_cases(some, borrowing, "timed here"))))
+    score("the catalog's own coefficients", catalog)
+    score(f"and {QUICK} timings", with_defaults(replace(catalog, fitted=fit_cases(some, catalog, "timed here"))))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ from ridgeline.core.machine import Machine, two_number
 from ridgeline.core.roofline import attainable, batch_intensity, critical_batch, ridge, saturation
 from ridgeline.core.units import axis, parse, show
 from ridgeline.core.work import Program, Step, Work
-from ridgeline.prediction import expected as timing
 from ridgeline.prediction.compare import turning_point
+from ridgeline.prediction.expected import Expected
+from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.predict import predict
 from ridgeline.programs import ops
 from ridgeline.programs.ops import OPS, Op
@@ -720,5 +721,5 @@ def test_flat_timing_is_the_documented_formula() -> None:
     """Without kernel families: max over terms of amount / (ceiling x efficiency), plus the launches."""
     machine = rl.machine("h100-sxm")
     item = bound(ops.gemm(4096, 4096, 4096), machine, launch=2e-6)
-    terms = [term.time / timing.efficiency(item, name).value for name, term in item.terms.items()]
-    assert near(timing.expected(item, flat=True).time, max(terms) + 2e-6)
+    terms = [term.time / efficiency(item, name).value for name, term in item.terms.items()]
+    assert near(Expected(item, flat=True).time, max(terms) + 2e-6)

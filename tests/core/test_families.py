@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, Family, Hardware, base, formula, nearby, variants, wider
+from ridgeline.core.families import FORMULAS, SHARED, VARIANTS, Family, Hardware, Key, formula, keys, nearby
 from ridgeline.core.families.family import blend
 from strategies import law
 
@@ -127,9 +127,10 @@ def test_a_time_is_positive_finite_and_the_sum_of_its_items(drawn: Any) -> None:
     time = family.time(case, machine, numbers)
     items = family.items(case, machine, numbers)
     assert 0 < time < np.inf
-    assert list(items) == [family.main, *family.effects.values()]
-    assert np.isclose(sum(items.values()), time, rtol=NEAR)
-    assert items[family.main] > 0
+    assert [item.effect for item in items] == [family.main, *(effect.label for effect in family.effects)]
+    assert np.isclose(sum(item.seconds for item in items), time, rtol=NEAR)
+    assert items[0].kind == "main"
+    assert items[0].seconds > 0
 
 
 @law(100)
@@ -144,10 +145,9 @@ def test_many_cases_at_once_are_the_cases_one_by_one(data: st.DataObject) -> Non
     items = family.items(together, machine, numbers)
     for place, case in enumerate(cases):
         assert near(times[place], family.time(case, machine, numbers))
-        for label, value in family.items(case, machine, numbers).items():
-            assert np.isclose(
-                np.broadcast_to(items[label], times.shape)[place], value, rtol=NEAR, atol=NEAR * times[place]
-            )
+        for item, alone in zip(items, family.items(case, machine, numbers), strict=True):
+            among = np.broadcast_to(item.seconds, times.shape)[place]
+            assert np.isclose(among, alone.seconds, rtol=NEAR, atol=NEAR * times[place])
 
 
 @law(200)
@@ -207,9 +207,8 @@ def test_the_launch_is_added_once_per_launch(drawn: Any, more: float) -> None:
     added = family.time(case, machine, longer) - family.time(case, machine, numbers)
     launches = case.get("launches", 1.0)
     assert added == pytest.approx(more * launches, abs=1e-9 * family.time(case, machine, longer))
-    assert family.items(case, machine, longer)["launch"] == pytest.approx(
-        longer["launch"] * launches, abs=1e-9 * family.time(case, machine, longer)
-    )
+    (launch,) = [item for item in family.items(case, machine, longer) if item.kind == "launch"]
+    assert launch.seconds == pytest.approx(longer["launch"] * launches, abs=1e-9 * family.time(case, machine, longer))
 
 
 @law(100)
@@ -226,7 +225,8 @@ def test_defaults_lie_within_their_bounds_and_every_coefficient_says_what_it_mea
         assert 0 < row.low <= row.default <= row.high
         assert row.meaning
     assert FORMULAS[name].name == name
-    assert list(FORMULAS[name].effects)[-1] == "launch"
+    assert FORMULAS[name].effects[-1].kind == "launch"
+    assert {effect.kind for effect in FORMULAS[name].effects} <= {"launch", "shape", "other"}
 
 
 ANYWHERE = {  # sizes of every regime, drawn evenly on the logarithm
@@ -264,8 +264,8 @@ def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> N
     for key, row in family.coefficients.items():
         ends = [family.time(case, HAND, {**numbers, key: end}) for end in (row.low, row.high)]
         assert not all(np.array_equal(time, plain) for time in ends), key
-    for label, seconds in family.items(case, HAND, numbers).items():
-        assert np.any(np.asarray(seconds) != 0), label
+    for item in family.items(case, HAND, numbers):
+        assert np.any(np.asarray(item.seconds) != 0), item.effect
 
 
 @law(100)
@@ -289,13 +289,13 @@ def test_every_case_belongs_to_one_variant(data: st.DataObject) -> None:
     cases = data.draw(st.lists(st.sampled_from(drawn).flatmap(sizes), min_size=1, max_size=6))
     together = {key: np.array([case.get(key, 1.0) for case in cases]) for key in cases[0]}
     total = np.zeros(len(cases))
-    for name, op, here in variants(family, together, "own"):
-        total = total + here
-        assert formula(name).name == ("decode" if name == "decode" else family)
-        assert op in ("causal", "full") if family == "attention" else op == "own"
-        for place in np.flatnonzero(np.broadcast_to(here, total.shape)):
-            alone = list(variants(family, {key: value[place] for key, value in together.items()}, "own"))
-            assert alone == [(name, op, 1.0)]
+    for key, applies in keys(family, together, "bf16", "own"):
+        total = total + applies
+        assert formula(key.family).name == ("decode" if key.family == "decode" else family)
+        assert key.op in ("causal", "full") if family == "attention" else key.op == "own"
+        for place in np.flatnonzero(np.broadcast_to(applies, total.shape)):
+            case = {name: value[place] for name, value in together.items()}
+            assert list(keys(family, case, "bf16", "own")) == [(key, 1.0)]
     assert total.tolist() == [1.0] * len(cases)
 
 
@@ -319,7 +319,7 @@ GEMMS = {  # bf16: rows of k elements are 2 k bytes
 @pytest.mark.parametrize(("shape", "wanted"), GEMMS.items())
 def test_variants_of_products(shape: tuple[int, int, int], wanted: str) -> None:
     case = dict(zip("mnk", map(float, shape), strict=True)) | {"b": 1.0, "a": 2.0, "w": 2.0, "c": 2.0}
-    assert [name for name, _, _ in variants("gemm", case)] == [wanted]
+    assert [key.kernels for key, _ in keys("gemm", case, "bf16")] == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_variants_of_products(shape: tuple[int, int, int], wanted: str) -> None:
     [(2048.0, "rows-short"), (2052.0, "rows"), (2047.0, "rows-short-odd"), (2049.0, "rows-odd"), (4.0, "rows-short")],
 )
 def test_variants_of_rows(cols: float, wanted: str) -> None:
-    assert [name for name, _, _ in variants("rows", {"cols": cols})] == [wanted]
+    assert [key.kernels for key, _ in keys("rows", {"cols": cols}, "bf16")] == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_variants_of_rows(cols: float, wanted: str) -> None:
     [(1.0, 0.0, ("decode", "full")), (1.0, 1.0, ("decode", "full")), (2.0, 1.0, ("attention", "causal"))],
 )
 def test_a_single_query_is_decoding_and_has_no_mask(q: float, causal: float, wanted: tuple[str, str]) -> None:
-    assert [found[:2] for found in variants("attention", {"q": q, "causal": causal})] == [wanted]
+    assert [(key.kernels, key.op) for key, _ in keys("attention", {"q": q, "causal": causal}, "bf16")] == [wanted]
 
 
 CONV = {"kernel": 3.0, "stride": 1.0, "groups": 1.0, "x": 2.0, "ho": 56.0, "wo": 56.0, "c_in": 64.0, "c_out": 64.0}
@@ -359,18 +359,16 @@ CONVS = [
 
 @pytest.mark.parametrize(("change", "wanted"), CONVS)
 def test_variants_of_convolutions(change: dict[str, float], wanted: str) -> None:
-    assert [name for name, _, _ in variants("conv", CONV | change, "nchw")] == [wanted]
+    assert [key.kernels for key, _ in keys("conv", CONV | change, "bf16", "nchw")] == [wanted]
 
 
 def test_pixels_are_no_rows_where_channels_lie_together() -> None:
     case = CONV | {"kernel": 1.0, "ho": 7.0, "wo": 7.0}
-    assert [name for name, _, _ in variants("conv", case, "nhwc")] == ["conv-point"]
+    assert [key.kernels for key, _ in keys("conv", case, "bf16", "nhwc")] == ["conv-point"]
 
 
 def test_a_family_without_variants_is_its_own_and_some_borrow_a_formula() -> None:
-    assert list(variants("moe", {}, "x")) == [("moe", "x", 1.0)]
-    assert base("gemm-few-odd") == "gemm"
-    assert list(wider("gemm-few-odd")) == ["gemm-few-odd", "gemm-few", "gemm"]
+    assert list(keys("moe", {}, "bf16", "x")) == [(Key("moe", "bf16", op="x"), 1.0)]
     assert {name: formula(name).name for name in SHARED} == {"reduce": "stream", "gather": "stream"}
 
 
@@ -426,7 +424,7 @@ def test_a_stream_by_hand() -> None:
     memory = (3e7 + 1e7 - 0.5 * 1e7 / 2) / (0.8 * 1e12) * (1 + 0.1 * 4 * 0.25 * 0.75)
     work = (1e7 + 4 * 1e7) / 1e13 + 1e6 / 1e12
     ramp = 1e-6 * 4e7 / (4e7 + 1e7)
-    items = FORMULAS["stream"].items(case, HAND, numbers)
+    items = {item.effect: item.seconds for item in FORMULAS["stream"].items(case, HAND, numbers)}
     assert FORMULAS["stream"].time(case, HAND, numbers) == pytest.approx(memory + work + ramp + 2 * 2e-6)
     assert items["bytes at the reached bandwidth"] == pytest.approx(4e7 / (0.8 * 1e12))
     assert items["writes kept in L2"] == pytest.approx(-0.25e7 / (0.8 * 1e12) * (1 + 0.1 * 4 * 0.25 * 0.75))
@@ -471,7 +469,7 @@ def test_a_timing_at_the_place_and_one_an_octave_away_by_hand() -> None:
     assert table.correction({"m": 64.0}) == pytest.approx(np.log(1.1) / (1 + 1 / 8 + 0.03))
     assert table.correction({"m": 128.0}) == pytest.approx(np.log(1.1) / 8 / (1 + 1 / 8 + 0.03))
     assert abs(table.correction({"m": 64.0 * 2**20})) < 1e-5  # far from all of them the formula stands alone
-    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).missed.tolist() == [nearby.MAX_MISS]
+    assert nearby.table(("m",), {"m": np.array([64.0])}, np.array([40.0])).log_errors.tolist() == [nearby.MAX_LOG_ERROR]
 
 
 def test_a_timing_unlike_those_around_counts_less() -> None:
@@ -490,13 +488,13 @@ def test_a_correction_lies_between_none_and_the_largest_miss(timed: Any, cases: 
     m, n, ratio = (np.array(values) for values in zip(*timed, strict=True))
     table = nearby.table(("m", "n"), {"m": m, "n": n}, ratio)
     whole = table.correction({"m": np.array([m for m, _ in cases]), "n": np.array([n for _, n in cases])})
-    assert np.all(whole <= max(0.0, table.missed.max()) + NEAR)
-    assert np.all(whole >= min(0.0, table.missed.min()) - NEAR)
+    assert np.all(whole <= max(0.0, table.log_errors.max()) + NEAR)
+    assert np.all(whole >= min(0.0, table.log_errors.min()) - NEAR)
     assert near(whole, [table.correction({"m": m, "n": n}) for m, n in cases])  # together as alone
     again = nearby.read(table.text())
     assert again.names == table.names
     assert again.sizes.tolist() == table.sizes.tolist()
-    assert np.allclose(again.missed, table.missed, atol=5e-4)
+    assert np.allclose(again.log_errors, table.log_errors, atol=5e-4)
 
 
 @pytest.mark.parametrize(

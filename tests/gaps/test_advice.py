@@ -65,7 +65,7 @@ def top(found: Gap) -> Advice:
 
 
 def launch(work: Work) -> float:
-    return float(sum(time for name, time in predict(work, H200).items.items() if name.endswith("launch")))
+    return float(sum(item.seconds for item in predict(work, H200).items if item.kind == "launch"))
 
 
 def fixed(work: Work) -> float:

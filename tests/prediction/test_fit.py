@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
-from ridgeline.core.families import FORMULAS, Coefficient, Family, Hardware
+from ridgeline.core.families import FORMULAS, Coefficient, Family, Hardware, Key
+from ridgeline.core.machine import Fitted, Machine
 from ridgeline.measure import session as measuring
-from ridgeline.prediction import expected as timing
 from ridgeline.prediction import fit as fitting
-from ridgeline.prediction.fit import fit_cases
-from ridgeline.prediction.solve import solve
+from ridgeline.prediction.coefficients import kernels
+from ridgeline.prediction.fit import families as fitting_families
+from ridgeline.prediction.fit import solve
 from ridgeline.programs.ops import find
 from strategies import law
 
@@ -106,8 +108,17 @@ KEYS = {
 }  # fmt: skip
 
 
-def times_of(groups: dict[str, fitting.Group]) -> dict[str, list[float]]:
-    return {key: sorted(np.round(group.arrays()[1] * 1e6, 9)) for key, group in groups.items()}
+def times_of(groups: dict[Key, fitting.Group]) -> dict[str, list[float]]:
+    return {str(key): sorted(np.round(group.times * 1e6, 9)) for key, group in groups.items()}
+
+
+def fit_cases(cases: Any, machine: Machine, source: str, tell: Any = None) -> dict[str, Fitted]:
+    """Fitted coefficients by the text of their key."""
+    return {str(key): row for key, row in fitting.fit_cases(cases, machine, source, tell).items()}
+
+
+def known(key: str) -> Fitted:
+    return H200.fitted[Key.parse(key)]
 
 
 def test_every_row_is_kept_under_the_key_that_predictions_look_for() -> None:
@@ -116,14 +127,13 @@ def test_every_row_is_kept_under_the_key_that_predictions_look_for() -> None:
     widths = 64 * 4.125 / 8  # int4 with a scale per 128: rows of 33 bytes, off four
     assert widths % 4 == 1
     assert found == {key: [time] for key, time in KEYS.items()}
-    known = replace(H200, fitted=dict.fromkeys(found, next(iter(H200.fitted.values()))))
+    same = replace(H200, fitted=dict.fromkeys(map(Key.parse, found), next(iter(H200.fitted.values()))))
     for row in ROWS:
         words = {name: value for name, value in row.items() if name not in ("op", "time_us", "backend")}
         work = find(str(row["op"]))(**words)
-        if len(timing.kernels(work)) == 1:
-            step = rl.predict(work, known, backend=row.get("backend")).expected[0]
-            assert step.parts is not None
-            assert KEYS[step.parts[0].chosen.key] == row["time_us"]
+        if len(kernels(work)) == 1:
+            step = rl.predict(work, same, backend=row.get("backend")).expected[0]
+            assert KEYS[str(step.kernels[0].selected.key)] == row["time_us"]
 
 
 def test_rows_of_texts_are_the_rows_of_numbers() -> None:
@@ -136,13 +146,13 @@ def test_rows_of_texts_are_the_rows_of_numbers() -> None:
         found = fitting.group(rows, H200, every)
         assert times_of(found) == times_of(wanted)
         for key, group in found.items():
-            assert {name: values.tolist() for name, values in group.arrays()[0].items()} == {
-                name: values.tolist() for name, values in wanted[key].arrays()[0].items()
+            assert {name: values.tolist() for name, values in group.sizes.items()} == {
+                name: values.tolist() for name, values in wanted[key].sizes.items()
             }
 
 
 def test_ops_and_variants_may_be_kept_together() -> None:
-    found = times_of(fitting.group(ROWS, H200, lambda kernel: kernel.op == "bmm", whole=("rows", "conv")))
+    found = times_of(fitting.group(ROWS, H200, lambda kernel: kernel.op == "bmm", without_variants=("rows", "conv")))
     assert found["rows.fp32"] == [2.0, 2.5]
     assert found["conv.fp32"] == [11.0]
     assert found["gemm.bmm.bf16"] == [7.0]
@@ -171,9 +181,7 @@ def product_group(
     times = np.asarray(family.time(sizes, HARDWARE, truth)) * np.exp(random.normal(0, noise, count))
     if shuffled:
         times = random.permutation(times)
-    return fitting.Group(
-        "gemm.bf16", family, HARDWARE, {name: [value] for name, value in sizes.items()}, [times]
-    ), truth
+    return fitting.Group(family, HARDWARE, sizes, times), truth
 
 
 def test_a_formula_comes_back_from_its_own_times() -> None:
@@ -209,20 +217,17 @@ def test_every_timing_is_judged_once_by_numbers_that_never_saw_it(monkeypatch: p
     trained: list[set[float]] = []
     judged: list[set[float]] = []
 
-    def learn(family: Any, told: Any, optional: Any, start: Any) -> dict[str, float]:
-        trained.append({float(name) for _, sizes, _ in told for name in sizes["id"]})
+    def learn(groups: Any, optional: Any, start: Any) -> dict[str, float]:
+        trained.append({float(name) for group in groups for name in group.sizes["id"]})
         return {}
 
     def tell(sizes: Any, hardware: Any, numbers: Any, off: Any) -> Any:
         judged.append({float(name) for name in sizes["id"]})
         return np.ones(len(sizes["id"]))
 
-    monkeypatch.setattr(fitting, "_solve", learn)
-    family = Family("spy", tell, {}, {}, "all", ("id",))
-    groups = [
-        fitting.Group("spy", family, HARDWARE, {"id": [np.arange(first, first + 20.0)]}, [np.ones(20)])
-        for first in (1, 21)
-    ]
+    monkeypatch.setattr(fitting_families, "_coefficients", learn)
+    family = Family("spy", tell, {}, (), "all", ("id",))
+    groups = [fitting.Group(family, HARDWARE, {"id": np.arange(first, first + 20.0)}, np.ones(20)) for first in (1, 21)]
     assert fitting.fit(groups, "") is not None
     everything = {float(name) for name in range(1, 41)}
     one, other, whole = trained
@@ -252,22 +257,22 @@ def test_the_interval_holds_four_of_five() -> None:
 
 
 def test_too_few_timings_say_nothing() -> None:
-    assert fitting.fit([product_group(fitting.LEAST - 1, 0.0)[0]], "") is None
-    assert fitting.fit([product_group(fitting.LEAST, 0.0)[0]], "") is not None
+    assert fitting.fit([product_group(fitting_families.MIN_TIMINGS - 1, 0.0)[0]], "") is None
+    assert fitting.fit([product_group(fitting_families.MIN_TIMINGS, 0.0)[0]], "") is not None
 
 
 def test_ranges_tell_the_sizes_that_varied() -> None:
     group, _ = product_group(50, 0.0)
     found = fitting.fit([group], "here")
     assert found is not None
-    sizes = group.arrays()[0]
+    sizes = group.sizes
     assert set(found.ranges) == {"m", "n", "k"}
     assert found.ranges["m"] == (fitting.rounded(sizes["m"].min()), fitting.rounded(sizes["m"].max()))
     assert (found.cases, found.source, found.borrowed) == (50, "here", False)
 
 
 def replace_times(group: fitting.Group, times: Any) -> fitting.Group:
-    return replace(group, times=[times])
+    return replace(group, times=times)
 
 
 def test_optional_effects_are_absent_unless_asked_for() -> None:
@@ -348,7 +353,7 @@ def test_backends_keep_their_own_numbers() -> None:
     assert set(found) == {"gemm.bf16", "gemm.fp16", "gemm.bf16@lib-0.24.0", "gemm.fp16@lib-0.24.0"}
     case = group_of(cases)
     slow, fast = (
-        np.median(case.family.time(case.arrays()[0], case.hardware, found[key].coefficients) / case.arrays()[1])
+        np.median(case.formula_times(found[key].coefficients) / case.times)
         for key in ("gemm.bf16@lib-0.24.0", "gemm.bf16")
     )
     assert fast == pytest.approx(1.0, rel=0.1)
@@ -356,7 +361,7 @@ def test_backends_keep_their_own_numbers() -> None:
 
 
 def group_of(rows: list[dict[str, Any]]) -> fitting.Group:
-    return fitting.group(rows, H200, every)["gemm.bf16"]
+    return fitting.group(rows, H200, every)[Key.parse("gemm.bf16")]
 
 
 def test_nothing_to_fit_gives_nothing() -> None:
@@ -366,11 +371,10 @@ def test_nothing_to_fit_gives_nothing() -> None:
 
 def test_what_is_known_stays_where_it_tells_the_timings_better() -> None:
     """The timings are what the shipped numbers say; then half as long again, which they do not."""
-    known = H200.fitted["gemm.bf16"]
     alike = fit_cases(timed("gemm", 30, 1, dtype="bf16"), H200, "a test")
-    assert alike["gemm.bf16"] == known
+    assert alike["gemm.bf16"] == known("gemm.bf16")
     few = fit_cases(timed("gemm", 3, 1, dtype="bf16"), H200, "a test")
-    assert few["gemm.bf16"] == known
+    assert few["gemm.bf16"] == known("gemm.bf16")
     other = fit_cases(timed("gemm", 30, 1, dtype="bf16", slower=1.5), H200, "a test")
     assert (other["gemm.bf16"].cases, other["gemm.bf16"].source) == (30, "a test")
 
@@ -379,18 +383,19 @@ def test_a_variant_that_was_not_timed_keeps_what_is_known_of_it() -> None:
     lent = replace(H200, fitted={key: replace(row, borrowed=True) for key, row in H200.fitted.items()})
     found = fit_cases(timed("gemm", 30, 1, dtype="bf16", slower=1.5), lent, "a test")
     assert found["gemm.bf16"].source == "a test"
-    assert found["gemm-odd.bf16"] == replace(H200.fitted["gemm-odd.bf16"], borrowed=False)
+    assert found["gemm-odd.bf16"] == replace(known("gemm-odd.bf16"), borrowed=False)
     assert not any(key.startswith("conv") for key in found)
-    step = rl.predict(rl.ops.gemm(m=512, n=511, k=511, dtype="bf16"), replace(lent, fitted={**lent.fitted, **found}))
+    own = {Key.parse(key): row for key, row in found.items()}
+    step = rl.predict(rl.ops.gemm(m=512, n=511, k=511, dtype="bf16"), replace(lent, fitted={**lent.fitted, **own}))
     assert "calibrated: gemm-odd.bf16" in str(step.expected[0].confidence)
 
 
 def test_timings_that_are_kept_correct_the_formula_and_are_judged_on_halves_left_out() -> None:
     """A product that always takes 1.4 times as long in one corner of the sizes: a formula cannot say so, its timings can."""
     group, _ = product_group(400, 0.0)
-    sizes, times = group.arrays()
+    sizes, times = group.sizes, group.times
     odd = replace_times(group, np.where(sizes["m"] < np.median(sizes["m"]), 1.4, 1.0) * times)
-    alone, kept = fitting.fit([odd], ""), fitting.fit([odd], "", keep=True)
+    alone, kept = fitting.fit([odd], ""), fitting.fit([odd], "", keep_timings=True)
     assert alone is not None
     assert kept is not None
     assert kept.coefficients == alone.coefficients
@@ -428,7 +433,8 @@ def test_measuring_fits_what_a_process_times(small: list[dict[str, Any]], monkey
     slower = [{**row, "time_us": 1.5 * row["time_us"]} for row in small]  # than any numbers say that are lent
     monkeypatch.setattr(Process, "rows", [*slower, failed])
     steps: list[tuple[str, int, int, str]] = []
-    found = measuring.fitted_families(H200, True, lambda *step: steps.append(step))
+    fitted = measuring.fitted_families(H200, True, lambda *step: steps.append(step))
+    found = {str(key): row for key, row in fitted.items()}
     assert "--quick" in Process.words
     assert found["gemm.bf16"].cases == 30
     assert "H200" in found["gemm.bf16"].source
@@ -443,6 +449,31 @@ def test_a_process_that_times_nothing_says_why(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Process, "rows", [])
     with pytest.raises(rl.RidgelineError, match="no kernels were timed: no GPU to be seen"):
         measuring.fitted_families(H200, False, lambda *step: None)
+
+
+def test_without_scipy_fitting_says_what_to_install_before_anything_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setattr(measuring.detect, "here", lambda *words: pytest.fail("measured before it was refused"))
+    for fails in (
+        lambda: solve(line, THINGS, LINE),
+        lambda: fitting.fit([product_group(20, 0.0)[0]], ""),
+        lambda: measuring.measure("cuda", True, lambda *step: None, families=True),
+    ):
+        with pytest.raises(rl.RidgelineError, match=r"ridgeline\[fit\]"):
+            fails()
+
+
+def test_linear_models_are_found_again() -> None:
+    """Columns that differ by twelve orders of magnitude; relative errors count a small target as much as a large one."""
+    ones, rates = np.ones(5), np.array([1.0, 2.0, 4.0, 8.0, 16.0]) * 1e12
+    factors, error = fitting.linear([ones, rates], 3.0 + 2e-12 * rates)
+    assert factors == pytest.approx([3.0, 2e-12])
+    assert error == pytest.approx(0, abs=1e-9)
+    times = np.array([1.0, 1.1, 1000.0])
+    (mean,), error = fitting.linear([np.ones(3)], times, relative=True)
+    weights = 1 / times**2
+    assert mean == pytest.approx(float((weights * times).sum() / weights.sum()))
+    assert error == pytest.approx(float(np.sqrt(np.mean((mean / times - 1) ** 2))))
 
 
 def test_a_cpu_has_no_kernel_families_to_fit() -> None:

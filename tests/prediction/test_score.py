@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from click.testing import CliRunner, Result
 import ridgeline as rl
 from ridgeline.app.cli import main
 from ridgeline.core.machine import Machine
+from ridgeline.core.statistics import Errors
 from ridgeline.machines.load import load
 from ridgeline.prediction import score as evaluate
-from ridgeline.prediction.score import Evaluation, Score
+from ridgeline.prediction.score import Evaluation, document
 from ridgeline.prediction.table import Defaults
 from ridgeline.programs.cases import read
 from ridgeline.render.draw import files
@@ -48,7 +50,7 @@ def floor_us(n: int) -> float:
 
 def test_scores_by_hand() -> None:
     """Predicted over measured 1.1, 0.8, 1.5, 1.0: errors 0.1, 0.2, 0.5, 0."""
-    score = Score.of(np.array([11.0, 8.0, 15.0, 10.0]), np.full(4, 10.0))
+    score = Errors.of(np.array([11.0, 8.0, 15.0, 10.0]), np.full(4, 10.0))
     assert score.median == pytest.approx((0.1 + 0.2) / 2)
     assert score.mean == pytest.approx((0.1 + 0.2 + 0.5 + 0.0) / 4)
     assert score.p90 == pytest.approx(0.2 + 0.7 * (0.5 - 0.2))  # 0.9 of the way through three gaps: 2.7
@@ -57,9 +59,9 @@ def test_scores_by_hand() -> None:
 
 def test_the_error_is_over_the_measured_time() -> None:
     """Twice the measured time is 100 % off, half of it 50 %: not the same way round."""
-    assert Score.of(np.array([2.0]), np.array([1.0])).median == pytest.approx(1.0)
-    assert Score.of(np.array([1.0]), np.array([2.0])).median == pytest.approx(0.5)
-    assert Score.of(np.array([1.0]), np.array([2.0])).signed == pytest.approx(-0.5)
+    assert Errors.of(np.array([2.0]), np.array([1.0])).median == pytest.approx(1.0)
+    assert Errors.of(np.array([1.0]), np.array([2.0])).median == pytest.approx(0.5)
+    assert Errors.of(np.array([1.0]), np.array([2.0])).signed == pytest.approx(-0.5)
 
 
 # -- baselines ---------------------------------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ def test_baselines_by_hand() -> None:
     assert family.predicted["flat"].tolist() == pytest.approx([1e-6, 120e-6 / 0.78])
     own = [float(rl.predict(rl.ops.add(n=n, dtype="fp32"), TWO).time) for n in (1000, 1_000_000)]
     assert family.predicted["ridgeline"].tolist() == pytest.approx(own)
-    assert family.score("roofline").median == pytest.approx(((1 - 0.06) + (1 - 0.6)) / 2)
+    assert family.errors("roofline").median == pytest.approx(((1 - 0.06) + (1 - 0.6)) / 2)
     assert found.failed == 0
 
 
@@ -94,16 +96,32 @@ def test_three_numbers_are_found_again_and_judged_on_the_other_half() -> None:
             {"op": "gemm", "dtype": "bf16", "m": size, "n": size, "k": 512, "time_us": max(compute, memory) * 1e6 + 4}
         )
     (family,) = judge(rows).families
-    assert family.score("fitted").p90 < 0.02
+    assert family.errors("fitted").p90 < 0.02
     random = np.random.default_rng(0)
     mixed = [
         {**row, "time_us": time}
         for row, time in zip(rows, random.permutation([row["time_us"] for row in rows]), strict=True)
     ]
-    assert judge(mixed).families[0].score("fitted").median > 0.3
+    assert judge(mixed).families[0].errors("fitted").median > 0.3
     honest = judge([{**rows[0], "time_us": 1.0}, {**rows[0], "time_us": 100.0}]).families[0]
     assert honest.predicted["fitted"][0] > 10e-6  # the fast one is told from the slow one, and the other way round
     assert honest.predicted["fitted"][1] < 20e-6
+
+
+def test_without_scipy_the_fitted_baseline_is_left_out_and_the_rest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [add(1000, 2.0), add(1_000_000, 200.0)]
+    with_it = judge(rows)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    without = judge(rows)
+    assert without.methods == evaluate.METHODS[:3]
+    for one, other in zip(document(without)["families"], document(with_it)["families"], strict=True):
+        assert one == {name: value for name, value in other.items() if name != "fitted"}
+    shown = judged.table(without)
+    assert not any(column.key.startswith("fitted") for column in shown.columns)
+    assert sum("ridgeline[fit]" in note for note in shown.notes) == 1
+    assert not any("ridgeline[fit]" in note for note in judged.table(with_it).notes)
+    drawn = judged.chart(without)
+    assert len(drawn.points) == 2
 
 
 def test_the_interval_is_counted() -> None:
@@ -113,7 +131,7 @@ def test_the_interval_is_counted() -> None:
     rows = [add(10**6, low * 1.01), add(10**6, high * 0.99), add(10**6, low * 0.99), add(10**6, high * 1.01)]
     (family,) = judge(rows).families
     assert family.inside.tolist() == [1, 1, 0, 0]
-    assert judge(rows).document()["families"][0]["inside_interval"] == 0.5
+    assert document(judge(rows))["families"][0]["inside_interval"] == 0.5
 
 
 def test_families_are_told_apart_and_pooled() -> None:
@@ -131,10 +149,10 @@ def test_families_are_told_apart_and_pooled() -> None:
     counts = {one.family: len(one.measured) for one in found.families}
     assert counts == {"attention": 1, "attention decode": 4, "gemm bf16": 1, "gemm fp32": 1, "stream": 1}
     assert len(found.pooled.measured) == 8
-    assert found.pooled.score("roofline").mean == pytest.approx(
-        sum(one.score("roofline").mean * len(one.measured) for one in found.families) / 8
+    assert found.pooled.errors("roofline").mean == pytest.approx(
+        sum(one.errors("roofline").mean * len(one.measured) for one in found.families) / 8
     )
-    told = found.document()["families"]
+    told = document(found)["families"]
     assert [one["family"] for one in told] == [*sorted(counts), "all"]
     assert set(told[0]) == {"family", "cases", "inside_interval", *evaluate.METHODS}
 
@@ -161,17 +179,17 @@ def test_rows_that_cannot_be_judged_are_counted_and_the_others_judged() -> None:
     assert len(found.pooled.measured) == 1
     assert found.failed == 11
     assert "11 cases" in judged.table(found).notes[-1]
-    assert [text.partition(":")[0] for text in found.errors] == [
+    assert [text.partition(":")[0] for text in found.row_errors] == [
         *(f"row {index}, column time_us" for index in range(2, 9)),
         "row 9, column n",
         "row 10, column op",
         "row 11, column k",
         "row 12, column dtype",
     ]
-    assert found.errors[0].endswith("is empty")
-    assert found.errors[3].endswith("got '-1.0'")
-    assert found.document()["errors"] == list(found.errors)
-    assert judge([add(1000, 2.0), {"op": "add", "n": 8}]).errors == ("row 2, column time_us: is empty",)
+    assert found.row_errors[0].endswith("is empty")
+    assert found.row_errors[3].endswith("got '-1.0'")
+    assert document(found)["errors"] == list(found.row_errors)
+    assert judge([add(1000, 2.0), {"op": "add", "n": 8}]).row_errors == ("row 2, column time_us: is empty",)
     assert judged.table(judge(rows[:1])).notes == judged.table(found).notes[:-1]
 
 
@@ -328,7 +346,7 @@ def test_bad_input_is_one_message_and_exit_code_2(
 def test_the_backend_of_a_file_of_cases(tmp_path: Path) -> None:
     """Cases that do not say take the one of the option; those that do keep theirs."""
     one = rl.machine("h100-sxm")
-    backend = next(key.partition("@")[2] for key in one.fitted if key.startswith("gemm.bf16@"))
+    backend = next(key.backend for key in one.fitted if str(key).startswith("gemm.bf16@"))
     path = tmp_path / "cases.csv"
     path.write_text(
         f"op,dtype,m,n,k,backend,time_us\ngemm,bf16,4096,4096,4096,,300\ngemm,bf16,4096,4096,4096,{backend},300\n"

@@ -37,7 +37,7 @@ def case(op: str, machine: Machine = PLAIN, options: dict[str, Any] | None = Non
     return Case(machine, ops.find(op), values, options=options or {})
 
 
-def chain(text: str, start: Case) -> list[whatif.Stop]:
+def chain(text: str, start: Case) -> list[whatif.PricedCase]:
     return apply(start, parse(text))
 
 
@@ -187,8 +187,8 @@ def test_a_graph_also_takes_the_waiting_for_the_host_where_it_is_known() -> None
     assert graph.notes == (
         "sent one by one, the device also waits 3.95 us for the host, which takes 5 us to send a kernel; in a graph it does not",
     )
-    assert graph.document()["waiting_us"] == 0.0
-    assert first.document()["waiting_us"] == pytest.approx(1e6 * (5e-6 - first.time))
+    assert whatif.case_document(graph)["waiting_us"] == 0.0
+    assert whatif.case_document(first)["waiting_us"] == pytest.approx(1e6 * (5e-6 - first.time))
     long = chain("graph", case("gelu", known, n=10_000_000))
     assert long[0].waiting == 0.0
     assert long[1].notes == ()
@@ -200,7 +200,7 @@ def test_a_graph_also_takes_the_waiting_for_the_host_where_it_is_known() -> None
 def test_what_the_host_takes_is_called_unknown_where_no_figure_says_it() -> None:
     first, graph = chain("graph", case("gelu", n=1000))
     assert first.waiting is None
-    assert first.document()["waiting_us"] is None
+    assert whatif.case_document(first)["waiting_us"] is None
     (note,) = graph.notes
     assert "not known of two-number" in note
 
@@ -303,12 +303,12 @@ def test_a_change_with_effect_gives_no_reason() -> None:
 
 def test_calibrated_times_are_used_where_both_sides_have_them_and_ratios_of_the_flat_form_where_one_has_not() -> None:
     first, narrow = chain("quantize=fp8", case("gemm", CALIBRATED, m=4096, n=4096, k=4096))
-    assert first.prediction.expected[0].parts is not None
+    assert first.prediction.expected[0].kernels
     assert narrow.time == pytest.approx(float(narrow.prediction.time))
     # no library has the fused kernel: its time is the calibrated one of both, shrunk as the flat form shrinks
     first, fused = chain("fuse=gelu", case("gemm", CALIBRATED, m=4096, n=4096, k=4096))
     flat = chain("fuse=gelu", case("gemm", H200, m=4096, n=4096, k=4096))[-1]
-    assert fused.prediction.expected[0].parts is None
+    assert not fused.prediction.expected[0].kernels
     assert fused.ratio == pytest.approx(flat.ratio)
     assert fused.time == pytest.approx(first.time / flat.ratio)
 
@@ -450,7 +450,7 @@ def test_every_kind_of_change_says_how_it_is_written() -> None:
     for name, kind in whatif.CHANGES.items():
         assert kind.usage.startswith(name)
         assert kind.does
-        assert kind.bare is ("[=" in kind.usage or "=" not in kind.usage)
+        assert kind.value_optional is ("[=" in kind.usage or "=" not in kind.usage)
 
 
 def test_a_chain_is_a_document_of_plain_values() -> None:

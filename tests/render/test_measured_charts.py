@@ -8,7 +8,8 @@ import pytest
 
 from legible import assert_legible
 from ridgeline.core.errors import InputError
-from ridgeline.core.machine import Figure, Level, Machine
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
 from ridgeline.programs import ops

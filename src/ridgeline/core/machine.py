@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
 from .figure import KINDS, NO_POWER, NO_TIME, Ceiling, Figure, Level, Link
+
+if TYPE_CHECKING:  # the formulas of the families bring numpy
+    from .families.key import Key
 
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
 RATES = (1.0, 10.0**27)  # flop/s and B/s that a machine may be given
@@ -60,7 +63,7 @@ class Machine:
     limits: Mapping[str, Figure] = field(default_factory=dict)
     energy: Mapping[str, Figure] = field(default_factory=dict)
     efficiency: Mapping[str, Figure] = field(default_factory=dict)
-    fitted: Mapping[str, Fitted] = field(default_factory=dict)  # `family.op.dtype@backend`, the middle ones optional
+    fitted: Mapping[Key, Fitted] = field(default_factory=dict)
     launch: Figure = NO_TIME
     dispatch: Figure = NO_TIME  # host time to dispatch one operation through the framework
     tdp: Figure = NO_POWER
@@ -210,7 +213,7 @@ class Machine:
     # -- showing it ---------------------------------------------------------------------------------------
 
     @property
-    def calibrated(self) -> dict[str, Fitted]:
+    def calibrated(self) -> dict[Key, Fitted]:
         """Coefficients fitted to timings of this machine, without those borrowed from others."""
         return {key: row for key, row in self.fitted.items() if not row.borrowed}
 

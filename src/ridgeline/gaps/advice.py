@@ -24,8 +24,7 @@ from ..core.machine import MAIN, Machine
 from ..core.roofline import attainable, ridge
 from ..core.units import show
 from ..core.work import READ
-from ..prediction.expected import launch_latency
-from ..prediction.host import GRAPH, NODE
+from ..prediction.host import GRAPH, graph_node_share, launch_latency
 from .gap import EXTRA, REACH, TRAFFIC, WAITING, Gap
 
 LEAST = {"shown": 0.01, "possible": 0.05}  # of the measured time: a smaller gain is not worth a word
@@ -418,7 +417,7 @@ def _padding(gap: Gap, known: Figures, machine: Machine) -> float | None:
 
 
 def _graph(gap: Gap, known: Figures, machine: Machine) -> float | None:
-    return gap.seen.launches * launch_latency(machine) * (1 - NODE)
+    return gap.seen.launches * launch_latency(machine) * (1 - graph_node_share())
 
 
 def _launch(gap: Gap, known: Figures, machine: Machine) -> float | None:

@@ -23,12 +23,12 @@ from math import fsum, hypot, inf
 import numpy as np
 
 from ..core.errors import InputError, MissingFigure
+from ..core.families import TimeItem
 from ..core.machine import ANY, MAIN, Machine
 from ..core.observation import Observation
 from ..core.units import show
 from ..core.work import READ, WRITE, Array, Work
-from ..prediction.expected import launch_latency
-from ..prediction.host import GRAPH, SENT, waiting
+from ..prediction.host import GRAPH, SENT, launch_latency, waiting
 from ..prediction.predict import Prediction
 from .join import Pair, Seen, seen
 
@@ -49,8 +49,6 @@ APART = 0.05  # relative difference from which counts are worth a word
 WIDE = 1.25  # a gap from which a direction is worth going
 DEEP = 3.0  # times the ridge from which more intensity brings nothing
 
-# Items of an expected time that come from the shape of the problem, not from how well the kernel runs.
-SHAPED = frozenset({"tiles and waves", "fill and drain", "adding up splits", "ramp-up", "few channels"})
 MAIN_NAMES = (MAIN, "hbm", "dram", "memory")  # what importers call the outermost memory
 # How busy a pipe was while its multiprocessor had work, and what it does.
 PIPES = {"fma_busy": "vector.fp32", "fp64_busy": "vector.fp64", "special_busy": "special.fp32", "issue": "issue"}
@@ -97,7 +95,7 @@ class Target:
     high: float
     floor: float
     needs: Mapping[str, Need]
-    items: Mapping[str, float]
+    items: tuple[TimeItem, ...]
     bound: str
     limiter: str
     engine: str  # of the longest arithmetic, empty without any
@@ -126,7 +124,7 @@ class Target:
 
     @property
     def launch(self) -> float:
-        return fsum(value for name, value in self.items.items() if name.rpartition(": ")[2] == "launch")
+        return fsum(float(item.seconds) for item in self.items if item.kind == "launch")
 
     @property
     def beyond(self) -> float:
@@ -136,8 +134,7 @@ class Target:
     @property
     def shaped(self) -> float:
         """The part of it that comes from the shape; a ceiling that was measured already holds the rest of these items."""
-        items = fsum(value for name, value in self.items.items() if name.rpartition(": ")[2] in SHAPED)
-        return min(items, self.beyond)
+        return min(fsum(float(item.seconds) for item in self.items if item.kind == "shape"), self.beyond)
 
     @property
     def loss(self) -> float:
@@ -172,7 +169,7 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         tuple(replace(step, count=step.count / common) for step in steps),
         tuple(prediction.bounds[place] for place in places),
         tuple(prediction.expected[place] for place in places),
-        prediction.given,
+        prediction.given_efficiency,
     )
     name = " + ".join(dict.fromkeys(step.name for step in steps))
     needs: dict[str, Need] = {}
@@ -200,7 +197,7 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         high=_number(part.high, name),
         floor=max((need.time for need in needs.values()), default=0.0),
         needs=needs,
-        items={label: _number(value, name) for label, value in part.items.items()},
+        items=tuple(replace(item, seconds=_number(item.seconds, name)) for item in part.items),
         bound=str(single.bound) if single else needs[longest].side if longest else "overhead",
         limiter=str(single.limiter) if single else longest or "launch",
         engine=max(engines, key=lambda label: needs[label].time, default=""),

@@ -50,7 +50,7 @@ def load_file(path: Path) -> Machine:
         raise InputError(f"{path} is not a text file in UTF-8, so it is not a machine file") from error
     if path.parent != CATALOG:
         return coefficients.with_defaults(read(text, str(path)))
-    machine = replace(read(text, f"catalog/{path.name}"), fitted=coefficients.own(path.stem))
+    machine = replace(read(text, f"catalog/{path.name}"), fitted=coefficients.of_machine(path.stem))
     measured = MEASURED / path.name
     if measured.is_file():
         machine = with_measured(machine, load_file(measured))

@@ -22,6 +22,7 @@ from ..core.machine import Machine
 from ..core.observation import Observation
 from ..core.version import __version__
 from ..core.work import LINK, WRITE, Work
+from ..prediction.fit import linear
 from .cuda.conditions import now
 from .protocol import REAL, Clock, Progress, disturbed
 
@@ -57,13 +58,9 @@ def fit(sent: Sequence[float], times: Sequence[float]) -> Line | None:
     """Least squares with each time weighed by itself, so that small messages count as much as large ones."""
     if len(set(sent)) < 3:
         return None
-    x, t = np.asarray(sent, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    table = np.column_stack([1 / t, x / x.max() / t])
-    (alpha, slope), _, _, _ = np.linalg.lstsq(table, np.ones_like(t), rcond=None)
-    if slope <= 0:
-        return None
-    error = float(np.sqrt(np.mean((table @ [alpha, slope] - 1) ** 2)))
-    return Line(float(alpha), float(x.max() / slope), error)
+    sizes = np.asarray(sent, dtype=np.float64)
+    (alpha, slope), error = linear([np.ones_like(sizes), sizes], np.asarray(times, dtype=np.float64), relative=True)
+    return Line(alpha, 1 / slope, error) if slope > 0 else None
 
 
 def stragglers(rates: Sequence[float], names: Sequence[str], what: str) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.documents import to_document
 from ..core.errors import InputError, RidgelineError
+from ..core.families.key import Key
 from ..core.files import write_text
 from ..core.machine import Fitted, Machine
 from ..core.observation import Observation
@@ -27,7 +28,7 @@ from ..machines.calibrate import calibrate, measured_machine
 from ..machines.detect import local as detect
 from ..machines.files import load_file, saved_file
 from ..machines.merge import merge
-from ..prediction.fit import fit_cases
+from ..prediction.fit import fit_cases, require
 from .protocol import EARLY, STAND_IN, STOPPED
 
 Progress = Callable[[str, int, int, str], None]
@@ -69,6 +70,8 @@ def _measure(what: str | None, quick: bool, on_progress: Progress, families: boo
         what = "cuda" if any(device.kind == "gpu" for device in detect.devices()) else "cpu"
     if families and what != "cuda":
         raise InputError(f"--calibrate times the kernels of a CUDA GPU; {what} has no kernel families to fit")
+    if families:
+        require()
 
     def tell(done: int, total: int, label: str) -> None:
         on_progress("measure", done, total, label)
@@ -129,7 +132,7 @@ def _names(names: Sequence[str]) -> str:
     return "; ".join(names[:MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[str, Fitted]:
+def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[Key, Fitted]:
     """Coefficients of the kernel families, fitted to kernels timed on this GPU; where they start, other machines lend."""
     rows, told = timed_kernels(quick, on_progress)
     source = f"timed on this machine ({told['device']}, device time, cold caches, default paths of PyTorch), {told['date'][:10]}"

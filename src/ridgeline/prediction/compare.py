@@ -15,7 +15,8 @@ from ..core.errors import InputError, MissingFigure
 from ..core.figure import KINDS
 from ..core.machine import ANY, Machine
 from ..core.roofline import critical_batch, feeding_level
-from ..programs.ops import Op, gemm, linear
+from ..programs.ops import Op
+from ..programs.ops.blas import gemm, linear
 from .predict import Prediction, predict
 
 FURTHEST = 2.0**40  # sizes beyond it are called never

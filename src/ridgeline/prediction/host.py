@@ -1,13 +1,13 @@
-"""What the host costs beside the device: how kernels are launched, and how long the device waits for the next one."""
+"""How kernels are launched: latency of a launch, nodes of a captured graph, the device's wait for the host."""
 
 from __future__ import annotations
 
 from ..core.errors import unknown
+from ..core.machine import Machine
+from ..machines.defaults import defaults
 
 # How kernels come to the device: the host sends each of them, or all at once.
 ONE_BY_ONE, GRAPH = SENT = ("one by one", "graph")
-# A node of a replayed graph against a launch that is queued behind others: 0.68 us against 1.46 us on an H200.
-NODE = 0.46
 
 
 def way(text: str, where: str) -> str:
@@ -15,6 +15,17 @@ def way(text: str, where: str) -> str:
     if text not in SENT:
         raise unknown(f"way of sending kernels ({where})", text, SENT)
     return text
+
+
+def launch_latency(machine: Machine) -> float:
+    """Seconds a kernel takes however little it does: the machine's own figure, else the default of its kind."""
+    known = machine.launch.value()
+    return defaults("launch").get(machine.kind, 0.0) if known is None else known
+
+
+def graph_node_share() -> float:
+    """Latency of a node of a replayed graph, as a share of a launch that is queued behind others."""
+    return defaults("graph")["node"]
 
 
 def waiting(launches: float, each: float, device: float) -> float:

@@ -1,14 +1,13 @@
-"""Prediction: the bounds of a program on a machine with their expected times; the fields outsiders read.
+"""Prediction: the bounds of a program on a machine with their expected times, and its fields by name.
 
-`predict` takes one Work or a whole Program. A one-step prediction answers for its step directly
-(`p.floor`, `p.bound`, `p.intensity`); a program's times are the sums over its steps, never a verdict of the
-averages.
+`predict` takes one Work or a Program. A one-step prediction answers for its step directly (`p.floor`, `p.bound`,
+`p.intensity`); a program's times are the sums over its steps, and never a bound of the averages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +15,11 @@ import numpy as np
 
 from ..core.bound import Bound, bound
 from ..core.errors import InputError
+from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
 from ..core.work import Array, Program, Step, Work
-from . import expected as timing
+from .expected import Expected
+from .host import launch_latency
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Prediction:
     machine: Machine
     steps: tuple[Step, ...]
     bounds: tuple[Bound, ...]
-    expected: tuple[timing.Expected, ...]
-    given: float | None = None
+    expected: tuple[Expected, ...]
+    given_efficiency: float | None = None  # one fraction of every ceiling, the caller's
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
@@ -45,7 +46,7 @@ class Prediction:
         return _sum(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
 
     def _end(self, end: str) -> Array:
-        """An end of the interval of the sum: the steps err apart from each other, so their widths add as squares."""
+        """An end of the interval of the sum: the errors of steps are independent, so their widths add as squares."""
         if len(self.expected) == 1:
             value: Array = getattr(self.expected[0], end) * self.steps[0].count
             return value
@@ -57,7 +58,7 @@ class Prediction:
 
     @property
     def low(self) -> Array:
-        """The expected time lies between `low` and `high` in four cases of five."""
+        """The 80 % interval of the expected time reaches from `low` to `high`."""
         return self._end("low")
 
     @property
@@ -67,20 +68,20 @@ class Prediction:
     @property
     def distance(self) -> Array:
         """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
-        far: Array = 1.0
+        factor: Array = 1.0
         for item in self.expected:
-            far = np.maximum(far, item.distance)
-        return far
+            factor = np.maximum(factor, item.distance)
+        return factor
 
     @property
-    def items(self) -> dict[str, Array]:
+    def items(self) -> tuple[TimeItem, ...]:
         """Where the expected time goes, in seconds; the items sum to the time."""
-        found: dict[str, Array] = {}
-        for item, step in zip(self.expected, self.steps, strict=True):
-            lead = f"{step.name}: " if len(self.steps) > 1 else ""
-            for name, value in item.items().items():
-                found[lead + name] = found.get(lead + name, 0.0) + value * step.count
-        return found
+        several = len(self.steps) > 1
+        return merged(
+            replace(item, seconds=item.seconds * step.count, step=step.name if several else "")
+            for expected, step in zip(self.expected, self.steps, strict=True)
+            for item in expected.items()
+        )
 
     @property
     def flops(self) -> Array:
@@ -141,26 +142,26 @@ class Prediction:
             raise InputError("rows are made of scalars and one-dimensional arrays; ravel larger ones first")
         return shape[0] if shape else 1
 
-    def rows(self, most: int | None = None) -> Iterator[dict[str, Any]]:
-        """One document per case (of the first `most`), plain Python values, `shape` inside."""
-        count = self.count if most is None else min(most, self.count)
+    def rows(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """One document per case (of the first `limit`), plain Python values, `shape` inside."""
+        count = self.count if limit is None else min(limit, self.count)
         columns = {name: listed(value, count) for name, value in self.columns().items()}
         shape = {name: listed(value, count) for name, value in self.work.shape.items()}
-        names, rest = NAMES, [name for name in columns if name not in NAMES]
+        results = [name for name in columns if name not in NAMES]
         cases = zip(
-            zip(*(columns[name] for name in names), strict=True),
+            zip(*(columns[name] for name in NAMES), strict=True),
             zip(*shape.values(), strict=True) if shape else [()] * count,
-            zip(*(columns[name] for name in rest), strict=True),
+            zip(*(columns[name] for name in results), strict=True),
             strict=True,
         )
-        for named, sizes, found in cases:
-            row: dict[str, Any] = dict(zip(names, named, strict=True))
+        for names, sizes, values in cases:
+            row: dict[str, Any] = dict(zip(NAMES, names, strict=True))
             row["shape"] = dict(zip(shape, sizes, strict=True))
-            row.update(zip(rest, found, strict=True))
+            row.update(zip(results, values, strict=True))
             yield row
 
 
-# What outsiders read, by name; computed only when asked for, because a sweep may want one of them for millions.
+# The fields of a prediction by name; computed only when asked for, because a sweep may want one of them for millions.
 FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "op": lambda p: p.work.name,
     "dtype": lambda p: p.work.dtype,
@@ -210,13 +211,13 @@ def plain(value: Any, index: int) -> Any:
 
 def listed(value: Any, count: int) -> list[Any]:
     """The first `count` cases of a column as plain Python values; whole floats become ints."""
-    whole = np.asarray(value)
-    column = whole[:count] if whole.ndim and len(whole) > 1 else np.broadcast_to(whole, (count,))
-    found: list[Any] = column.tolist()
+    array = np.asarray(value)
+    column = array[:count] if array.ndim and len(array) > 1 else np.broadcast_to(array, (count,))
+    values: list[Any] = column.tolist()
     if column.dtype.kind == "f":
         for place in np.flatnonzero((column == np.floor(column)) & (np.abs(column) < 2.0**53)).tolist():
-            found[place] = int(found[place])
-    return found
+            values[place] = int(values[place])
+    return values
 
 
 def predict(
@@ -234,7 +235,7 @@ def predict(
     `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
     matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
     terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
-    meant, where the machine carries numbers of it (`timing.backends`), else its default path; a step's own goes first.
+    meant, where the machine has coefficients of it, else its default path; a step's own goes first.
     """
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
@@ -243,18 +244,19 @@ def predict(
     steps = target.steps if isinstance(target, Program) else (Step(target.name, target),)
     if launch is None and machine.launch.source == GIVEN:
         launch = machine.launch.stated
-    wait = timing.launch_latency(machine) if launch is None else launch
-    bounds = tuple(bound(step.work, machine, ceilings, engine, resident, wait) for step in steps)
+    latency = launch_latency(machine) if launch is None else launch
+    bounds = tuple(bound(step.work, machine, ceilings, engine, resident, latency) for step in steps)
     # a forced engine or resident data are not what the kernels were timed with
     flat = engine is not None or resident is not None
     expected = tuple(
-        timing.expected(item, efficiency, launch, step.backend or backend, flat)
+        Expected(item, efficiency, step.backend or backend, launch, flat)
         for step, item in zip(steps, bounds, strict=True)
     )
     return Prediction(machine, steps, bounds, expected, efficiency)
 
 
 BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache
+OPTIONS = ("ceilings", "engine", "resident", "efficiency", "launch", "backend")
 
 
 def predict_cases(
@@ -269,33 +271,36 @@ def predict_cases(
     The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
     the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, told apart by name.
     """
-    known = ("ceilings", "engine", "resident", "efficiency", "launch", "backend")
-    model = {name: value for name, value in options.items() if name in known}
-    words = {name: value for name, value in options.items() if name not in known}
+    of_predict = {name: value for name, value in options.items() if name in OPTIONS}
+    of_op = {name: value for name, value in options.items() if name not in OPTIONS}
     wanted = tuple(wanted)
     arrays = {name: np.atleast_1d(np.asarray(value)) for name, value in sizes.items()}
     count = max((len(array) for array in arrays.values()), default=1)
     for name, array in arrays.items():
         if array.ndim > 1 or len(array) not in (1, count):
             raise InputError(f"{name} has {len(array)} values where the others have {count}")
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     # Freeing one large array makes the C library keep what is freed from here on; without it every array of every
     # block is fetched anew from the operating system, page fault by page fault, at twice the time.
     np.empty(1 << 21)
     for start in range(0, count, BLOCK):
         stop = min(start + BLOCK, count)
-        part = {name: array[start:stop] if len(array) > 1 else array[0] for name, array in arrays.items()}
-        columns = predict(make(**part, **words), machine, **model).columns(wanted)
+        block = {name: array[start:stop] if len(array) > 1 else array[0] for name, array in arrays.items()}
+        columns = predict(make(**block, **of_op), machine, **of_predict).columns(wanted)
         for name, value in columns.items():
-            before = found.get(name)
-            if not isinstance(value, np.ndarray) and (start == 0 or (type(value) is type(before) and value == before)):
-                found[name] = value
-                continue
-            if not isinstance(before, np.ndarray):  # the first array, after blocks that had one value for all
-                kind = np.asarray(value).dtype
-                # texts keep the width of the longest name there is, so that a later block never cuts one
-                kind = np.dtype(object) if isinstance(value, str) else np.dtype("<U32") if kind.kind == "U" else kind
-                found[name] = np.empty(count, dtype=kind)
-                found[name][:start] = before
-            found[name][start:stop] = value
-    return found
+            fields[name] = _extended(fields.get(name), value, slice(start, stop), count)
+    return fields
+
+
+def _extended(before: Any, value: Any, block: slice, count: int) -> Any:
+    """A field with the value of one more block: one value as long as all blocks have the same, else an array."""
+    if not isinstance(value, np.ndarray) and (block.start == 0 or (type(value) is type(before) and value == before)):
+        return value
+    if not isinstance(before, np.ndarray):  # the first array, after blocks that had one value for all
+        kind = np.asarray(value).dtype
+        # texts keep the width of the longest name there is, so that a later block never cuts one
+        kind = np.dtype(object) if isinstance(value, str) else np.dtype("<U32") if kind.kind == "U" else kind
+        before, single = np.empty(count, dtype=kind), before
+        before[: block.start] = single
+    before[block] = value
+    return before

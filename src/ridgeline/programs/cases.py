@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from ..core.errors import InputError, RidgelineError
 from ..core.row_files import SUFFIXES, Row, columns, read_rows, write_rows
 from ..core.tabular import delimiter
-from ..core.units import axis, number
+from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
 from .ops import OPS, Op, find
-from .ops.params import MAX_EXACT, blank
+from .ops.params import blank
 
 # Columns that are read; any other is carried along.
 KNOWN = {"op", "name", "machine", "backend", "count", "sent", "time_us", *(name for op in OPS.values() for name in op.params)}  # fmt: skip

@@ -447,15 +447,15 @@ def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options
     fitted per family and format on the other half of the cases.
     """
     from ...machines.load import load
-    from ...prediction.score import evaluate as judge
+    from ...prediction import score
     from ...prediction.table import Defaults
     from ...programs.cases import read
     from ...render.tables import judged
 
     backend = options.pop("backend")
     machine = None if not any(options.values()) else find_machine(**options)
-    found = judge(read(cases), Defaults(machine, load, {}, {"backend": backend} if backend else {}))
-    name_failed(found.errors)
+    found = score.evaluate(read(cases), Defaults(machine, load, {}, {"backend": backend} if backend else {}))
+    name_failed(found.row_errors)
     if out is not None and out.suffix not in TEXTS:
         from ...render.draw import files
 
@@ -464,7 +464,7 @@ def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options
         out = None
         if not as_json:
             return
-    present(judged.table(found), as_json, out, found.document())
+    present(judged.table(found), as_json, out, score.document(found))
 
 
 @main.command("critical-batch")

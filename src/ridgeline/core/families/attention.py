@@ -8,22 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import (
-    Array,
-    Coefficient,
-    Coefficients,
-    Family,
-    Hardware,
-    Mask,
-    Sizes,
-    blend,
-    overlapped,
-    under_load,
-    waves,
-)
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
 
 QUERY_ROWS = 128.0  # query rows of a tile
-UNCACHED_BYTES = 2.0  # bytes of an element of Q, K and V before they are cached
+UNCACHED_WIDTH = 2.0  # bytes of an element of Q, K and V before they are cached
 MIN_SPLIT_KEYS = 128.0  # a split never gets fewer keys
 
 PREFILL = {
@@ -59,8 +48,8 @@ DECODE = {
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """A single query per sequence is decoding."""
-    single = np.asarray(g["q"]) == 1
-    return {"attention": ~single, "decode": single}
+    decoding = np.asarray(g["q"]) == 1
+    return {"attention": ~decoding, "decode": decoding}
 
 
 def masks(g: Sizes) -> dict[str, Mask]:
@@ -87,17 +76,20 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
         tiles = np.ceil(q / QUERY_ROWS)
         rows = np.minimum(QUERY_ROWS, np.ceil(q / 16) * 16)
         looked = np.ceil((kv - causal * (q - np.minimum(q, QUERY_ROWS)) / 2) / 64) * 64
+        units = heads * tiles
+        full = units / hw.cores
+        waves = full + c["waves"] * (np.ceil(full) - full)
         fill = 0.0 if "fill" in off else c["fill"]
         unit = rows * (looked + fill) * each / (rate / hw.cores)
         # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
         longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
-        compute = np.maximum(waves(heads * tiles, hw.cores, c) * unit, longest)
+        compute = np.maximum(waves * unit, longest)
     if "clock" not in off:
-        compute = under_load(compute, c)
+        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
     memory: Array = _bytes(g) / (c["memory"] * hw.bandwidth)
-    time = overlapped(compute, memory, c, off)
+    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
     if c["prepare"] and "prepare" not in off:
-        fresh = UNCACHED_BYTES * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
+        fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
 
@@ -120,9 +112,11 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     if "quantization" not in off:
         places = c["together"] * hw.cores
         parts = np.clip(np.floor(places / units), 1.0, np.maximum(np.floor(kv / MIN_SPLIT_KEYS), 1.0))
+        full = units * parts / places
+        waves = full + c["waves"] * (np.ceil(full) - full)
         fill = 0.0 if "fill" in off else c["fill"]
         unit = kv / parts * key * factor / (c["core"] * hw.bandwidth / places) + fill
-        late = waves(units * parts, places, c) * unit
+        late = waves * unit
         if "split" not in off:
             late = late + np.where(parts > 1, c["split"], 0.0)
     if "overlap" in off:
@@ -138,15 +132,7 @@ ATTENTION = Family(
     "attention",
     prefill,
     PREFILL,
-    {
-        "softmax": "softmax",
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "prepare": "rotation and cache writes",
-        "launch": "launch",
-    },
+    (Effect("softmax", "softmax"), TILES, FILL, CLOCK, OVERLAP, Effect("prepare", "rotation and cache writes"), LAUNCH),
     "work at the reached rates",
     ("batch", "heads", "shared", "q", "kv", "d", "causal"),
 )
@@ -154,15 +140,15 @@ DECODING = Family(
     "decode",
     decode,
     DECODE,
-    {
-        "cache": "kept in L2",
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "split": "adding up splits",
-        "overlap": "imperfect overlap",
-        "sequence": "per sequence",
-        "launch": "launch",
-    },
+    (
+        Effect("cache", "kept in L2"),
+        TILES,
+        FILL,
+        Effect("split", "adding up splits", "shape"),
+        OVERLAP,
+        Effect("sequence", "per sequence"),
+        LAUNCH,
+    ),
     "work at the reached rates",
     ("batch", "heads", "shared", "q", "kv", "d"),
 )

@@ -1,4 +1,4 @@
-"""Convolutions: the faster of an implicit matrix product and a Winograd transform, with layout changes around them.
+"""Convolutions: the soonest of an implicit matrix product and a Winograd transform, with layout changes around them.
 
 direct:   one product of (batch ho wo) x c_out over c_in kernel^2
 winograd: 3x3 with unit stride; (t+2)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped, unaligned, under_load
-from .product import GEMM, ROW_ALIGNMENT, tiled
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .product import ALIGNMENT, GEMM, tiled
 
 FROM_GEMM = (
     "compute",
@@ -25,8 +26,8 @@ FROM_GEMM = (
     "settle",
     "smallest",
 )
-CHANNEL_VECTOR = 8.0  # that are loaded at once
-CHANNEL_BLOCK = 32.0  # and those that a step of the product takes
+VECTOR_CHANNELS = 8.0  # that are loaded at once
+BLOCK_CHANNELS = 32.0  # and those that a step of the product takes
 MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
 MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
 CHANNELS_LAST = "nhwc"  # the layout that stores a pixel's channels together
@@ -50,9 +51,9 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
     grouped, alone, large = groups > 1, groups == c_in, kernel >= MIN_LARGE_KERNEL
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
-    odd = unaligned(c_in, CHANNEL_VECTOR) | unaligned(c_out, CHANNEL_VECTOR)
-    loose = (op != CHANNELS_LAST) & (pixels > 1) & unaligned(pixels * g["x"], ROW_ALIGNMENT)
-    loose_channels = unaligned(c_in, CHANNEL_BLOCK) | unaligned(c_out, CHANNEL_BLOCK)
+    odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
+    loose = (op != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
+    loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
     rest, few = ~grouped & ~point, c_in <= MAX_FEW_CHANNELS
     return {
         "conv": rest & ~odd & ~few & ~large & ~loose_channels,
@@ -86,16 +87,16 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
         compute = compute * (1 + c["thin"] / channels)
     small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1)
     if c["winograd"] and "transform" not in off and np.any(small):
-        for side in WINOGRAD_OUTPUTS:
-            tiles = images * np.ceil(ho / side) * np.ceil(wo / side)
-            products = (side + 2) ** 2
-            product = {"b": products, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
-            moved = products * g["x"] * (tiles * (channels + columns) + channels * columns)
-            transformed = tiled(product, hw, c, off, rate * c["winograd"]) + c["transform"] * moved / hw.bandwidth
-            compute = np.where(small & (transformed < compute), transformed, compute)
+        for tile in WINOGRAD_OUTPUTS:
+            tiles = images * np.ceil(ho / tile) * np.ceil(wo / tile)
+            side = (tile + 2) ** 2
+            product = {"b": side, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
+            moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
+            there = tiled(product, hw, c, off, rate * c["winograd"]) + c["transform"] * moved / hw.bandwidth
+            compute = np.where(small & (there < compute), there, compute)
     if "clock" not in off:
-        compute = under_load(compute, c)
-    time = overlapped(compute, memory, c, off)
+        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
     if c["layout"] and "layout" not in off:
         time = time + c["layout"] * (inputs + outputs) / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
@@ -105,16 +106,16 @@ CONVOLUTION = Family(
     "conv",
     conv,
     CONV,
-    {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "channels": "few channels",
-        "transform": "fewer multiplications",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "layout": "layout changes",
-        "launch": "launch",
-    },
+    (
+        TILES,
+        FILL,
+        Effect("channels", "few channels", "shape"),
+        Effect("transform", "fewer multiplications"),
+        CLOCK,
+        OVERLAP,
+        Effect("layout", "layout changes"),
+        LAUNCH,
+    ),
     "work at the reached rates",
     ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"),
 )

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Sizes, overlapped, under_load, waves
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Sizes, blend
 
 TILE_ROWS = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
 TILE_COLUMNS = 128.0  # columns of a tile
@@ -51,14 +52,14 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
             total: Array = 0.0
             for columns, inner in ((2 * inter, hidden), (hidden, inter)):
                 units = rows * np.ceil(columns / TILE_COLUMNS)
+                full = units / hw.cores
+                waves = full + c["waves"] * (np.ceil(full) - full)
                 again = units * (tall + TILE_COLUMNS) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
-                total = total + np.maximum(
-                    waves(units, hw.cores, c) * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again
-                )
+                total = total + np.maximum(waves * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again)
             compute = np.minimum(compute, total)
     if "clock" not in off:
-        compute = under_load(compute, c)
-    time = overlapped(compute, memory, c, off)
+        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
     if "tokens" not in off:
         moved = routed * (hidden * 2 + inter * 3) * 2  # activations are two bytes wide
         time = time + c["tokens"] * moved / (10 * hw.bandwidth) + c["token"] * routed
@@ -71,15 +72,7 @@ EXPERTS = Family(
     "moe",
     moe,
     MOE,
-    {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "tokens": "moving tokens",
-        "experts": "per expert",
-        "launch": "launch",
-    },
+    (TILES, FILL, CLOCK, OVERLAP, Effect("tokens", "moving tokens"), Effect("experts", "per expert"), LAUNCH),
     "work at the reached rates",
     ("tokens", "experts", "topk", "hidden", "inter"),
 )

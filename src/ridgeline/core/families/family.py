@@ -1,4 +1,4 @@
-"""A kernel family: a small formula with named coefficients, and how its time splits into items.
+"""A kernel family: a small formula with named coefficients, and the items its time consists of.
 
 A formula gives the time of every case at once. It knows a few effects by name (launch, quantization, fill ...) and can
 be asked for the time without some of them; the items of a time are what each effect adds when the effects are put back
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = float | NDArray[np.float64]
+from .effects import Array, Effect, TimeItem
+
 Sizes = Mapping[str, Array]
 Mask = NDArray[np.bool_]
 Coefficients = Mapping[str, float]
-NOTHING: frozenset[str] = frozenset()
+NO_EFFECTS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -53,31 +54,31 @@ class Family:
     name: str
     formula: Formula
     coefficients: Mapping[str, Coefficient]
-    effects: Mapping[str, str]  # effect -> what the item is called; the order is the order of putting back
+    effects: tuple[Effect, ...]  # in the order of putting back
     main: str
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
-        return self.formula(sizes, hardware, self.filled(given), NOTHING)
+        return self.formula(sizes, hardware, self.filled(given), NO_EFFECTS)
 
     def filled(self, given: Coefficients) -> dict[str, float]:
         return {name: given.get(name, 0.0 if row.optional else row.default) for name, row in self.coefficients.items()}
 
-    def items(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> dict[str, Array]:
-        """Seconds by item, in order; they sum to the time."""
+    def items(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> tuple[TimeItem, ...]:
+        """Seconds by effect, in order; they sum to the time."""
         c = self.filled(given)
-        off = set(self.effects)
+        off = {effect.name for effect in self.effects}
         before = self.formula(sizes, hardware, c, frozenset(off))
-        items: dict[str, Array] = {self.main: before}
-        for effect, label in self.effects.items():
-            off.discard(effect)
+        items = [TimeItem(self.main, "main", before)]
+        for effect in self.effects:
+            off.discard(effect.name)
             now = self.formula(sizes, hardware, c, frozenset(off))
-            items[label] = now - before
+            items.append(TimeItem(effect.label, effect.kind, now - before))
             before = now
-        return items
+        return tuple(items)
 
 
-def unaligned(size: Array, step: float) -> Mask:
+def off(size: Array, step: float) -> Mask:
     """Where a size is no multiple of a step."""
     return np.asarray(size != step * np.floor(np.asarray(size) / step))
 
@@ -88,19 +89,3 @@ def blend(first: Array, second: Array, power: float) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(larger > 0, smaller / larger, 0.0)
     return larger * (1 + ratio**power) ** (1 / power)
-
-
-def overlapped(compute: Array, memory: Array, c: Coefficients, off: frozenset[str]) -> Array:
-    """Compute and memory together: the longer one, and as much of the other as does not overlap."""
-    return np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
-
-
-def under_load(compute: Array, c: Coefficients) -> Array:
-    """Compute time with the clock that falls under lasting load."""
-    return compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
-
-
-def waves(units: Array, places: float, c: Coefficients) -> Array:
-    """Rounds that units of work take on so many places, the last one part-filled."""
-    full = units / places
-    return full + c["waves"] * (np.ceil(full) - full)

@@ -10,11 +10,12 @@ gemm.bf16-int4                  bf16 arithmetic on int4 weights
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, order=True)
-class Key:
+class Key(NamedTuple):
+    """A tuple, because predictions look up dozens of keys per kernel and a tuple of strings hashes quickly."""
+
     family: str
     dtype: str
     variant: str = ""  # dashes lead from the wider to the narrower one
@@ -29,26 +30,38 @@ class Key:
         op, _, dtype = rest.rpartition(".")
         if not name or not dtype:
             raise ValueError(f"'{text}' is no key of coefficients; it is written family-variant.op.dtype@backend")
-        family, _, variant = name.partition("-")
+        return cls.of(name, dtype, op, backend)
+
+    @classmethod
+    def of(cls, kernels: str, dtype: str, op: str = "", backend: str = "") -> Key:
+        """The key of kernels named `family-variant`."""
+        family, _, variant = kernels.partition("-")
         return cls(family, dtype, variant, op, backend)
 
+    @property
+    def kernels(self) -> str:
+        return f"{self.family}-{self.variant}" if self.variant else self.family
+
     def __str__(self) -> str:
-        name = f"{self.family}-{self.variant}" if self.variant else self.family
-        parts = (name, self.op, self.dtype) if self.op else (name, self.dtype)
+        parts = (self.kernels, self.op, self.dtype) if self.op else (self.kernels, self.dtype)
         return ".".join(parts) + (f"@{self.backend}" if self.backend else "")
 
     @property
-    def base_dtype(self) -> str:
-        """The dtype of the arithmetic, without that of the weights."""
-        return self.dtype.partition("-")[0]
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtype of the arithmetic, then that of the weights where it differs."""
+        return tuple(self.dtype.split("-"))
+
+    def wider_variants(self) -> Iterator[Key]:
+        """This key, then those of ever wider variants, down to the family."""
+        variant = self.variant
+        while variant:
+            yield self._replace(variant=variant)
+            variant = variant.rpartition("-")[0]
+        yield self._replace(variant="")
 
     def wider(self) -> Iterator[Key]:
-        """This key, then those of ever wider variants, down to the family; at each, the op's own before any op's."""
-        variant = self.variant
-        while True:
-            yield replace(self, variant=variant)
-            if self.op:
-                yield replace(self, variant=variant, op="")
-            if not variant:
-                return
-            variant = variant.rpartition("-")[0]
+        """The wider variants; at each, the op's own key before that of any op."""
+        for key in self.wider_variants():
+            yield key
+            if key.op:
+                yield key._replace(op="")

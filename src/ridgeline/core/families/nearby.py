@@ -1,14 +1,13 @@
-"""Timed cases around a case: how far the formula missed them says how far it misses the case.
+"""Correction of a formula by similar timed cases.
 
 Libraries choose among kernels in ways that no short formula knows. Where cases were timed, the formula's time is
-corrected by what it missed around a case, the nearer the more:
+corrected by its errors at the timed cases around, the nearer the more:
 
     time = formula x exp(sum of w r / (sum of w + FORMULA_WEIGHT))      r = log(measured / formula)      w = (1 + d^2)^-3
 
-with d the distance in octaves between the sizes that the family calls its shape. Timings that
-miss by far more or less than the rest around count less. Far from all timings w is small against FORMULA_WEIGHT, and
-the formula is used as it is. Sizes are rounded to half octaves, and the correction of each of these cells is kept, so
-that a million cases need no more than some thousand cells.
+with d the distance in octaves between the sizes that the family calls its shape. Outliers among the timings around
+count less. Far from all timings w is small against FORMULA_WEIGHT and there is no correction. Sizes are rounded to half
+octaves and the correction of each such cell is computed once, so that a million cases need some thousand cells.
 """
 
 from __future__ import annotations
@@ -21,17 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .family import Array, Sizes
+from .effects import Array
+from .family import Sizes
 
 FORMULA_WEIGHT = 0.03  # weight of the formula itself, against that of a case timed at the very place
 CELLS_PER_OCTAVE = 2.0  # cells per octave of a size
 MIN_SIZE = 0.25  # what a size of 0 (a flag that is off) counts as
-MAX_DIFFERENCE = (
-    0.15  # misses that differ by more from the rest around count less, in proportion: another kernel ran there
-)
-PASSES = 3  # until what the rest is no longer moves
-MAX_MISS = 0.7  # a miss beyond twice or half says that another kernel ran, not how much its neighbours miss
-CELL_BITS = 8  # of a coordinate in the number of a cell: 2^(2^CELL_BITS / CELLS_PER_OCTAVE) is beyond any size
+TYPICAL_ERROR = 0.15  # errors that differ by more from those around count less, in proportion: another kernel ran there
+REWEIGHTINGS = 3  # until the weights no longer change
+MAX_LOG_ERROR = 0.7  # beyond twice or half another kernel ran, which says nothing of the cases around
+SIZE_BITS = 8  # of a coordinate in the number of a cell: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size
 MAX_PAIRS = 1 << 21  # pairs of cells and timed cases that are held at once
 MAX_CELLS = 1 << 20  # cells that are kept
 
@@ -40,7 +38,7 @@ Cells = NDArray[np.int64]
 
 
 def _cells(size: Array) -> Array:
-    """How far above the least size, in cells."""
+    """How far above the smallest size, in cells."""
     return CELLS_PER_OCTAVE * np.log2(np.maximum(size, MIN_SIZE) / MIN_SIZE)
 
 
@@ -50,20 +48,20 @@ class Nearby:
 
     names: tuple[str, ...]
     sizes: Vector  # a row per name
-    missed: Vector
+    log_errors: Vector
     _kept: tuple[Cells, Vector] = field(default=(np.empty(0, dtype=np.int64), np.empty(0)), init=False)  # in order
 
     def correction(self, sizes: Sizes) -> Array:
         """The logarithm of what the formula's times are to be multiplied with."""
         number: Any = 0
         for name in self.names:
-            place = np.minimum(np.rint(_cells(sizes[name])), 2.0**CELL_BITS - 1)
-            number = (number << CELL_BITS) | np.asarray(place).astype(np.int64)
-        correction = self._known(np.ravel(number)).reshape(np.shape(number))
-        return correction if correction.ndim else float(correction)
+            place = np.minimum(np.rint(_cells(sizes[name])), 2.0**SIZE_BITS - 1)
+            number = (number << SIZE_BITS) | np.asarray(place).astype(np.int64)
+        corrections = self._of_cells(np.ravel(number)).reshape(np.shape(number))
+        return corrections if corrections.ndim else float(corrections)
 
-    def _known(self, numbers: Cells) -> Vector:
-        """What was worked out for these cells, now or before."""
+    def _of_cells(self, numbers: Cells) -> Vector:
+        """The corrections of cells, computed now or before."""
         cells, values = self._kept
         if len(cells):
             places = np.minimum(np.searchsorted(cells, numbers), len(cells) - 1)
@@ -75,36 +73,36 @@ class Nearby:
             fresh = np.unique(numbers)
         if len(cells) + len(fresh) > MAX_CELLS:
             cells, values, fresh = cells[:0], values[:0], np.unique(numbers)
-        parts = np.array_split(fresh, 1 + len(fresh) * len(self.missed) // MAX_PAIRS)
-        cells, values = np.concatenate([cells, fresh]), np.concatenate([values, *map(self._of, parts)])
+        parts = np.array_split(fresh, 1 + len(fresh) * len(self.log_errors) // MAX_PAIRS)
+        cells, values = np.concatenate([cells, fresh]), np.concatenate([values, *map(self._computed, parts)])
         order = np.argsort(cells)
         self._kept = cells, values = cells[order], values[order]
         return values[np.searchsorted(cells, numbers)]
 
-    def _of(self, cells: Cells) -> Vector:
-        apart = np.ones((len(cells), len(self.missed)))
+    def _computed(self, cells: Cells) -> Vector:
+        distance = np.ones((len(cells), len(self.log_errors)))
         for back, row in enumerate(reversed(self.sizes)):
-            place = (cells >> (CELL_BITS * back)) & ((1 << CELL_BITS) - 1)
-            apart += ((place[:, None] - _cells(row)) / CELLS_PER_OCTAVE) ** 2
-        weight = 1 / (apart * apart * apart)
-        mean: Vector = (weight @ self.missed) / (weight.sum(axis=1) + FORMULA_WEIGHT)
-        for _ in range(PASSES):
-            alike = weight * (MAX_DIFFERENCE / np.maximum(np.abs(self.missed - mean[:, None]), MAX_DIFFERENCE))
-            mean = (alike @ self.missed) / (alike.sum(axis=1) + FORMULA_WEIGHT)
-        return mean
+            place = (cells >> (SIZE_BITS * back)) & ((1 << SIZE_BITS) - 1)
+            distance += ((place[:, None] - _cells(row)) / CELLS_PER_OCTAVE) ** 2
+        weight = 1 / (distance * distance * distance)
+        correction: Vector = (weight @ self.log_errors) / (weight.sum(axis=1) + FORMULA_WEIGHT)
+        for _ in range(REWEIGHTINGS):
+            robust = weight * (TYPICAL_ERROR / np.maximum(np.abs(self.log_errors - correction[:, None]), TYPICAL_ERROR))
+            correction = (robust @ self.log_errors) / (robust.sum(axis=1) + FORMULA_WEIGHT)
+        return correction
 
     def text(self) -> str:
         """A line of names, then a line per timed case; what `read` takes."""
         lines = [" ".join((*self.names, "missed"))]
-        for *sizes, missed in zip(*self.sizes, self.missed, strict=True):
-            lines.append(" ".join((*(f"{size:.10g}" for size in sizes), f"{missed:.3f}")))
+        for *sizes, log_error in zip(*self.sizes, self.log_errors, strict=True):
+            lines.append(" ".join((*(f"{size:.10g}" for size in sizes), f"{log_error:.3f}")))
         return "\n".join(lines)
 
 
 def table(shape: Sequence[str], sizes: Sizes, ratio: Vector) -> Nearby:
     """From cases timed at these sizes, which took `ratio` times what the formula says."""
     rows = np.stack([np.broadcast_to(np.asarray(sizes[name], dtype=np.float64), ratio.shape) for name in shape])
-    return Nearby(tuple(shape), rows, np.clip(np.log(ratio), -MAX_MISS, MAX_MISS))
+    return Nearby(tuple(shape), rows, np.clip(np.log(ratio), -MAX_LOG_ERROR, MAX_LOG_ERROR))
 
 
 @cache

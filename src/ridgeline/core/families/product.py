@@ -3,25 +3,26 @@
     time = launch + blend(compute, memory, L2)
     compute = waves x (2 tm tn (k/s + fill)) / (share of peak of one core at that tile)
 
-The tile is the one of a short list that finishes first, with or without splitting k.
+The tile is the one of a short list that is soonest done, with or without splitting k.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped, unaligned, under_load
+from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
-TILES = (
+TILE_SIDES = (
     *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
     *((64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
 )
-UNQUANTISED_BYTES = 2.0  # bytes of an element of A before it is quantised
-ROW_ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
-WORD_ALIGNMENT = 4.0  # and without which they are loaded element by element
-MAX_FEW = 8.0  # rows or columns up to which a product may be done as several products with a vector
-MIN_SPLIT = 256.0  # a split never gets fewer steps of k
-PARTIAL_BYTES = 4.0  # bytes of an element of a part of a split k
+UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
+ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
+WORD = 4.0  # and without which they are loaded element by element
+MAX_FEW_ROWS = 8.0  # rows or columns up to which a product may be done as several products with a vector
+MIN_SPLIT_K = 256.0  # a split never gets fewer steps of k
+PART_WIDTH = 4.0  # bytes of an element of a part of a split k
 
 GEMM = {
     "compute": Coefficient(0.80, 0.2, 1.1, "share of the peak that a large tile reaches"),
@@ -49,27 +50,30 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * g["c"])
     memory: Array = moved / (c["memory"] * hw.bandwidth)
     if c["prepare"] and "prepare" not in off:
-        memory = memory + b * m * (k * (c["prepare"] * (UNQUANTISED_BYTES + g["a"]) / hw.bandwidth) + c["row"])
+        memory = memory + b * m * (k * (c["prepare"] * (UNQUANTISED_WIDTH + g["a"]) / hw.bandwidth) + c["row"])
     if "quantization" in off:
         compute: Array = 2 * b * m * n * k / rate
     else:
         compute = tiled(g, hw, c, off, rate)
     if "clock" not in off:
-        compute = under_load(compute, c)
-    time = overlapped(compute, memory, c, off)
+        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
+    if "overlap" in off:
+        time: Array = np.maximum(compute, memory)
+    else:
+        time = blend(compute, memory, c["blend"])
     return time if "launch" in off else time + c["launch"]
 
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
 
-    Off 16 bytes, few rows are split once more: one (`one`), on 4 bytes (`loose`), on less.
+    Off 16 bytes, few rows have variants of their own: a single one (`one`), on 4 bytes (`loose`), on less.
     """
     k, n = np.asarray(g["k"]) * g["w"], np.asarray(g["n"]) * g["c"]
-    loose = unaligned(k, ROW_ALIGNMENT) | unaligned(n, ROW_ALIGNMENT)
-    odd = unaligned(k, WORD_ALIGNMENT) | unaligned(n, WORD_ALIGNMENT)
+    loose = off(k, ALIGNMENT) | off(n, ALIGNMENT)
+    odd = off(k, WORD) | off(n, WORD)
     rows = np.minimum(g["m"], g["n"])
-    few, single = rows <= MAX_FEW, rows == 1
+    few, single = rows <= MAX_FEW_ROWS, rows == 1
     return {
         "gemm": ~loose & ~few,
         "gemm-loose": loose & ~odd & ~few,
@@ -82,18 +86,18 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 
 
 def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
-    """Seconds of the tile, with or without split k, that finishes first."""
+    """Seconds of the tile, with or without split k, that is soonest done."""
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
     cores = hw.cores
     fill = 0.0 if "fill" in off else c["fill"]
     steps = k + fill
     again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
-    most = np.maximum(k / MIN_SPLIT, 1.0)  # parts that k can be split in
+    most = np.maximum(k / MIN_SPLIT_K, 1.0)  # parts that k can be split in
     if c.get("most"):
         most = np.minimum(most, c["most"])
     # a split of k fills the cores once, or twice where it is known what its parts cost
-    part, rounds = 2 * PARTIAL_BYTES * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
-    taken = [tile for tile in TILES if min(tile) >= c["smallest"]]
+    part, rounds = 2 * PART_WIDTH * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
+    taken = [tile for tile in TILE_SIDES if min(tile) >= c["smallest"]]
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
     best: Array = np.inf
@@ -119,14 +123,7 @@ PRODUCT = Family(
     "gemm",
     gemm,
     GEMM,
-    {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "prepare": "quantising A",
-        "launch": "launch",
-    },
+    (TILES, FILL, CLOCK, OVERLAP, Effect("prepare", "quantising A"), LAUNCH),
     "work at the reached rates",
     ("b", "m", "n", "k"),
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, overlapped, unaligned
+from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
 
 MAX_SHORT_ROW = 2048.0  # elements up to which libraries give a row to a warp or a small block
-VECTOR_ELEMENTS = 4.0  # elements that are loaded at once
+VECTOR_LOAD = 4.0  # elements that are loaded at once
 
 STREAM = {
     "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
@@ -54,7 +55,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     time: Array = memory
     if "arithmetic" not in off:
         work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
-        time = overlapped(work, memory, c, off)
+        time = np.maximum(memory, work) if "overlap" in off else blend(memory, work, c["blend"])
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
@@ -63,7 +64,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
     cols = np.asarray(g["cols"])
-    short, odd = cols <= MAX_SHORT_ROW, unaligned(cols, VECTOR_ELEMENTS)
+    short, odd = cols <= MAX_SHORT_ROW, off(cols, VECTOR_LOAD)
     return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
 
 
@@ -110,7 +111,7 @@ TRANSPOSING = Family(
     "transpose",
     transpose,
     TRANSPOSE,
-    {"cache": "writes kept in L2", "strided": "strided reads", "ramp": "ramp-up", "launch": "launch"},
+    (Effect("cache", "writes kept in L2"), Effect("strided", "strided reads"), RAMP, LAUNCH),
     "bytes at the reached bandwidth",
     ("rows", "cols"),
 )
@@ -118,14 +119,14 @@ STREAMING = Family(
     "stream",
     stream,
     STREAM,
-    {
-        "turn": "reads and writes mixed",
-        "cache": "writes kept in L2",
-        "arithmetic": "arithmetic beyond memory",
-        "overlap": "imperfect overlap",
-        "ramp": "ramp-up",
-        "launch": "launch",
-    },
+    (
+        Effect("turn", "reads and writes mixed"),
+        Effect("cache", "writes kept in L2"),
+        Effect("arithmetic", "arithmetic beyond memory"),
+        OVERLAP,
+        RAMP,
+        LAUNCH,
+    ),
     "bytes at the reached bandwidth",
     ("read", "written", "elements"),
 )
@@ -133,14 +134,14 @@ ROWWISE = Family(
     "rows",
     rows,
     ROWS,
-    {
-        "again": "rows read again",
-        "cache": "writes kept in L2",
-        "crowd": "handling rows and elements",
-        "alone": "one row after its own elements",
-        "overlap": "imperfect overlap",
-        "launch": "launch",
-    },
+    (
+        Effect("again", "rows read again"),
+        Effect("cache", "writes kept in L2"),
+        Effect("crowd", "handling rows and elements"),
+        Effect("alone", "one row after its own elements"),
+        OVERLAP,
+        LAUNCH,
+    ),
     "bytes at the reached bandwidth",
     ("rows", "cols"),
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...prediction.fit import linear
 from ..protocol import Clock, calibrate
 from .conditions import Watch, mean_power
 
@@ -109,17 +110,13 @@ def fit(loads: Sequence[Load]) -> Fit | None:
     power = np.array([load.power for load in loads])
     unresolved: list[str] = []
     while True:
-        rates = np.array([[load.rates.get(name, 0.0) for name in names] for load in loads]).reshape(len(loads), -1)
         if not names or len(loads) < len(names) + 1:
             return None
-        largest = rates.max(axis=0)  # columns of flop/s and B/s differ by orders of magnitude
-        table = np.column_stack([np.ones(len(loads)), rates / largest])
-        found, _, _, _ = np.linalg.lstsq(table, power, rcond=None)
-        negative = [place for place, value in enumerate(found[1:]) if value <= 0]
-        if not negative:
+        rates = [np.array([load.rates.get(name, 0.0) for load in loads]) for name in names]
+        (static, *energy), error = linear([np.ones(len(loads)), *rates], power)
+        watts = [value * float(rate.max()) for value, rate in zip(energy, rates, strict=True)]
+        if min(watts) > 0:
             break
-        worst = min(negative, key=lambda place: found[1 + place])
-        unresolved.append(names.pop(worst))
-    error = float(np.sqrt(np.mean((table @ found - power) ** 2)))
-    energy = {name: float(value / top) for name, value, top in zip(names, found[1:], largest, strict=True)}
-    return Fit(float(found[0]), energy, error, error / float(power.mean()), len(loads), unresolved)
+        unresolved.append(names.pop(int(np.argmin(watts))))
+    by_name = dict(zip(names, energy, strict=True))
+    return Fit(static, by_name, error, error / float(power.mean()), len(loads), unresolved)

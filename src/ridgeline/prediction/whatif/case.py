@@ -1,4 +1,4 @@
-"""Case: an op call, or bare work, on a machine, with the kernels beside it; what a change starts from and ends in."""
+"""Case: an op call, or work alone, on a machine, with the kernels before and after it; what a change transforms."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Case:
         return self.op(**self.values) if self.op is not None else self.given or Work()
 
     def value(self, name: str) -> Any:
-        """A parameter of the op as it stands: given, its default, or for storage formats that of the arithmetic."""
+        """A parameter of the op: given, its default, or for storage dtypes that of the arithmetic."""
         assert self.op is not None
-        found = self.values.get(name)
-        found = self.op.params[name].default if found is None else found
-        if found is None and name == "out_dtype":
+        value = self.values.get(name)
+        value = self.op.params[name].default if value is None else value
+        if value is None and name == "out_dtype":
             return result(self.value("dtype")).name
-        return self.value("dtype") if found is None and name in ("weights", "kv") else found
+        return self.value("dtype") if value is None and name in ("weights", "kv") else value
 
     def with_values(self, **values: Any) -> Case:
         return replace(self, values={**self.values, **values})
@@ -89,24 +89,20 @@ class Case:
         tensor = tensor_of(work, READ if side == BEFORE else WRITE)
         dtype = work.dtype
         if side == AFTER and self.op is not None:
-            own = self.values.get("out_dtype") or (
-                "out_dtype" in self.op.params and self.op.params["out_dtype"].default
-            )
+            default = "out_dtype" in self.op.params and self.op.params["out_dtype"].default
             product = work.family == "gemv" or any(engine == "matrix" for engine, _ in work.by_engine())
-            dtype = own or (result(dtype).name if product else dtype)
+            dtype = self.values.get("out_dtype") or default or (result(dtype).name if product else dtype)
         elements = float(work.tensor_sizes()[tensor]) / dtype_row(dtype).bytes
         columns = work.shape.get(EDGES.get(work.name, {}).get(side, "cols"))
         return elements, None if columns is None else float(columns), dtype
 
-    def _beside(self, neighbour: Neighbour) -> Work:
-        """The neighbour's work on the tensor between."""
+    def _neighbour_work(self, neighbour: Neighbour) -> Work:
+        """The neighbour's work on the tensor between it and the main kernel."""
         elements, columns, dtype = self._edge(neighbour.side)
         params = neighbour.op.params
         needed = {name for name, param in params.items() if param.required}
-        whole = (
-            elements.is_integer()
-        )  # a tensor of mixed formats, such as indices beside values, is not known by its bytes
-        if needed == {"n"} and whole:
+        # the bytes of a tensor of mixed dtypes, such as indices and values, do not give its elements
+        if needed == {"n"} and elements.is_integer():
             values: dict[str, Any] = {"n": elements}
         elif needed == {"rows", "cols"} and columns is not None and (elements / columns).is_integer():
             values = {"rows": elements / columns, "cols": columns}
@@ -128,7 +124,7 @@ class Case:
         works: list[Work] = [self.main]
         place = 0
         for neighbour in self.neighbours:
-            other = self._beside(neighbour)
+            other = self._neighbour_work(neighbour)
             if neighbour.fused:
                 first, then = (other, works[place]) if neighbour.side == BEFORE else (works[place], other)
                 works[place] = _fused(first, then)
@@ -149,17 +145,17 @@ class Case:
 
 def tensor_of(work: Work, way: str) -> str:
     """The activation that enters or the result that leaves: the first one read, the first one the last kernel writes."""
-    found = [tensor for level, tensor, direction in work.moves if direction == way and level == MAIN]
-    if not found:
+    tensors = [tensor for level, tensor, direction in work.moves if direction == way and level == MAIN]
+    if not tensors:
         verb = "read" if way == READ else "written"
         raise InputError(f"{work.name or 'this work'} has no tensor that is {verb}, so nothing can be fused through it")
-    return next((tensor for tensor in found if way == WRITE and tensor.startswith("2.")), found[0])
+    return next((tensor for tensor in tensors if way == WRITE and tensor.startswith("2.")), tensors[0])
 
 
 def _fused(first: Work, then: Work) -> Work:
     """Two kernels as one, through what the first leaves and the second takes; their tensors go by `1.` and `2.`."""
-    one, two = (replace(work.rename(place), name=work.name) for place, work in (("1", first), ("2", then)))
-    return one.fuse(two, f"1.{tensor_of(first, WRITE)}", f"2.{tensor_of(then, READ)}")
+    renamed = [replace(work.rename(place), name=work.name) for place, work in (("1", first), ("2", then))]
+    return renamed[0].fuse(renamed[1], f"1.{tensor_of(first, WRITE)}", f"2.{tensor_of(then, READ)}")
 
 
 def scaled(work: Work, traffic: float, arithmetic: float) -> Work:

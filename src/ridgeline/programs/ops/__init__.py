@@ -6,7 +6,8 @@ Every module of this folder is loaded, and what it registers with `@op` is an op
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .registry import OPS, Op, Param, find
+from .params import Param
+from .registry import OPS, Op, find
 
 __all__ = ["OPS", "Op", "Param", "find"]
 

@@ -14,7 +14,8 @@ import numpy as np
 from ...core.dtypes import result
 from ...core.work import Array, Work, only_if, work
 from .kernels import product_kernel, row_kernel
-from .registry import Flag, Format, Size, op
+from .params import Flag, Format, Size
+from .registry import op
 
 # -- level 1 ----------------------------------------------------------------------------------------------
 

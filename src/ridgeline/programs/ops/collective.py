@@ -12,7 +12,8 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError
 from ...core.machine import MAIN
 from ...core.work import LINK, READ, WRITE, Array, Work
-from .registry import Format, Size, op
+from .params import Format, Size
+from .registry import op
 
 
 def _collective(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...core.work import Work, work
-from .registry import Format, Op, Size, op
+from .params import Format, Size
+from .registry import Op, op
 
 
 @dataclass(frozen=True)

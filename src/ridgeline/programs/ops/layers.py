@@ -9,7 +9,8 @@ from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Kernel, Work, work
 from .kernels import row_kernel
-from .registry import Flag, Format, Size, op
+from .params import Flag, Format, Size
+from .registry import op
 
 
 @op("gather", "embedding")

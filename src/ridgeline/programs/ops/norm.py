@@ -13,7 +13,8 @@ from ...core.dtypes import label
 from ...core.work import Kernel, Work, work
 from .elementwise import PROFILE, flops_per_element
 from .kernels import row_kernel
-from .registry import Format, Op, Size, op
+from .params import Format, Size
+from .registry import Op, op
 
 
 def _rowwise(name: str, doc: str, affine: tuple[str, ...] = (), special_per_row: float = 0.0) -> Op:

@@ -16,7 +16,8 @@ from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Array, Kernel, Work, work
 from .kernels import product_kernel, row_kernel
-from .registry import Flag, Format, Size, op
+from .params import Flag, Format, Size
+from .registry import op
 
 
 def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None) -> Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...core.work import Array, Work, only_if, work
-from .registry import Flag, Format, Size, op
+from .params import Flag, Format, Size
+from .registry import op
 
 
 def _stream(n: Array, dtype: str, reads: tuple[str, ...], target: str, flops: float, write_allocate: Array) -> Work:

@@ -39,7 +39,7 @@ NEAR = 0.02  # stops nearer than this in both coordinates are one place
 EXAMPLE = "efficiency=0.6,tile=64,tile,fuse=gelu,efficiency=0.8"
 
 
-def _example(machine: Machine) -> list[whatif.Stop]:
+def _example(machine: Machine) -> list[whatif.PricedCase]:
     """A product of small tiles that reaches a third of its roof, and five kinds of change."""
     dtype = default_dtype(machine)
     values = {"m": 4096, "n": 4096, "k": 4096, "dtype": dtype, "traffic": "tiled", "tile": 16}
@@ -60,7 +60,7 @@ class Roof:
     ceilings: str | None
 
 
-def _roofs(stops: Sequence[whatif.Stop]) -> list[Roof]:
+def _roofs(stops: Sequence[whatif.PricedCase]) -> list[Roof]:
     found: dict[str, Roof] = {}
     for stop in stops:
         machine, options = stop.case.machine, stop.case.options
@@ -125,7 +125,7 @@ def _apart(one: Spot, other: Spot) -> bool:
     return any(abs(math.log(a / b)) > NEAR for a, b in zip(one, other, strict=True))
 
 
-def changes(machine: Machine, stops: Sequence[whatif.Stop] | None = None, title: str | None = None) -> Chart:
+def changes(machine: Machine, stops: Sequence[whatif.PricedCase] | None = None, title: str | None = None) -> Chart:
     """What changes would bring: numbered arrows from the baseline, each priced, the roofs of every machine on the way."""
     given = stops is not None
     chain = list(stops) if stops is not None else _example(machine)
@@ -174,7 +174,7 @@ def changes(machine: Machine, stops: Sequence[whatif.Stop] | None = None, title:
     )
 
 
-def told(number: int, stop: whatif.Stop) -> str:
+def told(number: int, stop: whatif.PricedCase) -> str:
     """One line of the list below the chart: number, name, time and what it brought."""
     if stop.before is None:
         return f"{number}  {stop.name}: {show(stop.unit_time, 's', 3)}, {stop.bound}-bound"
@@ -184,11 +184,11 @@ def told(number: int, stop: whatif.Stop) -> str:
     return f"{number}  {stop.name}: {show(stop.unit_time, 's', 3)}, {change}, {stop.bound}-bound"
 
 
-def table(stops: Sequence[whatif.Stop], share: float | None = None) -> Table:
+def table(stops: Sequence[whatif.PricedCase], share: float | None = None) -> Table:
     """A chain as rows: time, gain and ratio of every step and of all steps so far."""
     rows = []
     for number, stop in enumerate(stops):
-        row = stop.document(share)
+        row = whatif.case_document(stop, share)
         rows.append({
             **row, "step": number, "time": stop.unit_time, "gain": stop.gain if stop.before else None, "change": stop.name,
             "ratio": row["ratio"] if stop.before else None, "total": row["total_ratio"], "direction": row["direction"] if stop.before else None,

@@ -17,7 +17,7 @@ from ...core.roofline import critical_batch as turning_batch
 from ...core.units import number, parse, show
 from ...gaps.advice import moves
 from ...prediction import compare
-from ...prediction import expected as timing
+from ...prediction.flat import efficiency
 from ...prediction.predict import Prediction, plain, predict
 from ...programs.ops import Op, find
 from ..table import Column, Table
@@ -268,20 +268,22 @@ class Answer:
         step = self.prediction.expected[0]
         whole = self._first(step.time)
         rows = [
-            {"item": name, "time": self._first(value), "share": self._first(value) / whole}
-            for name, value in step.items().items()
-            if abs(self._first(value)) > 1e-4 * whole
+            {
+                "item": f"{item.kernel}: {item.effect}" if item.kernel else item.effect,
+                "time": seconds,
+                "share": seconds / whole,
+            }
+            for item in step.items()
+            if abs(seconds := self._first(item.seconds)) > 1e-4 * whole
         ]
         rows.append({"item": "expected time", "time": whole, "share": 1.0})
         notes = [
             f"in four cases of five between {show(self._first(step.low), 's')} and {show(self._first(step.high), 's')}"
         ]
-        for part in step.parts or ():
-            if not self._first(part.here):
-                continue  # it speaks of other cases
-            fitted = part.chosen.fitted
-            told = ", ".join(f"{name} {value:.3g}" for name, value in part.coefficients.items() if value)
-            notes.append(f"{part.chosen.key}: {told}; {fitted.source}")
+        for kernel in step.kernels:
+            if self._first(kernel.applies):
+                coefficients = ", ".join(f"{name} {value:.3g}" for name, value in kernel.coefficients.items() if value)
+                notes.append(f"{kernel.selected.key}: {coefficients}; {kernel.selected.fitted.source}")
         notes.append(str(first(step.confidence)))
         columns = (Column("item"), Column("time", unit="s"), Column("share", percent=True, digits=3))
         return Table(f"expected time{title}", columns, rows, tuple(notes))
@@ -301,9 +303,9 @@ class Answer:
     def _ceilings_table(self, item: Bound, first: str) -> Table:
         rows: list[dict[str, Any]] = []
         floor = self._first(item.floor)
-        flat = self.prediction.expected[0].parts is None
+        flat = not self.prediction.expected[0].kernels
         for name, term in item.terms.items():
-            part = timing.efficiency(item, name, self.prediction.given)
+            part = efficiency(item, name, self.prediction.given_efficiency)
             time = self._first(term.time)
             row = {
                 "term": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...prediction.score import METHODS, Evaluation
+from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Chart, Line, Point
 from ..table import Column, Table
 
@@ -11,8 +11,9 @@ TITLES = {"ridgeline": "ridgeline", "roofline": "stated roofline", "flat": "0.78
 
 def table(found: Evaluation) -> Table:
     rows = []
+    baselines = found.methods[1:]
     for one in (*found.families, found.pooled):
-        own = one.score()
+        own = one.errors()
         row = {
             "family": one.family,
             "cases": len(one.measured),
@@ -20,8 +21,8 @@ def table(found: Evaluation) -> Table:
             "inside": float(one.inside.mean()),
         }
         row |= {"median": own.median, "mean": own.mean, "p90": own.p90}
-        for name in METHODS[1:]:
-            row |= {f"{name}_median": one.score(name).median, f"{name}_p90": one.score(name).p90}
+        for name in baselines:
+            row |= {f"{name}_median": one.errors(name).median, f"{name}_p90": one.errors(name).p90}
         rows.append(row)
 
     def percent(name: str, title: str = "") -> Column:
@@ -36,12 +37,15 @@ def table(found: Evaluation) -> Table:
         percent("signed", "signed median"),
         percent("inside", "in 80 % interval"),
     ]
-    for name in METHODS[1:]:
+    for name in baselines:
         columns += [
             percent(f"{name}_median", f"{TITLES[name]}: median"),
             percent(f"{name}_p90", "P90"),
         ]
-    notes = ["errors are |predicted - measured| / measured; three numbers are fitted on the half that is not judged"]
+    errors = "errors are |predicted - measured| / measured"
+    fitted = "three numbers are fitted on the half that is not judged"
+    without = "three numbers are left out: fitting them needs SciPy, pip install 'ridgeline[fit]'"
+    notes = [f"{errors}; {fitted if 'fitted' in baselines else without}"]
     if found.failed:
         notes.append(f"{found.failed} cases could not be predicted or carry no time")
     return Table(f"expected against measured times on {found.machine}", tuple(columns), rows, tuple(notes))
@@ -75,7 +79,7 @@ def chart(found: Evaluation) -> Chart:
             for by, label in ((1.25, "+25 %"), (0.8, "-20 %"))
         ),
     )
-    own = found.pooled.score()
+    own = found.pooled.errors()
     return Chart(
         "evaluation",
         title=f"Expected against measured: {found.machine}",

@@ -86,7 +86,7 @@ def blas(machine: Machine, dtype: str | None = None) -> Table:
 def regimes(machine: Machine, dtype: str | None = None) -> Table:
     """The three regimes: when each holds and what its time is."""
     dtype = dtype or compare.usable_dtype(machine, "bf16")
-    from ...prediction.expected import launch_latency
+    from ...prediction.host import launch_latency
 
     columns = (Column("regime"), Column("when"), Column("time"), Column("here"))
     engine = machine.engine("matrix", dtype)

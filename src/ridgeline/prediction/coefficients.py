@@ -1,0 +1,135 @@
+"""Which coefficients serve a kernel: looked up by ever wider keys, and how much less is known the wider the key.
+
+The machine's own coefficients come before borrowed ones; then those of the kernel's dtype, backend, variant and op
+before those of other dtypes, the default path, wider variants and any op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ..core.dtypes import dtype as dtype_row
+from ..core.dtypes import label
+from ..core.errors import MissingFigure
+from ..core.families import Family, Hardware, Key, formula
+from ..core.figure import Figure
+from ..core.machine import ANY, MAIN, Fitted, Machine
+from ..core.work import READ, WRITE, Array, Kernel, Work
+from ..machines.defaults import defaults
+
+CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
+STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
+# A dtype that was never timed takes the coefficients of the next one that was.
+SUBSTITUTES = {
+    "fp16": ("bf16",), "bf16": ("fp16",), "tf32": ("fp32", "bf16"), "fp32": ("tf32",), "fp64": ("fp32",),
+    "fp8": ("int8", "bf16"), "int8": ("fp8", "bf16"), "int4": ("int8", "fp8"), "nvfp4": ("fp8", "bf16"),
+    "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
+}  # fmt: skip
+LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
+SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The coefficients that serve a kernel."""
+
+    family: Family
+    fitted: Fitted
+    key: Key
+    widening: float = 1.0  # of the interval's logarithm
+
+
+@cache
+def _candidates(key: Key, backend: str) -> tuple[tuple[Key, bool], ...]:
+    """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
+    arithmetic = key.dtypes[0]
+    dtypes = dict.fromkeys((key.dtype, arithmetic))
+    return tuple(
+        (wider, place > 0)
+        for place, dtype in enumerate((*dtypes, *SUBSTITUTES.get(arithmetic, ())))
+        for path in dict.fromkeys((backend, ""))
+        for wider in key._replace(dtype=dtype, backend=path).wider()
+    )
+
+
+def select(machine: Machine, key: Key, backend: str | None = None) -> Selected | None:
+    """The machine's coefficients for a kernel's key, None where not even a wider one has any."""
+    for borrowed in (False, True):
+        for candidate, substitute in _candidates(key, backend or ""):
+            fitted = machine.fitted.get(candidate)
+            if fitted is not None and fitted.borrowed is borrowed:
+                steps = substitute + (borrowed and machine.vendor != LENDER_VENDOR)
+                return Selected(formula(candidate.family), fitted, candidate, SUBSTITUTE_WIDENING**steps)
+    return None
+
+
+def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
+    """Factors for borrowed coefficients: the machine's published shares of peak and bandwidth over those of the lenders."""
+    ceilings = {"compute": machine.engine("matrix", dtype), "memory": machine.main.name}
+    scale: dict[str, float] = {}
+    for coefficient, usual in defaults("lender_efficiency").items():
+        figure = machine.efficiency.get(ceilings[coefficient])
+        if figure is not None and figure.measured is not None:
+            scale[coefficient] = figure.measured / usual
+    return scale
+
+
+def backends(machine: Machine) -> list[str]:
+    """The backends the machine has coefficients of their own for."""
+    return sorted({key.backend for key in machine.fitted if key.backend})
+
+
+# -- what a formula is given ----------------------------------------------------------------------------------
+
+
+def kernels(work: Work) -> tuple[Kernel, ...]:
+    """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
+    if work.kernels or work.family not in STREAMING or not work.dtype:
+        return work.kernels
+    largest: Array = 0.0
+    for size in work.tensor_sizes().values():
+        largest = np.maximum(largest, size)
+    sizes: Mapping[str, Array] = {
+        "read": work.bytes_at(MAIN, READ),
+        "written": work.bytes_at(MAIN, WRITE),
+        "flops": work.flops,
+        "special": work.special,
+        "elements": largest / dtype_row(work.dtype).bytes,
+        "launches": work.waits.get("launch", 1.0),
+    }
+    return (Kernel(work.family, sizes, work.name, label(work.dtype)),)
+
+
+def hardware(machine: Machine, dtype: str) -> Hardware | None:
+    """The machine as a formula sees it for arithmetic in a dtype, None where a figure is not known."""
+    cores = next((machine.units[name] for name in CORE_UNITS if name in machine.units), None)
+    if cores is None or ANY in machine.peaks or not machine.levels:
+        return None
+    try:
+        peak = _stated(machine.peaks[machine.engine("matrix", dtype)])
+        vector = _stated(machine.peaks[machine.engine("vector", dtype)])
+        bandwidth = _stated(machine.main.bandwidth)
+    except (MissingFigure, KeyError):
+        return None
+    if peak is None or vector is None or bandwidth is None:
+        return None
+    cache_size = machine.levels[-2].total if len(machine.levels) > 1 and machine.levels[-2].name != "l1" else None
+    figure = machine.peaks.get("special.fp32")
+    special = figure.value() if figure is not None else None
+    return Hardware(
+        cores,
+        peak,
+        bandwidth,
+        cache_size or defaults("cache")["last_level"],
+        special or defaults("special")["per_flop"] * vector,
+        vector,
+    )
+
+
+def _stated(figure: Figure) -> float | None:
+    """The vendor's figure: coefficients are shares of it, whatever was measured."""
+    return figure.stated if figure.stated is not None else figure.value()

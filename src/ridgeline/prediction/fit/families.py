@@ -1,0 +1,210 @@
+"""Coefficients of kernel families from timed cases, with the error on timings that were held out.
+
+Each group is fitted on one half and evaluated on the other, both ways; what is kept is fitted to all of it, with the
+error and the interval of the held-out halves. The timings of a machine are kept with its coefficients, and correct the
+formula around them. 16-bit dtypes mostly run the same kernels, and are then fitted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...core.families import Key, nearby
+from ...core.machine import Fitted, Machine
+from ...core.statistics import Errors
+from ...core.work import Kernel
+from .groups import Group, group
+from .least_squares import Vector, halves, solve
+
+MIN_TIMINGS = 12  # below which a group is not fitted
+# Coefficients that take one of a few values.
+CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)}
+MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
+INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
+TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
+
+
+def fit(
+    groups: Sequence[Group],
+    source: str,
+    optional: Sequence[str] = (),
+    start: Mapping[str, float] | None = None,
+    keep_timings: bool = False,
+) -> Fitted | None:
+    """Coefficients for groups that share a formula (one, or the same kernels on several machines); None for too few timings.
+
+    `keep_timings` keeps the timings too, to correct the formula by those nearby; they must then be of one machine.
+    """
+    count = sum(map(len, groups))
+    if count < MIN_TIMINGS:
+        return None
+    sides = halves([len(timed) for timed in groups])
+    ratios: list[Vector] = []
+    for side in (False, True):
+        train = [timed.part(half == side) for timed, half in zip(groups, sides, strict=True)]
+        held_out = [timed.part(half != side) for timed, half in zip(groups, sides, strict=True)]
+        coefficients = _coefficients(train, optional, start)
+        table = _timings(train, coefficients) if keep_timings else None
+        ratios += [timed.times / _predicted(timed, coefficients, table) for timed in held_out]
+    coefficients = {name: rounded(value) for name, value in _coefficients(groups, optional, start).items()}
+    ratio = np.concatenate(ratios)
+    errors = Errors.of(1 / ratio, np.ones_like(ratio))
+    tail = TAIL_TIMINGS / count
+    low, high = np.quantile(ratio, (max(INTERVAL[0] - tail, 0.01), min(INTERVAL[1] + tail, 0.99)))
+    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in groups[0].sizes}
+    return Fitted(
+        coefficients=coefficients,
+        error=rounded(errors.median),
+        p90=rounded(errors.p90),
+        low=rounded(float(min(low, 1.0))),
+        high=rounded(float(max(high, 1.0))),
+        cases=count,
+        source=source,
+        ranges={
+            name: (rounded(values.min()), rounded(values.max()))
+            for name, values in sizes.items()
+            if values.min() > 0 and values.max() > values.min()
+        },
+        nearby=_timings(groups, coefficients).text() if keep_timings else "",
+    )
+
+
+def rounded(value: float) -> float:
+    """Four digits: more than the timings support."""
+    return float(f"{value:.4g}")
+
+
+def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Nearby | None) -> Vector:
+    """The formula's times, corrected by timings nearby where there are some."""
+    times = timed.formula_times(coefficients)
+    return times * np.exp(table.correction(timed.sizes)) if table else times
+
+
+def _timings(groups: Sequence[Group], coefficients: Mapping[str, float]) -> nearby.Nearby:
+    """The timings, with the error of the formula at each."""
+    ratios = [timed.times / timed.formula_times(coefficients) for timed in groups]
+    shape = groups[0].family.shape
+    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shape}
+    return nearby.table(shape, sizes, np.concatenate(ratios))
+
+
+def _coefficients(
+    groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None
+) -> dict[str, float]:
+    """The best fit over every combination of the coefficients that take one of a few values."""
+    rows = groups[0].family.coefficients
+    used = {name: row for name, row in rows.items() if not row.optional or name in optional}
+    free = {name: row for name, row in used.items() if name not in CHOICES}
+    choices = [name for name in used if name in CHOICES]
+    measured = np.concatenate([timed.times for timed in groups])
+    fits: list[tuple[float, dict[str, float]]] = []
+    for values in product(*(CHOICES[name] for name in choices)):
+        fixed = dict(zip(choices, values, strict=True))
+
+        def predict(given: dict[str, float], fixed: dict[str, float] = fixed) -> Vector:
+            return np.concatenate([timed.formula_times({**given, **fixed}) for timed in groups])
+
+        coefficients = {**solve(predict, measured, free, start), **fixed}
+        errors = np.abs(np.log(predict(coefficients) / measured))
+        fits.append((float(np.mean(np.minimum(errors, MAX_CHOICE_ERROR))), coefficients))
+    return min(fits, key=lambda fitted: fitted[0])[1]
+
+
+def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -> Fitted | None:
+    """Whichever has the smaller median error on the timings: the new fit, on held-out halves, or what was there before.
+
+    A few timings of a machine that is well known, or similar to one, bring nothing new.
+    """
+    if known is None:
+        return new
+    table = nearby.read(known.nearby) if known.nearby else None
+    predicted = np.concatenate([_predicted(timed, known.coefficients, table) for timed in groups])
+    error = Errors.of(predicted, np.concatenate([timed.times for timed in groups])).median
+    return new if new is not None and new.error <= error else replace(known, borrowed=False)
+
+
+# -- all families of a machine --------------------------------------------------------------------------------
+
+HALF_DTYPES = ("bf16", "fp16")
+SHARED_KERNELS = ("attention", "moe", "transpose")  # families whose ops share their kernels
+
+
+def _optional(key: Key) -> tuple[str, ...]:
+    """Effects that not all fits bring: the parts of a split k; layout changes of images; Winograd in fp32 alone."""
+    if key.family != "conv":
+        return ("parts",) if key.family == "gemm" else ()
+    return ("winograd", "transform", "layout") if key.dtype == "fp32" else ("layout",)
+
+
+def _together(key: Key) -> Key:
+    """The key a group is fitted under: 16-bit dtypes share kernels, but for matrix products and grouped convolutions."""
+    apart = key.family == "gemm" or key.kernels.startswith("conv-grouped")
+    return key if key.dtype not in HALF_DTYPES or apart else key._replace(dtype=HALF_DTYPES[0])
+
+
+def _pool(key: Key) -> Key:
+    """The key of the family and dtype, with all ops and variants together."""
+    dtype = HALF_DTYPES[0] if key.dtype in HALF_DTYPES else key.dtype
+    return Key(key.family, dtype, backend=key.backend)
+
+
+def fit_cases(
+    cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None
+) -> dict[Key, Fitted]:
+    """Coefficients for every kernel among the cases (op, sizes, `time_us`), with the error on held-out halves.
+
+    A family starts from what the machine has or borrows, and its groups from the family: few timings move few
+    coefficients. What the machine has or borrows stays where its error on the timings is smaller than that of the fit.
+    """
+
+    def by_op(kernel: Kernel) -> bool:
+        return kernel.family not in SHARED_KERNELS
+
+    joined: dict[Key, list[Group]] = {}
+    pooled: dict[Key, list[Group]] = {}  # what a group starts from
+    for key, timed in group(cases, machine, by_op).items():
+        joined.setdefault(_together(key), []).append(timed)
+        pooled.setdefault(_pool(key), []).append(timed)
+    fitted: dict[Key, Fitted] = {}
+    pool_fits: dict[Key, Fitted | None] = {}
+    for key, groups in sorted(joined.items(), key=lambda item: str(item[0])):
+        pool, optional = _pool(key), _optional(key)
+        if pool not in pool_fits:
+            known = machine.fitted.get(pool)
+            pool_fits[pool] = fit(pooled[pool], source, optional, known.coefficients if known else None)
+        known = machine.fitted.get(key)
+        start = known or pool_fits[pool]
+        new = fit(groups, source, optional, start.coefficients if start else None, keep_timings=True)
+        better = _better(known, new, groups)
+        if better is None:
+            continue
+        fitted[key] = better
+        if tell:
+            tell(
+                f"{key}: {better.cases} timings, left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
+            )
+    return _completed(fitted, pool_fits, machine)
+
+
+def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:
+    """With what is known of variants, ops and dtypes that were not timed themselves."""
+    fitted = dict(fitted)
+    # a variant that was not timed keeps what is known of it, before a wider one that was
+    for key, row in machine.fitted.items():
+        if key not in fitted and any(wider in fitted for wider in key.wider_variants()):
+            fitted[key] = replace(row, borrowed=False)
+    # ops and variants that were not timed take the coefficients of their family, unless finer ones are borrowed
+    borrowing = {key.family for key, row in machine.fitted.items() if row.borrowed}
+    for pool, pool_fit in pools.items():
+        if pool_fit is not None and pool not in fitted and pool.family not in borrowing:
+            fitted[pool] = pool_fit
+    first, second = HALF_DTYPES
+    for key, row in list(fitted.items()):
+        if key.dtype == first:
+            fitted.setdefault(key._replace(dtype=second), row)
+    return fitted

@@ -1,0 +1,280 @@
+"""Pricing: a chain of changes applied one after the other, what each brings, and what a program gains from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InputError, MissingFigure
+from ...core.units import show
+from ..expected import Expected
+from ..host import waiting
+from ..predict import Prediction
+from .case import Case
+from .change import Change, NoEffect
+
+BASELINE = "baseline"
+MIN_RELATIVE_CHANGE = 0.005  # of the time, up to which a change is said to bring nothing
+MIN_MOVE = 0.01  # relative change of a coordinate that counts as a move on the chart
+DIRECTIONS = {  # by the signs of the changes in intensity and in rate
+    (1, 0): "right", (0, 1): "up", (1, 1): "both", (0, 0): "none", (-1, 0): "left", (0, -1): "down",
+    (-1, -1): "left and down", (1, -1): "right and down", (-1, 1): "left and up",
+}  # fmt: skip
+
+
+def _sign(ratio: float) -> int:
+    return 0 if abs(math.log(ratio)) < MIN_MOVE else (1 if ratio > 1 else -1)
+
+
+@dataclass(frozen=True)
+class PricedCase:
+    """A case of a chain of changes: its prediction, its time, and what the change that led to it brought."""
+
+    name: str
+    case: Case
+    prediction: Prediction
+    time: float  # seconds of the case, of all its units of work
+    before: PricedCase | None = None
+    first: PricedCase | None = None
+    why: str = ""  # why nothing changed, where nothing did
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unit_time(self) -> float:
+        """Seconds per unit of the baseline's work."""
+        return self.time / self.case.amount
+
+    @property
+    def gain(self) -> float:
+        """Seconds per unit that the change saves."""
+        return 0.0 if self.before is None else self.before.unit_time - self.unit_time
+
+    @property
+    def ratio(self) -> float:
+        return 1.0 if self.before is None else self.before.unit_time / self.unit_time
+
+    @property
+    def total_gain(self) -> float:
+        return 0.0 if self.first is None else self.first.unit_time - self.unit_time
+
+    @property
+    def total_ratio(self) -> float:
+        return 1.0 if self.first is None else self.first.unit_time / self.unit_time
+
+    @property
+    def waiting(self) -> float | None:
+        """Seconds per unit that the device waits for the host, not part of the time; None where the dispatch cost is unknown.
+
+        Launched one by one: max(launches x dispatch - time, 0). In a graph: 0.
+        """
+        if self.case.captured:
+            return 0.0
+        each = self.case.machine.dispatch.value()
+        steps = self.prediction.steps
+        launches = sum(float(step.work.waits.get("launch", 0.0)) * step.count for step in steps)
+        return None if each is None else waiting(launches, each, self.time) / self.case.amount
+
+    @property
+    def low(self) -> float:
+        return max(self.floor, self.time * float(self.prediction.low / self.prediction.time))
+
+    @property
+    def high(self) -> float:
+        return self.time * float(self.prediction.high / self.prediction.time)
+
+    @property
+    def floor(self) -> float:
+        return float(self.prediction.floor)
+
+    @property
+    def flops(self) -> float:
+        return sum(float(step.work.flops) * step.count for step in self.prediction.steps)
+
+    @property
+    def bytes(self) -> float:
+        """At the main memory; traffic over links is not on the chart."""
+        return sum(float(step.work.bytes) * step.count for step in self.prediction.steps)
+
+    @property
+    def intensity(self) -> float | None:
+        return self.flops / self.bytes if self.bytes > 0 else None
+
+    @property
+    def rate(self) -> float:
+        return self.flops / self.time
+
+    @cached_property
+    def _heaviest(self) -> int:
+        times = [
+            float(item.time) * step.count
+            for item, step in zip(self.prediction.expected, self.prediction.steps, strict=True)
+        ]
+        return int(np.argmax(times))
+
+    @property
+    def bound(self) -> str:
+        """Of the kernel that takes most of the time."""
+        return str(self.prediction.bounds[self._heaviest].bound)
+
+    @property
+    def limiter(self) -> str:
+        return str(self.prediction.bounds[self._heaviest].limiter)
+
+    @property
+    def engine(self) -> str:
+        return str(self.prediction.bounds[self._heaviest].engine or "")
+
+    @property
+    def direction(self) -> str:
+        """Where the case moves on the roofline chart: right, up, both, none, or the worse ones by name."""
+        before = self.before
+        if before is None or not (self.flops and before.flops and self.intensity and before.intensity):
+            return "none"
+        return DIRECTIONS[_sign(self.intensity / before.intensity), _sign(self.rate / before.rate)]
+
+
+def apply(case: Case, changes: Iterable[Change]) -> list[PricedCase]:
+    """The baseline and one priced case per change, each applied to the case before it."""
+    chain = list(changes)
+    for change in chain:
+        case = change.prepare(case)
+    prediction = case.predict()
+    notes = tuple(dict.fromkeys(_bound_notes(prediction)))
+    baseline = PricedCase(BASELINE, case, prediction, float(prediction.time), notes=notes)
+    priced = [baseline]
+    for change in chain:
+        priced.append(_price(priced[-1], baseline, change))
+    return priced
+
+
+def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
+    try:
+        case = change.make(before.case)
+        prediction = case.predict()
+    except NoEffect as reason:
+        return PricedCase(change.name, before.case, before.prediction, before.time, before, first, str(reason))
+    except MissingFigure as missing:
+        raise InputError(f"{change.name}: {missing}") from missing
+    now, then = _comparable_times(prediction, before.prediction)
+    time = max(before.time * (now / then), float(prediction.floor))
+    new, old = _bound_notes(prediction), _bound_notes(before.prediction)
+    notes = tuple(note for note in (change.note, *(new if len(new) > len(old) else ())) if note)
+    priced = PricedCase(change.name, case, prediction, time, before, first, "", notes)
+    priced = replace(priced, notes=(*notes, *_host_notes(priced, before)))
+    return replace(priced, why=_why(priced, before)) if abs(priced.ratio - 1) <= MIN_RELATIVE_CHANGE else priced
+
+
+def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
+    """What a graph saves of the wait for the host, or that it is not known."""
+    if not priced.case.captured or before.case.captured:
+        return []
+    machine = before.case.machine
+    if before.waiting is None:
+        return [
+            f"what the host takes to send a kernel is not known of {machine.name}: what a graph saves of it is not priced"
+        ]
+    if not before.waiting:
+        return []
+    each = show(machine.dispatch.value() or 0.0, "s", 3)
+    return [
+        f"sent one by one, the device also waits {show(before.waiting, 's', 3)} for the host, which takes {each} to send a "
+        "kernel; in a graph it does not"
+    ]
+
+
+def _bound_notes(prediction: Prediction) -> list[str]:
+    return [note for bound in prediction.bounds for note in bound.notes]
+
+
+def _comparable_times(now: Prediction, then: Prediction) -> tuple[float, float]:
+    """Times of two predictions in the same form: by kernel families where both have them, else the flat form of both."""
+    if all(expected.kernels for prediction in (now, then) for expected in prediction.expected):
+        return float(now.time), float(then.time)
+    return _flat_time(now), _flat_time(then)
+
+
+def _flat_time(prediction: Prediction) -> float:
+    return sum(
+        float(Expected(bound, prediction.given_efficiency, flat=True).time) * step.count
+        for bound, step in zip(prediction.bounds, prediction.steps, strict=True)
+    )
+
+
+def _why(priced: PricedCase, before: PricedCase) -> str:
+    """Why a change that was made brings nothing: it does not touch what limits the time."""
+    limits = f"{before.limiter} sets the time ({before.bound}-bound)"
+    if priced.limiter != before.limiter:
+        return f"{limits}; without it {priced.limiter} takes as long"
+    if priced.case.amount != before.case.amount:
+        return f"{limits}, and every unit brings its own share of it"
+    return f"{limits}, and this {'leaves it as it is' if priced.ratio == 1 else 'takes too little off it to show'}"
+
+
+def amdahl(share: float, ratio: float) -> float:
+    """How much faster a program gets when a share of its time gets `ratio` times as fast."""
+    if not 0 <= share <= 1:
+        raise InputError(f"a share of a program's time lies from 0 to 1, got {share}")
+    if not ratio > 0:
+        raise InputError(f"a ratio of times is above 0, got {ratio}")
+    rest = 1 - share + (share / ratio if math.isfinite(ratio) else 0.0)
+    return 1 / rest if rest else math.inf
+
+
+# -- documents ------------------------------------------------------------------------------------------------
+
+
+def case_document(priced: PricedCase, share: float | None = None) -> dict[str, Any]:
+    """One case of a chain; with its share of a program also what the program gains."""
+    document = {
+        "name": priced.name,
+        "machine": priced.case.machine.name,
+        "time_us": priced.time * 1e6,
+        "low_us": priced.low * 1e6,
+        "high_us": priced.high * 1e6,
+        "floor_us": priced.floor * 1e6,
+        "units": priced.case.amount,
+        "unit_time_us": priced.unit_time * 1e6,
+        "waiting_us": None if priced.waiting is None else priced.waiting * 1e6,
+        "gain_us": priced.gain * 1e6,
+        "ratio": priced.ratio,
+        "total_gain_us": priced.total_gain * 1e6,
+        "total_ratio": priced.total_ratio,
+        "direction": priced.direction,
+        "bound_before": priced.before.bound if priced.before else None,
+        "bound": priced.bound,
+        "limiter": priced.limiter,
+        "flops": priced.flops,
+        "bytes": priced.bytes,
+        "intensity": priced.intensity,
+        "rate": priced.rate,
+        "why": priced.why,
+        "notes": list(priced.notes),
+    }
+    return document if share is None else {**document, "program_ratio": amdahl(share, priced.total_ratio)}
+
+
+def document(chain: Sequence[PricedCase], share: float | None = None) -> dict[str, Any]:
+    """The chain as `ridgeline whatif --json` gives it; with a share of a program also what that gains, and can gain at most."""
+    first, last = chain[0], chain[-1]
+    steps = first.prediction.steps
+    program = (
+        {}
+        if share is None
+        else {
+            "share": share,
+            "program_ratio": amdahl(share, last.total_ratio),
+            "program_limit": amdahl(share, math.inf),
+        }
+    )
+    return {
+        "case": steps[0].name if len(steps) == 1 else first.case.program.name,
+        "stops": [case_document(priced, share) for priced in chain],
+        "total_ratio": last.total_ratio,
+        "total_gain_us": last.total_gain * 1e6,
+        **program,
+    }
