@@ -1,7 +1,8 @@
 """Results as plain values for JSON: one function for every result.
 
-A dataclass becomes an object of its fields, or of what its class lists in `DOCUMENT`: names of attributes and
-properties, in order, each written `name`, or `key=name` where the document calls it otherwise.
+A dataclass becomes an object of its fields, or of what its class lists in `DOCUMENT`: names of attributes, properties
+and methods without arguments, in order. An entry is written `name`, or `key=name` where the document calls it
+otherwise; `key=part.name` reaches into a part; `key?` and `key?=name` leave the key out where its value is empty.
 
     class Score:
         DOCUMENT = ("median", "mean", "p90", "signed_median=signed")
@@ -9,34 +10,49 @@ properties, in order, each written `name`, or `key=name` where the document call
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 
 def to_document(value: Any) -> Any:
     """Nested dicts, lists, strings, numbers, booleans and None; arrays become lists, other keys than strings their text."""
     if value is None or isinstance(value, str | bool | int | float):
         return str(value) if isinstance(value, str) else value
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
     if isinstance(value, Mapping):
         return {str(key): to_document(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_document(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {key: to_document(getattr(value, name)) for key, name in _entries(type(value))}
+        return _object(value)
     if isinstance(value, Path):
         return str(value)
+    if hasattr(value, "tolist"):  # of numpy, which need not be loaded to write a document
+        return value.tolist()
     raise TypeError(f"a {type(value).__name__} has no place in a document")
 
 
-def _entries(cls: type) -> list[tuple[str, str]]:
-    """(key, attribute) of a class, in order."""
+def _object(value: Any) -> dict[str, Any]:
+    document = {}
+    for key, name, optional in _entries(type(value)):
+        item = attrgetter(name)(value)
+        item = to_document(item() if callable(item) else item)
+        if item or not optional:
+            document[key] = item
+    return document
+
+
+@cache
+def _entries(cls: Hashable) -> tuple[tuple[str, str, bool], ...]:
+    """(key, attribute, whether it is left out where empty) of a class, in order."""
     listed = getattr(cls, "DOCUMENT", None)
     if listed is None:
-        return [(field.name, field.name) for field in fields(cls) if not field.name.startswith("_")]
-    return [(key, name or key) for key, _, name in (entry.partition("=") for entry in listed)]
+        listed = [field.name for field in fields(cls) if not field.name.startswith("_")]
+    entries = []
+    for entry in listed:
+        key, _, name = entry.partition("=")
+        entries.append((key.removesuffix("?"), (name or key).removesuffix("?"), key.endswith("?")))
+    return tuple(entries)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ...core.documents import to_document
 from ...core.errors import InputError
 from . import TEXTS, as_json, bind, find_machine, machine_options, main, out_option, present, present_all, show_json
 
@@ -325,5 +326,5 @@ def gate(
     from ...render.tables.gate import gate as table
 
     found = judge.compare(judge.load(baseline), judge.load(current), least, chance, strict)
-    present(table(found), as_json, None, found.document())
+    present(table(found), as_json, None, to_document(found))
     ctx.exit(found.exit_code)
