@@ -15,8 +15,8 @@ from ridgeline.app import run
 from ridgeline.app.cli import main
 from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import Observation
-from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
+from ridgeline.gaps.sentences import band
 from ridgeline.machines.calibrate import changes, merge
 from ridgeline.machines.load import load, load_file, local
 from ridgeline.measure import session as measuring
@@ -114,7 +114,7 @@ def test_without_a_usable_ledger_the_run_is_sealed_beside_it(outcome: run.Outcom
     ],
 )
 def test_bands(share: float, word: str) -> None:
-    assert word in gap.band(share, "measured")
+    assert word in band(share, "measured")
 
 
 def test_measure_saves_here_and_predict_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

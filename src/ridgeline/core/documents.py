@@ -10,9 +10,8 @@ otherwise; `key=part.name` reaches into a part; `key?` and `key?=name` leave the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,7 @@ def _object(value: Any) -> dict[str, Any]:
     return document
 
 
-@cache
-def _entries(cls: Hashable) -> tuple[tuple[str, str, bool], ...]:
+def _entries(cls: type) -> list[tuple[str, str, bool]]:
     """(key, attribute, whether it is left out where empty) of a class, in order."""
     listed = getattr(cls, "DOCUMENT", None)
     if listed is None:
@@ -55,4 +53,4 @@ def _entries(cls: Hashable) -> tuple[tuple[str, str, bool], ...]:
     for entry in listed:
         key, _, name = entry.partition("=")
         entries.append((key.removesuffix("?"), (name or key).removesuffix("?"), key.endswith("?")))
-    return tuple(entries)
+    return entries

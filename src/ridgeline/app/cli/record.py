@@ -189,7 +189,7 @@ def reconcile(
         )
     if found.settled is not None:
         tables.append(gaps.settled(found.settled))
-    document = {**found.report.document(), "unchecked_counters": doubted}
+    document = {**to_document(found.report), "unchecked_counters": doubted}
     if found.settled is not None:
         document["sealed"] = found.settled.document()
     if out is not None and out.suffix not in TEXTS:
