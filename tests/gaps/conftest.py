@@ -1,12 +1,16 @@
-"""The recorded Nsight Compute report of an H200, reconciled once for all tests of gaps."""
+"""The recorded Nsight Compute report of an H200, reconciled once; an empty ledger whose clock the test moves."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from gap_samples import H200, NCU, RECORDED
+from ledger_samples import Clock
 
 from ridgeline.core.work import Program, Step
 from ridgeline.gaps.gap import Gap
+from ridgeline.gaps.ledger import Ledger, open_ledger
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
@@ -21,3 +25,13 @@ def recorded() -> Report:
 @pytest.fixture(scope="session")
 def gaps(recorded: Report) -> dict[str, Gap]:
     return {item.name: item.gap for item in recorded.items}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def book(tmp_path: Path, clock: Clock) -> Ledger:
+    return open_ledger(tmp_path / "book.sqlite", clock)

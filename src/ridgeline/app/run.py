@@ -117,7 +117,7 @@ def _settled(
         }
         for item in report.items
     )
-    document = {**sealed.document(), "settled": settled.document(), "note": note}
+    document = {**to_document(sealed), "settled": to_document(settled), "note": note}
     sentence = _caution(list(seen.values())) + report.sentence
     if ended:
         left = [kernel.name for kernel in kernels if kernel.name not in seen]

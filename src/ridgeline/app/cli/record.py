@@ -126,7 +126,7 @@ def seal(ctx: click.Context, /, cases: Path, note: str, where: Path | None, as_j
 
     with standing(ctx):
         made = fix(open_ledger(where), read(cases), find_machine(**options), note)
-    present(gaps.sealed(made), as_json, None, made.document())
+    present(gaps.sealed(made), as_json, None, to_document(made))
 
 
 @main.command()
@@ -191,7 +191,7 @@ def reconcile(
         tables.append(gaps.settled(found.settled))
     document = {**to_document(found.report), "unchecked_counters": doubted}
     if found.settled is not None:
-        document["sealed"] = found.settled.document()
+        document["sealed"] = to_document(found.settled)
     if out is not None and out.suffix not in TEXTS:
         if out.suffix == ".html":
             gaps.page(found.report, tables, document, out)
@@ -222,8 +222,6 @@ def ledger(
 
     The exit code of `report` and `verify` is 1 where the chain is broken.
     """
-    from dataclasses import asdict
-
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
     from ...render.tables import gaps
@@ -234,7 +232,7 @@ def ledger(
     if what == "verify":
         found = book.verify(expect)
         head = (0, "not readable") if any(one.what == "damaged" for one in found) else book.head()
-        document = {"findings": [asdict(one) for one in found], "head": head[1], "records": head[0]}
+        document = {"findings": to_document(found), "head": head[1], "records": head[0]}
         present(gaps.findings(found, head), as_json, out, document)
         ctx.exit(1 if found else 0)
     if what == "report":
