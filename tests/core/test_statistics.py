@@ -109,6 +109,22 @@ def test_the_test_knows_no_units_and_both_directions_share_the_whole(
     assert rank_test([scale * value for value in one], [scale * value for value in two]) == up
 
 
+@law(60)
+@given(samples, samples)
+def test_the_order_of_the_samples_does_not_matter(one: list[float], two: list[float]) -> None:
+    assert rank_test(sorted(one), two[::-1]) == pytest.approx(rank_test(one, two))
+
+
+@law(60)
+@given(samples, samples, st.floats(0.1, 1))
+def test_a_second_series_that_is_larger_is_never_more_likely_by_chance(
+    one: list[float], two: list[float], more: float
+) -> None:
+    larger = [sample + more for sample in two]
+    if len({*one, *two, *larger}) == len(one) + 2 * len(two):  # ties change the variance, not only the rank
+        assert rank_test(one, larger) <= rank_test(one, two) + 1e-12
+
+
 def test_noise_alone_rarely_convinces() -> None:
     dice = np.random.default_rng(7)
     alarms = sum(rank_test(*dice.normal(1, 0.1, (2, 12))) < 0.01 for _ in range(1000))

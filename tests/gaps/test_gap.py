@@ -20,6 +20,7 @@ from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
 from ridgeline.gaps.accounting import Cause
 from ridgeline.gaps.gap import Gap
+from ridgeline.gaps.regime import MIN_LIMITER_SHARE, SHARE_TOLERANCE
 from ridgeline.gaps.report import reconcile
 from ridgeline.gaps.sentences import SET_BY_LAUNCHING, band, findings, gap_band
 from ridgeline.machines.load import load
@@ -264,6 +265,22 @@ def test_every_microsecond_is_accounted_for(run: tuple[Work, Machine, Observatio
     assert fsum(entry.time for entry in gap.accounting) == pytest.approx(gap.measured, rel=1e-12, abs=1e-15 * largest)
     assert (gap.accounting[0].kind, gap.accounting[-1].kind) == (Cause.FLOOR, Cause.RESIDUAL)
     assert all(entry.time >= 0 for entry in gap.accounting if entry.kind is Cause.LIMITER_LOSS)
+    kinds = [entry.kind for entry in gap.accounting]
+    assert Cause.HOST_WAIT not in kinds
+    assert kinds.count(Cause.FLOOR) == kinds.count(Cause.RESIDUAL) == 1
+    assert not any("{" in entry.cause for entry in gap.accounting)
+    assert sum(gap.time_of(kind) for kind in set(kinds)) == pytest.approx(gap.measured, rel=1e-9, abs=1e-12 * largest)
+
+
+@given(runs())
+@law(100)
+def test_the_limiter_of_a_run_was_busy_and_the_busiest_comes_first(run: tuple[Work, Machine, Observation]) -> None:
+    gap = gap_of(*run)
+    values = [share.value for share in gap.shares]
+    assert values == sorted(values, reverse=True)
+    if gap.regime.limited:
+        assert gap.regime.share >= MIN_LIMITER_SHARE or gap.regime.share >= values[0] - SHARE_TOLERANCE
+        assert {share.name: share.side for share in gap.shares}[gap.regime.limiter] == gap.regime.bound
 
 
 @given(runs())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from advice_samples import gap_of, profiled
 
 from ridgeline.core.errors import InputError
 from ridgeline.gaps.gains import GAINS
-from ridgeline.gaps.rules import catalog, causes, decode, flow, moves, recommend, rules
+from ridgeline.gaps.rules import Condition, Rule, catalog, causes, decode, flow, moves, recommend, rules
 from ridgeline.gaps.signs import signs
 from ridgeline.profilers.ncu_metrics import METRICS, STALLS
 from ridgeline.programs import ops
@@ -73,3 +75,15 @@ def test_the_recommender(rate: float, intensity: float, side: str, name: str, ef
     assert advice.efficiency == pytest.approx(efficiency, abs=0.005)
     assert len(advice.moves) == 3
     assert len(advice.causes) == ({"memory": 5, "compute": 4}[side] if advice.efficiency < 0.8 else 0)
+
+
+def test_a_rule_is_shown_possible_or_ruled_out_by_its_conditions() -> None:
+    rule = Rule("x", "g", "cause", "fuse", "reach", (Condition.parse("share < 0.8"),), (Condition.parse("stall = wait | barrier"),))  # fmt: skip
+    assert rule.status({"share": 0.5, "stall": "barrier"}) == "shown"
+    assert rule.status({"share": 0.5}) == "possible"
+    assert rule.status({"share": 0.5, "stall": "gmma"}) == ""
+    assert rule.status({"share": 0.9}) == ""
+    assert replace(rule, only_shown=True).status({"share": 0.5}) == ""
+    assert replace(rule, possible=True).status({"share": 0.5, "stall": "wait"}) == "possible"
+    assert replace(rule, sign=()).status({"share": 0.5}) == "possible"
+    assert replace(rule, sign=(), shown="the time").status({"share": 0.5}) == "shown"
