@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.files import write_text
 from ridgeline.gaps import settle as records
 from ridgeline.gaps.ledger import open_ledger
@@ -114,7 +115,7 @@ def settle(folder: Path) -> None:
 
 def write(folder: Path) -> None:
     report = judge(folder)
-    document = report.document()
+    document = to_document(report)
     write_text(folder / "report.json", json.dumps(document, indent=1) + "\n")
     gaps.page(report, gaps.report(report), document, folder / "report.html")
     files.save(gaps.chart(report), folder / "gaps.svg", "light")

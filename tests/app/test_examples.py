@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+from ridgeline.core.documents import to_document
 from ridgeline.core.units import parse
 from ridgeline.gaps import settle as records
 from ridgeline.gaps.ledger import open_ledger
@@ -101,7 +102,7 @@ def test_all_regimes_are_among_the_kernels(report: Report) -> None:
 
 def test_two_thousand_launches_are_one_run_of_their_step(report: Report) -> None:
     found = next(item.gap for item in report.items if item.name == "tiny_kernels")
-    assert found.seen.launches == 2000
+    assert found.measurement.launches == 2000
     # 1 us and a little each
     assert 2e-3 < found.measured < 3e-3
 
@@ -205,7 +206,7 @@ def test_the_report_names_the_next_stage_of_the_path() -> None:
 
 def test_the_page_of_the_path_says_what_the_report_says() -> None:
     seen = observe.load(PATH / "record" / "kernels.csv")
-    items = records.reconcile(cases.read(PATH / "cases.csv"), H200, seen).report.document()["items"]
+    items = to_document(records.reconcile(cases.read(PATH / "cases.csv"), H200, seen).report)["items"]
     lines = (PATH / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if re.match(r"\| (fp32|bf16) \d", line)]
     for (version, time, intensity, _, share, told), item in zip(rows, items, strict=True):

@@ -16,8 +16,8 @@ from ridgeline.app.cli import main
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import Observation
-from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
+from ridgeline.gaps.sentences import band
 from ridgeline.machines.files import load_file
 from ridgeline.machines.load import load, local
 from ridgeline.machines.merge import changes, merge
@@ -116,7 +116,7 @@ def test_without_a_usable_ledger_the_run_is_sealed_beside_it(outcome: run.Outcom
     ],
 )
 def test_bands(share: float, word: str) -> None:
-    assert word in gap.band(share, "measured")
+    assert word in band(share, "measured")
 
 
 def test_measure_saves_here_and_predict_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 import ridgeline as rl
 from ridgeline.app.cli import main
+from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.core.figure import Figure
 from ridgeline.core.observation import Observation
@@ -354,8 +355,8 @@ def test_cases_say_how_kernels_are_sent(tmp_path: Path) -> None:
     items = [kernel] * 1000
     found = records.reconcile(rows, machine, items).report.items[0]
     assert found.gap.waiting == pytest.approx(1000 * (9e-6 - 2e-6))
-    assert found.document()["host"]["us"] == pytest.approx(7000)
-    assert found.document()["host"]["sent"] == "one by one"
+    assert to_document(found)["host"]["us"] == pytest.approx(7000)
+    assert to_document(found)["host"]["sent"] == "one by one"
     assert records.reconcile([{**rows[0], "sent": "graph"}], machine, items).report.items[0].gap.waiting == 0.0
     silent = records.reconcile([{**rows[0], "sent": ""}], machine, items).report
     assert silent.items[0].gap.sent is None

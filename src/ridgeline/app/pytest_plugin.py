@@ -222,9 +222,9 @@ class Checked:
         return self.reference / self.seen.median
 
     def _fractions(self) -> Any:
-        from ..gaps.gate import medians
+        from ..core.statistics import bootstrap_medians
 
-        return self.reference / medians(self.seen.samples)
+        return self.reference / bootstrap_medians(self.seen.samples)
 
     @property
     def low(self) -> float:

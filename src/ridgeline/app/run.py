@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..core.documents import to_document
 from ..core.errors import RidgelineError
 from ..core.machine import Machine
 from ..core.observation import Observation
@@ -107,7 +108,7 @@ def _settled(
     told = {kernel.name: kernel.how for kernel in kernels}
     items = tuple(
         {
-            **item.document(),
+            **to_document(item),
             "how": told[item.name],
             "limiter": item.gap.target.limiter,
             "predicted": item.gap.target.time,
@@ -116,7 +117,7 @@ def _settled(
         }
         for item in report.items
     )
-    document = {**sealed.document(), "settled": settled.document(), "note": note}
+    document = {**to_document(sealed), "settled": to_document(settled), "note": note}
     sentence = _caution(list(seen.values())) + report.sentence
     if ended:
         left = [kernel.name for kernel in kernels if kernel.name not in seen]

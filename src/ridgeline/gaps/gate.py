@@ -1,10 +1,9 @@
-"""The gate of a build: two files of timings, name by name, and whether anything got slower than chance explains.
+"""The regression gate of a build: two files of timings, name by name, and whether anything got slower.
 
-    slower     median over median above 1 + least, and the rank test puts chance below `chance`
-    cannot tell   too few samples for any verdict, or a difference that chance explains
+    slower        current over baseline median above 1 + `min_difference`, and a rank-test p-value below `max_p_value`
+    cannot tell   too few samples for any verdict, or a difference that noise explains
 
-The rank test is that of Mann and Whitney, one-sided: it asks how often two series of the same kernel would fall apart
-as far as these do. It is exact for short series without ties, else its normal form with the correction for ties.
+The rank test is the one-sided Mann-Whitney test of `core.statistics`.
 """
 
 from __future__ import annotations
@@ -13,22 +12,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, ClassVar
 
 from ..core.errors import InputError
 from ..core.observation import LONGEST, SCHEMA, SHORTEST
+from ..core.statistics import can_reach, median, rank_test, ratio_interval
 from ..core.tabular import parse_json, whole_text
 from ..core.version import __version__
 
-LEAST = 0.05  # the least relevant difference
-CHANCE = 0.01  # how often noise alone may be called a regression
-EXACT = 2500  # products of sample counts up to which the rank test counts every order
-RESAMPLED = 2000
+MIN_DIFFERENCE = 0.05  # relative; a smaller difference of the medians does not count
+MAX_P_VALUE = 0.01  # how often noise alone may be called a regression
 SLOWER, FASTER, SAME, UNCLEAR = "slower", "faster", "same", "cannot tell"
-# Conditions that make two runs incomparable when they differ; loads and dates differ always.
+# Conditions that make two runs incomparable when they differ; loads and dates always differ.
 FIXED = ("device", "cpu", "cpus", "machine", "driver", "governor", "power_limit", "python", "numpy", "torch", "cuda")
 
 
@@ -44,7 +39,7 @@ class Timed:
 
     @property
     def median(self) -> float:
-        return float(np.median(self.samples))
+        return median(self.samples)
 
 
 def load(path: str | Path) -> dict[str, Timed]:
@@ -62,7 +57,7 @@ def read(document: Any, where: str = "the document") -> dict[str, Timed]:
     """Timings by name, from a list of entries or a document that holds one under `observations` or `items`.
 
     An entry has a `name` and its times: `samples` in seconds, `times_us`, or one `time_us` or `measured_us`. A name that
-    comes again is told apart by its turn.
+    is repeated gets its turn appended.
     """
     entries = document
     if isinstance(document, Mapping):
@@ -78,17 +73,17 @@ def read(document: Any, where: str = "the document") -> dict[str, Timed]:
         raise InputError(
             f"'{where}' holds no list of timings under `observations` or `items`; see `ridgeline gate --help`"
         )
-    found: dict[str, Timed] = {}
+    timings: dict[str, Timed] = {}
     for place, entry in enumerate(entries, 1):
         name, timed = _entry(entry, f"'{where}' entry {place}")
-        turn, own = 1, name
-        while own in found:
+        turn, key = 1, name
+        while key in timings:
             turn += 1
-            own = f"{name} ({turn})"
-        found[own] = timed
-    if not found:
+            key = f"{name} ({turn})"
+        timings[key] = timed
+    if not timings:
         raise InputError(f"'{where}' holds no timing at all; record some first")
-    return found
+    return timings
 
 
 def _entry(entry: Any, where: str) -> tuple[str, Timed]:
@@ -121,63 +116,6 @@ def document(timings: Mapping[str, Sequence[float]], conditions: Mapping[str, An
     return {"schema": SCHEMA, "ridgeline": __version__, "items": rows}
 
 
-# -- the statistics -------------------------------------------------------------------------------------------
-
-
-def orders(first: int, second: int) -> NDArray[np.float64]:
-    """How many orders of two series give each value of U, the number of pairs in which the second is the larger."""
-    # f(u; m, n) = f(u - n; m - 1, n) + f(u; m, n - 1): the largest value belongs to the first series or to the second
-    most = first * second
-    row = [np.zeros(most + 1) for _ in range(second + 1)]
-    for each in row:
-        each[0] = 1.0
-    for _ in range(first):
-        before, row = row, [np.zeros(most + 1)]
-        row[0][0] = 1.0
-        for n in range(1, second + 1):
-            taken = row[n - 1].copy()
-            taken[n:] += before[n][: most + 1 - n]
-            row.append(taken)
-    return row[second]
-
-
-def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """How likely the second series lies this far above the first, or farther, when both are alike."""
-    one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    m, n = len(one), len(two)
-    u = float(np.sum(two[:, None] > one[None, :]) + 0.5 * np.sum(two[:, None] == one[None, :]))
-    _, repeats = np.unique(np.concatenate([one, two]), return_counts=True)
-    if m * n <= EXACT and repeats.max() == 1:
-        counts = orders(m, n)
-        return float(counts[round(u) :].sum() / counts.sum())
-    ties = float(np.sum(repeats.astype(np.float64) ** 3 - repeats)) / ((m + n) * (m + n - 1))
-    variance = m * n / 12 * (m + n + 1 - ties)
-    if variance <= 0:
-        return 1.0  # all samples are one value
-    z = (u - m * n / 2 - 0.5) / math.sqrt(variance)
-    return 0.5 * math.erfc(z / math.sqrt(2))
-
-
-def enough(first: int, second: int, chance: float = CHANCE) -> bool:
-    """Whether series of these lengths could convince at all: the most extreme of all their orders is rare enough."""
-    return 1 / math.comb(first + second, first) < chance
-
-
-def medians(samples: Sequence[float]) -> NDArray[np.float64]:
-    """Medians of series drawn anew from the samples; the same samples always give the same ones."""
-    values = np.asarray(samples, dtype=np.float64)
-    drawn = np.random.default_rng(len(values)).integers(0, len(values), (RESAMPLED, len(values)))
-    return np.asarray(np.median(values[drawn], axis=1))
-
-
-def interval(first: Sequence[float], second: Sequence[float], sure: float = 0.95) -> tuple[float, float]:
-    """Between what the ratio of the medians lies, second over first, from series drawn anew."""
-    # one of the two is turned round: series of one length are drawn alike and would vary together
-    ratios = medians(second) / medians(first)[::-1]
-    low, high = np.quantile(ratios, [(1 - sure) / 2, (1 + sure) / 2])
-    return float(low), float(high)
-
-
 # -- the verdict ----------------------------------------------------------------------------------------------
 
 
@@ -190,24 +128,26 @@ class Item:
     current: Timed
     verdict: str
     ratio: float
-    low: float
+    low: float  # 95 % confidence interval of the ratio
     high: float
-    chance: float | None  # of a difference this large in this direction by noise alone; None where samples are too few
+    p_value: float | None  # of a difference this large in this direction; None where samples are too few
     why: str = ""
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "baseline_us": self.baseline.median * 1e6,
-            "current_us": self.current.median * 1e6,
-            "ratio": self.ratio,
-            "low": self.low,
-            "high": self.high,
-            "chance": self.chance,
-            "samples": [len(self.baseline.samples), len(self.current.samples)],
-            "why": self.why,
-        }
+    DOCUMENT: ClassVar = (
+        "name", "verdict", "baseline_us", "current_us", "ratio", "low", "high", "chance=p_value", "samples", "why",
+    )  # fmt: skip
+
+    @property
+    def baseline_us(self) -> float:
+        return self.baseline.median * 1e6
+
+    @property
+    def current_us(self) -> float:
+        return self.current.median * 1e6
+
+    @property
+    def samples(self) -> tuple[int, int]:
+        return len(self.baseline.samples), len(self.current.samples)
 
 
 @dataclass(frozen=True)
@@ -215,9 +155,15 @@ class Verdict:
     items: tuple[Item, ...]
     new: tuple[str, ...]
     vanished: tuple[str, ...]
-    least: float = LEAST
+    min_difference: float = MIN_DIFFERENCE
     strict: bool = False
     notes: tuple[str, ...] = ()
+    schema: int = SCHEMA
+    ridgeline: str = __version__
+
+    DOCUMENT: ClassVar = (
+        "schema", "ridgeline", "passed", "least=min_difference", "strict", "items", "new", "vanished", "notes", "sentence",
+    )  # fmt: skip
 
     def _with(self, verdict: str) -> list[Item]:
         return [item for item in self.items if item.verdict == verdict]
@@ -234,47 +180,36 @@ class Verdict:
     @property
     def sentence(self) -> str:
         counts = {name: len(self._with(name)) for name in (SLOWER, FASTER, SAME, UNCLEAR)}
-        told = [f"{count} {name}" for name, count in counts.items() if count] or ["nothing to compare"]
-        told += [f"{len(names)} {what}" for what, names in (("new", self.new), ("vanished", self.vanished)) if names]
+        parts = [f"{count} {name}" for name, count in counts.items() if count] or ["nothing to compare"]
+        parts += [f"{len(names)} {what}" for what, names in (("new", self.new), ("vanished", self.vanished)) if names]
         word = "passed" if self.passed else "failed"
-        return f"{word}: {', '.join(told)}; differences up to {self.least * 100:g} % do not count"
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "ridgeline": __version__,
-            "passed": self.passed,
-            "least": self.least,
-            "strict": self.strict,
-            "items": [item.document() for item in self.items],
-            "new": list(self.new),
-            "vanished": list(self.vanished),
-            "notes": list(self.notes),
-            "sentence": self.sentence,
-        }
+        return f"{word}: {', '.join(parts)}; differences up to {self.min_difference * 100:g} % do not count"
 
 
-def compare(baseline: Any, current: Any, least: float = LEAST, chance: float = CHANCE, strict: bool = False) -> Verdict:
+def compare(
+    baseline: Any,
+    current: Any,
+    min_difference: float = MIN_DIFFERENCE,
+    max_p_value: float = MAX_P_VALUE,
+    strict: bool = False,
+) -> Verdict:
     """Every name of two documents (or of what `load` made of them), and whether the build may pass."""
-    if not 0 <= least < math.inf:
-        raise InputError(f"the least relevant difference is a share of zero or more, such as 0.05, got {least}")
-    if not 0 < chance < 1:
-        raise InputError(f"the chance of a false alarm lies between 0 and 1, such as 0.01, got {chance}")
-    old, now = _timings(baseline, "baseline"), _timings(current, "current")
-    items = tuple(_item(name, old[name], now[name], least, chance) for name in old if name in now)
-    notes = _changed(old, now)
+    if not 0 <= min_difference < math.inf:
+        raise InputError(
+            f"the least relevant difference is a share of zero or more, such as 0.05, got {min_difference}"
+        )
+    if not 0 < max_p_value < 1:
+        raise InputError(f"the chance of a false alarm lies between 0 and 1, such as 0.01, got {max_p_value}")
+    old, new = _timings(baseline, "baseline"), _timings(current, "current")
+    items = tuple(_item(name, old[name], new[name], min_difference, max_p_value) for name in old if name in new)
     if not items:
         raise InputError(
-            f"the two have no name in common: baseline has {_named(old)}, current has {_named(now)}; compare runs of the same kernels"
+            f"the two have no name in common: baseline has {_named(old)}, current has {_named(new)}; compare runs of the same kernels"
         )
-    return Verdict(
-        items,
-        tuple(name for name in now if name not in old),
-        tuple(name for name in old if name not in now),
-        least,
-        strict,
-        notes,
+    added, vanished = (
+        tuple(name for name in names if name not in others) for names, others in ((new, old), (old, new))
     )
+    return Verdict(items, added, vanished, min_difference, strict, _changed_conditions(old, new))
 
 
 def _timings(given: Any, where: str) -> dict[str, Timed]:
@@ -288,33 +223,28 @@ def _named(timings: Mapping[str, Timed]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _item(name: str, old: Timed, now: Timed, least: float, chance: float) -> Item:
-    ratio = now.median / old.median
-    low, high = interval(old.samples, now.samples)
-    if not enough(len(old.samples), len(now.samples), chance):
-        why = f"{len(old.samples)} and {len(now.samples)} samples are too few for any verdict; take {_needed(chance)} of each"
-        return Item(name, old, now, UNCLEAR, ratio, low, high, None, why)
-    by_chance = rank_test(old.samples, now.samples) if ratio >= 1 else rank_test(now.samples, old.samples)
-    relevant = max(ratio, 1 / ratio) > 1 + least
-    if not relevant:
-        return Item(name, old, now, SAME, ratio, low, high, by_chance)
-    if by_chance < chance:
-        return Item(name, old, now, SLOWER if ratio > 1 else FASTER, ratio, low, high, by_chance)
-    why = f"the medians are {ratio - 1:+.1%} apart, but noise does that once in {1 / by_chance:.3g} times; take more samples"
-    return Item(name, old, now, UNCLEAR, ratio, low, high, by_chance, why)
+def _item(name: str, old: Timed, new: Timed, min_difference: float, max_p_value: float) -> Item:
+    ratio, counts = new.median / old.median, (len(old.samples), len(new.samples))
+    verdict, p_value, why = SAME, None, ""
+    if not can_reach(*counts, max_p_value):
+        needed = next(count for count in range(1, 1000) if can_reach(count, count, max_p_value))
+        why = f"{counts[0]} and {counts[1]} samples are too few for any verdict; take {needed} of each"
+        verdict = UNCLEAR
+    else:
+        p_value = rank_test(*((old.samples, new.samples) if ratio >= 1 else (new.samples, old.samples)))
+        if max(ratio, 1 / ratio) > 1 + min_difference:
+            verdict = (SLOWER if ratio > 1 else FASTER) if p_value < max_p_value else UNCLEAR
+            if verdict == UNCLEAR:
+                why = f"the medians are {ratio - 1:+.1%} apart, but noise does that once in {1 / p_value:.3g} times; take more samples"
+    return Item(name, old, new, verdict, ratio, *ratio_interval(old.samples, new.samples), p_value, why)
 
 
-def _needed(chance: float) -> int:
-    return next(count for count in range(1, 1000) if enough(count, count, chance))
-
-
-def _changed(old: Mapping[str, Timed], now: Mapping[str, Timed]) -> tuple[str, ...]:
+def _changed_conditions(old: Mapping[str, Timed], new: Mapping[str, Timed]) -> tuple[str, ...]:
     """Fixed conditions that differ between the two, each once."""
-    found: dict[str, None] = {}
-    for name, timed in now.items():
-        if name in old:
-            for key in FIXED:
-                one, two = old[name].conditions.get(key), timed.conditions.get(key)
-                if one is not None and two is not None and one != two:
-                    found[f"not the same conditions: {key} was {one}, is {two}"] = None
-    return tuple(found)
+    notes: dict[str, None] = {}
+    for name in (name for name in new if name in old):
+        for key in FIXED:
+            before, after = old[name].conditions.get(key), new[name].conditions.get(key)
+            if before is not None and after is not None and before != after:
+                notes[f"not the same conditions: {key} was {before}, is {after}"] = None
+    return tuple(notes)

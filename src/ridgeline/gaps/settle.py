@@ -18,6 +18,7 @@ from ..prediction.host import way
 from ..prediction.predict import Prediction, predict
 from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
+from .ledger.encoding import parse_time
 from .report import Report
 from .report import reconcile as join_and_explain
 
@@ -35,21 +36,22 @@ def sent(rows: Sequence[Mapping[str, Any]], steps: Program) -> dict[str, str]:
 def _of(rows: Sequence[Mapping[str, Any]], machine: Machine) -> None:
     """Refuses cases that name another machine than the one they are to be predicted for."""
     for index, row in enumerate(rows, 1):
-        told = str(row.get("machine") or "").strip()
-        if told and told != machine.name and load(told).name != machine.name:
+        name = str(row.get("machine") or "").strip()
+        if name and name != machine.name and load(name).name != machine.name:
             raise InputError(
-                f"row {index}, column machine: is {told}, and asked for is {machine.name}; keep the cases of each machine in a table of their own"
+                f"row {index}, column machine: is {name}, and asked for is {machine.name}; keep the cases of each machine in a table of their own"
             )
 
 
 def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
     """One row per step, as it is sealed."""
-    found = []
-    for step, item in zip(prediction.steps, prediction.bounds, strict=True):
-        one = predict(step.work, prediction.machine, item.ceilings, backend=step.backend or None)
-        told = {"backend": step.backend} if step.backend else {}
-        found.append({"name": step.name, "family": step.work.family, "count": step.count, **told, **next(one.rows())})
-    return found
+    rows = []
+    for step, bound in zip(prediction.steps, prediction.bounds, strict=True):
+        alone = predict(step.work, prediction.machine, bound.ceilings, backend=step.backend or None)
+        backend = {"backend": step.backend} if step.backend else {}
+        named = {"name": step.name, "family": step.work.family, "count": step.count, **backend}
+        rows.append({**named, **next(alone.rows())})
+    return rows
 
 
 def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, note: str = "") -> Sealed:
@@ -70,18 +72,11 @@ class Reconciled:
 
 
 def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ()) -> tuple[str | None, str]:
-    """When the measurement began and who says so: the tool, else its first file, by when it was last written."""
+    """When the measurement began and where that is from: the tool, else its first file, by when it was last written."""
     dates = [str(item.conditions["date"]) for item in observations if item.conditions.get("date")]
-    known = []
-    for date in dates:
-        try:
-            when = datetime.fromisoformat(date)
-        except ValueError:
-            continue
-        if when.tzinfo is not None:
-            known.append(when)
+    known = [(time, date) for date in dates if (time := parse_time(date)) is not None]
     if known:
-        return min(known).isoformat(), "the tool"
+        return datetime.fromisoformat(min(known)[1]).isoformat(), "the tool"
     written = [path.stat().st_mtime for path in paths if path.is_file()]
     if written:
         return datetime.fromtimestamp(min(written), UTC).isoformat(), "the file, when it was last written"
@@ -90,15 +85,15 @@ def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ())
 
 def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict[str, Any]]:
     """What the ledger keeps of a report, each item with the very row it was compared with."""
-    given = {str(row["name"]): row for row in sealed.predictions}
+    rows = {str(row["name"]): row for row in sealed.predictions}
     return [
         {
             "name": item.name,
             "measured_us": item.gap.measured * 1e6,
             "measured_at": when,
             "bound_observed": item.gap.regime.bound,
-            "cause": item.top.cause if item.top and item.top.status == "shown" else "",
-            **({"steps": item.gap.target.steps} if item.gap.target.fused else {"prediction": given[item.name]}),
+            "cause": item.top.cause if item.top and item.top.shown else "",
+            **({"steps": item.gap.target.steps} if item.gap.target.fused else {"prediction": rows[item.name]}),
         }
         for item in report.items
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ...core.documents import to_document
 from ...core.errors import InputError
 from . import TEXTS, as_json, bind, find_machine, machine_options, main, out_option, present, present_all, show_json
 
@@ -126,7 +127,7 @@ def seal(ctx: click.Context, /, cases: Path, note: str, where: Path | None, as_j
 
     with standing(ctx):
         made = fix(open_ledger(where), read(cases), find_machine(**options), note)
-    present(gaps.sealed(made), as_json, None, made.document())
+    present(gaps.sealed(made), as_json, None, to_document(made))
 
 
 @main.command()
@@ -189,9 +190,9 @@ def reconcile(
         )
     if found.settled is not None:
         tables.append(gaps.settled(found.settled))
-    document = {**found.report.document(), "unchecked_counters": doubted}
+    document = {**to_document(found.report), "unchecked_counters": doubted}
     if found.settled is not None:
-        document["sealed"] = found.settled.document()
+        document["sealed"] = to_document(found.settled)
     if out is not None and out.suffix not in TEXTS:
         if out.suffix == ".html":
             gaps.page(found.report, tables, document, out)
@@ -222,8 +223,6 @@ def ledger(
 
     The exit code of `report` and `verify` is 1 where the chain is broken.
     """
-    from dataclasses import asdict
-
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
     from ...render.tables import gaps
@@ -234,7 +233,7 @@ def ledger(
     if what == "verify":
         found = book.verify(expect)
         head = (0, "not readable") if any(one.what == "damaged" for one in found) else book.head()
-        document = {"findings": [asdict(one) for one in found], "head": head[1], "records": head[0]}
+        document = {"findings": to_document(found), "head": head[1], "records": head[0]}
         present(gaps.findings(found, head), as_json, out, document)
         ctx.exit(1 if found else 0)
     if what == "report":
@@ -326,5 +325,5 @@ def gate(
     from ...render.tables.gate import gate as table
 
     found = judge.compare(judge.load(baseline), judge.load(current), least, chance, strict)
-    present(table(found), as_json, None, found.document())
+    present(table(found), as_json, None, to_document(found))
     ctx.exit(found.exit_code)

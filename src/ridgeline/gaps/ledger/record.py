@@ -1,24 +1,24 @@
-"""One record of a ledger, hashed over all its fields, and what a seal and a settlement look like to the reader."""
+"""One record of a ledger, hashed over all its fields; a seal and a settlement as callers get them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from ...core.errors import InputError
-from .intake import form
-from .spelling import digest, text_hash
+from .encoding import document_hash, text_hash
+from .validation import check_content
 
 SCHEMA = 1
 GENESIS = "0" * 64  # what the first record has before it
-SHORT = 12  # hex digits of a seal's id
+ID_DIGITS = 12  # hex digits of a seal's id
 
 
 @dataclass(frozen=True)
 class Record:
-    """One row as it stands in the file; after tampering a field may hold anything."""
+    """One row of the file as it is; after tampering a field may hold anything."""
 
     number: int
     schema: int
@@ -39,35 +39,36 @@ class Record:
         wanted = (int, int, str, str, str, str, str, str, str)
         return all(type(value) is kind for value, kind in zip(self.row().values(), wanted, strict=True))
 
-    def own(self) -> str:
-        """The hash over all of it: the content by its hash, the number by the hash of the record before."""
-        return digest({name: value for name, value in self.row().items() if name not in ("number", "content")})
+    def computed_hash(self) -> str:
+        """Over all fields: the content by its hash, the number by the hash of the record before."""
+        return document_hash({name: value for name, value in self.row().items() if name not in UNHASHED})
 
     @property
-    def linked(self) -> bool:
-        return self.typed and self.own() == self.hash
+    def hash_matches(self) -> bool:
+        return self.typed and self.computed_hash() == self.hash
 
     @property
-    def whole(self) -> bool:
-        return self.linked and text_hash(self.content) == self.content_hash
+    def intact(self) -> bool:
+        return self.hash_matches and text_hash(self.content) == self.content_hash
 
     @cached_property
-    def said(self) -> dict[str, Any]:
+    def parsed(self) -> dict[str, Any]:
         """The content as a document; empty where it is not of the form its kind has."""
         try:
             content: dict[str, Any] = json.loads(self.content) if self.typed else {}
-            form(self.kind, content)
+            check_content(self.kind, content)
         except (InputError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
             return {}
         return content
 
 
 COLUMNS = tuple(field.name for field in fields(Record))
+UNHASHED = ("number", "content", "hash")
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A seal as it stands in the ledger."""
+    """A seal as the ledger holds it."""
 
     id: str
     number: int
@@ -80,9 +81,6 @@ class Sealed:
     content_hash: str
     hash: str
 
-    def document(self) -> dict[str, Any]:
-        return asdict(self) | {"predictions": list(self.predictions)}
-
 
 @dataclass(frozen=True)
 class Settled:
@@ -94,14 +92,11 @@ class Settled:
     items: tuple[dict[str, Any], ...]
     hash: str
 
-    def document(self) -> dict[str, Any]:
-        return asdict(self) | {"items": list(self.items)}
 
-
-def sealed(record: Record) -> Sealed:
-    content = record.said
+def as_seal(record: Record) -> Sealed:
+    content = record.parsed
     return Sealed(
-        id=record.hash[:SHORT],
+        id=record.hash[:ID_DIGITS],
         number=record.number,
         time=record.time,
         ridgeline=record.ridgeline,

@@ -19,12 +19,12 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.version import __version__
+from .encoding import parse_time, text_hash, time_text
 from .record import COLUMNS, GENESIS, SCHEMA, Record
-from .spelling import moment, stamp, text_hash
 
 APPLICATION = 0x7269646C  # "ridl" in the file's header tells a ledger from other SQLite files
-PATIENCE = 30.0  # seconds to wait for another process
-SLACK = timedelta(seconds=2)  # a clock set back by less than this is evened out
+LOCK_TIMEOUT = 30.0  # seconds to wait for another process
+MAX_CLOCK_STEP_BACK = timedelta(seconds=2)  # a clock set back by less takes the time of the last record
 
 TABLES = (
     """CREATE TABLE record (
@@ -50,9 +50,9 @@ TRIGGERS = (
     "CREATE TRIGGER head_is_one BEFORE INSERT ON head BEGIN SELECT RAISE(ABORT, 'there is one head'); END",
     "CREATE TRIGGER head_is_kept BEFORE DELETE ON head BEGIN SELECT RAISE(ABORT, 'the head is never removed'); END",
 )
-# By the start of SQLite's own error name: what it means here, and what to do.
-TROUBLES = {
-    "SQLITE_BUSY": (f"another process kept it locked for {PATIENCE:g} s", "try again when it is done"),
+# By the start of SQLite's error name: what it means for a ledger, and what to do.
+FILE_ERRORS = {
+    "SQLITE_BUSY": (f"another process kept it locked for {LOCK_TIMEOUT:g} s", "try again when it is done"),
     "SQLITE_FULL": ("the disk is full; nothing was added, what was sealed before is safe", "free space and try again"),
     "SQLITE_IOERR": (
         "the disk is full or failing; nothing was added, what was sealed before is safe",
@@ -73,10 +73,10 @@ class Damaged(Broken):
 
 
 class Store:
-    """Opened for every call and closed again; troubles with the file come as one message."""
+    """Opened for every call and closed again; problems with the file come as one message."""
 
-    def __init__(self, path: Path, clock: Callable[[], datetime], own: bool) -> None:
-        self.path, self._clock, self._own = path, clock, own
+    def __init__(self, path: Path, clock: Callable[[], datetime], make_folder: bool) -> None:
+        self.path, self._clock, self._make_folder = path, clock, make_folder
 
     def append(
         self, kind: str, check: Callable[[sqlite3.Connection], None], make: Callable[[sqlite3.Connection, str], str]
@@ -92,14 +92,14 @@ class Store:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
-            self._recognise(connection)
+            self._check_schema(connection)
             check(connection)
             count, previous = head(connection)
             last = records(connection, "ORDER BY number DESC LIMIT 1")
             time = self._time(last[0].time if last else None)
             content = make(connection, time)
             record = Record(count + 1, SCHEMA, kind, time, __version__, content, text_hash(content), previous, "")
-            record = replace(record, hash=record.own())
+            record = replace(record, hash=record.computed_hash())
             marks = ", ".join("?" * len(COLUMNS))
             connection.execute(f"INSERT INTO record VALUES ({marks})", tuple(record.row().values()))
             connection.execute("COMMIT")
@@ -113,32 +113,32 @@ class Store:
             connection.execute("BEGIN")
             if _empty(connection):
                 raise InputError(f"there is nothing in '{self.path}' yet: seal something first, or name another file")
-            self._recognise(connection)
+            self._check_schema(connection)
             yield connection
 
     def _time(self, last: str | None) -> str:
-        """Now, as it will stand in the record; never before the record before."""
+        """Now, as the record will hold it; never before the record before."""
         time = self._clock().astimezone(UTC)
-        before = moment(last) if last else None
+        before = parse_time(last) if last else None
         if before is not None and time < before:
-            if before - time > SLACK:
+            if before - time > MAX_CLOCK_STEP_BACK:
                 raise InputError(
-                    f"the clock says {stamp(time)}, but the last record of '{self.path}' is of {last}; "
+                    f"the clock says {time_text(time)}, but the last record of '{self.path}' is of {last}; "
                     "set the clock right, or use another file"
                 )
             time = before
-        return stamp(time)
+        return time_text(time)
 
     @contextmanager
     def _open(self, mode: str) -> Iterator[sqlite3.Connection]:
-        """A connection whose troubles come as one message; what is not committed is gone when it closes."""
+        """A connection whose problems come as one message; what is not committed is gone when it closes."""
         exists = os.path.exists(self.path)
         if exists and not os.path.isfile(self.path):
             raise InputError(f"cannot use '{self.path}' as a ledger: it is no file; name a file")
         if mode == "rw" and not exists:
             raise InputError(f"there is no ledger '{self.path}': seal something first, or name another file")
         if not os.path.isdir(self.path.parent):
-            if not self._own:
+            if not self._make_folder:
                 raise InputError(f"cannot write '{self.path}': there is no such folder; create it first")
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,15 +149,15 @@ class Store:
         # A reader opens for writing too where it may: what a killed writer left half done must be taken back first.
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         try:
-            with closing(sqlite3.connect(address, PATIENCE, uri=True, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(address, LOCK_TIMEOUT, uri=True, isolation_level=None)) as connection:
                 connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA trusted_schema = OFF")
                 yield connection
         except sqlite3.Error as error:
-            raise self._told(error) from error
+            raise self._explained(error) from error
 
-    def _recognise(self, connection: sqlite3.Connection) -> None:
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
         if _pragma(connection, "application_id") != APPLICATION:
             raise InputError(f"cannot use '{self.path}': it is a database, but no ledger; name another file")
         version = _pragma(connection, "user_version")
@@ -166,11 +166,11 @@ class Store:
                 f"the ledger '{self.path}' has schema {version}, known here is {SCHEMA}; install a newer ridgeline"
             )
 
-    def _told(self, error: sqlite3.Error) -> InputError:
+    def _explained(self, error: sqlite3.Error) -> InputError:
         name = getattr(error, "sqlite_errorname", "")
-        for start, (found, remedy) in TROUBLES.items():
+        for start, (problem, remedy) in FILE_ERRORS.items():
             if name.startswith(start):
-                return InputError(f"cannot use the ledger '{self.path}': {found}; {remedy}")
+                return InputError(f"cannot use the ledger '{self.path}': {problem}; {remedy}")
         return Damaged(f"the ledger '{self.path}' is damaged: {error}; restore it from a copy or use another file")
 
 
@@ -179,10 +179,10 @@ def records(connection: sqlite3.Connection, rest: str, *values: Any) -> list[Rec
 
 
 def head(connection: sqlite3.Connection) -> tuple[int, str]:
-    found = connection.execute("SELECT count, hash FROM head").fetchall()
-    if len(found) != 1:
-        raise Damaged(f"the ledger is damaged: it has {len(found)} heads instead of one; restore it from a copy")
-    return found[0][0], found[0][1]
+    heads = connection.execute("SELECT count, hash FROM head").fetchall()
+    if len(heads) != 1:
+        raise Damaged(f"the ledger is damaged: it has {len(heads)} heads instead of one; restore it from a copy")
+    return heads[0][0], heads[0][1]
 
 
 def _empty(connection: sqlite3.Connection) -> bool:

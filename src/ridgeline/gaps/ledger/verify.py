@@ -1,4 +1,4 @@
-"""What is wrong with a ledger: its tables, the chain of its hashes, what its records say, and which of them still stand."""
+"""What is wrong with a ledger: its tables, the chain of its hashes, what its records say, and which still count."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .intake import predicted
+from .encoding import parse_time, time_text
 from .record import GENESIS, SCHEMA, Record
-from .spelling import moment, stamp
 from .store import TABLES, TRIGGERS
+from .validation import sealed_row
 
 ALTERED = "the seal does not stand in the chain as it was made"
 
@@ -26,24 +26,24 @@ class Finding:
     text: str
 
 
-def layout(connection: sqlite3.Connection) -> list[Finding]:
+def check_tables(connection: sqlite3.Connection) -> list[Finding]:
     """Tables and triggers that are not as they were made: missing, changed, or somebody else's."""
 
-    def drawn(where: sqlite3.Connection) -> dict[str, str]:
+    def schema(where: sqlite3.Connection) -> dict[str, str]:
         return dict(where.execute("SELECT name, sql FROM sqlite_master").fetchall())
 
     with closing(sqlite3.connect(":memory:")) as fresh:
         for statement in (*TABLES, *TRIGGERS):
             fresh.execute(statement)
-        wanted = drawn(fresh)
-    found = drawn(connection)
+        expected = schema(fresh)
+    actual = schema(connection)
     findings = []
-    for name in sorted(wanted.keys() | found.keys()):
-        if name not in found:
+    for name in sorted(expected.keys() | actual.keys()):
+        if name not in actual:
             how = "is missing"
-        elif name not in wanted:
+        elif name not in expected:
             how = "does not belong to a ledger"
-        elif wanted[name] != found[name]:
+        elif expected[name] != actual[name]:
             how = "was changed"
         else:
             continue
@@ -54,7 +54,7 @@ def layout(connection: sqlite3.Connection) -> list[Finding]:
     return findings
 
 
-def chain(records: Sequence[Record], head: tuple[int, str]) -> list[Finding]:
+def check_chain(records: Sequence[Record], head: tuple[int, str]) -> list[Finding]:
     """Whether every record is as it was written and follows the one before."""
     findings: list[Finding] = []
     places = {GENESIS: "none"} | {record.hash: f"what is now record {record.number}" for record in records}
@@ -65,8 +65,8 @@ def chain(records: Sequence[Record], head: tuple[int, str]) -> list[Finding]:
             findings.append(_missing(expected, number - 1))
         if number < expected:
             findings.append(Finding(number, "inserted", f"record {number}: a ledger begins with record 1"))
-        elif not record.whole:
-            what = "its content" if record.linked else "a field or its hash"
+        elif not record.intact:
+            what = "its content" if record.hash_matches else "a field or its hash"
             findings.append(Finding(number, "altered", f"record {number}: {what} was changed"))
         elif number == expected and record.previous != before:
             known = record.previous in places
@@ -92,37 +92,38 @@ def _missing(first: int, last: int) -> Finding:
     return Finding(first, "removed", f"{which} missing")
 
 
-def meaning(records: Sequence[Record]) -> list[Finding]:
-    """Whether what the sound records say can be: their form, the order of their times, evidence its seal bears out."""
+def check_contents(records: Sequence[Record]) -> list[Finding]:
+    """Whether what the intact records say can be: their form, the order of their times, evidence that its seal supports."""
     findings: list[Finding] = []
     seals: dict[str, tuple[Record, dict[str, Any]]] = {}
     before: datetime | None = None
     for record in records:
-        if not record.whole:
+        if not record.intact:
             continue
-        number, said, time = record.number, record.said, moment(record.time)
-        if record.schema != SCHEMA or time is None or not said:
+        number, content, time = record.number, record.parsed, parse_time(record.time)
+        if record.schema != SCHEMA or time is None or not content:
             text = f"record {number}: this is no record of schema {SCHEMA}; something other than ridgeline wrote it"
             findings.append(Finding(number, "schema", text))
             continue
         if before is not None and time < before:
             findings.append(
-                Finding(number, "time", f"record {number} is of {stamp(time)}, before the record before it")
+                Finding(number, "time", f"record {number} is of {time_text(time)}, before the record before it")
             )
         before = time
         if record.kind == "seal":
-            seals[record.hash] = (record, {row["name"]: row for row in said["predictions"]})
+            seals[record.hash] = (record, {row["name"]: row for row in content["predictions"]})
             continue
-        made, rows = seals.get(said["seal"], (None, {}))
-        for item in said["items"]:
-            reason = judge(predicted(rows, item), made.time, item, record.time) if made else "there is no such seal"
+        seal, rows = seals.get(content["seal"], (None, {}))
+        for item in content["items"]:
+            row = sealed_row(rows, item)
+            reason = unsealed_reason(row, seal.time, item, record.time) if seal else "there is no such seal"
             if item["sealed"] and reason:
                 text = f"record {number} calls {item['name']!r} sealed evidence, but: {reason}"
                 findings.append(Finding(number, "judged", text))
     return findings
 
 
-def judge(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any], settled_at: str) -> str:
+def unsealed_reason(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any], settled_at: str) -> str:
     """Why a measurement is no sealed evidence for a prediction; empty when it is."""
     if row is None:
         return "no prediction of this name was sealed"
@@ -132,24 +133,24 @@ def judge(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any]
         return f"the prediction was edited after sealing: {'; '.join(parts[:3])}{more}"
     if item.get("measured_at") is None:
         return "not known when it was measured"
-    begun, fixed, end = moment(item["measured_at"]), moment(sealed_at), moment(settled_at)
+    begun, fixed, end = parse_time(item["measured_at"]), parse_time(sealed_at), parse_time(settled_at)
     if begun is None or fixed is None or end is None:
         return f"measured at {item['measured_at']}, which does not say its offset from UTC"
     if begun <= fixed:
-        return f"measured at {stamp(begun)}, not after the sealing at {stamp(fixed)}"
+        return f"measured at {time_text(begun)}, not after the sealing at {time_text(fixed)}"
     if begun > end:
-        return f"measured at {stamp(begun)}, which is after the settling at {stamp(end)}"
+        return f"measured at {time_text(begun)}, which is after the settling at {time_text(end)}"
     return ""
 
 
-def standing(records: Sequence[Record], last: str) -> set[int]:
-    """The records the head vouches for: followed back from it, hash by hash, to the first break."""
-    found: set[int] = set()
-    sought = last
+def vouched_records(records: Sequence[Record], last: str) -> set[int]:
+    """The records that the head vouches for: followed back from it, hash by hash, to the first break."""
+    numbers: set[int] = set()
+    expected = last
     for record in reversed(records):
-        if not record.linked or record.hash != sought:
+        if not record.hash_matches or record.hash != expected:
             break
-        if record.whole:
-            found.add(record.number)
-        sought = record.previous
-    return found
+        if record.intact:
+            numbers.add(record.number)
+        expected = record.previous
+    return numbers

@@ -15,7 +15,7 @@ from ...core.machine import ANY, Machine
 from ...core.roofline import achieved, saturation
 from ...core.roofline import critical_batch as turning_batch
 from ...core.units import number, parse, show
-from ...gaps.advice import moves
+from ...gaps.rules import moves
 from ...prediction import compare
 from ...prediction.flat import efficiency
 from ...prediction.predict import Prediction, plain, predict

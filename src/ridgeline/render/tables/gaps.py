@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...core.documents import to_document
 from ...core.errors import InputError
 from ...core.observation import Observation
 from ...core.units import show
@@ -87,7 +88,7 @@ def self_check(rows: Sequence[dict[str, Any]], holds: bool) -> Table:
 def report(found: Report, most: int = 3) -> list[Table]:
     rows = []
     for item in found.items:
-        told = item.document()
+        told = to_document(item)
         rows.append(
             {
                 "name": item.name,
@@ -186,12 +187,12 @@ def chart(found: Report) -> Chart:
     arrows: list[Arrow] = []
     for item in shown:
         gap = item.gap
-        engine = gap.ran or gap.target.engine
+        engine = gap.counts.engine or gap.target.engine
         if engine in machine.peaks:
             peaks[engine] = machine.peak(engine).value
         wanted = gap.target.flops / gap.target.bytes
-        ran = gap.flops if gap.flops else gap.target.flops
-        at, rate = gap.intensity or wanted, ran / gap.measured
+        ran = gap.counts.flops or gap.target.flops
+        at, rate = gap.counts.intensity or wanted, ran / gap.measured
         roof = min(peaks.get(engine, float("inf")), bandwidth * at)
         side = gap.regime.bound
         told = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}

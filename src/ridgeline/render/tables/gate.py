@@ -12,7 +12,7 @@ def gate(verdict: Verdict) -> Table:
     rows = [
         {
             "name": item.name, "verdict": item.verdict, "baseline": item.baseline.median, "current": item.current.median, "change": item.ratio - 1,
-            "between": f"{item.low - 1:+.1%} .. {item.high - 1:+.1%}", "chance": item.chance, "samples": f"{len(item.baseline.samples)}, {len(item.current.samples)}",
+            "between": f"{item.low - 1:+.1%} .. {item.high - 1:+.1%}", "chance": item.p_value, "samples": f"{len(item.baseline.samples)}, {len(item.current.samples)}",
         }
         for item in sorted(verdict.items, key=lambda item: (ORDER[item.verdict], -item.ratio))
     ]  # fmt: skip

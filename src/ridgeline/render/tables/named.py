@@ -11,7 +11,7 @@ from ...core.machine import Machine
 from ...core.roofline import attainable, batch_intensity, critical_batch, largest_tile, saturation
 from ...core.units import show
 from ...core.work import Work
-from ...gaps import advice
+from ...gaps import rules
 from ...prediction import compare
 from ...prediction.predict import Prediction, predict
 from ...programs import ops
@@ -327,7 +327,7 @@ def moves(machine: Machine) -> Table:
     """Reference: every move advice knows, where it leads on the chart, when it helps and what limits it."""
     rows = [
         {"move": row.name, "direction": row.direction, "changes": row.changes, "when": row.when, "limit": row.limit, "bound": ", ".join(row.bounds)}
-        for row in advice.catalog().values()
+        for row in rules.catalog().values()
     ]  # fmt: skip
     keys = ("move", "direction", "bound", "when", "changes", "limit")
     return Table("moves", tuple(Column(key) for key in keys), rows)
@@ -335,10 +335,10 @@ def moves(machine: Machine) -> Table:
 
 def flow(machine: Machine) -> Table:
     """Reference: the decision flow, from what to measure to the moves of either answer, by this machine's ridge."""
-    told = advice.flow()
+    told = rules.flow()
     rows = [{"step": "measure", "do": str(told["measure"])}, {"step": "ask", "do": str(told["question"])}]
     rows += [{"step": side, "do": row.name} for side in ("memory", "compute") for row in told[side]]
-    rows += [{"step": "decoding", "do": row.name} for row in advice.decode()]
+    rows += [{"step": "decoding", "do": row.name} for row in rules.decode()]
     ridges = ", ".join(f"{name} {show(value)}" for name, value in list(machine.ridges().items())[:6])
     return Table(
         "decision flow", (Column("step"), Column("do")), rows, (f"ridges of {machine.name} in FLOP/B: {ridges}",)

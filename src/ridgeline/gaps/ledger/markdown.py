@@ -7,16 +7,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .record import SHORT, Record, sealed
-from .report import joined
-from .verify import Finding, standing
+from .accuracy import cases_of
+from .record import ID_DIGITS, Record, as_seal
+from .verify import Finding, vouched_records
 
 
 def markdown(records: Sequence[Record], head: tuple[int, str], findings: Sequence[Finding]) -> str:
     """The page, with the head on top and what is wrong with the ledger next."""
     count, last = head
     by_seal: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for case in joined(records, standing(records, last)):
+    for case in cases_of(records, vouched_records(records, last)):
         by_seal[case["seal"]].append(case)
     lines = [
         "# Predictions",
@@ -30,16 +30,16 @@ def markdown(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
         lines += ["**This ledger is broken.** What the chain does not vouch for is shown as unsealed.", ""]
         lines += [f"- {cell(finding.text)}" for finding in findings] + [""]
     for record in records:
-        if record.typed and record.kind == "seal" and record.said:
-            lines += _section(record, by_seal[record.hash[:SHORT]])
+        if record.typed and record.kind == "seal" and record.parsed:
+            lines += _section(record, by_seal[record.hash[:ID_DIGITS]])
     return "\n".join(lines)
 
 
 def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
     """One seal: its head lines, its predictions with what counted for each, the rest of what was measured."""
-    seal = sealed(record)
+    seal = as_seal(record)
     # the host's name is kept in the record; a page that gets published does without it
-    about = {key: value for key, value in seal.environment.items() if key != "host"}
+    environment = {key: value for key, value in seal.environment.items() if key != "host"}
     lines = [
         f"## {cell(seal.id)}",
         "",
@@ -49,7 +49,7 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
         f"- content `{cell(seal.content_hash)}`",
         f"- record `{cell(seal.hash)}`",
         f"- machine file `{cell(seal.machine.get('hash'))}`",
-        f"- {cell(', '.join(f'{key} {value}' for key, value in sorted(about.items())))}",
+        f"- {cell(', '.join(f'{key} {value}' for key, value in sorted(environment.items())))}",
         "",
         "| name | bound | floor µs | predicted µs | 80 % interval µs | measured µs | error | bound seen | cause |",
         "|---|---|--:|--:|--:|--:|--:|---|---|",
@@ -73,15 +73,15 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
             cell(case.get("cause")),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    rest = [case for case in cases if case["repeat"] or not case["sealed"] or len(case["steps"]) > 1]
-    for case in rest:
-        told = [f"{figure(case['measured_us'])} µs"]
+    others = [case for case in cases if case["repeat"] or not case["sealed"] or len(case["steps"]) > 1]
+    for case in others:
+        parts = [f"{figure(case['measured_us'])} µs"]
         if len(case["steps"]) > 1 and case["predicted_us"]:
-            told.append(f"{figure(case['predicted_us'])} µs predicted for {len(case['steps'])} rows in one kernel")
-        told += ["repeat, does not count"] if case["repeat"] else []
-        told += [] if case["sealed"] else [f"unsealed: {case['reason']}"]
-        lines += [""] if case is rest[0] else []
-        lines.append(f"- {cell(case['name'])}: {cell(', '.join(told))}")
+            parts.append(f"{figure(case['predicted_us'])} µs predicted for {len(case['steps'])} rows in one kernel")
+        parts += ["repeat, does not count"] if case["repeat"] else []
+        parts += [] if case["sealed"] else [f"unsealed: {case['reason']}"]
+        lines += [""] if case is others[0] else []
+        lines.append(f"- {cell(case['name'])}: {cell(', '.join(parts))}")
     return [*lines, ""]
 
 

@@ -1,4 +1,4 @@
-"""What may come into a ledger: predictions to seal, measurements to settle, and the form a record of either has."""
+"""What a ledger accepts: predictions to seal, measurements to settle, and the content a record of either has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from .spelling import canonical, moment, stamp
+from .encoding import canonical_json, parse_time, time_text
 
 TIMES = ("floor_us", "time_us", "low_us", "high_us")
 FUSED = "fused"  # the family of several predictions that one kernel did
@@ -18,21 +18,21 @@ FROM_ZERO = ("floor_us", "low_us")
 CLAIMS = {"predicted_us": "time_us", "floor_us": "floor_us", "bound_predicted": "bound"}
 
 
-def checked(predictions: Iterable[Any]) -> list[dict[str, Any]]:
+def checked_predictions(predictions: Iterable[Any]) -> list[dict[str, Any]]:
     """Predictions that can be settled later: named, each name once, times that are times."""
     rows = [dict(row) if isinstance(row, Mapping) else {} for row in predictions]
     if not rows:
         raise InputError("nothing to seal: give at least one prediction")
-    seen: set[str] = set()
+    names: set[str] = set()
     for place, row in enumerate(rows, 1):
         name = row.get("name")
         if not isinstance(name, str) or not name.strip():
             raise InputError(f"prediction {place} has no name; give each row a `name` to be settled by")
-        if name in seen:
+        if name in names:
             raise InputError(f"two predictions are named '{name}'; give each its own name")
-        seen.add(name)
+        names.add(name)
         for field in TIMES:
-            _number(row.get(field), f"{field} of prediction '{name}'", zero=field in FROM_ZERO)
+            _check_time(row.get(field), f"{field} of prediction '{name}'", zero=field in FROM_ZERO)
         low, high = row.get("low_us"), row.get("high_us")
         if (low is None) != (high is None) or (low is not None and low > high):
             raise InputError(
@@ -41,14 +41,14 @@ def checked(predictions: Iterable[Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def measured(item: Mapping[str, Any]) -> dict[str, Any]:
+def checked_measurement(item: Mapping[str, Any]) -> dict[str, Any]:
     """One measured item as it will be kept, with what it says of its prediction under `claims`."""
     name = item.get("name") if isinstance(item, Mapping) else None
     if not isinstance(name, str) or not name.strip():
         raise InputError("a measured item has no name; give the `name` of its prediction")
     if item.get("measured_us") is None:
         raise InputError(f"'{name}' has no measured_us; give the measured time in microseconds")
-    _number(item["measured_us"], f"measured_us of '{name}'")
+    _check_time(item["measured_us"], f"measured_us of '{name}'")
     at = item.get("measured_at") or None
     if at is not None:
         try:
@@ -57,15 +57,15 @@ def measured(item: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(
                 f"measured_at of '{name}' is {at!r}; give an ISO time with its offset, as 2026-01-31T12:00:00+00:00"
             ) from error
-        known = moment(at)
-        at = stamp(known) if known else at
+        time = parse_time(at)
+        at = time_text(time) if time else at
     row = item.get("prediction")
     if row is not None and not isinstance(row, Mapping):
         raise InputError(f"the prediction of '{name}' is {row!r}; give the whole row, or leave it out")
     claims = {field: item.get(key) for key, field in CLAIMS.items() if item.get(key) is not None}
-    told = claims if row is None else dict(row)
+    compared = claims if row is None else dict(row)
     for field in TIMES:
-        _number(told.get(field), f"{field} of the prediction of '{name}'", zero=field in FROM_ZERO)
+        _check_time(compared.get(field), f"{field} of the prediction of '{name}'", zero=field in FROM_ZERO)
     parts = item.get("steps")
     named = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
     if parts is not None and not (named and 1 < len(set(parts)) == len(parts)):
@@ -76,25 +76,25 @@ def measured(item: Mapping[str, Any]) -> dict[str, Any]:
         "measured_at": at,
         "bound_observed": item.get("bound_observed") or None,
         "cause": item.get("cause") or "",
-        "claims": {"row": told, "all": row is not None},
+        "claims": {"row": compared, "all": row is not None},
         **({"steps": parts} if parts else {}),
     }
-    normal: dict[str, Any] = json.loads(canonical(kept, f"the measured item '{name}'"))
-    return normal
+    normalised: dict[str, Any] = json.loads(canonical_json(kept, f"the measured item '{name}'"))
+    return normalised
 
 
-def steps(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """The predictions that a measured item speaks of: the one of its name, or those a fused kernel did at once."""
+def step_names(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """The predictions that a measured item belongs to: the one of its name, or those a fused kernel did at once."""
     return tuple(item.get("steps") or (item["name"],))
 
 
-def predicted(rows: Mapping[str, Mapping[str, Any]], item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def sealed_row(rows: Mapping[str, Mapping[str, Any]], item: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The sealed row of a measured item; of several at once their times added up, for one run of all of them.
 
     Their floor is not the sum, because what one kernel does in parallel counts once; it stays unknown.
     """
-    parts = [rows[name] for name in steps(item) if name in rows]
-    if len(parts) < len(steps(item)):
+    parts = [rows[name] for name in step_names(item) if name in rows]
+    if len(parts) < len(step_names(item)):
         return None
     if len(parts) == 1:
         return parts[0]
@@ -107,26 +107,26 @@ def predicted(rows: Mapping[str, Mapping[str, Any]], item: Mapping[str, Any]) ->
     return {**added, "bound": bounds.pop()} if len(bounds) == 1 else added
 
 
-def edits(row: Mapping[str, Any] | None, claims: Mapping[str, Any]) -> dict[str, Any]:
+def edited_fields(row: Mapping[str, Any] | None, claims: Mapping[str, Any]) -> dict[str, Any]:
     """What a measurement was compared with, where that is not what the seal holds."""
-    was, told = row or {}, claims["row"]
-    compared = sorted(told.keys() | was.keys()) if claims["all"] else sorted(told)
-    differing = {field: told.get(field) for field in compared if told.get(field) != was.get(field)}
+    sealed, claimed = row or {}, claims["row"]
+    compared = sorted(claimed.keys() | sealed.keys()) if claims["all"] else sorted(claimed)
+    differing = {field: claimed.get(field) for field in compared if claimed.get(field) != sealed.get(field)}
     return {"claimed": differing} if differing else {}
 
 
-def form(kind: str, content: Any) -> None:
+def check_content(kind: str, content: Any) -> None:
     """Raises where a record's content is not what `seal` or `settle` writes."""
     if kind == "seal":
-        checked(content["predictions"])
+        checked_predictions(content["predictions"])
         named = isinstance(content["machine"]["name"], str) and isinstance(content["note"], str)
         if not named or not isinstance(content["environment"], dict):
             raise InputError("no seal")
     elif kind == "settle":
         for item in content["items"]:
-            measured(item)
+            checked_measurement(item)
             for field in TIMES:
-                _number(item.get("claimed", {}).get(field), field, zero=field in FROM_ZERO)
+                _check_time(item.get("claimed", {}).get(field), field, zero=field in FROM_ZERO)
             if item["sealed"] is not (item["reason"] == "") or not isinstance(item["reason"], str):
                 raise InputError("no verdict")
         if not isinstance(content["seal"], str):
@@ -135,7 +135,7 @@ def form(kind: str, content: Any) -> None:
         raise InputError("no kind of record")
 
 
-def _number(value: Any, what: str, zero: bool = False) -> None:
+def _check_time(value: Any, what: str, zero: bool = False) -> None:
     """Refuses what is neither absent nor a time in microseconds; the bounds keep every ratio finite."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if value is not None and not (number and (1e-9 <= value <= 1e15 or (zero and value == 0))):

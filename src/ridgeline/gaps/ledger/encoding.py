@@ -1,4 +1,4 @@
-"""One spelling for what is hashed and dated: JSON, SHA-256 and times as text."""
+"""How records are written: canonical JSON, SHA-256 hashes and times as text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from ...core.errors import InputError
 
 
-def canonical(document: Any, what: str) -> str:
-    """JSON with one spelling only; `what` names the document in the complaint."""
+def canonical_json(document: Any, what: str) -> str:
+    """JSON that is written in only one way; `what` names the document in the complaint."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.generic):
@@ -29,30 +29,28 @@ def canonical(document: Any, what: str) -> str:
         ) from error
 
 
-def digest(document: Mapping[str, Any]) -> str:
-    """SHA-256 over the document's content, keys in order, its own hash left out."""
-    content = {key: value for key, value in document.items() if key != "hash"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
 def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def moment(text: str) -> datetime | None:
+def document_hash(document: Mapping[str, Any]) -> str:
+    return text_hash(json.dumps(document, sort_keys=True, separators=(",", ":")))
+
+
+def parse_time(text: str) -> datetime | None:
     """The time a text names; None where it names none or does not say its offset from UTC."""
     try:
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo else None
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC) if time.tzinfo else None
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def stamp(time: datetime) -> str:
+def time_text(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def shown(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """A stored value that any JSON or page can hold, whatever someone put in its place."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()

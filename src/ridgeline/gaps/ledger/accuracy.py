@@ -1,43 +1,43 @@
-"""How good the predictions of a ledger were: every measurement beside its prediction, and the shares and errors of all."""
+"""How accurate the predictions of a ledger were: every measurement with its prediction, shares and errors of all."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import log, sqrt
 from typing import Any
 
-import numpy as np
-
+from ...core.documents import to_document
+from ...core.statistics import Errors, median, quantile
 from ...core.version import __version__
-from .intake import predicted, steps
-from .record import SCHEMA, SHORT, Record
-from .spelling import shown
-from .verify import ALTERED, Finding, judge, standing
+from .encoding import printable
+from .record import ID_DIGITS, SCHEMA, Record
+from .validation import sealed_row, step_names
+from .verify import ALTERED, Finding, unsealed_reason, vouched_records
 
-NOMINAL, SURE = 0.8, 1.959964  # what an interval promises; normal quantile of a 95 % uncertainty
-VAGUE = 0.4  # an uncertainty of a share so wide that agreeing with it says nothing
-WORST = 10
+NOMINAL = 0.8  # share of measurements that a predicted interval is to hold
+Z_95 = 1.959964  # normal quantile of a 95 % confidence interval
+MAX_INTERVAL_WIDTH = 0.4  # of a share, beyond which agreeing with it says nothing
+WORST_CASES = 10
 ROOFS = ("compute", "memory")  # bounds that a share of a roof makes sense of
 
 
-def document(records: Sequence[Record], head: tuple[int, str], findings: Sequence[Finding]) -> dict[str, Any]:
+def accuracy(records: Sequence[Record], head: tuple[int, str], findings: Sequence[Finding]) -> dict[str, Any]:
     """All of it; sealed evidence, the blind part of it and unsealed results apart."""
     count, last = head
-    cases = joined(records, standing(records, last))
+    cases = cases_of(records, vouched_records(records, last))
     first = [case for case in cases if case["sealed"] and not case["repeat"]]
     unsealed = [case for case in cases if not case["sealed"] and not case["repeat"]]
     settled = sum(len(case["steps"]) for case in first)
-    seals = [said["predictions"] for said in (record.said for record in records) if "predictions" in said]
+    seals = [record.parsed["predictions"] for record in records if "predictions" in record.parsed]
     predictions = sum(map(len, seals))
     return {
         "schema": SCHEMA,
         "ridgeline": __version__,
-        "head": {"count": shown(count), "hash": shown(last)},
+        "head": {"count": printable(count), "hash": printable(last)},
         "intact": not findings,
-        "findings": [asdict(finding) for finding in findings],
+        "findings": to_document(list(findings)),
         "seals": len(seals),
         "predictions": predictions,
         "settled": settled,
@@ -50,76 +50,76 @@ def document(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
     }
 
 
-class Counted:
+class FirstMeasurements:
     """Which predictions have a measurement that counts: a sealed one and an unsealed one each, whichever came first."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[str, str, bool]] = set()
+        self._counted: set[tuple[str, str, bool]] = set()
 
-    def repeat(self, seal: str, names: Sequence[str], sealed: bool) -> bool:
+    def is_repeat(self, seal: str, names: Sequence[str], sealed: bool) -> bool:
         """Whether a measurement of these predictions comes after one that counts; else it is the one from now on."""
         keys = {(seal, name, sealed) for name in names}
-        if keys & self._seen:
+        if keys & self._counted:
             return True
-        self._seen |= keys
+        self._counted |= keys
         return False
 
 
-def joined(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]:
-    """Every measurement beside its prediction, in the order they were settled.
+def cases_of(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]:
+    """Every measurement with its prediction, in the order they were settled.
 
     The first sealed measurement of a prediction counts, and among the unsealed the first too; later ones are repeats.
-    A prediction is blind when no measurement of the same case on the same machine stood in the ledger before it was
-    sealed.
+    A prediction is blind when the ledger held no measurement of the same case on the same machine before it was sealed.
     """
     cases: list[dict[str, Any]] = []
     seals: dict[str, tuple[Record, str, dict[str, Any], set[str]]] = {}
-    counted = Counted()
+    counted = FirstMeasurements()
     known: set[str] = set()
     for record in records:
-        said = record.said
-        if "predictions" in said:
-            machine, rows = said["machine"]["name"], {row["name"]: row for row in said["predictions"]}
-            blind = {name for name, row in rows.items() if _same(machine, row) not in known}
+        content = record.parsed
+        if "predictions" in content:
+            machine, rows = content["machine"]["name"], {row["name"]: row for row in content["predictions"]}
+            blind = {name for name, row in rows.items() if _case_key(machine, row) not in known}
             seals[record.hash] = (record, machine, rows, blind)
-        if said.get("seal") not in seals:
+        if content.get("seal") not in seals:
             continue
-        made, machine, rows, blind = seals[said["seal"]]
-        for item in said["items"]:
-            row, names = predicted(rows, item), steps(item)
-            reason = item["reason"] or judge(row, made.time, item, record.time)
-            if not {made.number, record.number} <= vouched:
+        seal, machine, rows, blind = seals[content["seal"]]
+        for item in content["items"]:
+            row, names = sealed_row(rows, item), step_names(item)
+            reason = item["reason"] or unsealed_reason(row, seal.time, item, record.time)
+            if not {seal.number, record.number} <= vouched:
                 reason = reason or ALTERED
             used = {**(row or {"name": item["name"]}), **item.get("claimed", {})}
-            cases.append(
-                {
-                    "name": item["name"],
-                    "steps": list(names),
-                    "family": str(used.get("family") or used.get("op") or "other"),
-                    "machine": machine,
-                    "seal": made.hash[:SHORT],
-                    "sealed_at": made.time,
-                    "measured_at": item.get("measured_at"),
-                    "floor_us": used.get("floor_us"),
-                    "predicted_us": used.get("time_us"),
-                    "low_us": used.get("low_us"),
-                    "high_us": used.get("high_us"),
-                    "measured_us": item["measured_us"],
-                    "error": used["time_us"] / item["measured_us"] - 1 if used.get("time_us") else None,
-                    "bound_predicted": used.get("bound"),
-                    "bound_observed": item.get("bound_observed"),
-                    "cause": item.get("cause", ""),
-                    "sealed": not reason,
-                    "reason": reason,
-                    "repeat": counted.repeat(made.hash, names, not reason),
-                    "blind": blind.issuperset(names),
-                }
-            )
-            known.add(_same(machine, used))
+            repeat = counted.is_repeat(seal.hash, names, not reason)
+            evidence = {"sealed": not reason, "reason": reason, "repeat": repeat, "blind": blind.issuperset(names)}
+            cases.append({**_case(item, used, seal, machine), **evidence})
+            known.add(_case_key(machine, used))
     return cases
 
 
-def _same(machine: str, row: Mapping[str, Any]) -> str:
+def _case(item: Mapping[str, Any], used: Mapping[str, Any], seal: Record, machine: str) -> dict[str, Any]:
+    """A measured item with the prediction it was compared with."""
+    return {
+        "name": item["name"],
+        "steps": list(step_names(item)),
+        "family": str(used.get("family") or used.get("op") or "other"),
+        "machine": machine,
+        "seal": seal.hash[:ID_DIGITS],
+        "sealed_at": seal.time,
+        "measured_at": item.get("measured_at"),
+        "floor_us": used.get("floor_us"),
+        "predicted_us": used.get("time_us"),
+        "low_us": used.get("low_us"),
+        "high_us": used.get("high_us"),
+        "measured_us": item["measured_us"],
+        "error": used["time_us"] / item["measured_us"] - 1 if used.get("time_us") else None,
+        "bound_predicted": used.get("bound"),
+        "bound_observed": item.get("bound_observed"),
+        "cause": item.get("cause", ""),
+    }
+
+
+def _case_key(machine: str, row: Mapping[str, Any]) -> str:
     """What makes two predictions one case: op, dtype, shape and backend on a machine, or the name where there is no op."""
     keys = ("op", "dtype", "shape", *(["backend"] if row.get("backend") else []))
     case = {key: row.get(key) for key in keys} if row.get("op") else {"name": row["name"]}
@@ -139,7 +139,7 @@ def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         seals[case["seal"], case["sealed_at"], case["machine"]].append(case)
     inside = share(sum(case["low_us"] <= case["measured_us"] <= case["high_us"] for case in ranged), len(ranged))
     # by factor: a time half of what was predicted is as far off as one twice as long
-    worst = sorted(timed, key=lambda case: -abs(log(case["predicted_us"] / case["measured_us"])))[:WORST]
+    worst = sorted(timed, key=lambda case: -abs(log(case["predicted_us"] / case["measured_us"])))[:WORST_CASES]
     return {
         "cases": len(cases),
         "regimes": share(sum(case["bound_predicted"] == case["bound_observed"] for case in regimes), len(regimes)),
@@ -149,8 +149,8 @@ def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for family, machine, month in sorted(groups)
         ],
         "by_seal": [
-            {"seal": seal, "time": time, "machine": machine, **errors(found)}
-            for (seal, time, machine), found in seals.items()
+            {"seal": seal, "time": time, "machine": machine, **errors(group)}
+            for (seal, time, machine), group in seals.items()
         ],
         "efficiency": efficiency(cases),
         "intervals": {**inside, "nominal": NOMINAL, "verdict": _calibrated(inside)},
@@ -159,16 +159,11 @@ def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def errors(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of predicted over measured minus one: middle and 90th percentile of its size, and its signed middle."""
+    """Errors of the predicted times, |predicted / measured - 1|, and their signed median."""
     if not cases:
         return {"cases": 0, "median": None, "p90": None, "signed": None}
-    signed = np.array([case["error"] for case in cases])
-    return {
-        "cases": len(cases),
-        "median": float(np.median(abs(signed))),
-        "p90": float(np.quantile(abs(signed), 0.9)),
-        "signed": float(np.median(signed)),
-    }
+    errors = Errors.of([case["predicted_us"] for case in cases], [case["measured_us"] for case in cases])
+    return {"cases": len(cases), "median": errors.median, "p90": errors.p90, "signed": errors.signed}
 
 
 def efficiency(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -184,12 +179,12 @@ def efficiency(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {
             "machine": machine,
             "bound": bound,
-            "cases": len(found),
-            "median": float(np.median(found)),
-            "low": float(np.quantile(found, 0.25)),
-            "high": float(np.quantile(found, 0.75)),
+            "cases": len(shares),
+            "median": median(shares),
+            "low": quantile(shares, 0.25),
+            "high": quantile(shares, 0.75),
         }
-        for (machine, bound), found in sorted(reached.items())
+        for (machine, bound), shares in sorted(reached.items())
     ]
 
 
@@ -197,9 +192,9 @@ def share(hits: int, count: int) -> dict[str, Any]:
     """hits / count with its 95 % uncertainty (Wilson's score interval, sensible at 0, at 1 and for few cases)."""
     if not count:
         return {"cases": 0, "hits": 0, "share": None, "low": None, "high": None}
-    rate, spread = hits / count, SURE**2 / count
+    rate, spread = hits / count, Z_95**2 / count
     middle = (rate + spread / 2) / (1 + spread)
-    reach = SURE * sqrt(rate * (1 - rate) / count + spread / (4 * count)) / (1 + spread)
+    reach = Z_95 * sqrt(rate * (1 - rate) / count + spread / (4 * count)) / (1 + spread)
     return {
         "cases": count,
         "hits": hits,
@@ -216,4 +211,4 @@ def _calibrated(inside: Mapping[str, Any]) -> str:
         return "too narrow"
     if inside["low"] > NOMINAL:
         return "too wide"
-    return "as promised" if inside["high"] - inside["low"] < VAGUE else "too few to tell"
+    return "as promised" if inside["high"] - inside["low"] < MAX_INTERVAL_WIDTH else "too few to tell"

@@ -1,0 +1,122 @@
+"""Where every measured microsecond went: causes, and entries that sum to the measured time.
+
+The accounting starts at the floor of the algorithm's counts and replaces them by the observed ones, one after the other;
+each step adds what the floor grows by. Then come the costs that the prediction names, and the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import fsum
+from typing import ClassVar
+
+from .counts import Counts
+from .regime import Regime
+from .target import Need, Target, longest
+
+
+class Cause(Enum):
+    """Every kind of cause; the braces are what an entry names."""
+
+    FLOOR = "floor at algorithmic work"
+    EXTRA_TRAFFIC = "extra traffic"
+    CACHED_TRAFFIC = "traffic a cache kept"
+    SLOWER_ENGINE = "slower engine"
+    FASTER_ENGINE = "faster engine"
+    EXTRA_WORK = "extra work"
+    LESS_WORK = "work left out"
+    INNER_TRAFFIC = "traffic at {}"
+    CLOCK = "clock other than that of the peak"
+    SHAPE = "quantization, fill and drain"
+    LAUNCH = "launch and gaps"
+    LIMITER_LOSS = "low efficiency of the limiter"
+    OTHER_LIMITER = "{} in place of {}"
+    RESIDUAL = "rest"
+    HOST_WAIT = "waiting for the host"  # in no kernel's time, so never an entry of the accounting
+
+
+@dataclass(frozen=True)
+class Entry:
+    kind: Cause
+    time: float
+    names: tuple[str, ...] = ()
+
+    DOCUMENT: ClassVar = ("cause", "us")
+
+    @property
+    def cause(self) -> str:
+        return self.kind.value.format(*self.names)
+
+    @property
+    def us(self) -> float:
+        return self.time * 1e6
+
+
+@dataclass(frozen=True)
+class ObservedWork:
+    """The way from the algorithm's counts to the observed ones: what each replacement adds, and where it ends."""
+
+    entries: tuple[Entry, ...]
+    needs: Mapping[str, Need]  # at the observed counts, as far as they are known
+    floor: float | None  # at the observed flops and bytes at the main memory; None where these are not known
+
+
+class _Replacing:
+    """Needs whose counts are replaced one after the other."""
+
+    def __init__(self, target: Target) -> None:
+        self.needs = dict(target.needs)
+        self.entries = [Entry(Cause.FLOOR, target.floor)]
+
+    def __call__(self, longer: Cause, shorter: Cause, changed: Mapping[str, Need | None], *names: str) -> None:
+        before = longest(self.needs)
+        for name, need in changed.items():
+            self.needs.pop(name, None)
+            if need is not None:
+                self.needs[name] = need
+        added = longest(self.needs) - before
+        if added:
+            self.entries.append(Entry(longer if added > 0 else shorter, added, names))
+
+
+def observed_work(target: Target, counts: Counts) -> ObservedWork:
+    replacing, engine = _Replacing(target), counts.engine
+    needs = replacing.needs
+    known = counts.bytes is not None
+    if counts.bytes is not None and target.main in needs:
+        traffic = {target.main: replace(needs[target.main], amount=counts.bytes)}
+        replacing(Cause.EXTRA_TRAFFIC, Cause.CACHED_TRAFFIC, traffic)
+    if target.engine and engine is None:
+        known = known and counts.no_flops  # the algorithm's count stays
+    elif target.engine and engine is not None:
+        ran = counts.engines.get(engine, needs[target.engine])
+        if engine != target.engine:
+            moved = {target.engine: None, engine: replace(ran, amount=target.flops)}
+            replacing(Cause.SLOWER_ENGINE, Cause.FASTER_ENGINE, moved)
+        replacing(Cause.EXTRA_WORK, Cause.LESS_WORK, {**counts.engines, engine: ran})
+    floor = longest(needs)
+    for name, need in counts.inner.items():
+        replacing(Cause.INNER_TRAFFIC, Cause.INNER_TRAFFIC, {name: need}, name)
+    roof = counts.measurement.counters.get(f"roof.{engine}", 0.0)
+    if engine in needs and roof > 0 and needs[engine].kind != "measured":
+        replacing(Cause.CLOCK, Cause.CLOCK, {engine: replace(needs[engine], rate=roof)})
+    return ObservedWork(tuple(replacing.entries), needs, floor if known and floor else None)
+
+
+def account(target: Target, work: ObservedWork, regime: Regime, measured: float) -> tuple[Entry, ...]:
+    """All entries; they sum to the measured time."""
+    costs = ((Cause.SHAPE, target.shape_loss), (Cause.LAUNCH, target.launch))
+    entries = [*work.entries, *(Entry(cause, time) for cause, time in costs if time)]
+    left = measured - fsum(entry.time for entry in entries)
+    loss = Entry(Cause.LIMITER_LOSS, min(target.limiter_loss * longest(work.needs), max(left, 0.0)))
+    if left > 0 and regime.limited:
+        # the limiter is known: the time that its counts do not need, it lost
+        if regime.limiter in work.needs:
+            loss = Entry(Cause.LIMITER_LOSS, left)
+        else:
+            loss = Entry(Cause.OTHER_LIMITER, left, (regime.limiter, target.limiter))
+    if loss.time:
+        entries.append(loss)
+    return (*entries, Entry(Cause.RESIDUAL, measured - fsum(entry.time for entry in entries)))

@@ -1,0 +1,187 @@
+"""Measurement: the observations of a pair as runs of its step, several kernels put together as one.
+
+Profilers put kernels that differ in nothing but their time into one observation, be they runs of the step or parts of one
+run. Which of the two they are is told by what they did: counted flops or bytes, else their time against the floor.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, inf
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.observation import Observation
+from ..core.statistics import median, spread
+from ..core.work import Work
+
+MIN_SHARE_OF_STEP = 0.5  # of a step's amounts (or of its floor) that observations must show to be a complete run of it
+# Counters that add up over kernels; the others are shares and sizes, which are weighted by time.
+AMOUNTS = frozenset(
+    {
+        "hbm_read", "hbm_write", "l2_to_sm", "tma", "cycles", "spills", "local_sectors", "bank_conflicts",
+        "shared_wavefronts",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """All that was observed of one run of a step: times add up, amounts add up, shares are weighted by time."""
+
+    samples: tuple[float, ...]  # seconds, one per run
+    flops: Mapping[str, float]
+    bytes: Mapping[str, float]
+    counters: Mapping[str, float]
+    conditions: Mapping[str, Any]
+    kernels: tuple[str, ...]  # names of the kernels, each once
+    launches: float  # kernels of one run
+    path: tuple[str, ...]  # modules or ranges around all of it
+    tools: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @cached_property
+    def median(self) -> float:
+        return median(self.samples)
+
+    @cached_property
+    def spread(self) -> float:
+        return spread(self.samples)
+
+
+def combine(items: Sequence[Observation], work: Work, floor: float, count: float = 1.0) -> Measurement:
+    """The observations of a pair as runs of its step, `count` of which the program has."""
+    if not items:
+        raise InputError("there is nothing observed to put together")
+    runs = _runs(items, work, floor, count)
+    parts = _parts(items, runs, work, floor, count)
+    weights = [_calls(item) * item.median for item in items]
+    return Measurement(
+        samples=_samples(items, runs, parts),
+        flops=_added([item.flops for item in items], items, runs / parts),
+        bytes=_added([item.bytes for item in items], items, runs / parts),
+        counters=_counters(items, weights, runs / parts),
+        conditions=items[int(np.argmax(weights))].conditions,
+        kernels=tuple(dict.fromkeys(item.kernel for item in items if item.kernel)),
+        launches=sum(_calls(item) for item in items) * parts / runs,
+        path=_common_path([item.path for item in items]),
+        tools=tuple(dict.fromkeys(item.tool for item in items)),
+        notes=tuple(dict.fromkeys(note for item in items for note in item.notes)),
+    )
+
+
+def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What all paths begin with."""
+    shared = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return tuple(shared)
+
+
+def _calls(item: Observation) -> float:
+    """How often a kernel ran in one call of its op, where the samples of several are in one observation."""
+    count, calls = item.settings.get("count"), item.settings.get("calls")
+    return max(count / calls, 1.0) if isinstance(count, int) and isinstance(calls, int) and calls > 0 else 1.0
+
+
+# -- runs and parts -------------------------------------------------------------------------------------------
+
+
+def _by_kernel(items: Sequence[Observation]) -> list[list[Observation]]:
+    groups: dict[str, list[Observation]] = defaultdict(list)
+    for item in items:
+        groups[item.kernel or item.name].append(item)
+    return list(groups.values())
+
+
+def _runs(items: Sequence[Observation], work: Work, floor: float, count: float) -> int:
+    """How many times the step ran. Repeated kernels are runs only where one of them can be the complete step."""
+    common = gcd(*map(len, _by_kernel(items)))
+    if common == 1:
+        return 1
+    if count > 1:
+        return int(count) if common % int(count) == 0 else common
+    return common if _share_of_step(items, work, floor) / common >= MIN_SHARE_OF_STEP else 1
+
+
+def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, count: float) -> int:
+    """How many samples of each item make one run: several where all items at once cannot be the complete step."""
+    lengths = {len(item.samples) for item in items}
+    samples = min(lengths)
+    if runs > 1 or len(lengths) > 1 or samples == 1 or _share_of_step(items, work, floor) >= MIN_SHARE_OF_STEP:
+        return 1
+    return samples // int(count) if samples % int(count) == 0 else samples
+
+
+def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> float:
+    """What the items at once did of the step: by counted flops or bytes, else by time; infinite where neither is known."""
+    shares = []
+    flops = float(np.asarray(work.flops))
+    moved = float(np.asarray(work.bytes))
+    if flops and all(item.flops for item in items):
+        shares.append(sum(sum(item.flops.values()) for item in items) / flops)
+    if moved and all(item.bytes for item in items):
+        shares.append(sum(max(item.bytes.values()) for item in items) / moved)
+    if not shares and floor:
+        shares.append(sum(_calls(item) * item.median for item in items) / floor)
+    return max(shares, default=inf)
+
+
+# -- sums -----------------------------------------------------------------------------------------------------
+
+
+def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float, ...]:
+    """Times of the runs; several samples of each item make one run where `parts` says so."""
+    if parts > 1:
+        return tuple(
+            sum(_calls(item) * sum(item.samples[start : start + parts]) for item in items)
+            for start in range(0, len(items[0].samples), parts)
+        )
+    if len(items) == 1 or runs == 1:
+        return _summed(items)
+    groups = _by_kernel(items)
+    chunks = [len(group) // runs for group in groups]
+    return tuple(
+        sample
+        for run in range(runs)
+        for sample in _summed(
+            [item for group, each in zip(groups, chunks, strict=True) for item in group[run * each : (run + 1) * each]]
+        )
+    )
+
+
+def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
+    """Samples of one run made of all items: sample by sample where all have as many, else the sum of the medians."""
+    if len({len(item.samples) for item in items}) == 1:
+        return tuple(
+            sum(_calls(item) * item.samples[place] for item in items) for place in range(len(items[0].samples))
+        )
+    return (sum(_calls(item) * item.median for item in items),)
+
+
+def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: float) -> dict[str, float]:
+    """Amounts of one run; one that a kernel lacks is not known for the run."""
+    return {
+        name: sum(_calls(item) * row[name] for row, item in zip(amounts, items, strict=True)) / runs
+        for name in amounts[0]
+        if all(name in row for row in amounts)
+    }
+
+
+def _counters(items: Sequence[Observation], weights: Sequence[float], runs: float) -> dict[str, float]:
+    rows = [item.counters for item in items]
+    total = sum(weights)
+    return {
+        name: sum(row[name] for row in rows) / runs
+        if name in AMOUNTS
+        else sum(weight * row[name] for weight, row in zip(weights, rows, strict=True)) / total
+        for name in rows[0]
+        if all(name in row for row in rows)
+    }

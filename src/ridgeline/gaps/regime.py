@@ -1,0 +1,93 @@
+"""Regime: what a run was limited by, from how busy everything was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..prediction.host import launch_latency
+from .counts import Counts
+from .target import Target
+
+COMPUTE, MEMORY, OVERHEAD, UNDERUSED = "compute", "memory", "overhead", "underused"
+LAUNCH = "launch"
+COUNTERS, TIME_ALONE = "counters", "the time alone"  # what a regime is told from
+MIN_LAUNCH_SHARE = 0.5  # of the time in launches, from which a run is overhead-bound
+MIN_LIMITER_SHARE = 0.6  # of the time that something must be busy to be called the limiter
+SHARE_TOLERANCE = 0.1  # shares this close together are not distinguished
+# How busy a pipe was while its multiprocessor had work, and what it does.
+PIPES = {"fma_busy": "vector.fp32", "fp64_busy": "vector.fp64", "special_busy": "special.fp32", "issue": "issue"}
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of the measured time something was busy, or would need at its ceiling."""
+
+    name: str
+    side: str  # compute, memory or overhead
+    value: float
+
+
+@dataclass(frozen=True)
+class Regime:
+    bound: str  # compute, memory, overhead, or underused: nothing is busy long enough
+    limiter: str
+    share: float
+    basis: str
+    confirmed: bool
+
+    @property
+    def limited(self) -> bool:
+        """Whether a roof limits the run."""
+        return self.bound in (COMPUTE, MEMORY)
+
+
+class _Shares(dict[str, Share]):
+    def add(self, name: str, side: str, value: float | None) -> None:
+        """Keep the larger of two shares of one name: both are lower bounds of how busy it was."""
+        if value is not None and (name not in self or self[name].value < value):
+            self[name] = Share(name, side, value)
+
+
+def busy_shares(target: Target, counts: Counts) -> tuple[Share, ...]:
+    """How busy everything was, the busiest first: by counts over ceilings, and by the tool's own figures."""
+    measurement, table = counts.measurement, _Shares()
+    counters, measured = measurement.counters, measurement.median
+    active = counters.get("sm_active", 1.0)
+    for name, need in counts.engines.items():
+        table.add(name, COMPUTE, need.time / measured)
+    for counter, name in PIPES.items():
+        if counter in counters:
+            table.add(name, COMPUTE, counters[counter] * active)
+    tensor = [name for name in counts.engines if name.startswith("tensor")]
+    if tensor and "tensor_busy" in counters:
+        busiest = max(tensor, key=lambda name: counts.engines[name].time)
+        table.add(busiest, COMPUTE, counters["tensor_busy"] * active)
+    if counts.bytes is not None and target.main in target.needs:
+        table.add(target.main, MEMORY, counts.bytes / target.needs[target.main].rate / measured)
+    table.add(target.main, MEMORY, counters.get("hbm_busy"))
+    for name, need in counts.inner.items():
+        table.add(name, MEMORY, need.time / measured)
+    table.add("l2", MEMORY, counters.get("l2_busy"))
+    table.add("l1", MEMORY, counters["l1_busy"] * active if "l1_busy" in counters else None)
+    if not table and target.floor:
+        table.add(target.limiter, MEMORY if target.bound == MEMORY else COMPUTE, target.floor / measured)
+    table.add(LAUNCH, OVERHEAD, launch_latency(target.machine) * measurement.launches / measured)
+    return tuple(sorted(table.values(), key=lambda share: -share.value))
+
+
+def find_regime(target: Target, counts: Counts, shares: tuple[Share, ...]) -> Regime:
+    basis = COUNTERS if counts.any else TIME_ALONE
+    launch = next(share for share in shares if share.name == LAUNCH)
+    if launch.value >= MIN_LAUNCH_SHARE:
+        return Regime(OVERHEAD, LAUNCH, launch.value, basis, target.bound == OVERHEAD)
+    busy = [share for share in shares if share.name != LAUNCH]
+    if not busy or busy[0].value < MIN_LIMITER_SHARE:
+        return Regime(UNDERUSED, busy[0].name if busy else "", busy[0].value if busy else 0.0, basis, False)
+    candidates = [share for share in busy if share.value >= busy[0].value - SHARE_TOLERANCE]
+    predicted = next((share for share in busy if share.name == target.limiter), None)
+    limiter = next((share for share in candidates if share.side == target.bound), busy[0])
+    # instructions feed the engine: where the predicted one is busy itself, it is the limiter
+    feeds = busy[0].name == "issue"
+    if predicted is not None and (predicted in candidates or (feeds and predicted.value >= MIN_LIMITER_SHARE)):
+        limiter = predicted
+    return Regime(limiter.side, limiter.name, limiter.value, basis, target.bound in (limiter.side, "balanced"))

@@ -1,0 +1,172 @@
+"""The rules of advice, as data: moves, rules with their conditions, levels of the recommender, the decision flow.
+
+All of it is in `rules.toml`; a new rule is one row there, and a formula in `gains.py` where none of those fits.
+"""
+
+from __future__ import annotations
+
+import operator
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from ..core.errors import unknown
+from ..core.roofline import attainable, ridge
+from .target import ACHIEVABLE_SHARE
+
+SHOWN, POSSIBLE = "shown", "possible"
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq,
+}  # fmt: skip
+
+Signs = Mapping[str, float | str]  # what conditions may ask of a gap, by name; what is not known is absent
+
+
+@dataclass(frozen=True)
+class Move:
+    key: str
+    name: str
+    changes: str
+    effect: tuple[str, ...]  # bytes, rate, flops, launches
+    kind: str
+    bounds: tuple[str, ...]
+    when: str
+    limit: str
+
+    @property
+    def direction(self) -> str:
+        """On the chart of observed intensity: fewer bytes go right, a better use of the limiter goes up."""
+        right = "bytes" in self.effect
+        up = not right or "rate" in self.effect or "launches" in self.effect
+        return "both" if right and up else "right" if right else "up"
+
+    @property
+    def joins_launches(self) -> bool:
+        """Whether one launch replaces many; a larger batch only gives each more to do."""
+        return "launches" in self.effect and "rate" not in self.effect
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`figure operator value`; words may be alternatives, `stall = wait | barrier`."""
+
+    figure: str
+    operator: str
+    value: float | tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        figure, sign, value = text.split(" ", 2)
+        try:
+            return cls(figure, sign, float(value))
+        except ValueError:
+            return cls(figure, sign, tuple(word.strip() for word in value.split("|")))
+
+    def holds(self, signs: Signs) -> bool | None:
+        """None where the figure is not known."""
+        known = signs.get(self.figure)
+        if known is None:
+            return None
+        if isinstance(self.value, tuple):
+            return known in self.value
+        return bool(OPERATORS[self.operator](known, self.value))
+
+
+@dataclass(frozen=True)
+class Rule:
+    name: str
+    group: str
+    cause: str
+    move: str
+    gain: str
+    applies: tuple[Condition, ...] = ()
+    sign: tuple[Condition, ...] = ()
+    unless: tuple[str, ...] = ()
+    shown: str = ""  # evidence that needs no counters
+    possible: bool = False  # a suggestion, whatever the counters say
+    only_shown: bool = False  # nothing to say without counters
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.applies + self.sign
+
+    def status(self, signs: Signs) -> str:
+        """Shown, possible, or empty where it does not hold."""
+        answers = [condition.holds(signs) for condition in self.conditions]
+        if False in answers or (None in answers and self.only_shown):
+            return ""
+        certain = None not in answers and (bool(self.sign) or bool(self.shown)) and not self.possible
+        return SHOWN if certain else POSSIBLE
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8"))
+
+
+def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+@lru_cache(maxsize=1)
+def catalog() -> dict[str, Move]:
+    """All moves by key."""
+    return {row["key"]: Move(**_tuples(row)) for row in _table()["move"]}
+
+
+@lru_cache(maxsize=1)
+def rules() -> tuple[Rule, ...]:
+    table = []
+    for row in _table()["rule"]:
+        conditions = {name: tuple(map(Condition.parse, row.get(name, ()))) for name in ("applies", "sign")}
+        table.append(Rule(**{**_tuples(row), **conditions}))
+    return tuple(table)
+
+
+def moves(bound: str) -> tuple[Move, ...]:
+    """What helps under a bound, when nothing else is known."""
+    offered = tuple(move for move in catalog().values() if bound in move.bounds)
+    if not offered:
+        raise unknown("bound", bound, {name for move in catalog().values() for name in move.bounds})
+    return offered
+
+
+def causes(group: str) -> tuple[str, ...]:
+    """The known causes of a kind of gap: `memory gap`, `compute gap`, `extra bytes` ..."""
+    known = tuple(rule.cause for rule in rules() if rule.group == group)
+    if not known:
+        raise unknown("kind of gap", group, {rule.group for rule in rules()})
+    return known
+
+
+def decode() -> tuple[Move, ...]:
+    """What helps when tokens are generated one at a time."""
+    return tuple(catalog()[key] for key in _table()["decode"]["moves"])
+
+
+def flow() -> dict[str, Any]:
+    """The decision flow: what to measure, the question, and the moves of either answer."""
+    table = _table()["flow"]
+    branches = {side: tuple(catalog()[key] for key in table[side]) for side in ("memory", "compute")}
+    return {"measure": table["measure"], "question": table["question"], **branches}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    side: str
+    name: str  # low, moderate or high efficiency
+    efficiency: float
+    moves: tuple[Move, ...]
+    causes: tuple[str, ...]  # possible ones, of a point below its roof
+
+
+def recommend(rate: float, intensity: float, peak: float, bandwidth: float) -> Recommendation:
+    """The short answer where only rate, intensity and two ceilings are known: which side, how near its roof, what then."""
+    side = "memory" if intensity < ridge(peak, bandwidth) else "compute"
+    efficiency = rate / float(attainable(intensity, peak, bandwidth))
+    level = next(row for row in _table()["level"] if row["side"] == side and efficiency < row["below"])
+    below = causes(f"{side} gap") if efficiency < ACHIEVABLE_SHARE["stated"] else ()
+    return Recommendation(side, level["name"], efficiency, tuple(catalog()[key] for key in level["moves"]), below)

@@ -1,0 +1,192 @@
+"""Target: the predicted side of a gap, for one run of the steps that a pair covers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.machine import MAIN, Machine
+from ..core.work import Array, Work
+from ..prediction.predict import Prediction
+
+# Share of the roof that a kernel without faults reaches, by the kind of ceilings.
+ACHIEVABLE_SHARE = {"stated": 0.8, "measured": 0.9}
+
+
+@dataclass(frozen=True)
+class Need:
+    """Work on an engine or bytes over a level: at least `amount / rate` seconds."""
+
+    side: str  # compute or memory
+    amount: float
+    rate: float
+    uncertainty: float
+    kind: str  # of the ceiling: stated, derived or measured
+
+    @property
+    def time(self) -> float:
+        return self.amount / self.rate
+
+
+def longest(needs: Mapping[str, Need], side: str = "") -> float:
+    """Seconds of the longest need (of one side): together they take at least that long."""
+    return max((need.time for need in needs.values() if side in ("", need.side)), default=0.0)
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    machine: Machine
+    ceilings: str | None
+    work: Work
+    time: float
+    low: float
+    high: float
+    floor: float
+    needs: Mapping[str, Need]
+    launch: float  # seconds of the expected time that are launches
+    shape_items: float  # and those that the shape of the problem costs
+    bound: str
+    limiter: str
+    engine: str  # of the longest arithmetic, empty without any
+    matrix_flops: float
+    count: float
+    steps: tuple[str, ...]
+
+    @property
+    def fused(self) -> bool:
+        return len(self.steps) > 1
+
+    @property
+    def main(self) -> str:
+        return self.machine.main.name
+
+    @property
+    def flops(self) -> float:
+        return self.needs[self.engine].amount if self.engine else 0.0
+
+    @property
+    def bytes(self) -> float:
+        return float(np.asarray(self.work.bytes))
+
+    @property
+    def intensity(self) -> float | None:
+        return self.flops / self.bytes if self.bytes else None
+
+    def moved(self, way: str) -> float:
+        return float(np.asarray(self.work.bytes_at(MAIN, way)))
+
+    @property
+    def beyond_floor(self) -> float:
+        """Of the expected time, what is neither floor nor launch."""
+        return max(self.time - self.floor - self.launch, 0.0)
+
+    @property
+    def shape_loss(self) -> float:
+        """The part of it that comes from the shape; a measured ceiling already includes the rest of these items."""
+        return min(self.shape_items, self.beyond_floor)
+
+    @property
+    def limiter_loss(self) -> float:
+        """What kernels of this family usually lose at their limiter, per second of floor."""
+        return (self.beyond_floor - self.shape_loss) / self.floor if self.floor else 0.0
+
+    @property
+    def achievable(self) -> float:
+        """Seconds of a kernel without faults: the expected time, or the achievable share of the roof where that is less."""
+        return min(self.time, self.floor / self.achievable_share + self.launch)
+
+    @property
+    def achievable_share(self) -> float:
+        return ACHIEVABLE_SHARE[self.ceiling_kind]
+
+    @property
+    def ceiling_kind(self) -> str:
+        """Measured ceilings, or those of a document."""
+        kinds = {need.kind for name, need in self.needs.items() if not name.startswith("special.")}
+        return "measured" if kinds == {"measured"} else "stated"
+
+
+def target(prediction: Prediction, places: Sequence[int]) -> Target:
+    """Steps of a prediction as one: their times add up, what must be done in parallel adds up term by term."""
+    steps = [prediction.steps[place] for place in places]
+    common = min(step.count for step in steps)
+    part = Prediction(
+        prediction.machine,
+        tuple(replace(step, count=step.count / common) for step in steps),
+        tuple(prediction.bounds[place] for place in places),
+        tuple(prediction.expected[place] for place in places),
+        prediction.given_efficiency,
+    )
+    name = " + ".join(dict.fromkeys(step.name for step in steps))
+    needs = _needs(part, name)
+    launch, shape = _launch_and_shape(part, name)
+    limiter = max(needs, key=lambda label: needs[label].time, default="")
+    engines = [label for label, need in needs.items() if need.side == "compute" and not label.startswith("special.")]
+    single = part.bounds[0] if len(steps) == 1 else None
+    return Target(
+        name=name,
+        machine=prediction.machine,
+        ceilings=part.bounds[0].ceilings,
+        work=_work(part),
+        time=_number(part.time, name),
+        low=_number(part.low, name),
+        high=_number(part.high, name),
+        floor=longest(needs),
+        needs=needs,
+        launch=launch,
+        shape_items=shape,
+        bound=str(single.bound) if single else needs[limiter].side if limiter else "overhead",
+        limiter=str(single.limiter) if single else limiter or "launch",
+        engine=max(engines, key=lambda label: needs[label].time, default=""),
+        matrix_flops=sum(
+            _number(value, name) * step.count
+            for step in part.steps
+            for (engine, _, _), value in step.work.counts.items()
+            if engine == "matrix"
+        ),
+        count=common,
+        steps=tuple(step.name for step in steps),
+    )
+
+
+def _launch_and_shape(prediction: Prediction, name: str) -> tuple[float, float]:
+    """Seconds of the expected time that are launches, and seconds that the shape of the problem costs."""
+    seconds = {
+        kind: fsum(_number(item.seconds, name) for item in prediction.items if item.kind == kind)
+        for kind in ("launch", "shape")
+    }
+    return seconds["launch"], seconds["shape"]
+
+
+def _needs(prediction: Prediction, name: str) -> dict[str, Need]:
+    needs: dict[str, Need] = {}
+    for bound, step in zip(prediction.bounds, prediction.steps, strict=True):
+        for label, term in bound.terms.items():
+            amount, time = _number(term.amount, name) * step.count, _number(term.time, name) * step.count
+            if label in needs:
+                amount, time = amount + needs[label].amount, time + needs[label].time
+            rate = amount / time if time else term.ceiling.value
+            needs[label] = Need(term.side, amount, rate, term.ceiling.uncertainty, term.ceiling.kind)
+    return needs
+
+
+def _work(prediction: Prediction) -> Work:
+    first, *others = prediction.steps
+    if not others and first.count == 1:
+        return first.work
+    work = Work()
+    for step in prediction.steps:
+        work = work + step.work.repeat(step.count)
+    return work
+
+
+def _number(value: Array, name: str) -> float:
+    array = np.asarray(value)
+    if array.size != 1:
+        raise InputError(f"{name}: the prediction is a sweep of {array.size} cases; predict the one case that was run")
+    return float(array.reshape(()))
