@@ -21,8 +21,8 @@ from ridgeline.core.roofline import attainable, batch_intensity, bound, critical
 from ridgeline.core.units import axis, parse, show
 from ridgeline.core.work import Program, Step, Work
 from ridgeline.prediction import expected as timing
-from ridgeline.prediction.compare import turning_point
 from ridgeline.prediction.predict import predict
+from ridgeline.prediction.turning import turning_point
 from ridgeline.programs import ops
 from ridgeline.programs.ops import OPS, Op
 from strategies import COLLECTIVES, calls, figure, law, machines, rates, sweeps

@@ -28,7 +28,7 @@ from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
 from ridgeline.programs import ops
 from ridgeline.render import table
-from ridgeline.render.chart import Axis, Chart, Picture, Point, read
+from ridgeline.render.chart import Axis, Chart, Picture, Point, document, read
 from ridgeline.render.charts import CHARTS, measured
 from ridgeline.render.draw import files, html, mpl, terminal
 from ridgeline.render.draw import labels as layout
@@ -454,7 +454,7 @@ def test_every_suffix_is_written_by_its_owner(name: str, tmp_path: Path) -> None
         path = files.save(shown, tmp_path / f"x{suffix}")
         assert path.read_bytes().startswith(start), suffix
     assert sorted(os.listdir(tmp_path)) == sorted(f"x{suffix}" for suffix in starts)
-    assert read(json.loads((tmp_path / "x.json").read_text())).document() == shown.document()
+    assert document(read(json.loads((tmp_path / "x.json").read_text()))) == document(shown)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text())))
     assert len(rows) == len(shown.rows())
 
@@ -509,7 +509,7 @@ def test_plot_shows_itself(tmp_path: Path) -> None:
     assert figure._repr_html_().startswith("<svg")
     assert "gemm 4096x14336x4096" in figure.text(width=100)
     assert str(figure) == figure.text()
-    assert figure.document() == figure.chart.document()
+    assert figure.document() == document(figure.chart)
     assert figure.table()[1]
     assert plot(H100, prediction).document() == figure.document()
     assert plot(H100).chart.charts[0].lines  # bare roofs

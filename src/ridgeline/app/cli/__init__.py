@@ -17,7 +17,6 @@ from ...core.version import __version__
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
-    from ...prediction.predict import Prediction
     from ...programs.ops import Op
     from ...render.table import Table
 
@@ -173,10 +172,12 @@ def _finite(value: Any) -> Any:
 
 def present(table: Table, json_wanted: bool, out: Path | None, document: Any = None) -> None:
     """A table where it was asked to go: a file, one JSON document, or the terminal."""
+    from ...core.documents import to_document
+
     if out is not None:
         from ...core.files import write_text
 
-        whole = document if document is not None else table.document()
+        whole = document if document is not None else to_document(table)
         kinds: dict[str, Callable[[], str]] = {
             ".json": lambda: json_text(whole) + "\n",
             ".csv": table.csv,
@@ -188,7 +189,7 @@ def present(table: Table, json_wanted: bool, out: Path | None, document: Any = N
         write_text(out, kinds[out.suffix]())
         click.echo(f"wrote {out}", err=True)
     if json_wanted:
-        show_json(document if document is not None else table.document())
+        show_json(document if document is not None else to_document(table))
     elif out is None:
         from ...render.table import draw
 
@@ -276,10 +277,10 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int
 @out_option
 def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> None:
     """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
-    from ...render.tables import cards
+    from ...render.tables import catalog
 
     if name is None:
-        table, document = cards.catalog()
+        table, document = catalog.machines_table()
         present(table, as_json, out, document)
         return
     from ...machines.load import load
@@ -288,7 +289,7 @@ def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> N
     if out is not None and out.suffix not in TEXTS:
         draw_file("pyramid", machine, out, theme)
         return
-    tables = cards.machine(machine)
+    tables = catalog.machine_tables(machine)
     if out is not None:
         present_all(tables, out, machine.document())
     if as_json:
@@ -304,20 +305,20 @@ def machines(name: str | None, as_json: bool, out: Path | None, theme: str) -> N
 @as_json
 def ops(name: str | None, as_json: bool) -> None:
     """The ops and their parameters; with NAME, one op with its equation."""
-    from ...render.tables import cards
+    from ...render.tables import catalog
 
     if name is None:
-        table = cards.ops()
+        table = catalog.ops_table()
         present(table, as_json, None)
         return
     from ...programs.ops import find
 
     op = find(name)
     if as_json:
-        show_json(cards.op_document(op))
+        show_json(catalog.op_document(op))
     else:
         click.echo(f"{op.signature}\n\n{op.doc}\n")
-        present(cards.op(op), False, None)
+        present(catalog.op_table(op), False, None)
 
 
 @main.command()
@@ -363,27 +364,34 @@ def predict(
         return predict_cases(cases, as_json, out, **options)
     if not op_name:
         raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
+    from ...core.units import parse
+    from ...prediction.answer import answer as ask
+    from ...prediction.answer import document
     from ...programs.ops import find
-    from ...render.tables import answers
 
     op = find(op_name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
     formats = {name: options[name] for name in ("dtype", "weights", "out_dtype", "kv")}
     given = bind(op, values, formats, MOST_WRITTEN if as_json or out is not None else MOST_CASES)
-    made, turn = predicted(op, given, machine, options)
-    if options["took"] and made.count > 1:
-        raise InputError(f"--took is the time of one case, and this sweep has {made.count:,}; give one value each")
-    answer = answers.Answer(op, given, made, turn, options["took"])
+    took = parse(options["took"], "s") if options["took"] else None
+    model = {name: options[name] for name in ("ceilings", "engine", "resident", "efficiency", "backend")}
+    answer = ask(op, given, machine, took, **model)
+    if took is not None and not answer.single:
+        count = answer.prediction.count
+        raise InputError(f"--took is the time of one case, and this sweep has {count:,}; give one value each")
+    if took is not None and took <= 0:
+        raise InputError(f"--took must be a positive time, got '{options['took']}'")
     if out is not None:
         save_prediction(answer, out, theme)
     if as_json:
-        show_json(answer.document())
+        show_json(document(answer))
         return
     if out is not None:
         return
     from ...render.table import draw
+    from ...render.tables.prediction import prediction_tables
 
-    for index, table in enumerate(answer.tables(levels=options["levels"], explain=options["explain"], most=MOST_ROWS)):
+    for index, table in enumerate(prediction_tables(answer, options["levels"], options["explain"], MOST_ROWS)):
         if index:
             click.echo()
         draw(table)
@@ -391,26 +399,17 @@ def predict(
         from ...render.figure import plot
 
         click.echo()
-        click.echo(plot(machine, [made]).text(**terminal_size()))
-
-
-def predicted(
-    op: Op, given: dict[str, Any], machine: Machine, options: dict[str, Any]
-) -> tuple[Prediction, tuple[str, float] | None]:
-    from ...prediction.compare import turning_point
-    from ...prediction.predict import predict as run
-
-    model = {name: options[name] for name in ("ceilings", "engine", "resident")}
-    made = run(op(**given), machine, efficiency=options["efficiency"], backend=options["backend"], **model)
-    return made, turning_point(op, given, machine, **model)
+        click.echo(plot(machine, [answer.prediction]).text(**terminal_size()))
 
 
 def save_prediction(answer: Any, out: Path, theme: str) -> None:
+    from ...prediction.answer import document
     from ...render.draw import files
     from ...render.figure import plot
+    from ...render.tables.prediction import rows_table
 
     if out.suffix in TEXTS:
-        present(answer.rows_table(), False, out, answer.document())
+        present(rows_table(answer), False, out, document(answer))
         return
     files.save(plot(answer.prediction.machine, [answer.prediction]).chart, out, theme)
     click.echo(f"wrote {out}", err=True)
@@ -436,7 +435,7 @@ def predict_cases(path: Path, as_json: bool, out: Path | None, **options: Any) -
         show_json(rows)
     elif out is None:
         from ...render.table import draw
-        from ...render.tables.answers import cases_table
+        from ...render.tables.prediction import cases_table
 
         draw(cases_table(rows, len(given)))
     if errors:
@@ -471,21 +470,23 @@ def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options
     from ...machines.load import load
     from ...prediction.score import evaluate as judge
     from ...prediction.table import Defaults, read
-    from ...render.tables import judged
 
     backend = options.pop("backend")
     machine = None if not any(options.values()) else find_machine(**options)
     found = judge(read(cases), Defaults(machine, load, {}, {"backend": backend} if backend else {}))
     name_failed(found.errors)
     if out is not None and out.suffix not in TEXTS:
+        from ...render.charts.score import score_chart
         from ...render.draw import files
 
-        files.save(judged.chart(found), out, theme)
+        files.save(score_chart(found), out, theme)
         click.echo(f"wrote {out}", err=True)
         out = None
         if not as_json:
             return
-    present(judged.table(found), as_json, out, found.document())
+    from ...render.tables.score import score_table
+
+    present(score_table(found), as_json, out, found.document())
 
 
 @main.command("critical-batch")
@@ -500,23 +501,28 @@ def evaluate(cases: Path, as_json: bool, out: Path | None, theme: str, **options
 @out_option
 def critical_batch(fan_in: str, fan_out: str, as_json: bool, out: Path | None, theme: str, **options: Any) -> None:
     """The batch at which a linear layer turns compute-bound; `never` when it does not."""
-    from ...render.tables import answers
+    from ...core.documents import to_document
+    from ...core.units import number, parse
+    from ...prediction.turning import critical_batch as study
+    from ...render.tables.studies import critical_batch_table
 
     machine = (
         None
         if options["ridge"]
         else find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
     )
-    answer = answers.critical_batch(
-        fan_in, fan_out, machine, options["ridge"], options["dtype"], options["weights"], options["ceilings"]
-    )
+    ridge = parse(options["ridge"], "flop/B") if options["ridge"] else None
+    if ridge is not None and ridge <= 0:
+        raise InputError(f"--ridge must be positive, got '{options['ridge']}'")
+    model = {name: options[name] for name in ("dtype", "weights", "ceilings")}
+    answer = study(number(fan_in), number(fan_out), machine, ridge, **model)
     if out is not None and out.suffix not in TEXTS:
         if machine is None:
             raise InputError("a picture of the batch sweep needs a machine (--on)")
-        sizes = {"in_features": int(answer.fan_in), "out_features": int(answer.fan_out)}
+        sizes = {"in_features": int(answer.in_features), "out_features": int(answer.out_features)}
         draw_file("batch", machine, out, theme, dtype=answer.dtype, weights=options["weights"], **sizes)
         return
-    present(answer.table(), as_json, out, answer.document())
+    present(critical_batch_table(answer), as_json, out, to_document(answer))
 
 
 @main.command()
@@ -531,8 +537,9 @@ def precisions(
     op_name: str, values: tuple[str, ...], as_json: bool, out: Path | None, theme: str, **options: Any
 ) -> None:
     """One op in every number format of a machine: intensity, ridge, bound, attainable."""
+    from ...prediction.precisions import precision_sweep
     from ...programs.ops import find
-    from ...render.tables import answers
+    from ...render.tables.studies import precisions_table
 
     op = find(op_name)
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
@@ -543,8 +550,8 @@ def precisions(
     if out is not None and out.suffix not in TEXTS:
         draw_file("precisions", machine, out, theme, ceilings=options["ceilings"])
         return
-    table = answers.precisions(op, given, machine, dtypes, options["ceilings"])
-    present(table, as_json, out, table.document()["rows"])
+    table = precisions_table(precision_sweep(op, given, machine, dtypes, ceilings=options["ceilings"]))
+    present(table, as_json, out, table.records)
 
 
 @main.command()
@@ -570,15 +577,22 @@ def compare(
 ) -> None:
     """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
     from ...machines.load import load
-    from ...render.tables import answers
+    from ...prediction.compare import comparison
+    from ...programs.ops import find
+    from ...render.tables.studies import comparison_table
 
     chosen = [load(name) for name in names]
     if out is not None and out.suffix not in TEXTS:
         draw_file("compare", chosen[0], out, theme, machines=chosen, dtype=dtype, ceilings=ceilings)
         return
-    words = case.split() if case else []
-    table = answers.comparison(chosen, dtype, ceilings, words, bind)
-    present(table, as_json, out, table.document()["rows"])
+    op, values = None, {}
+    if case:
+        name, *words = case.split()
+        op = find(name)
+        own = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
+        values = bind(op, words, {} if own else {"dtype": dtype})
+    table = comparison_table(comparison(chosen, dtype, ceilings, op, values), " ".join((case or "").split()))
+    present(table, as_json, out, table.records)
 
 
 @main.command()
@@ -599,6 +613,7 @@ def chart(
 ) -> None:
     """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
     from ...render import charts
+    from ...render.chart import document
     from ...render.draw import files
     from ...render.draw.terminal import draw
 
@@ -621,7 +636,7 @@ def chart(
         files.save(drawn, out, theme)
         click.echo(f"wrote {out}", err=True)
     if as_json:
-        show_json(drawn.document())
+        show_json(document(drawn))
     elif out is None:
         click.echo(draw(drawn, **terminal_size()))
 
@@ -639,13 +654,13 @@ def table(name: str | None, as_json: bool, out: Path | None, dtype: str | None, 
     from ...render.tables.named import TABLES
 
     if name is None:
-        rows = [{"table": key, "shows": text} for key, (_, text) in TABLES.items()]
+        rows = [{"table": key, "shows": entry.summary} for key, entry in TABLES.items()]
         present(Table("", (Column("table"), Column("shows")), rows), as_json, out)
         return
     if name not in TABLES:
         raise unknown("table", name, TABLES, "See `ridgeline table`.")
     machine = find_machine(options["on"], options["peak"], options["bandwidth"], options["launch"])
-    made = TABLES[name][0](machine, **({"dtype": find_dtype(dtype).name} if dtype else {}))
+    made = TABLES[name](machine, dtype=find_dtype(dtype).name if dtype else None)
     present(made, as_json, out)
 
 
@@ -654,9 +669,9 @@ def table(name: str | None, as_json: bool, out: Path | None, dtype: str | None, 
 @as_json
 def glossary(term: tuple[str, ...], as_json: bool) -> None:
     """The words of the tool, and further reading; with TERM, one of them."""
-    from ...render.tables import cards
+    from ...render.tables.glossary import glossary as build
 
-    present(cards.glossary(" ".join(term)), as_json, None)
+    present(build(" ".join(term)), as_json, None)
 
 
 from . import measure, record  # noqa: E402, F401  (their commands hang themselves onto `main`)

@@ -55,10 +55,10 @@ def import_file(file: Path, form: str | None, as_json: bool, out: Path | None) -
     The format is recognised from the content. Counts that the tool did not make are absent, never 0.
     """
     from ...profilers import load as observe
-    from ...render.tables import gaps
+    from ...render.tables.observations import observations_data, observations_table
 
     found = observe.load(file, form)
-    table = gaps.observed_data(found) if out is not None and out.suffix == ".csv" else gaps.observed(found)
+    table = observations_data(found) if out is not None and out.suffix == ".csv" else observations_table(found)
     present(table, as_json, out, observe.document(found) if as_json or out else None)
 
 
@@ -96,17 +96,19 @@ def profile(
     from ...profilers import load as observe
     from ...profilers.profile import profile as run
     from ...profilers.profile import self_check
-    from ...render.tables import gaps
+    from ...render.tables.observations import observations_table, self_check_table
 
     if check:
         found_right = self_check(out or Path("self-check.csv"), lambda text: click.echo(text, err=True))
         rows = [one.document() for one in found_right]
         whole = all(one.holds for one in found_right)
-        present(gaps.self_check(rows, whole), as_json, None, {"holds": whole, "kernels": rows})
+        present(self_check_table(rows, whole), as_json, None, {"holds": whole, "kernels": rows})
         ctx.exit(0 if whole else 1)
     found = run(program, tool, out, use, kernel, launches, lambda text: click.echo(text, err=True))
     click.echo(f"{found.step}: {len(found.observations)} observations, in {found.out}", err=True)
-    present(gaps.observed(found.observations), as_json, None, observe.document(found.observations) if as_json else None)
+    present(
+        observations_table(found.observations), as_json, None, observe.document(found.observations) if as_json else None
+    )
 
 
 @main.command()
@@ -121,11 +123,11 @@ def seal(ctx: click.Context, /, cases: Path, note: str, where: Path | None, as_j
     from ...gaps.ledger import open_ledger
     from ...gaps.settle import seal as fix
     from ...prediction.table import read
-    from ...render.tables import gaps
+    from ...render.tables.ledger import seal_table
 
     with standing(ctx):
         made = fix(open_ledger(where), read(cases), find_machine(**options), note)
-    present(gaps.sealed(made), as_json, None, made.document())
+    present(seal_table(made), as_json, None, made.document())
 
 
 @main.command()
@@ -160,7 +162,8 @@ def reconcile(
     from ...gaps.ledger import open_ledger
     from ...profilers import load as observe
     from ...profilers.profile import unchecked
-    from ...render.tables import gaps
+    from ...render.tables.gaps import report_tables, with_sentence
+    from ...render.tables.ledger import settlement_table
 
     if (seal_id is None) == (cases is None):
         raise InputError("give either --seal ID (sealed predictions) or --cases FILE --on MACHINE (unsealed ones)")
@@ -177,7 +180,7 @@ def reconcile(
         if machine is None:
             raise InputError("no machine: name one with --on (see `ridgeline machines`)")
         found = records.reconcile(read(cases), machine, seen)
-    tables = gaps.report(found.report)
+    tables = report_tables(found.report)
     doubted = unchecked(seen)
     for note in found.report.notes:
         click.echo(note, err=True)
@@ -187,21 +190,24 @@ def reconcile(
             err=True,
         )
     if found.settled is not None:
-        tables.append(gaps.settled(found.settled))
+        tables.append(settlement_table(found.settled))
     document = {**found.report.document(), "unchecked_counters": doubted}
     if found.settled is not None:
         document["sealed"] = found.settled.document()
     if out is not None and out.suffix not in TEXTS:
         if out.suffix == ".html":
-            gaps.page(found.report, tables, document, out)
+            from ..reports import gap_report
+
+            gap_report(found.report, tables, document, out)
         else:
+            from ...render.charts.gaps import report_chart
             from ...render.draw import files as pictures
 
-            pictures.save(gaps.chart(found.report), out, theme)
+            pictures.save(report_chart(found.report), out, theme)
         click.echo(f"wrote {out}", err=True)
     if out is None or out.suffix in TEXTS or as_json:
         kept = out if out is not None and out.suffix in TEXTS else None
-        show_all(gaps.ended(tables, found.report.sentence), kept, as_json, document)
+        show_all(with_sentence(tables, found.report.sentence), kept, as_json, document)
     if found.broken:
         click.echo(f"ridgeline: {found.broken}", err=True)
         ctx.exit(1)
@@ -225,7 +231,7 @@ def ledger(
 
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
-    from ...render.tables import gaps
+    from ...render.tables.ledger import ledger_tables, verification_table
 
     if expect is not None and what != "verify":
         raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HASH")
@@ -234,12 +240,12 @@ def ledger(
         found = book.verify(expect)
         head = (0, "not readable") if any(one.what == "damaged" for one in found) else book.head()
         document = {"findings": [asdict(one) for one in found], "head": head[1], "records": head[0]}
-        present(gaps.findings(found, head), as_json, out, document)
+        present(verification_table(found, head), as_json, out, document)
         ctx.exit(1 if found else 0)
     if what == "report":
         with standing(ctx):
             told = book.report()
-        show_all(gaps.ledger(told), out, as_json, told)
+        show_all(ledger_tables(told), out, as_json, told)
         ctx.exit(0 if told["intact"] else 1)
     if out is not None:
         if out.suffix not in (".md", ".json"):
@@ -281,8 +287,8 @@ def whatif(
     Without an op, the changes there are. A chain is priced step by step, each from where the last one led.
     """
     from ...prediction import whatif as model
-    from ...render.charts import paths as path_charts
     from ...render.table import Column, Table
+    from ...render.tables.studies import changes_table
 
     if (op_name is None) != (changes is None):
         given, missing = (f"--do {changes}", "an op") if op_name is None else (op_name, "changes (--do)")
@@ -299,14 +305,15 @@ def whatif(
     op, machine = find(op_name), find_machine(**options)
     stops = model.apply(model.Case(machine, op, bind(op, values, formats)), model.parse(changes))
     if out is not None and out.suffix not in TEXTS:
+        from ...render.charts import CHARTS
         from ...render.draw import files
 
-        files.save(path_charts.changes(machine, stops), out, theme)
+        files.save(CHARTS["changes"](machine, stops=stops), out, theme)
         click.echo(f"wrote {out}", err=True)
         if not as_json:
             return
         out = None
-    present(path_charts.table(stops, share), as_json, out, model.document(stops, share))
+    present(changes_table(stops, share), as_json, out, model.document(stops, share))
 
 
 @main.command()
@@ -322,8 +329,8 @@ def gate(
 ) -> None:
     """Whether CURRENT is slower than BASELINE beyond what their samples leave open; exit code 1 if so."""
     from ...gaps import gate as judge
-    from ...render.tables.gate import gate as table
+    from ...render.tables.gate import gate_table
 
     found = judge.compare(judge.load(baseline), judge.load(current), least, chance, strict)
-    present(table(found), as_json, None, found.document())
+    present(gate_table(found), as_json, None, found.document())
     ctx.exit(found.exit_code)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.files import write_whole
-from ..chart import Picture
+from ..chart import Picture, document
 
 SUFFIXES = (".json", ".csv", ".md")
 
@@ -40,7 +40,7 @@ def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
     suffix = Path(path).suffix.lower()
     columns, rows = picture.table()
     if suffix == ".json":
-        words = json.dumps(picture.document(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        words = json.dumps(document(picture), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     elif suffix == ".csv":
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")

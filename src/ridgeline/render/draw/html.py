@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..chart import Picture
+from ..chart import Picture, document
 from .labels import THEMES
 from .labels import theme as colours_of
 
@@ -105,7 +105,7 @@ def render(picture: Picture, path: str | Path, theme: str | None = "light") -> N
     columns, rows = picture.table()
     parts = [
         figure(picture), f"<details><summary>The data behind the picture ({len(rows)} rows)</summary>{table(columns, rows)}</details>",
-        data(picture.document()), "<footer>Drawn by ridgeline. Values are in base units: flop, B, s.</footer>",
+        data(document(picture)), "<footer>Drawn by ridgeline. Values are in base units: flop, B, s.</footer>",
     ]  # fmt: skip
     colours_of(theme or "light")
     Path(path).write_text(page(picture.title, "\n".join(parts), "dark" if theme == "dark" else None), encoding="utf-8")
