@@ -15,7 +15,7 @@ from ..machines import load as catalog
 from ..programs.ops import Op
 from .ceilings import default_dtype, engine_for, known_levels, known_peak
 from .kernel_sets import KernelSet, predict_set
-from .predict import predict
+from .predict import Prediction, predict
 
 SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called a little
 WELL_KNOWN = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
@@ -88,23 +88,13 @@ def generations(machines: Sequence[Machine], dtype: str = "bf16", ceilings: str 
 
 
 @dataclass(frozen=True)
-class OnMachine:
-    """One op on one machine of a comparison; `speedup` is against the first machine."""
-
-    bound: str
-    floor_us: float
-    time_us: float
-    speedup: float
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Machines in the order given, and one op on each of them if asked for."""
 
     dtype: str
     ceilings: str | None
     generations: tuple[Generation, ...]
-    predictions: tuple[OnMachine, ...]  # empty without an op
+    predictions: tuple[Prediction, ...]  # of the op, empty without one
     notes: tuple[str, ...]  # machines left out
 
 
@@ -126,21 +116,12 @@ def comparison(
             left_out.append(f"{machine.name} left out: {missing}")
     if not known:
         raise MissingFigure("\n".join(left_out))
-    rows = tuple(generations(known, dtype, ceilings))
-    predictions = () if op is None else _on_each(op, values or {}, known, ceilings)
-    return Comparison(dtype, ceilings, rows, predictions, tuple(left_out))
-
-
-def _on_each(
-    op: Op, values: dict[str, Any], machines: Sequence[Machine], ceilings: str | None
-) -> tuple[OnMachine, ...]:
+    values = values or {}
     if any(isinstance(value, np.ndarray) for value in values.values()):
         raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
-    work = op(**values)
-    rows = [next(predict(work, machine, ceilings=ceilings).rows()) for machine in machines]
-    return tuple(
-        OnMachine(row["bound"], row["floor_us"], row["time_us"], rows[0]["time_us"] / row["time_us"]) for row in rows
-    )
+    predictions = [] if op is None else [predict(op(**values), machine, ceilings=ceilings) for machine in known]
+    rows = tuple(generations(known, dtype, ceilings))
+    return Comparison(dtype, ceilings, rows, tuple(predictions), tuple(left_out))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Scales: intensities on one line, the rate of GEMM against its size, and the figures of the three regimes."""
+"""Scales: intensities on one line, and the rate of GEMM against its size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from ..core.machine import MAIN, Machine
 from ..core.work import Work
 from ..programs import ops
-from .ceilings import default_dtype, engine_for, known_peak, usable_dtype
-from .expected import launch_latency
+from .ceilings import default_dtype, engine_for, known_peak
 from .kernel_sets import PredictedKernel, kernel_name, kernels_of
 from .predict import predict
 
@@ -85,23 +84,3 @@ def gemm_sizes(
     side = np.asarray(sizes, dtype=np.float64)
     prediction = predict(ops.gemm(m=side, n=side, k=side, dtype=dtype), machine, ceilings=ceilings)
     return SizeSweep(machine, dtype, ceilings, engine, tuple(sizes), tuple(kernels_of(prediction)))
-
-
-@dataclass(frozen=True)
-class Regimes:
-    """The figures of a machine that part the three regimes."""
-
-    machine: Machine
-    dtype: str
-    engine: str
-    peak: float
-    bandwidth: float
-    ridge: float
-    launch: float
-
-
-def regimes(machine: Machine, dtype: str | None = None) -> Regimes:
-    dtype = dtype or usable_dtype(machine, "bf16")
-    engine = machine.engine("matrix", dtype)
-    peak, bandwidth = machine.peak(engine).value, machine.bandwidth().value
-    return Regimes(machine, dtype, engine, peak, bandwidth, machine.ridge(engine), launch_latency(machine))

@@ -97,12 +97,12 @@ def waterfall(
             )
         bars.append(Bar(cause, left, left - lost, text(lost, "-"), "loss", "loss", {}))
         left -= lost
-    rest = left - measured
-    if abs(rest) > 1e-9 * peak:
-        ends, words = (max(left, measured), min(left, measured)), text(abs(rest), "-" if rest > 0 else "+")
-        bars.append(Bar("unexplained", *ends, words, "unexplained", "unexplained", {"remainder": rest}))
+    remainder = left - measured
+    if abs(remainder) > 1e-9 * peak:
+        ends, words = (max(left, measured), min(left, measured)), text(abs(remainder), "-" if remainder > 0 else "+")
+        bars.append(Bar("unexplained", *ends, words, "unexplained", "unexplained", {"remainder": remainder}))
     bars.append(Bar("measured", measured, 0.0, text(measured), "measured", "measured", {}))
-    notes = ("the named losses add up to more than was lost",) if rest < -1e-9 * peak else ()
+    notes = ("the named losses add up to more than was lost",) if remainder < -1e-9 * peak else ()
     across = Axis("rate", unit, "linear", (0.0, peak * 1.02))
     return Chart("losses", title, across, NO_AXIS, subtitle, bars=tuple(bars), notes=notes, look="bars")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.dtypes import dtype as dtype_row
 from ...core.errors import MissingFigure
 from ...core.machine import Figure, Machine
 from ...core.units import show
@@ -140,10 +141,6 @@ def _links(machine: Machine) -> Table:
 
 # -- peaks by precision ---------------------------------------------------------------------------------------
 
-BITS = {
-    "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "mxfp8": 8, "mxfp6": 6, "mxfp4": 4, "nvfp4": 4,
-    "int8": 8, "int4": 4, "int1": 1, "int32": 32,
-}  # fmt: skip
 USES = {
     "fp64": "simulation, solvers",
     "fp32": "elementwise work, accumulation",
@@ -170,7 +167,7 @@ def peaks_table(machine: Machine) -> Table:
         ratio = value / base if value and base and unit != "special" else None
         figures = {kind: getattr(figure, kind) for kind in KINDS}
         rows.append({
-            **row, **figures, "peak": name, "bits": BITS.get(dtype), "ratio": ratio, "ridge": ridges.get(name), "use": USES.get(dtype, ""),
+            **row, **figures, "peak": name, "bits": dtype_row(dtype).bits if dtype else None, "ratio": ratio, "ridge": ridges.get(name), "use": USES.get(dtype, ""),
         })  # fmt: skip
     shown = columns(
         "peak", "bits", *(Column(kind, unit="flop/s") for kind in KINDS), Column("ratio", "x fp32"), "ridge", "use"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...prediction import locality, scales, studies
+from ...prediction import locality, studies
 from ..named import Named, by_name
 from ..table import Table
 from .advice import flow_table, moves_table
@@ -18,7 +18,7 @@ TABLES: dict[str, Named[Table]] = by_name(
         Named("batches", "a linear layer against batch size", kernel_table, studies.batches),
         Named("peaks", "every precision: stated, derived, measured peak, ratio to fp32, ridge", peaks_table),
         Named("tiling", "tile sizes: working set, level, intensity", tiling_table, locality.tiling),
-        Named("regimes", "the three regimes and their time formulas", regimes_table, scales.regimes),
+        Named("regimes", "the three regimes and their time formulas", regimes_table),
         Named("kernels", "production kernels and the share of the ceiling they reach", production_table, studies.production_kernels),
         Named("moves", "what can be done about a gap: direction, when, limit", moves_table),
         Named("flow", "the decision flow: measure, ask, move", flow_table),

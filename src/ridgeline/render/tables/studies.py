@@ -8,14 +8,16 @@ from typing import Any
 
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
+from ...core.machine import Machine
 from ...core.units import show
 from ...prediction import whatif
+from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
+from ...prediction.expected import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
 from ...prediction.locality import TiledRow, Tiling
 from ...prediction.precisions import PrecisionSweep
 from ...prediction.predict import plain
-from ...prediction.scales import Regimes
 from ...prediction.studies import PRODUCTION_KERNELS
 from ...prediction.turning import CriticalBatch
 from ..table import Column, Table, columns, facts_table, percent
@@ -70,12 +72,14 @@ def tiling_table(study: Tiling) -> Table:
     return Table(title, shown, [row(tiled) for tiled in study.rows], notes)
 
 
-def regimes_table(study: Regimes) -> Table:
+def regimes_table(machine: Machine, dtype: str | None = None) -> Table:
     """The three regimes: when each holds and what its time is."""
-    ridge = show(study.ridge, "flop/B")
-    peak = f"peak {show(study.peak, 'flop/s')} ({study.engine})"
-    bandwidth = f"bandwidth {show(study.bandwidth, 'B/s')} ({study.machine.main.name})"
-    launch = f"launch {show(study.launch, 's')}"
+    dtype = dtype or usable_dtype(machine, "bf16")
+    engine = machine.engine("matrix", dtype)
+    ridge = show(machine.ridge(engine), "flop/B")
+    peak = f"peak {show(machine.peak(engine).value, 'flop/s')} ({engine})"
+    bandwidth = f"bandwidth {show(machine.bandwidth().value, 'B/s')} ({machine.main.name})"
+    launch = f"launch {show(launch_latency(machine), 's')}"
     lines = (
         ("compute", f"intensity above the ridge ({ridge})", "flops / (peak x efficiency)", peak),
         ("memory", f"intensity below the ridge ({ridge})", "bytes / (bandwidth x efficiency)", bandwidth),
@@ -83,7 +87,7 @@ def regimes_table(study: Regimes) -> Table:
     )
     keys = ("regime", "when", "time", "here")
     note = "balanced: both terms within the ceilings' uncertainty of each other"
-    title = f"the three regimes on {study.machine.name}, {study.dtype}"
+    title = f"the three regimes on {machine.name}, {dtype}"
     return Table(title, columns(*keys), [dict(zip(keys, line, strict=True)) for line in lines], (note,))
 
 
@@ -129,7 +133,10 @@ def comparison_table(study: Comparison, case: str = "") -> Table:
     growth = "growth is against the row above; more compute helps prefill, more bandwidth decode"
     notes = (f"{study.dtype}, dense, {study.ceilings or 'mixed'} ceilings; {growth}", *study.notes)
     if study.predictions:
-        rows = [row | to_document(on) for row, on in zip(rows, study.predictions, strict=True)]
+        cases = [next(prediction.rows()) for prediction in study.predictions]
+        for row, on in zip(rows, cases, strict=True):
+            row |= {key: on[key] for key in ("bound", "floor_us", "time_us")}
+            row["speedup"] = cases[0]["time_us"] / on["time_us"]
         shown = (*shown, Column("bound"), *US, Column("speedup", "x first", digits=3))
         notes = (*notes, f"op: {case}")
     return Table("machines side by side", shown, rows, notes)
@@ -158,10 +165,7 @@ def changes_table(stops: Sequence[whatif.Stop], share: float | None = None) -> T
     notes += dict.fromkeys(note for stop in stops for note in stop.notes)
     if share is not None:
         limit = whatif.amdahl(share, math.inf)
-        most = (
-            f", which gets {limit:.3g}x as fast at most"
-            if math.isfinite(limit)
-            else ": it gets as fast as the kernel does"
-        )
-        notes.append(f"the kernel is {share:.0%} of the program{most}")
+        bounded = f", which gets {limit:.3g}x as fast at most"
+        gain = bounded if math.isfinite(limit) else ": it gets as fast as the kernel does"
+        notes.append(f"the kernel is {share:.0%} of the program{gain}")
     return Table(f"{kernel_name(stops[0].case.main)} on {stops[0].case.machine.name}", shown, rows, tuple(notes))
