@@ -26,6 +26,7 @@ from ridgeline.prediction.compare import turning_point
 from ridgeline.prediction.expected import Expected
 from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.predict import predict
+from ridgeline.prediction.turning import turning_point
 from ridgeline.programs import ops
 from ridgeline.programs.ops import OPS, Op
 from strategies import COLLECTIVES, calls, figure, law, machines, rates, sweeps

@@ -27,9 +27,9 @@ from ridgeline.core.roofline import (
     roof,
     saturation,
 )
-from ridgeline.prediction import compare
+from ridgeline.prediction import compare, locality, precisions, turning
 from ridgeline.programs import ops
-from ridgeline.render.tables import named as tables
+from ridgeline.render.tables.named import TABLES
 
 A100, H100 = rl.machine("a100-sxm-80gb"), rl.machine("h100-sxm")
 TERA = 1e12
@@ -262,7 +262,7 @@ def test_seven_billion_parameters_decoding_on_an_a100() -> None:
 
 def test_common_table_lists_the_texts_operations() -> None:
     """S0-36."""
-    rows = {row["op"]: row["intensity"] for row in tables.common(A100).rows}
+    rows = {row["op"]: row["intensity"] for row in TABLES["common"](A100).rows}
     expected = {
         "vector add": 0.0833,
         "axpy": 0.1667,
@@ -481,7 +481,7 @@ def test_saturation() -> None:
 def test_batch_at_which_the_regime_changes() -> None:
     """S2-02, E-58: 8192 to 28672 on H100 needs B = 310."""
     machine = two_number(989e12, 3.35e12)
-    turn = compare.turning_point(ops.find("gemm"), {"m": 1.0, "n": 28672.0, "k": 8192.0, "dtype": "fp16"}, machine)
+    turn = turning.turning_point(ops.find("gemm"), {"m": 1.0, "n": 28672.0, "k": 8192.0, "dtype": "fp16"}, machine)
     assert turn == ("m", 310)
     assert critical_batch(ridge(989e12, 3.35e12), 8192, 28672) == 310
     assert ops.linear(32, 8192, 28672, dtype="fp16").intensity() == near(31.8, 2e-3)
@@ -502,7 +502,7 @@ def test_tiled_intensities() -> None:
 
 def test_tile_sweep_working_sets() -> None:
     """S0-50, E-11: 128 x 128 fp32 does not fit an A100 block's shared memory."""
-    found = compare.tiles(A100)
+    found = locality.tiles(A100)
     assert [tile.working_set / 1024 for tile in found] == [12, 48, 192, 768, 3072]
     assert [tile.fits_block for tile in found] == [True, True, False, False, False]
     side, limit = largest_tile(A100, "fp32")
@@ -530,9 +530,8 @@ def test_tf32_is_stored_in_four_bytes_and_runs_on_the_tensor_units() -> None:
 
 def test_precision_sweep_of_one_layer() -> None:
     names = ["fp32", "tf32", "fp16", "int8", "int4"]
-    found = compare.precisions(
-        ops.find("linear"), {"batch": 1, "in_features": 4096, "out_features": 4096}, A100, names, launch=0
-    )
+    layer = {"batch": 1, "in_features": 4096, "out_features": 4096}
+    found = precisions.precision_sweep(ops.linear, layer, A100, names, launch=0).predictions
     assert [prediction.intensity for _, prediction in found] == [near(value, 3e-3) for value in (0.5, 0.5, 1, 2, 4)]
     assert [prediction.attainable / TERA for _, prediction in found] == [
         near(value, 3e-3) for value in (1.02, 1.02, 2.04, 4.08, 8.15)
@@ -546,7 +545,7 @@ def test_precision_sweep_of_one_layer() -> None:
 def test_precision_table_of_the_a100() -> None:
     """S0-81: 9.7, 19.5, 156, 312, 312, 624, 1248."""
     names = ["vector.fp64", "vector.fp32", "tensor.tf32", "tensor.fp16", "tensor.bf16", "tensor.int8", "tensor.int4"]
-    rows = {row["peak"]: row for row in tables.peaks(A100).rows}
+    rows = {row["peak"]: row for row in TABLES["peaks"](A100).rows}
     assert [rows[name]["stated"] / TERA for name in names] == [9.7, 19.5, 156, 312, 312, 624, 1248]
     assert rows["tensor.fp16"]["ratio"] == near(16)
     assert rows["tensor.int8"]["ratio"] == near(32)
@@ -610,7 +609,7 @@ def test_scores_written_out_are_memory_bound_at_any_length() -> None:
 
 def test_typical_operations_table() -> None:
     """S2-32: GEMV 1, unary 0.25, binary 0.167, softmax 1.25, rmsnorm 1.25, unfused about 60, flash S/2."""
-    values = [row["intensity"] for row in tables.typical(H100).rows]
+    values = [row["intensity"] for row in TABLES["typical"](H100).rows]
     assert values[1:6] == [near(1.0, 1e-3), near(0.25), near(1 / 6), near(1.25), near(1.25, 1e-3)]
     assert values[6] == near(62.7, 5e-3)
     assert values[7] == near(2068, 1e-3)
@@ -619,7 +618,7 @@ def test_typical_operations_table() -> None:
 
 def test_production_kernels_table() -> None:
     """S2-37 with corrected intensities."""
-    values = [row["intensity"] for row in tables.kernels(H100).rows]
+    values = [row["intensity"] for row in TABLES["kernels"](H100).rows]
     assert values[:4] == [near(2730.7), near(2730.7), near(2730.7), near(3.88, 1e-3)]
     assert values[4] > 1000
     assert values[5] == near(62.7, 5e-3)

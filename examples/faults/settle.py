@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ridgeline.core.documents import to_document
+from ridgeline.app.reports import gap_report
 from ridgeline.core.files import write_text
 from ridgeline.gaps import settle as records
 from ridgeline.gaps.ledger import open_ledger
@@ -23,8 +24,9 @@ from ridgeline.machines.load import load
 from ridgeline.prediction.host import GRAPH, ONE_BY_ONE
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
+from ridgeline.render.charts.gaps import report_chart
 from ridgeline.render.draw import files
-from ridgeline.render.tables import gaps
+from ridgeline.render.tables.gaps import report_tables
 
 PROFILES = ("kernels.csv", "trace.json.gz")
 
@@ -117,8 +119,8 @@ def write(folder: Path) -> None:
     report = judge(folder)
     document = to_document(report)
     write_text(folder / "report.json", json.dumps(document, indent=1) + "\n")
-    gaps.page(report, gaps.report(report), document, folder / "report.html")
-    files.save(gaps.chart(report), folder / "gaps.svg", "light")
+    gap_report(report, report_tables(report), document, folder / "report.html")
+    files.save(report_chart(report), folder / "gaps.svg", "light")
     write_text(folder / "predictions.md", open_ledger(folder / "ledger.sqlite").markdown())
     rows = gains(report, times(folder))
     text = io.StringIO()

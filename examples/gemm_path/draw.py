@@ -10,7 +10,7 @@ from pathlib import Path
 from ridgeline.core.files import write_text
 from ridgeline.machines.load import load
 from ridgeline.profilers import load as observe
-from ridgeline.render.charts.paths import Version, version, versions
+from ridgeline.render.charts.changes import Version, version, versions
 from ridgeline.render.draw import files
 
 MACHINE = load("h200-sxm")

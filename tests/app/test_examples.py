@@ -23,7 +23,7 @@ from ridgeline.machines.load import load
 from ridgeline.prediction import table as cases
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
-from ridgeline.render.charts.paths import versions
+from ridgeline.render.charts.changes import versions
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FAULTS, PATH = EXAMPLES / "faults", EXAMPLES / "gemm_path"

@@ -17,7 +17,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import program
 from ridgeline.programs import ops
-from ridgeline.render.charts import roofline
+from ridgeline.render.charts import CHARTS
 from ridgeline.render.draw.themes import THEMES
 from ridgeline.render.table import Column, Table
 
@@ -99,14 +99,14 @@ def test_colours_follow_the_notebook_and_leave_the_rest_of_it_alone() -> None:
         r"([^{}]+)\{", style.replace("<style>", "").replace("@media (prefers-color-scheme: dark) {", "")
     )
     assert all(".ridgeline" in part for selector in selectors for part in selector.split(","))
-    picture = html_of_chart(roofline(H200))
+    picture = html_of_chart(CHARTS["roofline"](H200))
     drawn = picture[picture.index("<svg") :]
     assert "var(--rl-ink)" in drawn
     assert THEMES["light"]["ink"] not in drawn
 
 
 def test_no_picture_of_a_notebook_points_into_another() -> None:
-    chart = roofline(H200)
+    chart = CHARTS["roofline"](H200)
     used = re.compile(r'(?:url\(|href=")#([^")]+)')
     first, second = (html_of_chart(chart) for _ in range(2))
     assert used.findall(first)
@@ -116,7 +116,7 @@ def test_no_picture_of_a_notebook_points_into_another() -> None:
 
 def test_without_matplotlib_the_picture_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = html_of_chart(roofline(H200))
+    text = html_of_chart(CHARTS["roofline"](H200))
     assert "<pre>" in text
     assert "FLOP/byte" in text
 
@@ -133,7 +133,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 def test_loading_the_extension_lets_results_show_themselves(shell: Shell) -> None:
     notebook.load_ipython_extension(shell)
     assert rl.predict(ops.gemm(64, 64, 64), H200)._repr_html_().startswith("<style>")  # type: ignore[attr-defined]
-    assert "<svg" in roofline(H200)._repr_html_()  # type: ignore[attr-defined]
+    assert "<svg" in CHARTS["roofline"](H200)._repr_html_()  # type: ignore[attr-defined]
     assert "<table>" in Table("", (Column("a"),), [{"a": 1}])._repr_html_()  # type: ignore[attr-defined]
 
 

@@ -209,10 +209,10 @@ def test_reconcile_without_a_seal_says_so_and_draws(cases: Path, seen: Path, tmp
 
 
 def test_the_chart_has_both_works_of_a_kernel(cases: Path) -> None:
-    from ridgeline.render.tables import gaps
+    from ridgeline.render.charts.gaps import report_chart
 
     found = records.reconcile(CASES, rl.machine("h200-sxm"), observe.load(RECORDED)).report
-    chart = gaps.chart(found)
+    chart = report_chart(found)
     observed = {point.name: point for point in chart.points if point.role == "observed"}
     hollow = {point.name: point for point in chart.points if point.role == "target"}
     gemv = observed["gemv_bf16_1x28672x8192"]
@@ -334,12 +334,12 @@ def test_a_program_in_which_nothing_is_busy_says_so() -> None:
 
 
 def test_a_picture_of_many_kernels_names_the_longest() -> None:
-    from ridgeline.render.tables import gaps
+    from ridgeline.render.charts.gaps import report_chart
 
     rows = [{"name": f"k{place}", "op": "add", "n": 10**6} for place in range(50)]
     seen = [Observation(f"k{place}", f"k{place}", (1e-5 + place * 1e-6,)) for place in range(50)]
     found = records.reconcile(rows, rl.machine("h200-sxm"), seen).report
-    chart = gaps.chart(found)
+    chart = report_chart(found)
     assert {point.label for point in chart.points if point.label} == {f"k{place}" for place in range(20, 50)}
     assert any("30 of 50" in note for note in chart.notes)
 

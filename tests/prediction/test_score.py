@@ -21,8 +21,9 @@ from ridgeline.prediction import score as evaluate
 from ridgeline.prediction.score import Evaluation, document
 from ridgeline.prediction.table import Defaults
 from ridgeline.programs.cases import read
+from ridgeline.render.charts.score import score_chart
 from ridgeline.render.draw import files
-from ridgeline.render.tables import judged
+from ridgeline.render.tables.score import score_table
 
 TWO = rl.two_number(peak=1e12, bandwidth=1e11, launch=1e-6)  # 1000 flop/ns, 100 B/ns, a launch of 1 us
 
@@ -116,11 +117,11 @@ def test_without_scipy_the_fitted_baseline_is_left_out_and_the_rest_stays(monkey
     assert without.methods == evaluate.METHODS[:3]
     for one, other in zip(document(without)["families"], document(with_it)["families"], strict=True):
         assert one == {name: value for name, value in other.items() if name != "fitted"}
-    shown = judged.table(without)
+    shown = score_table(without)
     assert not any(column.key.startswith("fitted") for column in shown.columns)
     assert sum("ridgeline[fit]" in note for note in shown.notes) == 1
-    assert not any("ridgeline[fit]" in note for note in judged.table(with_it).notes)
-    drawn = judged.chart(without)
+    assert not any("ridgeline[fit]" in note for note in score_table(with_it).notes)
+    drawn = score_chart(without)
     assert len(drawn.points) == 2
 
 
@@ -178,7 +179,7 @@ def test_rows_that_cannot_be_judged_are_counted_and_the_others_judged() -> None:
     found = judge(rows)
     assert len(found.pooled.measured) == 1
     assert found.failed == 11
-    assert "11 cases" in judged.table(found).notes[-1]
+    assert "11 cases" in score_table(found).notes[-1]
     assert [text.partition(":")[0] for text in found.row_errors] == [
         *(f"row {index}, column time_us" for index in range(2, 9)),
         "row 9, column n",
@@ -190,7 +191,7 @@ def test_rows_that_cannot_be_judged_are_counted_and_the_others_judged() -> None:
     assert found.row_errors[3].endswith("got '-1.0'")
     assert document(found)["errors"] == list(found.row_errors)
     assert judge([add(1000, 2.0), {"op": "add", "n": 8}]).row_errors == ("row 2, column time_us: is empty",)
-    assert judged.table(judge(rows[:1])).notes == judged.table(found).notes[:-1]
+    assert score_table(judge(rows[:1])).notes == score_table(found).notes[:-1]
 
 
 @pytest.mark.parametrize(
@@ -290,13 +291,13 @@ def test_the_table_and_the_json_tell_the_same(cases: Path) -> None:
     found = judge(
         [dict(zip(CASES.splitlines()[0].split(","), line.split(","), strict=True)) for line in CASES.splitlines()[1:]]
     )
-    rows = {row["family"]: row for row in judged.table(found).rows}
+    rows = {row["family"]: row for row in score_table(found).rows}
     assert rows["stream"]["roofline_median"] == pytest.approx(told["stream"]["roofline"]["median"])
 
 
 def test_the_chart_has_every_case_and_the_diagonal(cases: Path, tmp_path: Path) -> None:
     found = judge([add(1000, 2.0), add(10**6, 200.0)])
-    drawn = judged.chart(found)
+    drawn = score_chart(found)
     assert [(point.x, point.y) for point in drawn.points] == [
         (pytest.approx(measured), pytest.approx(predicted))
         for measured, predicted in zip(found.pooled.measured, found.pooled.predicted["ridgeline"], strict=True)

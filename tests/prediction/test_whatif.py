@@ -20,10 +20,12 @@ from ridgeline.core.work import work
 from ridgeline.prediction import whatif
 from ridgeline.prediction.whatif import Case, amdahl, apply, parse
 from ridgeline.programs import ops
-from ridgeline.render.chart import read
-from ridgeline.render.charts import paths as path_charts
+from ridgeline.render.chart import document, read
+from ridgeline.render.charts import CHARTS
+from ridgeline.render.charts.changes import Version, version, versions
 from ridgeline.render.draw import mpl
 from ridgeline.render.draw.terminal import draw
+from ridgeline.render.tables.studies import changes_table
 from strategies import calls, law, machines
 
 CALIBRATED = rl.machine("h200-sxm")
@@ -469,7 +471,7 @@ def test_a_chain_is_a_document_of_plain_values() -> None:
 
 def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_machine() -> None:
     stops = chain("quantize=fp8,compute=2,batch=8,machine=b200-sxm", case("linear", H200, **LAYER))
-    chart = path_charts.changes(H200, stops)
+    chart = CHARTS["changes"](H200, stops=stops).charts[0]
     # the second change moves nothing, so the third arrow follows the first
     assert [arrow.label for arrow in chart.arrows] == ["1", "3", "4"]
     for arrow, stop in zip(chart.arrows, (stops[1], stops[3], stops[4]), strict=True):
@@ -488,7 +490,7 @@ def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_mach
             assert chart.y.range[0] <= point.y <= chart.y.range[1]
     left = [point for point in chart.points if point.role == "floor"]
     assert [point.y for point in left] == [pytest.approx(stops[-1].flops / stops[-1].floor)]
-    assert read(chart.document()) == chart
+    assert read(document(chart)) == chart
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -501,17 +503,18 @@ def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_mach
     ],
 )
 def test_the_texts_of_a_path_do_not_overlap(text: str, theme: str) -> None:
-    assert_legible(mpl.draw(path_charts.changes(H200, chain(text, case("linear", H200, **LAYER))), theme))
+    stops = chain(text, case("linear", H200, **LAYER))
+    assert_legible(mpl.draw(CHARTS["changes"](H200, stops=stops), theme))
 
 
 def test_versions_are_a_path_with_the_gain_of_every_step() -> None:
     flops = 2.0 * 4096**3
     path = [
-        path_charts.Version("naive", 5.2e-3, flops, 8e9),
-        path_charts.Version("tiled", 6e-4, flops, 3e8),
-        path_charts.Version("pipelined", 2e-4, flops, 3e8),
+        Version("naive", 5.2e-3, flops, 8e9),
+        Version("tiled", 6e-4, flops, 3e8),
+        Version("pipelined", 2e-4, flops, 3e8),
     ]
-    chart = path_charts.versions(H200, path, engine="tensor.bf16")
+    chart = versions(H200, path, engine="tensor.bf16")
     assert [arrow.label for arrow in chart.arrows] == ["8.7x", "3.0x"]  # 5.2/0.6 and 0.6/0.2
     seen = [point for point in chart.points if point.role == "observed"]
     assert [point.x for point in seen] == [flops / item.bytes for item in path]
@@ -522,31 +525,31 @@ def test_versions_are_a_path_with_the_gain_of_every_step() -> None:
     ]  # the roof changes at the ridge
     assert_legible(mpl.draw(chart))
     assert "26x the first" in " ".join(chart.notes)
-    assert "above the roof" in " ".join(path_charts.versions(H200, [replace(path[0], time=1e-6)]).notes)
+    assert "above the roof" in " ".join(versions(H200, [replace(path[0], time=1e-6)]).notes)
     with pytest.raises(InputError, match="time of version 'naive'"):
-        path_charts.versions(H200, [replace(path[0], time=0.0)])
+        versions(H200, [replace(path[0], time=0.0)])
     with pytest.raises(InputError, match="no version is given"):
-        path_charts.versions(H200, [])
+        versions(H200, [])
 
 
 def test_observations_become_versions_by_what_was_counted_or_else_by_their_algorithm() -> None:
     counted = Observation(
         "a", "a", (1.0, 3.0, 2.0), flops={"tensor.bf16": 8.0, "vector.fp32": 2.0}, bytes={"hbm": 5.0, "l2": 9.0}
     )
-    assert path_charts.version(counted, H200) == path_charts.Version("a", 2.0, 10.0, 5.0)
+    assert version(counted, H200) == Version("a", 2.0, 10.0, 5.0)
     plain = Observation("b", "b", (1.0,), flops={"all": 8.0}, bytes={"main": 4.0})
-    assert path_charts.version(plain, H200).bytes == 4.0
+    assert version(plain, H200).bytes == 4.0
     told = Observation("c", "c", (1.0,), work=ops.gemm(4, 4, 4))
-    assert path_charts.version(told, H200) == path_charts.Version("c", 1.0, 2 * 4**3, 3 * 16 * 2)
+    assert version(told, H200) == Version("c", 1.0, 2 * 4**3, 3 * 16 * 2)
     with pytest.raises(InputError, match="version 'd' has no flops and bytes"):
-        path_charts.version(Observation("d", "d", (1.0,)), H200)
+        version(Observation("d", "d", (1.0,)), H200)
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "tpu-v5e", "epyc-9654", "rtx-4090"])
 def test_both_charts_have_an_example_on_any_machine(name: str) -> None:
     machine = rl.machine(name)
-    for build in (path_charts.changes, path_charts.versions):
-        chart = build(machine)
+    for kind in ("changes", "versions"):
+        chart = CHARTS[kind](machine).charts[0]
         assert len(chart.arrows) >= 2
         assert_legible(mpl.draw(chart))
         assert len(draw(chart, 80, 22).splitlines()) > 22
@@ -557,13 +560,13 @@ def test_work_without_flops_is_in_the_table_only() -> None:
     assert stops[-1].direction == "none"
     assert stops[-1].ratio == pytest.approx(2, rel=0.01)
     with pytest.raises(InputError, match="does no flops"):
-        path_charts.changes(PLAIN, stops)
-    assert "copy" in path_charts.table(stops).title
+        CHARTS["changes"](PLAIN, stops=stops)
+    assert "copy" in changes_table(stops).title
 
 
 def test_the_table_tells_time_gain_and_reason() -> None:
     stops = chain("batch=8,compute=2", case("linear", H200, **LAYER))
-    table = path_charts.table(stops, 0.5)
+    table = changes_table(stops, 0.5)
     assert [row["time"] for row in table.rows] == [stop.unit_time for stop in stops]
     assert table.rows[0]["gain"] is None
     text = table.text()

@@ -102,10 +102,10 @@ def _figure(picture: Picture) -> str:
 
 def prediction_table(prediction: Prediction) -> Table:
     """One row per step, or per case of a sweep, and the sum of several steps."""
-    from ..render.charts.plane import cases
+    from ..prediction.kernel_sets import kernels_of
     from ..render.table import Column, Table
 
-    found = cases(_steps(prediction))
+    found = kernels_of(_steps(prediction))
     rows: list[dict[str, Any]] = [
         {
             "name": case.name, "flops": case.flops, "bytes": case.bytes, "intensity": case.intensity if case.bytes else None, "bound": case.bound,
@@ -141,14 +141,14 @@ def _steps(prediction: Prediction) -> list[Prediction]:
 
 def _roofline(prediction: Prediction) -> Picture | None:
     """The chart of a prediction, None where nothing of it has a place on one."""
-    from ..render.charts.plane import cases
-    from ..render.charts.roofs import roofline
+    from ..prediction.kernel_sets import kernels_of
+    from ..render.figure import plot
 
     steps = _steps(prediction)
-    if len(cases(steps)) > MOST_DRAWN:
+    if len(kernels_of(steps)) > MOST_DRAWN:
         return None
     try:
-        return roofline(prediction.machine, steps)
+        return plot(prediction.machine, steps).chart
     except RidgelineError:
         return None
 
@@ -227,16 +227,16 @@ class Cell:
 
     def chart(self) -> Picture | None:
         """The ops whose work their shapes tell, where they were seen; None where none has a place."""
-        from ..render.charts.plane import INTENSITY
-        from ..render.charts.roofs import Seen, gaps
+        from ..render.charts.gaps import Observed, gaps
+        from ..render.charts.wording import INTENSITY
 
         if self.machine is None:
             return None
-        spots: dict[str, Seen] = {}
+        spots: dict[str, Observed] = {}
         for name, seconds, work in self._known():
             flops, moved = float(work.flops), float(work.bytes)
             if flops > 0 and moved > 0:
-                spots.setdefault(name, Seen(name, flops / moved, flops / seconds))
+                spots.setdefault(name, Observed(name, flops / moved, flops / seconds))
         if not spots:
             return None
         dtype = next(work.dtype for _, _, work in self._known())
@@ -252,15 +252,17 @@ class Cell:
 
     def _known(self) -> list[tuple[str, float, Any]]:
         """Name, median and Work of what is known by its counts, the longest first."""
-        from ..render.charts.plane import name_of
+        from ..prediction.kernel_sets import kernel_name
 
         found = (
-            [] if self.predicted is None else [(name_of(self.predicted.work), _median(self.walls), self.predicted.work)]
+            []
+            if self.predicted is None
+            else [(kernel_name(self.predicted.work), _median(self.walls), self.predicted.work)]
         )
         for item in sorted(self.observations, key=lambda item: -sum(item.samples)):
             work = _work(item)
             if work is not None:
-                found.append((name_of(work), item.median, work))
+                found.append((kernel_name(work), item.median, work))
         return found
 
     def _repr_html_(self) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core.errors import InputError, RidgelineError, first_line
 from ..core.machine import Machine
+from ..core.notes import NOISE, Note
 from ..core.observation import Observation
 from ..core.version import __version__
 from ..core.work import LINK, WRITE, Work
@@ -482,7 +483,7 @@ def observations(
         told = list(notes)
         noticed = disturbed(point.samples)
         if noticed:
-            told.append(f"disturbed: {noticed}")
+            told.append(Note(NOISE, f"disturbed: {noticed}"))
         work = Work(moves={(LINK, "buffer", WRITE): point.sent}, name=point.op, dtype="fp32")
         name = f"{point.op} {point.bytes} B"
         found.append(

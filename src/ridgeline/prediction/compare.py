@@ -1,45 +1,26 @@
-"""Questions over several dtypes, machines or sizes: precision sweep, generations, turning point, tiles."""
+"""Machines side by side: peak, bandwidth and ridge of each, growth from one to the next, and one op on all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.bound import bound
-from ..core.dtypes import TABLE
-from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError, MissingFigure
-from ..core.figure import KINDS
-from ..core.machine import ANY, Machine
-from ..core.roofline import critical_batch, feeding_level
+from ..core.machine import KINDS, MAIN, Machine
+from ..core.work import Work
+from ..machines import load as catalog
 from ..programs.ops import Op
-from ..programs.ops.blas import gemm, linear
+from .ceilings import default_dtype, engine_for, known_levels, known_peak
+from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
-FURTHEST = 2.0**40  # sizes beyond it are called never
-ALIKE = 0.02  # growth factors closer than this gain alike
-
-
-def default_dtype(machine: Machine) -> str:
-    """The format a machine is usually judged by: 16-bit on matrix units, fp32 without them."""
-    order = ("tensor.bf16", "tensor.fp16", "vector.fp32", "vector.fp64", "vector.bf16", "vector.fp16")
-    for name in order:
-        if name in machine.peaks and machine.peaks[name].value() is not None:
-            return name.partition(".")[2]
-    if ANY in machine.peaks:
-        return "fp32"
-    names = machine.dtypes()
-    if not names:
-        raise InputError(f"{machine.name} states no peak, so there is nothing to judge by; give --peak and --bandwidth")
-    return names[0]
-
-
-def usable_dtype(machine: Machine, wanted: str) -> str:
-    """The wanted format where the machine computes in it, else the one it is usually judged by."""
-    return wanted if _runs(machine, wanted) else default_dtype(machine)
+SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called a little
+WELL_KNOWN = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
+FLAGSHIPS = ("p100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm")
+MACHINES_SHOWN = 3  # where nobody says which
 
 
 def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | None:
@@ -53,158 +34,217 @@ def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | 
             try:
                 figures.append(machine.peaks[machine.engine("matrix", dtype or default_dtype(machine))])
             except InputError:
-                continue  # left out by whoever compares, with a note
+                continue  # the comparison leaves it out, with a note
             figures.append(machine.main.bandwidth)
         if figures and all(getattr(figure, kind) is not None for figure in figures):
             return kind
     return None
 
 
-def layer_ridge(
-    machine: Machine, fan_in: float, fan_out: float, dtype: str, weights: str | None = None, ceilings: str | None = None
-) -> float:
-    """The ridge that a linear layer crosses as its batch grows: against the memory as its own mix of accesses finds it.
-
-    Where mixes were measured the mix depends on the batch and the batch on the ridge; a few turns settle both.
-    """
-    words = {"dtype": dtype} | ({"weights": weights} if weights else {})
-    widths = dtype_row(dtype).bytes, dtype_row(weights or dtype).bytes
-
-    def at(batch: float) -> float:
-        return float(np.asarray(predict(linear(batch, fan_in, fan_out, **words), machine, ceilings).ridge))
-
-    ridge = at(1.0)
-    for _ in range(4):
-        again = at(min(float(critical_batch(ridge, fan_in, fan_out, *widths)), FURTHEST))
-        if again == ridge:
-            break
-        ridge = again
-    return ridge
-
-
-def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> tuple[str, float] | None:
-    """The smallest value of the op's growing size at which its arithmetic takes as long as its traffic.
-
-    None when the op has no such size; infinite when it never happens. The intensity rises with that size, so
-    halving the range finds it.
-    """
-    if not op.grows:
-        return None
-    given = {name: value for name, value in values.items() if name != op.grows}
-    if any(isinstance(value, np.ndarray) for value in given.values()):
-        return None
-    if op.name == "attention" and given.get("seq_kv") is None:
-        return None  # keys grow with the queries, so there is no single batch-like size
-    if given.get("tile") is not None or given.get("traffic", "compulsory") != "compulsory":
-        return None  # whole tiles make the intensity a saw-tooth, which crosses the ridge more than once
-
-    def turned(size: float) -> bool:
-        item = bound(op(**{**given, op.grows: size}), machine, **options)
-        return bool(np.all(np.asarray(item.compute_time) >= np.asarray(item.memory_time)))
-
-    most = min(FURTHEST, float(given["seq_kv"]) if op.name == "attention" else FURTHEST)
-    if turned(1.0):
-        return op.grows, 1.0
-    if not turned(most):
-        return op.grows, float("inf")
-    low, high = 1.0, most
-    while high - low > 1:
-        middle = np.floor((low + high) / 2)
-        low, high = (low, middle) if turned(middle) else (middle, high)
-    return op.grows, float(high)
-
-
-def precisions(
-    op: Op, values: dict[str, Any], machine: Machine, dtypes: Sequence[str] | None = None, **options: Any
-) -> list[tuple[str, Prediction]]:
-    """The same op in every format the machine computes in (or in those asked for)."""
-    asked = (
-        [dtype_row(name).name for name in dtypes]
-        if dtypes
-        else [name for name, row in TABLE.items() if _runs(machine, row.name)]
-    )
-    if not asked:
-        raise MissingFigure(f"{machine.name} has no peaks to compare precisions with")
-    return [(name, predict(op(**{**values, "dtype": name}), machine, **options)) for name in asked]
-
-
-def _runs(machine: Machine, name: str) -> bool:
-    if name in ("int32", "fp8_e5m2"):
-        return False  # storage of results; the second fp8 encoding runs at the first one's rate
-    try:
-        machine.engine("matrix", name)
-    except MissingFigure:
-        return False
-    return True
-
-
 @dataclass(frozen=True)
 class Generation:
+    """One machine of a list, and how it grew from the one before."""
+
     machine: Machine
     engine: str
     peak: float
     bandwidth: float
-    compute_growth: float | None
-    bandwidth_growth: float | None
+    compute_growth: float | None = None
+    bandwidth_growth: float | None = None
+    DOCUMENT: ClassVar = (
+        "machine=name", "engine", "peak", "bandwidth", "ridge", "compute_growth", "bandwidth_growth", "gains",
+    )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
 
     @property
     def ridge(self) -> float:
         return self.peak / self.bandwidth
 
     @property
-    def gains(self) -> str:
+    def gains(self) -> str | None:
         """Which phase gains more from the step: more compute helps prefill, more bandwidth decode."""
         if self.compute_growth is None or self.bandwidth_growth is None:
-            return ""
+            return None
         ratio = self.compute_growth / self.bandwidth_growth
-        if abs(ratio - 1) <= ALIKE:
-            lead = "prefill" if ratio > 1 else "decode"
-            return f"{lead}, by a little" if ratio != 1 else "both alike"
-        return "prefill" if ratio > 1 else "decode"
+        if ratio == 1:
+            return "both alike"
+        phase = "prefill" if ratio > 1 else "decode"
+        return f"{phase}, by a little" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
 
 
 def generations(machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None) -> list[Generation]:
     """Peak, bandwidth and ridge of each machine, and how both grew from the one before; one kind of ceilings for all."""
     ceilings = ceilings or common_kind(machines, dtype)
-    found: list[Generation] = []
+    rows: list[Generation] = []
     for machine in machines:
         engine = machine.engine("matrix", dtype)
         peak, bandwidth = machine.peak(engine, ceilings).value, machine.bandwidth(ceilings=ceilings).value
-        before = found[-1] if found else None
-        found.append(
-            Generation(
-                machine,
-                engine,
-                peak,
-                bandwidth,
-                peak / before.peak if before else None,
-                bandwidth / before.bandwidth if before else None,
-            )
-        )
-    return found
+        growth = (peak / rows[-1].peak, bandwidth / rows[-1].bandwidth) if rows else (None, None)
+        rows.append(Generation(machine, engine, peak, bandwidth, *growth))
+    return rows
 
 
 @dataclass(frozen=True)
-class Tile:
-    side: int
-    working_set: float
-    level: str
-    intensity: float
-    fits_block: bool | None
+class Comparison:
+    """Machines in the order given, and one op on each of them if asked for."""
+
+    dtype: str
+    ceilings: str | None
+    generations: tuple[Generation, ...]
+    predictions: tuple[Prediction, ...]  # of the op, empty without one
+    notes: tuple[str, ...]  # machines left out
 
 
-def tiles(
-    machine: Machine, n: float = 4096, dtype: str = "fp32", sides: Sequence[int] = (32, 64, 128, 256, 512)
-) -> list[Tile]:
-    """Square tiles of a product of n x n matrices: working set of three tiles, the level that holds it, intensity at the feeding level."""
-    if any(side < 1 for side in sides):
-        raise InputError("tiles must be at least 1 wide")
-    limit = machine.limits["shared_per_block"].value() if "shared_per_block" in machine.limits else None
-    width = dtype_row(dtype).bytes
-    found = []
-    for side in sides:
-        held = 3 * side * side * width
-        at = float(gemm(n, n, n, dtype=dtype, out_dtype=dtype, traffic="tiled", tile=side).intensity())
-        level = feeding_level(machine, total_bytes=held * machine.levels[0].instances, block_bytes=held, reuse=2)
-        found.append(Tile(side, held, level, at, None if limit is None else held <= limit))
-    return found
+def comparison(
+    machines: Sequence[Machine],
+    dtype: str = "bf16",
+    ceilings: str | None = None,
+    op: Op | None = None,
+    values: dict[str, Any] | None = None,
+) -> Comparison:
+    """Those machines that have a peak in the format and a bandwidth."""
+    ceilings = ceilings or common_kind(machines, dtype)
+    known, left_out = [], []
+    for machine in machines:
+        try:
+            engine_for(machine, dtype, ceilings), machine.bandwidth(ceilings=ceilings)
+            known.append(machine)
+        except MissingFigure as missing:
+            left_out.append(f"{machine.name} left out: {missing}")
+    if not known:
+        raise MissingFigure("\n".join(left_out))
+    values = values or {}
+    if any(isinstance(value, np.ndarray) for value in values.values()):
+        raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
+    predictions = [] if op is None else [predict(op(**values), machine, ceilings=ceilings) for machine in known]
+    rows = tuple(generations(known, dtype, ceilings))
+    return Comparison(dtype, ceilings, rows, tuple(predictions), tuple(left_out))
+
+
+@dataclass(frozen=True)
+class MachineRoof:
+    """One machine's roof in one format, and the works asked for on it."""
+
+    machine: Machine
+    dtype: str
+    engine: str
+    peak: float
+    bandwidth: float
+    works: KernelSet
+
+    @property
+    def ridge(self) -> float:
+        return self.peak / self.bandwidth
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """The roofs of several machines, to be drawn on one plane."""
+
+    roofs: tuple[MachineRoof, ...]
+    ceilings: str | None
+    notes: tuple[str, ...]
+
+
+def roofs(
+    machine: Machine,
+    machines: Sequence[Machine] | None = None,
+    dtype: str | None = None,
+    works: Iterable[Work] = (),
+    ceilings: str | None = None,
+) -> Roofs:
+    """A machine beside others (well-known ones of its kind where none are given), each in `dtype` or the format it is judged by."""
+    listed = [machine, *(other for other in machines or _others(machine) if other.name != machine.name)]
+    ceilings = ceilings or common_kind(listed, dtype)
+    works = list(works)
+    rows, notes = [], []
+    for other in listed:
+        name = dtype or default_dtype(other)
+        try:
+            engine = engine_for(other, name, ceilings)
+            bandwidth = other.bandwidth(MAIN, ceilings).value
+        except MissingFigure as missing:
+            notes.append(f"{other.name} left out: {missing}")
+            continue
+        placed = predict_set(other, (("", work) for work in works), ceilings=ceilings)
+        notes += placed.notes
+        rows.append(MachineRoof(other, name, engine, other.peak(engine, ceilings).value, bandwidth, placed))
+    if not rows:
+        raise InputError("none of these machines has a peak and a bandwidth to draw: " + "; ".join(notes))
+    return Roofs(tuple(rows), ceilings, tuple(notes))
+
+
+def _others(machine: Machine) -> list[Machine]:
+    """Machines to set beside one: well-known ones of its kind, else the fastest of its kind in the catalog."""
+    others = MACHINES_SHOWN - 1
+    if machine.kind == "gpu":
+        names = [name for name in WELL_KNOWN if name in catalog.names() and name != machine.name]
+        if names:
+            return [catalog.load(name) for name in names[:others]]
+    similar = [
+        other
+        for other in catalog.everything()
+        if other.kind == machine.kind and other.name != machine.name and known_levels(other) and other.peaks
+    ]
+    return sorted(similar, key=lambda other: -(other.main.bandwidth.value() or 0.0))[:others]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Generations of one vendor and kind by year of release, one a year."""
+
+    machine: Machine
+    dtype: str | None
+    by_year: dict[int, Generation]
+
+
+def trend(
+    machine: Machine, machines: Sequence[Machine] | None = None, dtype: str | None = None, ceilings: str | None = None
+) -> Trend:
+    """Without a list: the machines of this vendor and kind that set a bandwidth record when they appeared."""
+    ceilings = ceilings or "stated"  # a measured machine must not fall behind those of which only a datasheet is known
+    listed = machines or [
+        other for other in catalog.everything() if (other.vendor, other.kind) == (machine.vendor, machine.kind)
+    ]
+    by_year: dict[int, Generation] = {}
+    record = 0.0
+    for other in _by_release(listed, ceilings):
+        year = int(other.released or 0)
+        if year in by_year:
+            continue
+        try:
+            engine = engine_for(other, dtype or _fastest_16_bit(other), ceilings)
+            peak, bandwidth = other.peak(engine, ceilings).value, other.bandwidth(MAIN, ceilings).value
+        except InputError:
+            continue
+        if machines or bandwidth > record:
+            record = max(record, bandwidth)
+            by_year[year] = Generation(other, engine, peak, bandwidth)
+    if len(by_year) < 2:
+        raise InputError(
+            f"a trend needs two generations with a release year, a peak and a bandwidth; found {len(by_year)} for {machine.vendor or machine.name}; add machines with --and"
+        )
+    return Trend(machine, dtype, by_year)
+
+
+def _by_release(machines: Iterable[Machine], ceilings: str) -> list[Machine]:
+    """By year of release; of one year, flagships and then the fastest memory first."""
+
+    def order(machine: Machine) -> tuple[float, bool, float, str]:
+        bandwidth = machine.main.bandwidth.value(ceilings) or 0.0
+        return machine.released or 0, machine.name not in FLAGSHIPS, -bandwidth, machine.name
+
+    return sorted((machine for machine in machines if machine.released and machine.levels), key=order)
+
+
+def _fastest_16_bit(machine: Machine) -> str:
+    """The fastest 16-bit format, else the usual one."""
+    peaks = {
+        name: max(known_peak(machine, f"{owner}.{name}") or 0.0 for owner in ("tensor", "vector"))
+        for name in ("bf16", "fp16")
+    }
+    fastest = max(peaks, key=lambda name: peaks[name])
+    return fastest if peaks[fastest] > 0 else default_dtype(machine)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
+from ..core.documents import to_document
 from ..core.errors import InputError
 
 SCHEMA = "ridgeline.chart/1"
@@ -125,6 +126,11 @@ class Chart:
     notes: tuple[str, ...] = ()
     unplaced: tuple[Mapping[str, Any], ...] = ()  # what the axes cannot show (no flops, so no place on a log axis)
     look: str = "plane"  # plane, bars or pyramid
+    schema: ClassVar = SCHEMA
+    DOCUMENT: ClassVar = (
+        "schema", "kind", "title", "x", "y", "subtitle", "lines", "points", "bars", "regions", "marks", "arrows", "notes",
+        "unplaced", "look",
+    )  # fmt: skip
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -137,48 +143,18 @@ class Chart:
         ]
         return list(dict.fromkeys(group for group in every if group))
 
-    def document(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **_plain_fields(self)}
-
     def rows(self) -> list[dict[str, Any]]:
         """The data behind the picture: one row per vertex, point, bar, mark and arrow."""
-        found: list[dict[str, Any]] = []
-        for line in self.lines:
-            found += [_row("line", line.label, line.group, line.role, x=x, y=y, **line.details) for x, y in line.points]
+        rows = [_row("line", line, {"x": x, "y": y, **line.details}) for line in self.lines for x, y in line.points]
         for point in self.points:
-            found.append(
-                _row("point", point.name or point.label, point.group, point.role, x=point.x, y=point.y, **point.details)
-            )
+            rows.append(_row("point", point, {"x": point.x, "y": point.y, **point.details}, point.name))
         for bar in self.bars:
-            found.append(
-                _row(
-                    "bar",
-                    bar.label,
-                    bar.group,
-                    bar.role,
-                    start=bar.start,
-                    value=bar.value,
-                    text=bar.text,
-                    **bar.details,
-                )
-            )
-        for mark in self.marks:
-            found.append(_row("mark", mark.label, mark.group, mark.role, **{mark.axis: mark.value}))
+            rows.append(_row("bar", bar, {"start": bar.start, "value": bar.value, "text": bar.text, **bar.details}))
+        rows += [_row("mark", mark, {mark.axis: mark.value}) for mark in self.marks]
         for arrow in self.arrows:
-            found.append(
-                _row(
-                    "arrow",
-                    arrow.label,
-                    arrow.group,
-                    arrow.role,
-                    x=arrow.start[0],
-                    y=arrow.start[1],
-                    x_end=arrow.end[0],
-                    y_end=arrow.end[1],
-                )
-            )
-        found += [_row("unplaced", **{str(key): value for key, value in row.items()}) for row in self.unplaced]
-        return found
+            (x, y), (x_end, y_end) = arrow.start, arrow.end
+            rows.append(_row("arrow", arrow, {"x": x, "y": y, "x_end": x_end, "y_end": y_end}))
+        return rows + [{"what": "unplaced", **_known(row)} for row in self.unplaced]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Column names and rows of plain values; None where a row has nothing to say."""
@@ -194,19 +170,11 @@ class Panel:
     subtitle: str = ""
     notes: tuple[str, ...] = ()
     kind: str = "panel"
+    schema: ClassVar = SCHEMA
+    DOCUMENT: ClassVar = ("schema", "kind", "title", "subtitle", "notes", "charts")
 
     def groups(self) -> list[str]:
         return list(dict.fromkeys(group for chart in self.charts for group in chart.groups()))
-
-    def document(self) -> dict[str, Any]:
-        head = {
-            "schema": SCHEMA,
-            "kind": self.kind,
-            "title": self.title,
-            "subtitle": self.subtitle,
-            "notes": list(self.notes),
-        }
-        return {**head, "charts": [chart.document() for chart in self.charts]}
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"panel": chart.title, **row} for chart in self.charts for row in chart.rows()]
@@ -218,37 +186,33 @@ class Panel:
 Picture = Chart | Panel
 
 
+def document(picture: Picture) -> Any:
+    """Plain values for JSON, which has no infinity and no NaN: both become null."""
+    return _finite(to_document(picture))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def tabulate(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    return columns, [[plain(row.get(column)) for column in columns] for row in rows]
+    return columns, [[_finite(to_document(row.get(column))) for column in columns] for row in rows]
 
 
-def _row(what: str, label: str = "", group: str = "", role: str = "", **values: Any) -> dict[str, Any]:
-    texts = {"what": what, "label": label, "group": group, "role": role}
-    return {key: text for key, text in texts.items() if text} | {
-        key: value for key, value in values.items() if value is not None
-    }
+def _row(
+    what: str, item: Line | Point | Bar | Mark | Arrow, values: Mapping[str, Any], name: str = ""
+) -> dict[str, Any]:
+    texts = {"what": what, "label": name or item.label, "group": item.group, "role": item.role}
+    return {key: text for key, text in texts.items() if text} | _known(values)
 
 
-def plain(value: Any) -> Any:
-    """A value JSON knows: numpy scalars unpacked, infinities and NaN as None."""
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        value = value.item() if getattr(value, "ndim", 0) == 0 else value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, str | int | bool):
-        return value
-    if hasattr(value, "__dataclass_fields__"):
-        return _plain_fields(value)
-    return str(value)
-
-
-def _plain_fields(item: Any) -> dict[str, Any]:
-    return {each.name: plain(getattr(item, each.name)) for each in fields(item)}
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in values.items() if value is not None}
 
 
 def _pair(values: Iterable[float] | None) -> tuple[float, float] | None:
@@ -258,36 +222,35 @@ def _pair(values: Iterable[float] | None) -> tuple[float, float] | None:
     return float(first), float(second)
 
 
-def read(document: Mapping[str, Any]) -> Picture:
+def read(source: Mapping[str, Any]) -> Picture:
     """The chart a document describes; one from a newer ridgeline is refused."""
-    if document.get("schema") != SCHEMA:
+    if source.get("schema") != SCHEMA:
         raise InputError(
-            f"this is not a chart this ridgeline can read: schema is {document.get('schema')!r}, known is '{SCHEMA}'"
+            f"this is not a chart this ridgeline can read: schema is {source.get('schema')!r}, known is '{SCHEMA}'"
         )
-    if "charts" in document:
-        charts = tuple(each for each in (read(item) for item in document["charts"]) if isinstance(each, Chart))
-        return Panel(
-            document["title"],
-            charts,
-            document.get("subtitle", ""),
-            tuple(document.get("notes", ())),
-            document.get("kind", "panel"),
+    values: dict[str, Any] = {key: value for key, value in source.items() if key != "schema"}
+    values["notes"] = tuple(values.get("notes", ()))
+    if "charts" in values:
+        charts = (read(chart) for chart in values["charts"])
+        return Panel(**{**values, "charts": tuple(chart for chart in charts if isinstance(chart, Chart))})
+    for key, kind, pairs in PARTS:
+        values[key] = tuple(
+            kind(**{**item, **{name: _pair(item[name]) for name in pairs}}) for item in values.get(key, ())
         )
-    rest = {key: value for key, value in document.items() if key != "schema"}
     for name in ("x", "y"):
-        rest[name] = Axis(**{**rest[name], "range": _pair(rest[name]["range"])})
-    rest["lines"] = tuple(
-        Line(**{**item, "points": tuple((x, y) for x, y in item["points"])}) for item in rest.get("lines", ())
-    )
-    rest["points"] = tuple(Point(**item) for item in rest.get("points", ()))
-    rest["bars"] = tuple(Bar(**item) for item in rest.get("bars", ()))
-    rest["regions"] = tuple(
-        Region(**{**item, "x": _pair(item["x"]), "y": _pair(item["y"])}) for item in rest.get("regions", ())
-    )
-    rest["marks"] = tuple(Mark(**item) for item in rest.get("marks", ()))
-    rest["arrows"] = tuple(
-        Arrow(**{**item, "start": _pair(item["start"]), "end": _pair(item["end"])}) for item in rest.get("arrows", ())
-    )
-    rest["notes"] = tuple(rest.get("notes", ()))
-    rest["unplaced"] = tuple(rest.get("unplaced", ()))
-    return Chart(**rest)
+        values[name] = Axis(**{**values[name], "range": _pair(values[name]["range"])})
+    values["lines"] = tuple(
+        replace(line, points=tuple((x, y) for x, y in line.points)) for line in values["lines"]
+    )  # fmt: skip
+    return Chart(**{**values, "unplaced": tuple(values.get("unplaced", ()))})
+
+
+# What a chart consists of: the key, the class, and which of its fields are pairs.
+PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("lines", Line, ()),
+    ("points", Point, ()),
+    ("bars", Bar, ()),
+    ("regions", Region, ("x", "y")),
+    ("marks", Mark, ()),
+    ("arrows", Arrow, ("start", "end")),
+)

@@ -38,8 +38,11 @@ class Figure:
 
         return svg(self.chart, theme)
 
-    def document(self) -> dict[str, Any]:
-        return self.chart.document()
+    def document(self) -> Any:
+        """Plain values for JSON."""
+        from .chart import document
+
+        return document(self.chart)
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Column names and rows of the data behind the chart."""

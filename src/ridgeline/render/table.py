@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from ..core.units import show
 
-FOLDED = 12  # characters a column of words keeps however narrow the terminal is
+MIN_TEXT_WIDTH = 12  # characters a column of words keeps however narrow the terminal is
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,22 @@ class Column:
         return str(value)
 
 
+def columns(*given: str | Column) -> tuple[Column, ...]:
+    """Columns in order; a bare key needs no more than its name."""
+    return tuple(Column(each) if isinstance(each, str) else each for each in given)
+
+
+def percent(key: str, title: str = "", digits: int = 3) -> Column:
+    return Column(key, title, digits=digits, percent=True)
+
+
 @dataclass(frozen=True)
 class Table:
     title: str
     columns: Sequence[Column]
     rows: Sequence[dict[str, Any]]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    DOCUMENT: ClassVar = ("title", "rows=records", "notes")
 
     def cells(self) -> list[list[str]]:
         # a row may carry another unit for a column (OP/s beside FLOP/s) under "<key>:unit"
@@ -62,12 +72,10 @@ class Table:
             value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
         )
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "rows": [{column.key: row.get(column.key) for column in self.columns} for row in self.rows],
-            "notes": list(self.notes),
-        }
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as outsiders read them: plain values under the keys of the columns."""
+        return [{column.key: row.get(column.key) for column in self.columns} for row in self.rows]
 
     def text(self) -> str:
         """Aligned columns without frames, for pipes and files."""
@@ -106,6 +114,13 @@ class Table:
         return buffer.getvalue()
 
 
+def facts_table(title: str, facts: Mapping[str, str], notes: tuple[str, ...] = ()) -> Table:
+    """Names and values, one a row."""
+    return Table(
+        title, columns("fact", "value"), [{"fact": name, "value": text} for name, text in facts.items()], notes
+    )
+
+
 def draw(table: Table) -> None:
     """The table on standard output: framed by rich on a terminal, plain text anywhere else.
 
@@ -129,10 +144,10 @@ def draw(table: Table) -> None:
     needed = 1
     for index, column in enumerate(table.columns):
         number = table.numeric(index)
-        wide = max([*map(len, column.head.split()), *(len(row[index]) for row in cells)], default=1)
-        least = wide if number else min(wide, FOLDED)
-        needed += least + 3  # a rule and a space on each side
-        frame.add_column(Text(column.head), justify="right" if number else "left", overflow="fold", min_width=least)
+        widest = max([*map(len, column.head.split()), *(len(row[index]) for row in cells)], default=1)
+        width = widest if number else min(widest, MIN_TEXT_WIDTH)
+        needed += width + 3  # a rule and a space on each side
+        frame.add_column(Text(column.head), justify="right" if number else "left", overflow="fold", min_width=width)
     if needed > console.width:
         print(table.text())
         return

@@ -1,59 +1,44 @@
-"""The charts by name: from machines, works and predictions to neutral Chart values. Nothing is drawn here.
+"""The charts by name: from machines, predictions and studies to neutral Chart values. Nothing is drawn or predicted here.
 
-Every builder takes a Machine first and works on any of them: what a machine does not state is left out and said in
-the notes, and only when nothing is left does it raise. `CHARTS` lists them for the command line and the page.
+Every entry of `CHARTS` takes a Machine first and works on any of them: what a machine does not state is left out and
+said in the notes, and only when nothing is left does it raise.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 from ...core.errors import unknown
-from ...core.machine import Machine
+from ...prediction import compare, locality, precisions, scales, studies, turning
 from ..chart import Picture
-from .figures import bandwidth, bandwidth_bars, losses, peaks, pyramid, trend, waterfall
-from .ops import batch, blas, dl, efficiency, phases, scale
-from .paths import changes, versions
-from .roofs import Seen, ceilings_chart, compare, gaps, locality, precisions, roofline
+from ..named import Named, by_name
+from . import changes, gaps, kernels, losses, machines, roofline, sizes
 
-__all__ = ["CHARTS", "Kind", "Seen", "bandwidth_bars", "find", "gaps", "roofline", "waterfall"]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A chart by name; called with a machine and those options its builder takes."""
-
-    name: str
-    build: Callable[..., Picture]
-
-    @property
-    def summary(self) -> str:
-        return (inspect.getdoc(self.build) or "").splitlines()[0]
-
-    @property
-    def options(self) -> list[str]:
-        return [name for name in inspect.signature(self.build).parameters if name != "machine"]
-
-    def __call__(self, machine: Machine, **options: Any) -> Picture:
-        given = {name: value for name, value in options.items() if value is not None}
-        for name in given:
-            if name not in self.options:
-                raise unknown(f"option of the {self.name} chart", name, self.options)
-        return self.build(machine, **given)
+CHARTS: dict[str, Named[Picture]] = by_name(
+    "chart",
+    [
+        Named("roofline", "The roofline of a machine with kernels on it: bandwidth roof, compute roof, ridge, both regions.", roofline.roofline, studies.roofline),
+        Named("ceilings", "All memory levels with a known bandwidth and several compute roofs on one chart.", roofline.ceilings_chart),
+        Named("precisions", "One bandwidth line and a flat roof with its ridge for every number format; an arrow for quantising a kernel.", roofline.precisions, precisions.quantization),
+        Named("locality", "One kernel at several locality states, each level's own intensity against its own ceiling.", roofline.locality, locality.locality),
+        Named("blas", "BLAS levels 1 to 3 on one chart, GEMM at several sizes.", kernels.blas, studies.blas_levels),
+        Named("dl", "Deep-learning ops coloured by category; vector ops are judged against the vector roof, products against the matrix one.", kernels.dl, studies.deep_learning),
+        Named("scale", "Arithmetic intensity as a line: ops and the ridges of the machine.", sizes.scale, scales.intensity_scale),
+        Named("peaks", "Bars of the peak by precision on a log axis, with the factor over the fp64 and fp32 vector peaks.", machines.peaks),
+        Named("pyramid", "The memory hierarchy from the core outwards: capacity of one and of all, bandwidth, latency.", machines.pyramid),
+        Named("efficiency", "Expected rate of a square GEMM against its size, with the peak line; sizes shorter than a launch are marked as overhead.", sizes.efficiency, scales.gemm_sizes),
+        Named("batch", "Intensity of a linear layer against batch, with the ridge, both regions, the saturation line and the critical batch.", sizes.batch, turning.batch_sweep),
+        Named("compare", "The roofs of two or more machines on one chart, with the ridge of each; works stand on the first machine's and the others' roofs.", machines.compare, compare.roofs),
+        Named("phases", "Prefill and decode of one transformer layer side by side: the same ops at `tokens` rows and at one.", kernels.phases, studies.phases),
+        Named("trend", "Generations: peak, bandwidth and ridge relative to the first, by year of release.", machines.trend, compare.trend),
+        Named("gaps", "Observed points with their vertical gap to the roof as an arrow, and algorithmic intensity as a target to the right.", gaps.gaps),
+        Named("bandwidth", "Theoretical against measured bandwidth; without a measurement of one's own, the public one the machine file carries.", losses.bandwidth),
+        Named("losses", "Loss cascades of a memory-bound and a compute-bound kernel: `(losses, measured)` each, in B/s and flop/s.", losses.losses),
+        Named("changes", "What changes would bring: numbered arrows from the baseline, each priced, the roofs of every machine on the way.", changes.changes, studies.changes),
+        Named("versions", "Measured versions of one kernel as a path, the gain of every step at its arrow.", changes.versions),
+    ],
+)  # fmt: skip
 
 
-_BUILDERS: dict[str, Callable[..., Picture]] = {
-    "roofline": roofline, "ceilings": ceilings_chart, "precisions": precisions, "locality": locality, "blas": blas, "dl": dl, "scale": scale,
-    "peaks": peaks, "pyramid": pyramid, "efficiency": efficiency, "batch": batch, "compare": compare, "phases": phases, "trend": trend,
-    "gaps": gaps, "bandwidth": bandwidth, "losses": losses, "changes": changes, "versions": versions,
-}  # fmt: skip
-CHARTS = {name: Kind(name, build) for name, build in _BUILDERS.items()}
-
-
-def find(name: str) -> Kind:
+def find(name: str) -> Named[Picture]:
     if name not in CHARTS:
         raise unknown("chart", name, CHARTS, "See `ridgeline chart`.")
     return CHARTS[name]

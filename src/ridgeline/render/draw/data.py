@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..chart import Picture
+from ..chart import Picture, document
 
 
 def _json(picture: Picture) -> str:
-    return json.dumps(picture.document(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(document(picture), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _csv(picture: Picture) -> str:

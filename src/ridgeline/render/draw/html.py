@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..chart import Picture
+from ..chart import Picture, document
 from .themes import THEMES
 from .themes import theme as palette_of
 
@@ -96,7 +96,7 @@ def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
     parts = [
         figure(picture),
         f"<details><summary>The data behind the picture ({len(rows)} rows)</summary>{table(columns, rows)}</details>",
-        data(picture.document()),
+        data(document(picture)),
         "<footer>Drawn by ridgeline. Values are in base units: flop, B, s.</footer>",
     ]
     Path(path).write_text(page(picture.title, "\n".join(parts), "dark" if theme == "dark" else None), encoding="utf-8")

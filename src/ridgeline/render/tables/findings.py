@@ -156,7 +156,7 @@ def whole(found: Measured, earlier: Machine | None = None) -> dict[str, Any]:
     """The document of a measurement, with what changed against an earlier one where there is one."""
     told = found.document()
     if earlier is not None and found.machine is not None:
-        told["against"] = against(earlier, found.machine).document()
+        told["against"] = to_document(against(earlier, found.machine))
     return told
 
 

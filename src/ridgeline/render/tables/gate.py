@@ -8,7 +8,7 @@ from ..table import Column, Table
 ORDER = {SLOWER: 0, UNCLEAR: 1, FASTER: 2, SAME: 3}
 
 
-def gate(verdict: Verdict) -> Table:
+def gate_table(verdict: Verdict) -> Table:
     rows = [
         {
             "name": item.name, "verdict": item.verdict, "baseline": item.baseline.median, "current": item.current.median, "change": item.ratio - 1,

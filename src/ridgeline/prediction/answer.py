@@ -1,0 +1,237 @@
+"""The answer to one `predict`: a case or a sweep, where it turns, what a measured time achieved, and what each number rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.documents import to_document
+from ..core.errors import InputError
+from ..core.machine import Machine
+from ..core.roofline import Bound, Term
+from ..core.roofline import achieved as achieved_rate
+from ..programs.ops import Op
+from . import expected as timing
+from .predict import Prediction, predict
+from .turning import TurningPoint, turning_point
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """A measured time against the prediction of its case; shares are of 1."""
+
+    time_us: float
+    rate: float
+    bandwidth: float
+    peak_share: float
+    bandwidth_share: float
+    roof_share: float
+    verdict: str
+    predicted_over_measured: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    op: Op
+    values: dict[str, Any]
+    prediction: Prediction
+    turning: TurningPoint | None = None
+    measured: float | None = None  # seconds that the first case took
+
+    @property
+    def single(self) -> bool:
+        return self.prediction.count == 1
+
+    @property
+    def bound(self) -> Bound:
+        return self.prediction.bounds[0]
+
+    @property
+    def swept(self) -> list[str]:
+        """The sizes that were given as an axis."""
+        return [name for name, value in self.values.items() if isinstance(value, np.ndarray)]
+
+    @property
+    def levels(self) -> list[LevelRow]:
+        return _level_rows(self.prediction)
+
+    @property
+    def ceilings(self) -> list[CeilingRow]:
+        return _ceiling_rows(self.prediction)
+
+    @property
+    def time_items(self) -> TimeItems:
+        return _time_items(self.prediction)
+
+    def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """One document per case, of the first `limit`."""
+        rows = list(self.prediction.rows(limit))
+        shared: dict[str, Any] = {"notes": [*self.prediction.work.notes, *self.bound.notes]}
+        if self.turning is not None:
+            size, value = self.turning
+            shared["turns_compute_bound_at"] = {size: None if self.turning.never else int(value)}
+        for row in rows:
+            row.update(shared)
+        if self.measured is not None:
+            rows[0]["achieved"] = to_document(self.achieved(rows[0]))
+        return rows
+
+    def achieved(self, row: Mapping[str, Any]) -> Achieved:
+        """What the measured time means for the first case, whose row this is."""
+        time = self.measured or 0.0
+        if time <= 0:
+            raise InputError(f"a measured time must be positive, got {time} s")
+        peak = float("inf") if self.bound.peak is None else first_number(self.bound.peak)
+        level = [term for term in self.bound.terms.values() if term.side == "memory"][-1]
+        run = achieved_rate(row["flops"], row["bytes"], time, peak, level.ceiling.value)
+        return Achieved(
+            time * 1e6, float(run.rate), row["bytes"] / time, float(run.peak_share), float(run.bandwidth_share),
+            row["floor_us"] / (time * 1e6), str(run.verdict), row["time_us"] / (time * 1e6),
+        )  # fmt: skip
+
+
+def answer(
+    op: Op,
+    values: dict[str, Any],
+    machine: Machine,
+    measured: float | None = None,
+    efficiency: float | None = None,
+    backend: str | None = None,
+    **ceilings: Any,
+) -> Answer:
+    """Predict an op and find where it turns compute-bound; `ceilings` are `ceilings`, `engine` and `resident` of `predict`."""
+    prediction = predict(op(**values), machine, efficiency=efficiency, backend=backend, **ceilings)
+    return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured)
+
+
+def document(answer: Answer) -> Any:
+    """One object for one case, a list for a sweep."""
+    rows = answer.rows()
+    return rows[0] if len(rows) == 1 else rows
+
+
+def first_number(value: Any) -> float:
+    """The number of the first case."""
+    return float(np.asarray(value).ravel()[0])
+
+
+# -- the first case, level by level and ceiling by ceiling -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LevelRow:
+    """What crosses one memory level, and which side would bind if this were the only level."""
+
+    level: str
+    bandwidth: float | None
+    kind: str | None
+    bytes: float
+    counted: bool  # the floor has a term for it
+    intensity: float | None = None
+    ridge: float | None = None
+    time: float | None = None
+    bound: str | None = None
+
+
+def _level_rows(prediction: Prediction) -> list[LevelRow]:
+    """Every level of the machine, innermost first."""
+    bound = prediction.bounds[0]
+    flops, peak = first_number(bound.flops), None if bound.peak is None else first_number(bound.peak)
+    rows: list[LevelRow] = []
+    moved = 0.0  # what crosses a level must cross every level nearer the core too
+    for level in reversed(prediction.machine.levels):
+        term = bound.terms.get(level.name)
+        moved = max(moved, first_number(term.amount)) if term else moved
+        bandwidth = level.bandwidth.value(bound.ceilings)
+        row = (
+            level.name,
+            bandwidth,
+            level.bandwidth.kind(bound.ceilings) if bandwidth else None,
+            moved,
+            term is not None,
+        )
+        if not bandwidth:
+            rows.append(LevelRow(*row))
+            continue
+        side = None if not peak else "compute" if flops / peak >= moved / bandwidth else "memory"
+        ridge = peak / bandwidth if peak else None
+        rows.append(LevelRow(*row, flops / moved if moved else None, ridge, moved / bandwidth, side))
+    return rows[::-1]
+
+
+@dataclass(frozen=True)
+class CeilingRow:
+    """One term of the floor; with flat efficiencies also the time expected of it."""
+
+    term: str
+    side: str
+    rate: float
+    kind: str
+    time: float
+    binds: bool
+    why: str
+    efficiency: float | None = None
+    expected: float | None = None
+
+
+def _ceiling_rows(prediction: Prediction) -> list[CeilingRow]:
+    bound = prediction.bounds[0]
+    flat = prediction.expected[0].parts is None
+    floor = first_number(bound.floor)
+    rows = []
+    for name, term in bound.terms.items():
+        time, why = first_number(term.time), _source(bound, name, term)
+        row = (name, term.side, first_number(term.rate), term.ceiling.kind, time, time == floor)
+        if flat:
+            efficiency = timing.efficiency(bound, name, prediction.given)
+            why = f"{why}; efficiency: {efficiency.why}"
+            rows.append(CeilingRow(*row, why, efficiency.value, time / efficiency.value))
+        else:
+            rows.append(CeilingRow(*row, why))
+    return rows
+
+
+def _source(bound: Bound, name: str, term: Term) -> str:
+    """The sentence behind a ceiling; where a mix of accesses was measured, that of the mix which was taken."""
+    rate = first_number(term.rate)
+    level = next((level for level in bound.machine.levels if level.name == name), None)
+    mixes = level.mixes.values() if level and rate != term.ceiling.value else ()
+    return next((figure.measurement for figure in mixes if figure.measured == rate), term.ceiling.why)
+
+
+@dataclass(frozen=True)
+class TimeItem:
+    """A share of the expected time; what an item takes away is negative."""
+
+    item: str
+    time: float
+    share: float
+
+
+MIN_ITEM_SHARE = 1e-4  # smaller items are not listed
+
+
+@dataclass(frozen=True)
+class TimeItems:
+    """Where the expected time of the first case goes, and the fitted coefficients behind it."""
+
+    items: tuple[TimeItem, ...]
+    coefficients: tuple[str, ...]
+
+
+def _time_items(prediction: Prediction) -> TimeItems:
+    expected = prediction.expected[0]
+    total = first_number(expected.time)
+    items = [
+        TimeItem(name, first_number(value), first_number(value) / total) for name, value in expected.items().items()
+    ]
+    kept = [item for item in items if abs(item.time) > MIN_ITEM_SHARE * total]
+    sources = []
+    for part in expected.parts or ():
+        if first_number(part.here):  # other parts are of other cases
+            values = ", ".join(f"{name} {value:.3g}" for name, value in part.coefficients.items() if value)
+            sources.append(f"{part.chosen.key}: {values}; {part.chosen.fitted.source}")
+    return TimeItems((*kept, TimeItem("expected time", total, 1.0)), tuple(sources))

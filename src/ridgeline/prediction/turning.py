@@ -1,0 +1,167 @@
+"""Turning points: the size at which an op becomes compute-bound, and a linear layer against its batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..core.dtypes import dtype as dtype_row
+from ..core.errors import InputError
+from ..core.machine import Machine
+from ..core.roofline import batch_intensity, bound, saturation
+from ..core.roofline import critical_batch as batch_at_ridge
+from ..programs.ops import Op, linear
+from .ceilings import default_dtype, engine_for
+from .predict import predict
+
+MAX_SIZE = 2.0**40  # an op that is memory-bound up to here is called never compute-bound
+MAX_REFINEMENTS = 4
+
+
+class TurningPoint(NamedTuple):
+    """The smallest value of a size at which an op is compute-bound; infinite where it never is."""
+
+    size: str
+    value: float
+
+    @property
+    def never(self) -> bool:
+        return math.isinf(self.value)
+
+
+def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> TurningPoint | None:
+    """The smallest value of the op's growing size at which its arithmetic takes as long as its traffic.
+
+    None when the op has no such size. The intensity rises with that size, so bisection finds the value.
+    """
+    if not op.grows:
+        return None
+    fixed = {name: value for name, value in values.items() if name != op.grows}
+    if any(isinstance(value, np.ndarray) for value in fixed.values()):
+        return None
+    if op.name == "attention" and fixed.get("seq_kv") is None:
+        return None  # keys grow with the queries, so there is no single batch-like size
+    if fixed.get("tile") is not None or fixed.get("traffic", "compulsory") != "compulsory":
+        return None  # whole tiles make the intensity a saw-tooth, which crosses the ridge more than once
+
+    def compute_bound(size: float) -> bool:
+        times = bound(op(**{**fixed, op.grows: size}), machine, **options)
+        return bool(np.all(np.asarray(times.compute_time) >= np.asarray(times.memory_time)))
+
+    low, high = 1.0, min(MAX_SIZE, float(fixed["seq_kv"]) if op.name == "attention" else MAX_SIZE)
+    if compute_bound(low):
+        return TurningPoint(op.grows, low)
+    if not compute_bound(high):
+        return TurningPoint(op.grows, math.inf)
+    while high - low > 1:
+        middle = np.floor((low + high) / 2)
+        low, high = (low, middle) if compute_bound(middle) else (middle, high)
+    return TurningPoint(op.grows, float(high))
+
+
+@dataclass(frozen=True)
+class CriticalBatch:
+    """The batch at which a linear layer becomes compute-bound; infinite where its intensity saturates below the ridge."""
+
+    in_features: float
+    out_features: float
+    dtype: str
+    weights: str
+    ridge: float
+    of: str  # whose ridge it is
+    batch: float
+    saturation: float
+    DOCUMENT: ClassVar = (
+        "in_features", "out_features", "dtype", "weights", "ridge", "of", "critical_batch", "never", "saturation",
+    )  # fmt: skip
+
+    @property
+    def never(self) -> bool:
+        return math.isinf(self.batch)
+
+    @property
+    def critical_batch(self) -> int | None:
+        return None if self.never else int(self.batch)
+
+
+def critical_batch(
+    in_features: float,
+    out_features: float,
+    machine: Machine | None = None,
+    ridge: float | None = None,
+    dtype: str = "bf16",
+    weights: str | None = None,
+    ceilings: str | None = None,
+) -> CriticalBatch:
+    """Against the ridge of a machine, or a given one."""
+    arithmetic, stored = dtype_row(dtype), dtype_row(weights or dtype)
+    sizes = linear.check({"batch": 1, "in_features": in_features, "out_features": out_features})
+    fan_in, fan_out = sizes["in_features"], sizes["out_features"]
+    if machine is not None:
+        engine = machine.engine("matrix", arithmetic.name)
+        ridge = layer_ridge(machine, fan_in, fan_out, arithmetic.name, weights, ceilings)
+        of = f"{engine} against {machine.main.name} of {machine.name}"
+    else:
+        of = "given by the caller"
+    if ridge is None or ridge <= 0:
+        raise InputError(f"a ridge must be positive, got {ridge}; give one in FLOP/B, or a machine")
+    batch = batch_at_ridge(ridge, fan_in, fan_out, arithmetic.bytes, stored.bytes)
+    limit = float(saturation(fan_in, fan_out, arithmetic.bytes))
+    return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, float(batch), limit)
+
+
+def layer_ridge(
+    machine: Machine, fan_in: float, fan_out: float, dtype: str, weights: str | None = None, ceilings: str | None = None
+) -> float:
+    """The ridge that a linear layer crosses as its batch grows, against the memory bandwidth of its own access mix.
+
+    Where mixes were measured, the mix depends on the batch and the batch on the ridge; a few iterations find both.
+    """
+    formats = {"dtype": dtype} | ({"weights": weights} if weights else {})
+    widths = dtype_row(dtype).bytes, dtype_row(weights or dtype).bytes
+
+    def ridge_at(batch: float) -> float:
+        return float(np.asarray(predict(linear(batch, fan_in, fan_out, **formats), machine, ceilings).ridge))
+
+    ridge = ridge_at(1.0)
+    for _ in range(MAX_REFINEMENTS):
+        refined = ridge_at(min(float(batch_at_ridge(ridge, fan_in, fan_out, *widths)), MAX_SIZE))
+        if refined == ridge:
+            break
+        ridge = refined
+    return ridge
+
+
+@dataclass(frozen=True)
+class BatchSweep:
+    """Intensity of a linear layer against its batch, the ridge it is held against and the limit it approaches."""
+
+    machine: Machine
+    engine: str
+    critical: CriticalBatch
+    ceilings: str | None
+    max_batch: int
+    weights: str | None
+
+    def intensity(self, batch: Any) -> Any:
+        layer = self.critical
+        widths = dtype_row(layer.dtype).bytes, dtype_row(layer.weights).bytes
+        return batch_intensity(batch, layer.in_features, layer.out_features, *widths)
+
+
+def batch_sweep(
+    machine: Machine,
+    dtype: str | None = None,
+    in_features: int = 4096,
+    out_features: int = 4096,
+    weights: str | None = None,
+    max_batch: int = 16384,
+    ceilings: str | None = None,
+) -> BatchSweep:
+    arithmetic = dtype or default_dtype(machine)
+    engine = engine_for(machine, arithmetic, ceilings)
+    layer = critical_batch(in_features, out_features, machine, None, arithmetic, weights, ceilings)
+    return BatchSweep(machine, engine, layer, ceilings, max_batch, weights)

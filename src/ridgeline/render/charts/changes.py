@@ -1,0 +1,246 @@
+"""Paths on the roofline plane: a chain of changes as numbered arrows, and measured versions of one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...core.errors import InputError, MissingFigure
+from ...core.machine import MAIN, Machine, positive
+from ...core.observation import Observation
+from ...core.units import show
+from ...prediction.ceilings import default_dtype, engine_for
+from ...prediction.kernel_sets import kernel_name
+from ...prediction.studies import Changes
+from ...prediction.whatif import Stop
+from ..chart import Arrow, Chart, Line, Mark, Point
+from ..draw.labels import shorten
+from .plane import MIN_GAP, Spot, bound_regions, decade_span, plane_axes, power_span, ridge_marks, roof_lines
+from .wording import kinds_used, level_title, times, title_of
+
+STEP = "change"
+MIN_DISTANCE = 0.02  # of the logarithm of a coordinate; nearer points are one place
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One machine's roofs as far as points are judged against them."""
+
+    machine: Machine
+    engines: tuple[str, ...]
+    level: str
+    ceilings: str | None
+
+    @property
+    def peaks(self) -> list[float]:
+        return [self.machine.peak(name, self.ceilings).value for name in self.engines]
+
+    @property
+    def bandwidth(self) -> float:
+        return self.machine.bandwidth(self.level, self.ceilings).value
+
+    @property
+    def ridges(self) -> list[float]:
+        return [peak / self.bandwidth for peak in self.peaks]
+
+
+def _path_chart(
+    kind: str,
+    title: str,
+    roofs: Sequence[Roof],
+    points: Sequence[Point],
+    arrows: Sequence[Arrow],
+    guides: Sequence[Line],
+    notes: Sequence[str],
+) -> Chart:
+    """The roofs of one or several machines with points and arrows; colours tell machines apart where there are several."""
+    ridges = [ridge for roof in roofs for ridge in roof.ridges]
+    at, rates = [point.x for point in points], [point.y for point in points]
+    across = power_span([min(ridges) / 4, max(ridges) * 4, min(at) / 1.5, max(at) * 1.5], 2.0, 1.1)
+    low = min([across[0] * min(roof.bandwidth for roof in roofs) * 2, *rates])
+    up = decade_span(low / 1.6, max([*(peak for roof in roofs for peak in roof.peaks), *rates]) * 1.5)
+    several = len(roofs) > 1
+    lines: list[Line] = []
+    corners: list[Point] = []
+    marks: list[Mark] = []
+    for roof in roofs:
+        engines = sorted(roof.engines, key=lambda name: -roof.machine.peak(name, roof.ceilings).value)
+        group = roof.machine.name if several else ""
+        drawn, dots = roof_lines(roof.machine, engines, [roof.level], across, roof.ceilings, group)
+        lines, corners, marks = [*lines, *drawn], [*corners, *dots], [*marks, *ridge_marks(dots, group)]
+    kinds = dict.fromkeys(kinds_used(roof.machine, roof.engines, [roof.level], roof.ceilings) for roof in roofs)
+    who = ", ".join(roof.machine.name for roof in roofs) if several else title_of(roofs[0].machine)
+    if any(roof.level != roof.machine.main.name for roof in roofs):
+        notes = [*notes, f"the data sit in {', '.join(level_title(roof.level) for roof in roofs)}"]
+    return Chart(
+        kind, title, *plane_axes(across, up, [name for roof in roofs for name in roof.engines]), f"{who}, {' and '.join(kinds)}",
+        (*lines, *guides), (*corners, *points), regions=bound_regions(ridges, across), marks=tuple(marks),
+        arrows=tuple(arrows), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _apart(first: Spot, second: Spot) -> bool:
+    return any(abs(math.log(a / b)) > MIN_DISTANCE for a, b in zip(first, second, strict=True))
+
+
+# -- changes --------------------------------------------------------------------------------------------------
+
+
+def changes(study: Changes) -> Chart:
+    """Numbered arrows from the baseline, each priced, under the roofs of every machine on the way."""
+    chain = study.stops
+    placed = [stop for stop in chain if stop.flops > 0 and stop.intensity]
+    if not placed or not chain[0].flops:
+        raise InputError(
+            f"{kernel_name(chain[0].case.main)} does no flops, so it has no place on the plane; the table has its times"
+        )
+    roofs = _roofs(placed)
+    several = len(roofs) > 1
+    points: list[Point] = []
+    arrows: list[Arrow] = []
+    spot: Spot | None = None
+    for number, stop in enumerate(chain):
+        if stop.flops <= 0 or not stop.intensity:
+            continue
+        place = (stop.intensity, stop.rate)
+        if spot is not None and not _apart(spot, place):
+            continue
+        group = stop.case.machine.name if several else STEP
+        label = shorten(kernel_name(stop.case.main)) if number == 0 else ""
+        details = {
+            "step": number, "time_us": stop.time * 1e6, "ratio": stop.ratio, "bound": stop.bound, "limiter": stop.limiter,
+        }  # fmt: skip
+        points.append(Point(*place, label, group, "expected", f"{number} {stop.name}", details))
+        if spot is not None:
+            arrows.append(Arrow(spot, place, str(number), "change", group))
+        spot = place
+    last = placed[-1]
+    roof, group = last.flops / last.floor, last.case.machine.name if several else STEP
+    guides: list[Line] = []
+    if spot is not None and roof > last.rate * MIN_GAP:
+        left = f"{times(roof / last.rate)} left"
+        points.append(Point(spot[0], roof, left, group, "floor", f"roof of {last.name}", {}))
+        guides.append(Line((spot, (spot[0], roof)), "guide", "", group, {}))
+    notes = ["an example, not a measurement"] if study.example else []
+    notes += [_stop_line(number, stop) for number, stop in enumerate(chain)]
+    notes += dict.fromkeys(note for stop in chain for note in stop.notes)
+    return _path_chart("changes", study.title, roofs, points, arrows, guides, notes)
+
+
+def _roofs(stops: Sequence[Stop]) -> list[Roof]:
+    """The roofs of every machine on the way, with the engines its stops are judged by."""
+    by_machine: dict[str, Roof] = {}
+    for stop in stops:
+        machine, options = stop.case.machine, stop.case.options
+        before = by_machine[machine.name].engines if machine.name in by_machine else ()
+        engines = dict.fromkeys((*before, *((stop.engine,) if stop.engine else ())))
+        ceilings = options.get("ceilings")
+        level = machine.bandwidth(options.get("resident") or MAIN, ceilings).name
+        by_machine[machine.name] = Roof(machine, tuple(engines), level, ceilings)
+    return [roof for roof in by_machine.values() if roof.engines]
+
+
+def _stop_line(number: int, stop: Stop) -> str:
+    """One line of the list below the chart: number, name, time and what it brought."""
+    if stop.why and stop.before is not None:
+        return f"{number}  {stop.name}: nothing, because {stop.why}"
+    change = ""
+    if stop.before is not None:
+        change = f"{stop.ratio:.3g}x, " if stop.ratio >= 1 else f"{1 / stop.ratio:.3g}x slower, "
+    return f"{number}  {stop.name}: {show(stop.unit_time, 's', 3)}, {change}{stop.bound}-bound"
+
+
+# -- measured versions ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a kernel as it was measured: seconds, flops and the bytes that crossed the main memory."""
+
+    name: str
+    time: float
+    flops: float
+    bytes: float
+
+    @property
+    def spot(self) -> Spot:
+        return self.flops / self.bytes, self.flops / self.time
+
+
+def version(observation: Observation, machine: Machine) -> Version:
+    """An observation as a version: what counters saw of its work, else what its algorithm asks for."""
+    flops = sum(observation.flops.values()) or float(observation.work.flops)
+    counted = observation.bytes.get(machine.main.name) or observation.bytes.get(MAIN)
+    moved = counted or float(observation.work.bytes)
+    if not flops or not moved:
+        lacking = " and ".join(what for what, value in (("flops", flops), ("bytes", moved)) if not value)
+        raise InputError(
+            f"version '{observation.name}' has no {lacking}; a path needs a time, flops and bytes for each"
+        )
+    return Version(observation.name, observation.median, flops, moved)
+
+
+def _example_versions(roof: Roof) -> list[Version]:
+    """Three made-up versions of a product, as texts tell the story: naive, tiled, pipelined."""
+    (peak,), (ridge,), flops = roof.peaks, roof.ridges, 2.0 * 4096**3
+    return [
+        Version("naive", flops / (roof.bandwidth * ridge / 16 * 0.3), flops, flops / (ridge / 16)),
+        Version("tiled", flops / (peak * 0.35), flops, flops / (ridge * 3)),
+        Version("pipelined", flops / (peak * 0.78), flops, flops / (ridge * 3.2)),
+    ]
+
+
+def versions(
+    machine: Machine,
+    path: Iterable[Version] | None = None,
+    engine: str | None = None,
+    dtype: str | None = None,
+    ceilings: str | None = None,
+    title: str | None = None,
+) -> Chart:
+    """Measured versions of one kernel as a path, the gain of every step at its arrow.
+
+    `engine` (`tensor.bf16`) names the roof they are held against; else it is that of the format.
+    """
+    engine = engine or engine_for(machine, dtype or default_dtype(machine), ceilings)
+    try:
+        machine.peak(engine, ceilings)
+    except MissingFigure as missing:
+        raise InputError(f"no roof to draw the versions under: {missing}") from missing
+    roof = Roof(machine, (engine,), machine.bandwidth(MAIN, ceilings).name, ceilings)
+    chain = list(path) if path is not None else _example_versions(roof)
+    if not chain:
+        raise InputError("no version is given; a path needs at least one of name, time, flops and bytes")
+    points: list[Point] = []
+    arrows: list[Arrow] = []
+    notes = ["made-up versions, not measurements"] if path is None else []
+    for number, item in enumerate(chain):
+        for what in ("time", "flops", "bytes"):
+            positive(f"{what} of version '{item.name}'", getattr(item, what))
+        point, lines = _version_point(number, item, chain[0], roof)
+        points.append(point)
+        notes += lines
+        before = chain[number - 1]
+        if number and _apart(before.spot, item.spot):
+            arrows.append(Arrow(before.spot, item.spot, times(before.time / item.time), "change", point.group))
+    title = title or f"{len(chain)} versions on {machine.name}"
+    return _path_chart("versions", title, [roof], points, arrows, (), notes)
+
+
+def _version_point(number: int, item: Version, first: Version, roof: Roof) -> tuple[Point, list[str]]:
+    """Where a version stands, and what the list below the chart says of it."""
+    (intensity, rate), (peak,), (ridge,) = item.spot, roof.peaks, roof.ridges
+    attainable, total = min(peak, roof.bandwidth * intensity), first.time / item.time
+    side = "memory side" if intensity < ridge else "compute side"
+    details = {
+        "time_us": item.time * 1e6, "flops": item.flops, "bytes": item.bytes, "share_of_roof": rate / attainable, "total_ratio": total,
+    }  # fmt: skip
+    ratio = f", {total:.3g}x the first" if number else ""
+    notes = [
+        f"{number + 1}  {item.name}: {show(item.time, 's', 3)}, {rate / attainable:.0%} of the roof, {side}{ratio}"
+    ]
+    if rate > attainable * MIN_GAP:
+        notes.append(f"{item.name} stands above the roof: check the counts, the format and the ceilings")
+    label = f"{number + 1} {shorten(item.name, 24)}"
+    return Point(intensity, rate, label, side, "observed", item.name, details), notes

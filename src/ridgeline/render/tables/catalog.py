@@ -1,0 +1,212 @@
+"""Tables of the catalog: every machine in a line, one machine with all its figures, its peaks, the ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.errors import MissingFigure
+from ...core.machine import Figure, Machine
+from ...core.units import show
+from ...machines import load as machines
+from ...programs.ops import OPS, Op
+from ..table import Column, Table, columns, facts_table, percent
+
+KINDS = ("stated", "derived", "measured")
+REACHED = percent("reached")  # what was measured, of the stated or derived limit
+DERIVED_FROM = columns("derivation", "source")
+
+
+# -- machines -------------------------------------------------------------------------------------------------
+
+
+def machines_table() -> tuple[Table, list[dict[str, Any]]]:
+    """Every machine in a line, and the list outsiders read."""
+    rows = []
+    for machine in machines.everything():
+        main = machine.main
+        rows.append({
+            "name": machine.name, "vendor": machine.vendor, "kind": machine.kind, "peak_bf16": _matrix_peak(machine, "bf16"),
+            "peak_fp32": _matrix_peak(machine, "fp32"), "bandwidth": _published(main.bandwidth), "memory": main.name,
+            "capacity": main.capacity.value(), "tdp": machine.tdp.value(), "title": machine.title,
+        })  # fmt: skip
+    shown = columns(
+        "name", "vendor", "kind", Column("peak_bf16", "bf16 dense", "flop/s"), Column("peak_fp32", "fp32", "flop/s"),
+        Column("bandwidth", "bandwidth", "B/s"), "memory", Column("capacity", "capacity", "B", binary=True), Column("tdp", "TDP", "W"),
+    )  # fmt: skip
+    note = (
+        "dense rates of the unit matrix products run on; `ridgeline machines NAME` shows every ceiling and its source"
+    )
+    return Table(f"{len(rows)} machines", shown, rows, (note,)), rows
+
+
+def _published(figure: Figure) -> float | None:
+    """What the vendor says, else the counts, else a measurement: a list compares machines, so its figures are alike."""
+    return next((value for value in (figure.stated, figure.derived, figure.measured) if value is not None), None)
+
+
+def _matrix_peak(machine: Machine, dtype: str) -> float | None:
+    try:
+        return _published(machine.peaks[machine.engine("matrix", dtype)])
+    except MissingFigure:
+        return None
+
+
+def machine_tables(machine: Machine) -> list[Table]:
+    """One machine: what it is, its peaks, memory levels, links, other figures, and the documents behind them."""
+    tables = [_facts(machine), _peaks(machine), _levels(machine)]
+    if machine.links:
+        tables.append(_links(machine))
+    if machine.efficiency:
+        rows = [
+            {"name": name, "value": figure.measured, "source": _short(machine, figure.source)}
+            for name, figure in machine.efficiency.items()
+        ]
+        title = "fractions of the ceilings that library kernels reach"
+        tables.append(Table(title, columns("name", percent("value", digits=4), "source"), rows))
+    if machine.conditions:
+        conditions = {name.replace("_", " "): text for name, text in machine.conditions.items() if text}
+        tables.append(facts_table("measured under these conditions", conditions))
+    documents = [{"name": name, "document": text} for name, text in machine.sources.items()]
+    return [*tables, Table("sources", columns(Column("name", "source"), "document"), documents)]
+
+
+def _facts(machine: Machine) -> Table:
+    facts = {
+        "vendor": machine.vendor,
+        "kind": f"{machine.kind}{f', {machine.architecture}' if machine.architecture else ''}",
+        "released": str(machine.released or "-"),
+        "TDP": show(machine.tdp.value(), "W"),
+    }
+    facts |= {name.replace("_", " "): show(float(count)) for name, count in machine.units.items()}
+    facts |= {f"clock, {name}": show(clock.value(), "Hz") for name, clock in machine.clocks.items()}
+    facts |= {name.replace("_", " "): show(limit.value(), "B", binary=True) for name, limit in machine.limits.items()}
+    facts |= {f"energy, {name}": show(figure.value(), figure.unit) for name, figure in machine.energy.items()}
+    for name, figure in (("launch latency", machine.launch), ("sending a kernel, on the host", machine.dispatch)):
+        if figure.value() is not None:
+            facts[name] = show(figure.value(), "s")
+    return facts_table(f"{machine.name}: {machine.title}", facts, machine.notes)
+
+
+def _short(machine: Machine, source: str) -> str:
+    """A document by its short name in the file; the last table lists the documents once."""
+    return next((name for name, text in machine.sources.items() if text == source), source)
+
+
+def _figure_row(machine: Machine, name: str, figure: Figure, **more: Any) -> dict[str, Any]:
+    limit = figure.stated if figure.stated is not None else figure.derived
+    reached = figure.measured / limit if figure.measured and limit else None
+    return {
+        "name": name, "stated": figure.stated, "derived": figure.derived, "measured": figure.measured, "reached": reached,
+        "source": _short(machine, figure.source), "derivation": figure.derivation or figure.measurement, **more,
+    }  # fmt: skip
+
+
+def _peaks(machine: Machine) -> Table:
+    ridges = machine.ridges()
+    rows = []
+    for name, figure in machine.peaks.items():
+        operations = ".int" in name or name.startswith("special")
+        units = dict.fromkeys((f"{kind}:unit" for kind in KINDS), "op/s") if operations else {}
+        rows.append(_figure_row(machine, name, figure, ridge=ridges.get(name), **units))
+    shown = columns(
+        Column("name", "peak"), *(Column(kind, unit="flop/s") for kind in KINDS), *([REACHED] if any(row["measured"] for row in rows) else []),
+        Column("ridge", "ridge FLOP/B"), *DERIVED_FROM,
+    )  # fmt: skip
+    notes = tuple(f"{name}: {figure.differs}" for name, figure in machine.peaks.items() if figure.differs)
+    return Table("peaks (dense unless the engine says sparse)", shown, rows, notes)
+
+
+def _levels(machine: Machine) -> Table:
+    rows = [
+        _figure_row(machine, level.name, level.bandwidth, capacity=level.capacity.value(), instances=level.instances, total=level.total,
+                    latency=level.latency.value(), source=_short(machine, level.bandwidth.source or level.source))
+        for level in machine.levels
+    ]  # fmt: skip
+    shown = columns(
+        Column("name", "level"), Column("capacity", unit="B", binary=True), "instances", Column("total", unit="B", binary=True),
+        *(Column(kind, unit="B/s") for kind in KINDS), *([REACHED] if any(row["measured"] for row in rows) else []),
+        Column("latency", unit="s"), *DERIVED_FROM,
+    )  # fmt: skip
+    notes = tuple(f"{level.name}: {level.note}" for level in machine.levels if level.note)
+    return Table("memory, innermost first (bandwidth of all instances together)", shown, rows, notes)
+
+
+def _links(machine: Machine) -> Table:
+    rows = [_figure_row(machine, link.name, link.per_direction, topology=link.topology) for link in machine.links]
+    notes = tuple(f"{link.name}: {link.note}" for link in machine.links if link.note)
+    shown = columns(Column("name", "link"), Column("stated", "one direction", "B/s"), "topology", "source")
+    return Table("links", shown, rows, notes)
+
+
+# -- peaks by precision ---------------------------------------------------------------------------------------
+
+USES = {
+    "fp64": "simulation, solvers",
+    "fp32": "elementwise work, accumulation",
+    "tf32": "fp32 matrices at tensor speed (stored in 4 bytes)",
+    "bf16": "training, inference",
+    "fp16": "inference, mixed-precision training",
+    "fp8": "training and inference with scales",
+    "mxfp8": "block-scaled training and inference",
+    **dict.fromkeys(("mxfp6", "mxfp4", "nvfp4"), "block-scaled inference"),
+    **dict.fromkeys(("int8", "int4"), "quantised inference"),
+    "int1": "binary networks",
+}
+
+
+def peaks_table(machine: Machine) -> Table:
+    """Every peak with bits, ratio to fp32 vector and ridge; 2:4-sparse rates are their own rows."""
+    base = machine.peaks["vector.fp32"].value() if "vector.fp32" in machine.peaks else None
+    ridges = machine.ridges()
+    rows = []
+    for name, figure in machine.peaks.items():
+        unit, _, dtype = name.partition(".")
+        value = figure.value()
+        row = dict.fromkeys((f"{kind}:unit" for kind in KINDS), "op/s" if dtype.startswith("int") else "flop/s")
+        ratio = value / base if value and base and unit != "special" else None
+        figures = {kind: getattr(figure, kind) for kind in KINDS}
+        rows.append({
+            **row, **figures, "peak": name, "bits": dtype_row(dtype).bits if dtype else None, "ratio": ratio, "ridge": ridges.get(name), "use": USES.get(dtype, ""),
+        })  # fmt: skip
+    shown = columns(
+        "peak", "bits", *(Column(kind, unit="flop/s") for kind in KINDS), Column("ratio", "x fp32"), "ridge", "use"
+    )
+    title = f"peak rates of {machine.name} (dense unless the engine says sparse; an FMA is 2 flops)"
+    return Table(title, shown, rows)
+
+
+# -- ops ------------------------------------------------------------------------------------------------------
+
+
+def ops_table() -> Table:
+    rows = [
+        {"op": name, "parameters": op.signature[len(name) :], "what": op.summary} for name, op in sorted(OPS.items())
+    ]
+    note = "`ridgeline ops NAME` shows one with its equation"
+    return Table(f"{len(rows)} ops", columns("op", "parameters", "what"), rows, (note,))
+
+
+def op_table(op: Op) -> Table:
+    rows = [
+        {"name": param.name, "takes": param.words, "default": "needed" if param.required else _default(param.default)}
+        for param in op.params.values()
+    ]
+    return Table("", columns("name", "takes", "default"), rows)
+
+
+def op_document(op: Op) -> dict[str, Any]:
+    params = [
+        {
+            "name": param.name, "kind": param.kind, "choices": list(param.choices), "required": param.required,
+            "default": None if param.required else param.default,
+        }
+        for param in op.params.values()
+    ]  # fmt: skip
+    return {"name": op.name, "family": op.family, "category": op.category, "doc": op.doc, "parameters": params}
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)

@@ -1,0 +1,28 @@
+"""The table of an evaluation: errors of the expected times by family, beside those of three baselines."""
+
+from __future__ import annotations
+
+from ...prediction.score import METHODS, Evaluation
+from ..table import Column, Table
+
+TITLES = {"ridgeline": "ridgeline", "roofline": "stated roofline", "flat": "0.78 of it", "fitted": "three numbers"}
+
+
+def score_table(evaluation: Evaluation) -> Table:
+    rows = []
+    for family in (*evaluation.families, evaluation.pooled):
+        errors = family.score()
+        row = {"family": family.family, "cases": len(family.measured), "inside": float(family.inside.mean())}
+        row |= {"median": errors.median, "mean": errors.mean, "p90": errors.p90, "signed": errors.signed}
+        for name in METHODS[1:]:
+            row |= {f"{name}_median": family.score(name).median, f"{name}_p90": family.score(name).p90}
+        rows.append(row)
+    titles = {"median": "", "mean": "", "p90": "P90", "signed": "signed median", "inside": "in 80 % interval"}
+    for name in METHODS[1:]:
+        titles |= {f"{name}_median": f"{TITLES[name]}: median", f"{name}_p90": "P90"}
+    percent = (Column(key, title, percent=True, digits=3) for key, title in titles.items())
+    notes = ["errors are |predicted - measured| / measured; three numbers are fitted on the half that is not judged"]
+    if evaluation.failed:
+        notes.append(f"{evaluation.failed} cases could not be predicted or carry no time")
+    title = f"expected against measured times on {evaluation.machine}"
+    return Table(title, (Column("family"), Column("cases"), *percent), rows, tuple(notes))
