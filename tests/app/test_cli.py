@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ridgeline.app.cli import json_text, main
-from ridgeline.app.cli.measure import stoppable
+from ridgeline.app.cli import COMMANDS, main
+from ridgeline.app.cli.present import json_text
+from ridgeline.app.cli.progress import signals_interrupt
 from ridgeline.machines import write as save
 from ridgeline.machines.load import load
 from ridgeline.prediction import predict as prediction
@@ -331,7 +332,7 @@ def test_glossary(term: str) -> None:
 def test_help_names_the_origin_and_every_command_explains_itself() -> None:
     text = run("--help").output
     assert "Williams, Waterman" in text
-    for name in main.commands:
+    for name in COMMANDS:
         assert run(name, "--help").exit_code == 0
 
 
@@ -727,7 +728,7 @@ def test_a_full_place_for_the_answer_is_one_message(tmp_path: Path) -> None:
 def test_being_told_to_end_stops_long_work_as_ctrl_c_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     number = getattr(signal, name)
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), stoppable():
+    with pytest.raises(KeyboardInterrupt), signals_interrupt():
         signal.raise_signal(number)
     assert signal.getsignal(number) == before
     assert f"told to end ({name})" in capsys.readouterr().err

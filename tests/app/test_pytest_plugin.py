@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from ridgeline.app import pytest_plugin
-from ridgeline.app.pytest_plugin import Checked, disturbance, find_machine, holding
+from ridgeline.app.pytest_plugin.check import Checked, disturbance, find_machine, holding, timed
 from ridgeline.core.machine import Figure, Level, Machine, two_number
+from ridgeline.core.notes import DRIFT, Note
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.prediction.predict import predict
@@ -53,7 +54,7 @@ HEAD = """
 def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs test code with the plugin and no other, on a machine that nobody else uses."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setattr(pytest_plugin, "_watch", lambda: dict)
+    monkeypatch.setattr("ridgeline.measure.conditions.Watch.conditions", lambda self: {})
 
     def run(body: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(HEAD + body)
@@ -272,7 +273,7 @@ def test_a_file_that_fails_at_the_end_is_told(
     def full(records: Any, out: str) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(pytest_plugin, "_write", full)
+    monkeypatch.setattr(pytest_plugin.Records, "write", full)
     result = inner("def test_nothing(): pass", "--ridgeline-out", "out.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stdout.fnmatch_lines(["ridgeline: the disk is full"])
@@ -300,7 +301,7 @@ def test_other_programs_are_no_excuse_on_a_large_machine() -> None:
     assert disturbance(seen(cpus=2, others_busy=0.5)) == "other programs used 0.5 of 2 CPUs"
     assert disturbance(seen(cpus=64, others_busy=0.5)) == ""
     assert disturbance(seen(device="NVIDIA H200")) == ""
-    assert disturbance(replace(seen(), notes=("disturbed: samples drift",))) == "samples drift"
+    assert disturbance(replace(seen(), notes=(Note(DRIFT, "disturbed: samples drift"), "other"))) == "samples drift"
 
 
 def test_data_that_stay_in_a_cache_are_held_to_its_roof() -> None:
@@ -362,7 +363,7 @@ def test_functions_of_cuda_tensors_are_timed_between_two_events(monkeypatch: pyt
     def kernel(x: Tensor) -> None:
         device_time[0] += 4e-3
 
-    found = pytest_plugin.timed(kernel, (Tensor(),), rounds=5, clock=Clock())
+    found = timed(kernel, (Tensor(),), rounds=5, clock=Clock())
     assert found.samples == pytest.approx([4e-3] * 5)
     assert {key: found.conditions[key] for key in ("device", "torch")} == {"device": "a GPU", "torch": "9"}
     assert set(map(id, used)) == {id(Tensor.device)}

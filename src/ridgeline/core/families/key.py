@@ -1,10 +1,10 @@
 """Key: which kernels a set of coefficients belongs to, written `family-variant.op.dtype@backend`.
 
-    gemm.bf16                       every bf16 product
-    gemm-few-odd.bf16               a variant of a variant of it
-    rows.softmax.fp32               one op of a family
-    gemm.fp8@vllm-0.24.0            the kernels of one library
-    gemm.bf16-int4                  bf16 arithmetic on int4 weights
+gemm.bf16                       every bf16 product
+gemm-few-odd.bf16               a variant of a variant of it
+rows.softmax.fp32               one op of a family
+gemm.fp8@vllm-0.24.0            the kernels of one library
+gemm.bf16-int4                  bf16 arithmetic on int4 weights
 """
 
 from __future__ import annotations

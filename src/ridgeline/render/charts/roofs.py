@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.errors import InputError, MissingFigure
 from ...core.machine import ANY, MAIN, Machine, positive
+from ...core.notes import ABOVE_ROOFLINE, Note
 from ...core.units import show
 from ...core.work import Work
 from ...machines import load as catalog
@@ -455,7 +456,8 @@ def gaps(
         [] if given else ["example points, not measurements"]
     )
     if above:
-        notes.append(f"{', '.join(above)} above the roof: check the flop count, the precision and the ceilings")
+        text = f"{', '.join(above)} above the roof: check the flop count, the precision and the ceilings"
+        notes.append(Note(ABOVE_ROOFLINE, text))
     found = [
         Case(item.name, item.intensity, 1.0, item.intensity / item.rate, item.intensity / item.rate, "", "", engine, "")
         for item in seen
