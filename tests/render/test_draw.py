@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from legible import assert_legible, extents
+from ridgeline.app.reports import ceiling_pictures
 from ridgeline.core.errors import InputError, UnknownName
 from ridgeline.core.machine import Figure, Level, Machine
 from ridgeline.core.observation import Observation
@@ -35,7 +36,6 @@ from ridgeline.render.draw import labels as layout
 from ridgeline.render.draw.labels import Box, Disc, Wanted, ladder, place, position, spread, ticks, wrap
 from ridgeline.render.figure import plot
 from ridgeline.render.table import Column, Table
-from ridgeline.render.tables import findings
 from strategies import law
 
 A100 = rl.machine("a100-sxm-80gb")
@@ -599,7 +599,7 @@ def test_a_sweep_of_no_two_sizes_is_refused_and_leaves_the_other_pictures(sizes:
     seen = [*swept("read", 1, sizes), *swept("copy", 1, sizes)]
     with pytest.raises(InputError, match="no sweep to draw"):
         measured.working_sets(two_cores(), seen)
-    assert findings.pictures(two_cores(), seen) == []
+    assert ceiling_pictures(two_cores(), seen) == []
 
 
 def test_products_on_one_core_and_on_all_are_two_lines() -> None:

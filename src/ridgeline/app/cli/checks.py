@@ -30,7 +30,7 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     chosen = machine.load() if machine else None
     scores = score(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
     name_errors(scores.errors)
-    present(Result(lambda: [judged.table(scores)], scores.document, picture=lambda: judged.chart(scores)), output)
+    present(Result(lambda: [judged.table(scores)], scores, picture=lambda: judged.chart(scores)), output)
 
 
 @click.command()
@@ -49,5 +49,5 @@ def gate(
     from ...render.tables.gate import gate as table
 
     verdict = compare(load(baseline), load(current), least, chance, strict)
-    present_table(table(verdict), output, verdict.document())
+    present_table(table(verdict), output, verdict)
     ctx.exit(verdict.exit_code)

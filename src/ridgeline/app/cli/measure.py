@@ -131,7 +131,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
     machine = merged(load_file(first), load_file(second))
     write_text(target, machine_file.text(machine))
     if output.as_json:
-        Result(document=machine.document).show(as_json=True)
+        Result(document=machine).show(as_json=True)
     click.echo(f"wrote {target}", err=True)
 
 
@@ -155,7 +155,7 @@ def run(full: bool, report: Path, output: Output) -> None:
     with signals_interrupt(), progress() as on_progress:
         outcome = job(quick=not full, on_progress=on_progress)
     try:
-        Result(document=outcome.document, terminal=lambda: main_job(outcome)).show(output.as_json)
+        Result(document=outcome, terminal=lambda: main_job(outcome)).show(output.as_json)
     finally:  # also where nobody reads what is shown
         with reported_interrupt(report):
             run_page(outcome, report)

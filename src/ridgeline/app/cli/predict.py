@@ -100,7 +100,7 @@ def predict_op(
             yield roofline(chosen, [prediction]).text(**terminal_size())
 
     picture = lambda: roofline(chosen, [prediction]).chart  # noqa: E731
-    present(Result(lambda: [answer.rows_table()], answer.document, terminal, picture), output)
+    present(Result(lambda: [answer.rows_table()], answer, terminal, picture), output)
 
 
 def predict_cases(
@@ -118,7 +118,7 @@ def predict_cases(
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = cases.run(given, cases.Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
     writers = dict.fromkeys(cases.SUFFIXES, lambda out: cases.write(rows, out))
-    present(Result(lambda: [cases_table(rows, len(given))], lambda: rows, writers=writers), output)
+    present(Result(lambda: [cases_table(rows, len(given))], rows, writers=writers), output)
     if errors:
         name_errors(list(errors.values()))
         click.echo(

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,9 @@ class Result:
     """What a command answers, in every form it has. A form is made only where it is asked for."""
 
     tables: Callable[[], Sequence[Table]] | None = None  # on the terminal, and in .csv, .md and .txt
-    document: Callable[[], Any] | None = None  # --json and .json; without one the document of the first table
+    document: Any = (
+        None  # --json and .json: a result, or a function that makes its document; else that of the first table
+    )
     terminal: Callable[[], Iterable[Table | str]] | None = None  # where the terminal shows more than the tables
     picture: Callable[[], Picture] | None = None
     writers: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)  # of suffixes it writes differently
@@ -83,7 +85,14 @@ class Result:
         return (".json",) if self.picture is None else ()  # a picture writes the data behind it
 
     def _document(self) -> Any:
-        return self._tables()[0].document() if self.document is None else self.document()
+        from ...core.documents import to_document
+
+        value = self.document() if callable(self.document) else self.document
+        if value is None:
+            value = self._tables()[0]
+        if hasattr(value, "document"):
+            return value.document()
+        return to_document(value) if is_dataclass(value) else value
 
     def _tables(self) -> Sequence[Table]:
         return () if self.tables is None else self.tables()
@@ -107,7 +116,7 @@ def present(result: Result, output: Output) -> None:
 
 def present_table(table: Table, output: Output, document: Any = None) -> None:
     """An answer that is one table and, unless that is its own, a document."""
-    present(Result(lambda: [table], None if document is None else lambda: document), output)
+    present(Result(lambda: [table], document), output)
 
 
 def named_chart(name: str, machine: Machine, **options: Any) -> Callable[[], Picture]:

@@ -57,7 +57,7 @@ def seal(
 
     with broken_is_1(ctx):
         sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note)
-    present_table(gaps.sealed(sealed), output, sealed.document())
+    present_table(gaps.sealed(sealed), output, sealed)
 
 
 @click.command()
@@ -127,7 +127,7 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
         document["sealed"] = settled.document()
     result = Result(
         lambda: gaps.ended(tables, report.sentence),
-        lambda: document,
+        document,
         picture=lambda: gaps.chart(report),
         writers={".html": lambda out: gaps.page(report, tables, document, out)},
     )
@@ -157,7 +157,7 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
     elif what == "report":
         with broken_is_1(ctx):
             report = book.report()
-        present(Result(lambda: gaps.ledger(report), lambda: report), output)
+        present(Result(lambda: gaps.ledger(report), report), output)
         ctx.exit(0 if report["intact"] else 1)
     else:
         if output.out is not None:

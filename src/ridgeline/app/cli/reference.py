@@ -22,7 +22,7 @@ def machines(name: str | None, output: Output) -> None:
         return
     machine = load(name)
     picture = named_chart("pyramid", machine)
-    present(Result(lambda: cards.machine(machine), machine.document, picture=picture), output)
+    present(Result(lambda: cards.machine(machine), machine, picture=picture), output)
 
 
 @click.command()

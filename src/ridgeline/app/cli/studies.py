@@ -59,7 +59,7 @@ def critical_batch(
         sizes = {"in_features": int(answer.fan_in), "out_features": int(answer.fan_out)}
         return named_chart("batch", chosen, dtype=answer.dtype, weights=weights, **sizes)()
 
-    present(Result(lambda: [answer.table()], answer.document, picture=picture), output)
+    present(Result(lambda: [answer.table()], answer, picture=picture), output)
 
 
 @click.command()
@@ -181,7 +181,7 @@ def chart(
         raise InputError(f"the {kind.name} chart is of one machine; --and goes with {several}")
     picture = kind(chosen, dtype=dtype, machines=machines)
     text = lambda: [draw(picture, **terminal_size())]  # noqa: E731
-    present(Result(document=picture.document, terminal=text, picture=lambda: picture), output)
+    present(Result(document=picture, terminal=text, picture=lambda: picture), output)
 
 
 @click.command()
