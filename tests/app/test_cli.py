@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from commands import run
 
-from ridgeline.app.cli import COMMANDS
+from ridgeline.app.cli import COMMANDS, main
 from ridgeline.app.cli.progress import signals_interrupt
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,28 @@ def test_help_names_the_origin_and_every_command_explains_itself() -> None:
     assert "Williams, Waterman" in text
     for name in COMMANDS:
         assert run(name, "--help").exit_code == 0
+
+
+def test_every_command_is_found_under_its_name() -> None:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+    assert main.get_command(context, "nothing") is None
+
+
+def loaded(*words: str) -> set[str]:
+    """Modules that a command loads."""
+    code = f"import sys\nfrom ridgeline.app.cli import main\nmain({list(words)}, standalone_mode=False)\nprint('\\n', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_loads_no_numpy_and_a_command_only_its_own_module() -> None:
+    assert not loaded("--help") & {"numpy", "rich"}
+    commands = {name.rpartition(".")[2] for name in loaded("predict", "add", "n=8", "--on", "t4", "--dtype", "fp16") if name.startswith("ridgeline.app.cli.")}  # fmt: skip
+    assert commands == {"predict", "options", "present", "values"}
 
 
 def test_ctrl_c_while_the_modules_load_ends_in_one_word(tmp_path: Path) -> None:

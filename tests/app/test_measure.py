@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 from small_cpu import BANDWIDTH, ceilings, machine
 
-from ridgeline.app.cli import main
 from ridgeline.app.cli.measure import SUFFIXES
 from ridgeline.core.observation import Observation
 from ridgeline.machines.calibrate import changes, merge
@@ -19,12 +18,6 @@ from ridgeline.machines.load import load, load_file, local
 from ridgeline.measure import session
 from ridgeline.measure.cpu import probes
 from ridgeline.measure.protocol import STAND_IN
-
-
-def command(*words: str) -> Result:
-    result = CliRunner().invoke(main, list(words))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture
@@ -39,7 +32,7 @@ def small_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
     """`measure cpu`, then `--on here` with measured ceilings; the same file merged with itself is itself."""
     file = str(tmp_path / "m.toml")
-    result = command("measure", "cpu", "--out", file)
+    result = run("measure", "cpu", "--out", file)
     assert result.exit_code == 0, result.output
     assert "measured ceilings of a small CPU" in result.stdout
     assert "latencies" in result.stdout
@@ -47,14 +40,14 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
     saved = local("cpu")
     assert saved.main.bandwidth.measured == BANDWIDTH["memory"]
     assert saved.conditions["date"]
-    row = json.loads(command("predict", "stream_triad", "n=1e8", "--on", "here:cpu", "--json").stdout)
+    row = json.loads(run("predict", "stream_triad", "n=1e8", "--on", "here:cpu", "--json").stdout)
     assert row["ceilings"] == "measured"
     assert row["limiter"] == saved.main.name
     again = load_file(tmp_path / "m.toml")
     assert again.document()["peaks"] == saved.document()["peaks"]
     assert not any(change.differs for change in changes(saved, again))
     assert merge(saved, again).document()["levels"] == saved.document()["levels"]
-    assert command("merge", file, file, "--out", str(tmp_path / "both.toml")).exit_code == 0
+    assert run("merge", file, file, "--out", str(tmp_path / "both.toml")).exit_code == 0
 
 
 @pytest.mark.usefixtures("small_cpu")
@@ -62,7 +55,7 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
 def test_a_measurement_is_written_by_its_suffix(suffix: str, tmp_path: Path) -> None:
     out = tmp_path / "written" / f"measured{suffix}"
     out.parent.mkdir()
-    result = command("measure", "cpu", "--no-save", "--out", str(out))
+    result = run("measure", "cpu", "--no-save", "--out", str(out))
     assert result.exit_code == 0, result.output
     assert out.stat().st_size > 200
     assert [item.name for item in out.parent.iterdir()] == [out.name]
@@ -71,9 +64,9 @@ def test_a_measurement_is_written_by_its_suffix(suffix: str, tmp_path: Path) -> 
 @pytest.mark.usefixtures("small_cpu")
 def test_an_earlier_measurement_is_compared_with(tmp_path: Path) -> None:
     file = str(tmp_path / "m.toml")
-    command("measure", "cpu", "--no-save", "--out", file)
-    assert "against the earlier measurement" in command("measure", "cpu", "--no-save", "--against", file).stdout
-    document = json.loads(command("measure", "cpu", "--no-save", "--against", file, "--json").stdout)
+    run("measure", "cpu", "--no-save", "--out", file)
+    assert "against the earlier measurement" in run("measure", "cpu", "--no-save", "--against", file).stdout
+    document = json.loads(run("measure", "cpu", "--no-save", "--against", file, "--json").stdout)
     assert {row["verdict"] for row in document["against"]["rows"]} == {"the same"}
 
 
@@ -88,7 +81,7 @@ def test_what_cannot_be_written_is_shown_and_saved_all_the_same(
 
     monkeypatch.setattr("ridgeline.core.files._fill", full)
     monkeypatch.setattr(session, "keep", lambda measured: [Path("saved.toml")])
-    result = command("measure", "cpu", "--out", str(tmp_path / "m.toml"))
+    result = run("measure", "cpu", "--out", str(tmp_path / "m.toml"))
     assert result.exit_code == 2
     assert "measured ceilings" in result.stdout
     assert "wrote saved.toml" in result.stderr
@@ -109,7 +102,7 @@ def test_a_saved_measurement_of_another_machine_is_not_used(tmp_path: Path, monk
 def test_no_gpu_gets_one_clear_message() -> None:
     if any(device.kind == "gpu" for device in session.detect.found()):
         pytest.skip("there is a GPU here")
-    result = command("measure", "cuda", "--quick")
+    result = run("measure", "cuda", "--quick")
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert "gpu" in result.stderr.lower()
@@ -125,7 +118,7 @@ def test_no_gpu_gets_one_clear_message() -> None:
 )
 def test_bad_input(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = command(*words)
+    result = run(*words)
     assert result.exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -137,7 +130,7 @@ def test_ctrl_c_while_compiling_is_one_message(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(probes, "build", stop)
-    result = command("measure", "cpu", "--quick")
+    result = run("measure", "cpu", "--quick")
     assert result.exit_code == 2
     assert "stopped by Ctrl-C before" in result.stderr
     assert "nothing was written" in result.stderr
