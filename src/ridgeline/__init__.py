@@ -46,25 +46,9 @@ _LAZY = {
 }
 
 __all__ = [
-    "Machine",
-    "Prediction",
-    "Program",
-    "RidgelineError",
-    "Work",
-    "__version__",
-    "attainable",
-    "batch_intensity",
-    "critical_batch",
-    "machine",
-    "observe",
-    "ops",
-    "plot",
-    "predict",
-    "predict_cases",
-    "reconcile",
-    "ridge",
-    "two_number",
-]
+    "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
+    "machine", "observe", "ops", "plot", "predict", "predict_cases", "reconcile", "ridge", "two_number",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

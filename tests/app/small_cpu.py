@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeline.app.run import Workload
+from ridgeline.app.run import Bench, Workload
 from ridgeline.core.machine import Figure, Level, Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
@@ -111,7 +111,7 @@ def _nothing() -> None:
     return
 
 
-class SmallBench:
+class SmallBench(Bench):
     """What the main job needs of a machine, by a clock that only kernels move."""
 
     def __init__(self, observations: Sequence[Observation] | None = None, left_out: str = "") -> None:

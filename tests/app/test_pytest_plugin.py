@@ -199,7 +199,8 @@ def test_a_real_function_is_timed_by_the_real_clock(inner: Any) -> None:
     result = inner(
         """
     def test_real(ridgeline_check):
-                a = np.ones((64, 64), dtype=np.float32)
+        import numpy as np
+        a = np.ones((64, 64), dtype=np.float32)
         found = ridgeline_check(np.matmul, (a, a), at_least=1e-6, machine=two_number(1e9, 1e12), ceilings="stated", rounds=5)
         assert found.prediction.work.name == "gemm"
         assert len(found.seen.samples) == 5

@@ -107,7 +107,7 @@ def test_without_a_compiler_only_numpys_product_is_left_and_the_reason_is_given(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(run, "BLAS_SPIN_SECONDS", 0.0)
-    workload = run.CpuBench().workload(machine())
+    workload = run.Bench().workload(machine())
     assert [kernel.name for kernel in workload.kernels] == ["gemm fp32"]
     assert workload.left_out.startswith(f"Not run, because they are C: {', '.join(run.COMPILED)} (no C compiler found")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..core.errors import RidgelineError
 from ..core.machine import Machine
@@ -55,9 +55,6 @@ class Outcome:
         }
 
 
-# -- what is measured and run on --------------------------------------------------------------------------------
-
-
 class Workload(NamedTuple):
     """Kernels to run, observations that only their predictions need, and which kernels cannot run here and why."""
 
@@ -66,22 +63,8 @@ class Workload(NamedTuple):
     left_out: str = ""
 
 
-class Bench(Protocol):
-    """What the job needs of a machine; tests bring a small one with times of its own."""
-
-    clock: protocol.Clock
-
-    def detect(self) -> Machine: ...
-
-    def measure(self, machine: Machine, quick: bool, on_progress: protocol.Progress) -> list[Observation]:
-        """Observations of the ceilings; Ctrl-C ends it early, and a note says so."""
-        ...
-
-    def workload(self, machine: Machine) -> Workload: ...
-
-
-class CpuBench:
-    """The CPU this runs on."""
+class Bench:
+    """What the job needs of the CPU it runs on; tests bring a small one with times of its own."""
 
     clock: protocol.Clock = protocol.REAL
 
@@ -89,6 +72,7 @@ class CpuBench:
         return detect.here("cpu")
 
     def measure(self, machine: Machine, quick: bool, on_progress: protocol.Progress) -> list[Observation]:
+        """The ceilings; Ctrl-C ends it early, and a note says so."""
         return probes.measure(machine, quick=quick, clock=self.clock, on_progress=on_progress)
 
     def workload(self, machine: Machine) -> Workload:
@@ -106,14 +90,8 @@ class CpuBench:
         return Workload(suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series])
 
 
-# -- the chain ----------------------------------------------------------------------------------------------------
-
-
 def job(
-    quick: bool = True,
-    on_progress: Progress | None = None,
-    ledger: Ledger | None = None,
-    bench: Bench | None = None,
+    quick: bool = True, on_progress: Progress | None = None, ledger: Ledger | None = None, bench: Bench | None = None
 ) -> Outcome:
     """Measure, predict, seal, run, reconcile.
 
@@ -123,7 +101,7 @@ def job(
     def phase(name: str) -> protocol.Progress:
         return lambda done, total, label: on_progress(name, done, total, label) if on_progress else None
 
-    bench = bench or CpuBench()
+    bench = bench or Bench()
     detected: Machine | None = None
     observations: list[Observation] = []
     try:
@@ -191,9 +169,6 @@ def run_kernels(kernels: Sequence[Kernel], clock: protocol.Clock, on_progress: p
     return KernelRuns(observed, begun, stopped)
 
 
-# -- what came of it ----------------------------------------------------------------------------------------------
-
-
 def _outcome(
     ceilings: Sequence[Observation], workload: Workload, prediction: Prediction, seal: Seal, runs: KernelRuns
 ) -> Outcome:
@@ -245,6 +220,5 @@ def _sentence(report: Report, workload: Workload, runs: KernelRuns) -> str:
 def _caution(observations: Sequence[Observation]) -> str:
     """A warning where other programs made the times of kernels longer."""
     disturbed = sum("stand_in_busy" in item.conditions for item in observations)
-    if not disturbed:
-        return ""
-    return f"Other programs had the cores while {disturbed} of {len(observations)} kernels ran, so these took too long."
+    text = f"Other programs had the cores while {disturbed} of {len(observations)} kernels ran, so these took too long."
+    return text if disturbed else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,7 @@ def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against:
     from ...core.files import writable
     from ...machines.load import load_file
     from ...measure import session
+    from ..reports import reported_interrupt
 
     out = output.out
     earlier = load_file(against) if against else None
@@ -53,27 +53,16 @@ def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against:
     if not measured.observations:
         return  # a rank other than the first: that one reports for all
     result = measurement(measured, earlier, output.theme)
-    # shown, saved and written, each whatever becomes of the others: what took minutes must not be lost
-    with ExitStack() as stack:
-        if out is not None:
-            stack.callback(_write, result, out, output.theme)
-        if keep and measured.machine is not None:
-            stack.callback(_save, measured)
+    try:  # shown, saved and written, each whatever becomes of the others: what took minutes must not be lost
         result.show(output.as_json)
-
-
-def _write(result: Result, out: Path, theme: str) -> None:
-    from ..reports import reported_interrupt
-
-    with reported_interrupt(out):
-        result.write(out, theme)
-
-
-def _save(measured: Measured) -> None:
-    from ...measure import session
-
-    for path in session.keep(measured):
-        click.echo(f"wrote {path}", err=True)
+    finally:
+        try:
+            for path in session.keep(measured) if keep and measured.machine is not None else ():
+                click.echo(f"wrote {path}", err=True)
+        finally:
+            if out is not None:
+                with reported_interrupt(out):
+                    result.write(out, output.theme)
 
 
 def measurement(measured: Measured, earlier: Machine | None = None, theme: str = "light") -> Result:
@@ -138,11 +127,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
 @click.command()
 @click.option("--full", is_flag=True, help="Measure at length instead of quickly.")
 @click.option(
-    "--report",
-    type=PATH,
-    default=Path("ridgeline-report.html"),
-    show_default=True,
-    help="Where the report goes.",
+    "--report", type=PATH, default=Path("ridgeline-report.html"), show_default=True, help="Where the report goes."
 )
 @json_output
 def run(full: bool, report: Path, output: Output) -> None:

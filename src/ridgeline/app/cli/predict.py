@@ -17,6 +17,7 @@ from .values import MAX_CASES, MAX_WRITTEN_CASES, bind
 if TYPE_CHECKING:
     from ...render.table import Table
 
+Formats = dict[str, str | None]
 MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 
 
@@ -32,16 +33,7 @@ MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 @click.option("--plot", is_flag=True, help="Draw the roofline in the terminal.")
 @click.option("--cases", type=PATH, help="A table of cases: .csv .jsonl .json .parquet.")
 @picture_output
-def predict(
-    op_name: str | None,
-    values: tuple[str, ...],
-    cases: Path | None,
-    machine: MachineOptions,
-    formats: dict[str, str | None],
-    model: dict[str, Any],
-    output: Output,
-    **single: Any,
-) -> None:
+def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, output: Output, **options: Any) -> None:
     """Where an op lands on a machine, before anything runs.
 
     Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid.
@@ -54,29 +46,20 @@ def predict(
     if cases is None and not op_name:
         raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
     if cases is None:
-        predict_op(str(op_name), values, machine, formats, model, output, **single)
+        predict_op(str(op_name), values, output, **options)
         return
     if op_name:
         raise InputError("give either an op or --cases, not both")
-    for name, value in single.items():
-        if value:
+    for name in ("levels", "explain", "took", "plot"):
+        if options.pop(name):
             raise InputError(f"--{name} speaks of one op; it does not go with --cases")
-    predict_cases(cases, machine, formats, model, output)
+    predict_cases(cases, output, **options)
 
 
 def predict_op(
-    op_name: str,
-    values: Sequence[str],
-    machine: MachineOptions,
-    formats: dict[str, str | None],
-    model: dict[str, Any],
-    output: Output,
-    *,
-    took: str | None,
-    plot: bool,
-    levels: bool,
-    explain: bool,
-) -> None:
+    op_name: str, values: Sequence[str], output: Output,
+    machine: MachineOptions, formats: Formats, model: dict[str, Any], took: str | None, plot: bool, **tables: bool,
+) -> None:  # fmt: skip
     """One op, or a sweep over its parameters."""
     from ...prediction.compare import turning_point
     from ...prediction.predict import predict
@@ -95,17 +78,16 @@ def predict_op(
     answer = answers.Answer(op, given, prediction, turn, took)
 
     def terminal() -> Iterator[Table | str]:
-        yield from answer.tables(levels=levels, explain=explain, most=MAX_ROWS)
+        yield from answer.tables(**tables, most=MAX_ROWS)
         if plot:
             yield roofline(chosen, [prediction]).text(**terminal_size())
 
-    picture = lambda: roofline(chosen, [prediction]).chart  # noqa: E731
-    present(Result(lambda: [answer.rows_table()], answer, terminal, picture), output)
+    present(
+        Result(lambda: [answer.rows_table()], answer, terminal, lambda: roofline(chosen, [prediction]).chart), output
+    )
 
 
-def predict_cases(
-    path: Path, machine: MachineOptions, formats: dict[str, str | None], model: dict[str, Any], output: Output
-) -> None:
+def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
     """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
     from ...machines.load import load
     from ...prediction import table as cases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,27 +37,18 @@ def _present_rows(table: Callable[[], Table], picture: Callable[[], Picture], ou
 @click.option("--weights", help="Storage format of the weights.")
 @click.option("--ceilings", type=CEILINGS)
 @picture_output
-def critical_batch(
-    fan_in: str,
-    fan_out: str,
-    machine: MachineOptions,
-    ridge: str | None,
-    dtype: str,
-    weights: str | None,
-    ceilings: str | None,
-    output: Output,
-) -> None:
+def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> None:
     """The batch at which a linear layer turns compute-bound; `never` when it does not."""
     from ...render.tables import answers
 
-    chosen = None if ridge else machine.load()
-    answer = answers.critical_batch(fan_in, fan_out, chosen, ridge, dtype, weights, ceilings)
+    chosen = None if layer["ridge"] else machine.load()
+    answer = answers.critical_batch(machine=chosen, **layer)
 
     def picture() -> Picture:
         if chosen is None:
             raise InputError("a picture of the batch sweep needs a machine (--on)")
         sizes = {"in_features": int(answer.fan_in), "out_features": int(answer.fan_out)}
-        return named_chart("batch", chosen, dtype=answer.dtype, weights=weights, **sizes)()
+        return named_chart("batch", chosen, dtype=answer.dtype, weights=layer["weights"], **sizes)()
 
     present(Result(lambda: [answer.table()], answer, picture=picture), output)
 
@@ -70,12 +61,7 @@ def critical_batch(
 @click.option("--ceilings", type=CEILINGS)
 @picture_output
 def precisions(
-    op_name: str,
-    values: tuple[str, ...],
-    machine: MachineOptions,
-    dtypes: str | None,
-    ceilings: str | None,
-    output: Output,
+    op_name: str, values: tuple[str, ...], machine: MachineOptions, dtypes: str | None, output: Output, **model: Any
 ) -> None:
     """One op in every number format of a machine: intensity, ridge, bound, attainable."""
     from ...programs.ops import find
@@ -86,9 +72,9 @@ def precisions(
     if "dtype" in given:
         raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
 
-    picture = named_chart("precisions", chosen, ceilings=ceilings)
+    picture = named_chart("precisions", chosen, **model)
     formats = dtypes.split(",") if dtypes else None
-    _present_rows(lambda: answers.precisions(op, given, chosen, formats, ceilings), picture, output)
+    _present_rows(lambda: answers.precisions(op, given, chosen, formats, **model), picture, output)
 
 
 @click.command()
@@ -152,8 +138,12 @@ def whatif(
         return
     op, chosen = find(op_name), machine.load()
     stops = model.apply(model.Case(chosen, op, bind(op, values, formats)), model.parse(changes))
-    tables, document = (lambda: [paths.table(stops, share)]), (lambda: model.document(stops, share))
-    present(Result(tables, document, picture=lambda: paths.changes(chosen, stops)), output)
+    result = Result(
+        lambda: [paths.table(stops, share)],
+        lambda: model.document(stops, share),
+        picture=lambda: paths.changes(chosen, stops),
+    )
+    present(result, output)
 
 
 @click.command()
@@ -180,8 +170,11 @@ def chart(
         several = ", ".join(key for key, entry in charts.CHARTS.items() if "machines" in entry.options)
         raise InputError(f"the {kind.name} chart is of one machine; --and goes with {several}")
     picture = kind(chosen, dtype=dtype, machines=machines)
-    text = lambda: [draw(picture, **terminal_size())]  # noqa: E731
-    present(Result(document=picture, terminal=text, picture=lambda: picture), output)
+
+    def terminal() -> list[str]:
+        return [draw(picture, **terminal_size())]
+
+    present(Result(document=picture, terminal=terminal, picture=lambda: picture), output)
 
 
 @click.command()
