@@ -5,6 +5,7 @@ Rests on the roofline model of Williams, Waterman and Patterson (2009): attainab
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,54 +23,32 @@ if TYPE_CHECKING:
     from .programs import ops
     from .render.figure import plot
 
-# Names load what they need when first used, so that importing the package stays light: name -> (module, its name there).
+# Public names to where they live: a module, or `module:attribute`. Each is loaded when first used, so that importing
+# the package stays light.
 _LAZY = {
-    "Machine": ("core.machine", "Machine"),
-    "Prediction": ("prediction.predict", "Prediction"),
-    "Program": ("core.work", "Program"),
-    "RidgelineError": ("core.errors", "RidgelineError"),
-    "Work": ("core.work", "Work"),
-    "attainable": ("core.roofline", "attainable"),
-    "batch_intensity": ("core.roofline", "batch_intensity"),
-    "critical_batch": ("core.roofline", "critical_batch"),
-    "machine": ("machines.load", "load"),
-    "observe": ("profilers.live", "observe"),
-    "ops": ("programs", "ops"),
-    "plot": ("render.figure", "plot"),
-    "predict": ("prediction.predict", "predict"),
-    "predict_cases": ("prediction.predict", "predict_cases"),
-    "reconcile": ("gaps.report", "reconcile"),
-    "ridge": ("core.roofline", "ridge"),
-    "two_number": ("core.machine", "two_number"),
+    "Machine": "core.machine:Machine",
+    "Prediction": "prediction.predict:Prediction",
+    "Program": "core.work:Program",
+    "RidgelineError": "core.errors:RidgelineError",
+    "Work": "core.work:Work",
+    "attainable": "core.roofline:attainable",
+    "batch_intensity": "core.roofline:batch_intensity",
+    "critical_batch": "core.roofline:critical_batch",
+    "machine": "machines.load:load",
+    "observe": "profilers.live:observe",
+    "ops": "programs.ops",
+    "plot": "render.figure:plot",
+    "predict": "prediction.predict:predict",
+    "predict_cases": "prediction.predict:predict_cases",
+    "reconcile": "gaps.report:reconcile",
+    "ridge": "core.roofline:ridge",
+    "two_number": "core.machine:two_number",
 }
 
 __all__ = [
-    "Machine",
-    "Prediction",
-    "Program",
-    "RidgelineError",
-    "Work",
-    "__version__",
-    "attainable",
-    "batch_intensity",
-    "critical_batch",
-    "machine",
-    "observe",
-    "ops",
-    "plot",
-    "predict",
-    "predict_cases",
-    "reconcile",
-    "ridge",
-    "two_number",
-]
-
-
-def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext ridgeline`: the cell magic `%%roofline`, and results that show themselves."""
-    from .app.notebook import load_ipython_extension as load
-
-    load(shell)
+    "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
+    "machine", "observe", "ops", "plot", "predict", "predict_cases", "reconcile", "ridge", "two_number",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -77,13 +56,17 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    import sys
-
     if name not in _LAZY:
         raise AttributeError(f"module 'ridgeline' has no attribute '{name}'")
     if "IPython" in sys.modules:  # in a notebook, results show themselves
         import_module(".app.notebook", __name__).hook()
-    module, attribute = _LAZY[name]
-    if attribute == name == "ops":
-        return import_module(".programs.ops", __name__)
-    return getattr(import_module(f".{module}", __name__), attribute)
+    path, _, attribute = _LAZY[name].partition(":")
+    module = import_module(f".{path}", __name__)
+    return getattr(module, attribute) if attribute else module
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext ridgeline`: the cell magic `%%roofline`, and results that show themselves."""
+    from .app.notebook import load_ipython_extension as load
+
+    load(shell)

@@ -12,7 +12,9 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.app import notebook
-from ridgeline.app.notebook import Cell, asked, html_of_chart, html_of_prediction, html_of_table, prediction_table
+from ridgeline.app.notebook import html, magic
+from ridgeline.app.notebook.cell import Cell
+from ridgeline.app.notebook.html import prediction_table
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import program
@@ -54,7 +56,7 @@ def shell() -> Shell:
 
 
 def test_a_prediction_shows_its_table_and_its_place() -> None:
-    text = html_of_prediction(rl.predict(ops.gemm(m=4096, n=14336, k=4096), H200))
+    text = html.prediction(rl.predict(ops.gemm(m=4096, n=14336, k=4096), H200))
     assert "<svg" in text
     assert "gemm 4096x14336x4096" in text
     assert ">compute<" in text
@@ -66,8 +68,8 @@ def test_a_prediction_shows_its_table_and_its_place() -> None:
 def test_every_case_of_a_sweep_is_a_row_and_a_long_one_says_what_is_left_out() -> None:
     few = prediction_table(rl.predict(ops.gemm(m=[1, 16, 256], n=4096, k=4096), H200))
     assert [row["bound"] for row in few.rows] == ["memory", "memory", "compute"]
-    many = html_of_prediction(rl.predict(ops.gemm(m=list(range(1, 101)), n=64, k=64), H200))
-    assert many.count("<tr>") == 1 + notebook.MOST_ROWS
+    many = html.prediction(rl.predict(ops.gemm(m=list(range(1, 101)), n=64, k=64), H200))
+    assert many.count("<tr>") == 1 + html.MAX_ROWS
     assert "60 more rows are not shown" in many
     assert "<svg" not in many
 
@@ -80,26 +82,26 @@ def test_a_program_ends_in_its_sum() -> None:
 
 
 def test_work_without_flops_has_a_table_and_a_chart_of_bare_roofs() -> None:
-    text = html_of_prediction(rl.predict(ops.copy(n=10**6), H200))
+    text = html.prediction(rl.predict(ops.copy(n=10**6), H200))
     assert "copy 1e6" in text
 
 
 def test_texts_are_escaped() -> None:
-    text = html_of_table(Table("a <b> & c", (Column("name"),), [{"name": "<script>alert(1)</script>"}], ("x < y",)))
+    text = html.table(Table("a <b> & c", (Column("name"),), [{"name": "<script>alert(1)</script>"}], ("x < y",)))
     assert "a &lt;b&gt; &amp; c" in text
     assert "<script" not in text
     assert "x &lt; y" in text
 
 
 def test_colours_follow_the_notebook_and_leave_the_rest_of_it_alone() -> None:
-    style = notebook.style()
+    style = html.style()
     for name in ("light", "dark"):
         assert f"--rl-ink: {THEMES[name]['ink']}" in style
     selectors = re.findall(
         r"([^{}]+)\{", style.replace("<style>", "").replace("@media (prefers-color-scheme: dark) {", "")
     )
     assert all(".ridgeline" in part for selector in selectors for part in selector.split(","))
-    picture = html_of_chart(CHARTS["roofline"](H200))
+    picture = html.chart(CHARTS["roofline"](H200))
     drawn = picture[picture.index("<svg") :]
     assert "var(--rl-ink)" in drawn
     assert THEMES["light"]["ink"] not in drawn
@@ -108,7 +110,7 @@ def test_colours_follow_the_notebook_and_leave_the_rest_of_it_alone() -> None:
 def test_no_picture_of_a_notebook_points_into_another() -> None:
     chart = CHARTS["roofline"](H200)
     used = re.compile(r'(?:url\(|href=")#([^")]+)')
-    first, second = (html_of_chart(chart) for _ in range(2))
+    first, second = (html.chart(chart) for _ in range(2))
     assert used.findall(first)
     assert not set(used.findall(first)) & set(used.findall(second))
     assert all(f'id="{name}"' in first for name in used.findall(first))
@@ -116,7 +118,7 @@ def test_no_picture_of_a_notebook_points_into_another() -> None:
 
 def test_without_matplotlib_the_picture_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = html_of_chart(CHARTS["roofline"](H200))
+    text = html.chart(CHARTS["roofline"](H200))
     assert "<pre>" in text
     assert "FLOP/byte" in text
 
@@ -143,7 +145,7 @@ def test_loading_the_extension_lets_results_show_themselves(shell: Shell) -> Non
 def test_a_cell_is_timed_and_held_to_the_op_it_is_said_to_be(shell: Shell) -> None:
     ticks = iter([0.0, 2e-3, 5e-3, 6e-3, 9e-3, 18e-3])  # the cell takes 2, 1 and 9 ms
     line = "gemm m=512 n=512 k=512 dtype=fp32 --on h200-sxm --tool time --repeat 3"
-    found = notebook.run(shell, line, "x = 1 + 1", lambda: next(ticks))
+    found = magic.run(shell, line, "x = 1 + 1", lambda: next(ticks))
     assert found is not None
     assert shell.user_ns["x"] == 2
     assert len(shell.ran) == 3
@@ -206,13 +208,13 @@ def test_ops_of_a_profile_are_placed_by_their_shapes() -> None:
 def test_torch_ops_of_a_cell_are_observed(shell: Shell) -> None:
     torch = pytest.importorskip("torch")
     shell.user_ns |= {"torch": torch, "a": torch.randn(64, 64)}
-    found = notebook.run(shell, "--on xeon-8480plus", "b = torch.softmax(a @ a, -1)")
+    found = magic.run(shell, "--on xeon-8480plus", "b = torch.softmax(a @ a, -1)")
     assert found is not None
     names = [row["name"] for row in found.table().rows]
     assert "mm 64x64 64x64" in names
     assert names[-1] == "the cell"
     assert found.chart() is not None
-    quiet = notebook.run(shell, "--on xeon-8480plus", "c = 1")
+    quiet = magic.run(shell, "--on xeon-8480plus", "c = 1")
     assert quiet is not None
     assert "no torch op ran in the cell, so only its wall time is known" in quiet.notes
 
@@ -221,7 +223,7 @@ def test_a_machine_without_known_ceilings_gives_times_only(shell: Shell, monkeyp
     from ridgeline.core.machine import Machine
 
     monkeypatch.setattr("ridgeline.machines.load.load", lambda name: Machine("here"))
-    found = notebook.run(shell, "--tool time", "x = 1")
+    found = magic.run(shell, "--tool time", "x = 1")
     assert found is not None
     assert found.chart() is None
     assert "ridgeline measure" in found.notes[0]
@@ -241,7 +243,7 @@ def test_a_machine_without_known_ceilings_gives_times_only(shell: Shell, monkeyp
 )
 def test_a_line_that_cannot_be_read_says_why(line: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        asked(line)
+        magic.parse_line(line)
 
 
 @pytest.mark.parametrize(

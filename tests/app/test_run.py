@@ -1,4 +1,4 @@
-"""The main job and `measure` for real, on whatever CPU this is: short runs, checked for sense and not for speed."""
+"""The main job on a small CPU whose ceilings and kernels take known times; then once for real, checked for structure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from small_cpu import BANDWIDTH, KERNELS, LATENCY, PEAK, SECONDS, SmallBench, ceilings, machine
 
-from ridgeline.app import run
+from ridgeline.app import reports, run
 from ridgeline.app.cli import main
-from ridgeline.core.documents import to_document
+from ridgeline.app.cli.measure import main_job
+from ridgeline.app.cli.present import Result
 from ridgeline.core.errors import InputError, RidgelineError
 from ridgeline.core.observation import Observation
+from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
-from ridgeline.gaps.sentences import band
-from ridgeline.machines.files import load_file
-from ridgeline.machines.load import load, local
-from ridgeline.machines.merge import changes, merge
-from ridgeline.measure import session as measuring
-from ridgeline.measure.cpu import probes as cpu
-from ridgeline.measure.cpu.suite import Kernel
-from ridgeline.measure.protocol import STAND_IN
-from ridgeline.programs import ops
+from ridgeline.machines.merge import merge
+from ridgeline.measure.cpu import probes
+from ridgeline.prediction.predict import predict
 from ridgeline.render.charts import measured
-from ridgeline.render.tables import findings
-
-
-def command(*words: str) -> Result:
-    result = CliRunner().invoke(main, list(words))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +33,22 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 
 @pytest.fixture(scope="module")
 def outcome(book: Ledger) -> run.Outcome:
-    return run.job(ledger=book)
+    return run.job(ledger=book, bench=SmallBench())
+
+
+def show(outcome: run.Outcome) -> None:
+    Result(terminal=lambda: main_job(outcome)).show()
+
+
+# -- the chain ------------------------------------------------------------------------------------------------------
 
 
 def test_every_kernel_was_predicted_sealed_and_run(outcome: run.Outcome) -> None:
     names = [item["name"] for item in outcome.items]
-    assert names == ["triad", "dot", "gemv", "gemm fp32", "softmax", "layernorm", "stencil 3x3"]
+    assert names == list(KERNELS)
     for item in outcome.items:
         assert 0 < item["floor_us"] <= item["predicted_us"] * (1 + 1e-12)  # the two are summed in different orders
-        assert item["measured_us"] > 0
+        assert item["measured_us"] == pytest.approx(SECONDS[item["name"]] * 1e6)
         assert item["error"] == pytest.approx(item["predicted_us"] / item["measured_us"] - 1)
         assert item["over_floor"] == pytest.approx(item["measured_us"] / item["floor_us"])
         assert item["vertical_gap"] is None  # no counters, so no observed intensity
@@ -60,33 +57,27 @@ def test_every_kernel_was_predicted_sealed_and_run(outcome: run.Outcome) -> None
     assert [row["name"] for row in outcome.sealed["predictions"]] == names
 
 
+def test_predictions_rest_on_the_ceilings_that_were_measured(outcome: run.Outcome) -> None:
+    triad, dot, product = outcome.items
+    assert triad["floor_us"] == pytest.approx(3 * 8 * 2**20 / BANDWIDTH["memory"] * 1e6)
+    assert dot["floor_us"] == pytest.approx(2 * 8 * 2**20 / BANDWIDTH["memory"] * 1e6)
+    assert product["floor_us"] == pytest.approx(2 * 256**3 / PEAK["vector.fp32"] * 1e6)
+    assert product["predicted_us"] == pytest.approx(product["floor_us"] / 0.8, rel=0.01)  # what the BLAS reaches
+
+
 def test_ceilings_were_measured_at_every_level(outcome: run.Outcome) -> None:
-    machine = outcome.machine
-    assert machine.main.bandwidth.measured
-    assert machine.levels[0].bandwidth.measured > machine.main.bandwidth.measured
-    assert machine.peaks["vector.fp32"].measured > machine.peaks["vector.fp64"].measured
-    assert machine.main.latency.measured > machine.levels[0].latency.measured
-    assert {"read", "copy", "triad"} <= set(machine.main.mixes)
+    found = outcome.machine
+    assert {level.name: level.bandwidth.measured for level in found.levels} == pytest.approx(BANDWIDTH)
+    assert {level.name: level.latency.measured for level in found.levels} == pytest.approx(LATENCY, rel=0.01)
+    assert {name: figure.measured for name, figure in found.peaks.items()} == pytest.approx(PEAK)
+    assert {"read", "copy", "triad"} <= set(found.main.mixes)
 
 
-def test_the_report_is_one_offline_file_with_its_data(outcome: run.Outcome, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    findings.report(outcome, path)
-    text = path.read_text(encoding="utf-8")
-    assert text.count("<svg") >= 2
-    assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    assert found
-    document = json.loads(found[1])
-    assert document["sealed"]["hash"] == outcome.sealed["hash"]
-    assert len(document["items"]) == 7
-    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_landing_chart_has_both_points_of_every_kernel(outcome: run.Outcome) -> None:
-    chart = measured.landing(outcome.machine, outcome.items)
-    assert len([point for point in chart.points if point.role == "observed"]) == 7
-    assert len([point for point in chart.points if point.role == "target"]) == 7
+def test_phases_are_told_in_order(tmp_path: Path) -> None:
+    phases: list[str] = []
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    run.job(on_progress=lambda phase, *_: phases.append(phase), ledger=ledger, bench=SmallBench())
+    assert list(dict.fromkeys(phases)) == ["measure", "run"]
 
 
 def test_the_predictions_stand_in_the_ledger_beside_what_was_measured(outcome: run.Outcome, book: Ledger) -> None:
@@ -98,11 +89,70 @@ def test_the_predictions_stand_in_the_ledger_beside_what_was_measured(outcome: r
 def test_without_a_usable_ledger_the_run_is_sealed_beside_it(outcome: run.Outcome, tmp_path: Path) -> None:
     place = tmp_path / "ledger.sqlite"
     place.write_text("no ledger")
-    rows = list(outcome.sealed["predictions"])
-    used, sealed, note = run._seal(open_ledger(place), rows, outcome.machine)
+    seal = run.seal_prediction(open_ledger(place), predict(KERNELS["triad"], outcome.machine))
     assert place.read_text() == "no ledger"
-    assert used.find(sealed.id).predictions == sealed.predictions
-    assert "alone" in note
+    assert seal.ledger.find(seal.sealed.id).predictions == seal.sealed.predictions
+    assert "alone" in seal.note
+
+
+def test_kernels_left_out_are_named_at_the_end_of_the_sentence(tmp_path: Path) -> None:
+    left_out = "Not run, because they are C: triad (no C compiler found)."
+    short = run.job(ledger=open_ledger(tmp_path / "ledger.sqlite"), bench=SmallBench(left_out=left_out))
+    assert short.sentence.endswith(f" {left_out}")
+
+
+def test_without_a_compiler_only_numpys_product_is_left_and_the_reason_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(run, "BLAS_SPIN_SECONDS", 0.0)
+    workload = run.Bench().workload(machine())
+    assert [kernel.name for kernel in workload.kernels] == ["gemm fp32"]
+    assert workload.left_out.startswith(f"Not run, because they are C: {', '.join(run.COMPILED)} (no C compiler found")
+
+
+# -- what is shown ------------------------------------------------------------------------------------------------
+
+
+def test_the_report_is_one_offline_file_with_its_data(outcome: run.Outcome, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    reports.run_page(outcome, path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("<svg") >= 2
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert data
+    document = json.loads(data[1])
+    assert document["sealed"]["hash"] == outcome.sealed["hash"]
+    assert len(document["items"]) == len(KERNELS)
+    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_terminal_shows_ceilings_kernels_and_the_roofline(
+    outcome: run.Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(outcome)
+    text = capsys.readouterr().out
+    parts = ["measured ceilings of a small CPU", "predicted, sealed, run, reconciled", outcome.sentence, "FLOP/byte"]
+    assert sorted(parts, key=text.index) == parts
+
+
+def test_landing_chart_has_both_points_of_every_kernel(outcome: run.Outcome) -> None:
+    chart = measured.landing(outcome.machine, outcome.items)
+    assert len([point for point in chart.points if point.role == "observed"]) == len(KERNELS)
+    assert len([point for point in chart.points if point.role == "target"]) == len(KERNELS)
+
+
+def test_library_products_of_a_cpu_are_drawn_over_their_sizes(outcome: run.Outcome) -> None:
+    chart = measured.gemm_sizes(outcome.machine, outcome.observations)
+    assert any(line.label.startswith("fp32 NumPy") and len(line.points) >= 2 for line in chart.lines)
+
+
+def test_charts_of_nothing_say_so(outcome: run.Outcome) -> None:
+    for make in (measured.working_sets, measured.gemm_sizes, measured.landing):
+        with pytest.raises(InputError):
+            make(outcome.machine, ())
 
 
 @pytest.mark.parametrize(
@@ -116,42 +166,7 @@ def test_without_a_usable_ledger_the_run_is_sealed_beside_it(outcome: run.Outcom
     ],
 )
 def test_bands(share: float, word: str) -> None:
-    assert word in band(share, "measured")
-
-
-def test_measure_saves_here_and_predict_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`measure cpu --quick`, then `--on here` with measured ceilings; the same file merged with itself is itself."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    result = command("measure", "cpu", "--quick", "--out", str(tmp_path / "m.toml"))
-    assert result.exit_code == 0, result.output
-    assert "measured ceilings" in result.output
-    machine = local("cpu")
-    assert machine.main.bandwidth.measured
-    assert machine.conditions["date"]
-    row = json.loads(command("predict", "stream_triad", "n=1e8", "--on", "here:cpu", "--json").stdout)
-    assert row["ceilings"] == "measured"
-    assert row["limiter"] == machine.main.name
-    again = load_file(tmp_path / "m.toml")
-    assert to_document(again)["peaks"] == to_document(machine)["peaks"]
-    assert not any(change.differs for change in changes(machine, again))
-    assert to_document(merge(machine, again))["levels"] == to_document(machine)["levels"]
-    assert (
-        command(
-            "merge", str(tmp_path / "m.toml"), str(tmp_path / "m.toml"), "--out", str(tmp_path / "both.toml")
-        ).exit_code
-        == 0
-    )
-
-
-def test_a_saved_measurement_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    folder = tmp_path / "ridgeline" / "machines"
-    folder.mkdir(parents=True)
-    (folder / "here-cpu.toml").write_text(
-        'name = "here"\ntitle = "another"\nvendor = "x"\nkind = "cpu"\nsource = "a"\n[sources]\na = "b"\n[peak.vector]\n'
-        'fp32 = { stated = "1 TFLOP/s" }\n[[level]]\nname = "ddr"\nbandwidth = "1 GB/s"\n'
-    )
-    assert any("measured on another machine" in note for note in local("cpu").notes)
+    assert word in gap.band(share, "measured")
 
 
 def test_measurements_of_two_machines_are_not_merged(outcome: run.Outcome) -> None:
@@ -159,108 +174,47 @@ def test_measurements_of_two_machines_are_not_merged(outcome: run.Outcome) -> No
         merge(outcome.machine, replace(outcome.machine, title="another"))
 
 
-def test_no_gpu_gets_one_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if any(device.kind == "gpu" for device in measuring.detect.devices()):
-        pytest.skip("there is a GPU here")
-    result = command("measure", "cuda", "--quick")
-    assert result.exit_code == 2
-    assert "Traceback" not in result.output
-    assert "gpu" in result.stderr.lower()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("measure", "--out", "m.xyz"),
-        ("measure", "--against", "none.toml"),
-        ("merge", "a.toml", "b.toml", "--out", "c.toml"),
-    ],
-)
-def test_bad_input(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = command(*words)
-    assert result.exit_code == 2
-    assert list(tmp_path.iterdir()) == []
-
-
-# -- without a compiler ---------------------------------------------------------------------------------------------
-
-
-def test_without_a_compiler_the_kernels_left_out_are_named_with_the_reason(
-    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(cpu, "measure", lambda *_, **__: ceilings_of(outcome))
-    short = run.job(ledger=open_ledger(tmp_path / "ledger.sqlite"))
-    assert [item["name"] for item in short.items] == ["gemm fp32"]
-    left = [item["name"] for item in outcome.items if item["name"] != "gemm fp32"]
-    assert f"Not run, because they are C: {', '.join(left)} (no C compiler found" in short.sentence
-
-
 # -- stopped ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [("measure", "cpu", "--quick"), ("run",)])
-def test_ctrl_c_while_compiling_is_one_message(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_while_compiling_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(cpu, "build", stop)
-    result = command(*words)
+    monkeypatch.setattr(probes, "build", stop)
+    result = CliRunner().invoke(main, ["run"])
     assert result.exit_code == 2
     assert "stopped by Ctrl-C before" in result.stderr
     assert "nothing was written" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def ceilings_of(outcome: run.Outcome) -> list[Observation]:
-    names = {item["name"] for item in outcome.items}
-    return [item for item in outcome.observations if item.name not in names]
-
-
 def test_ctrl_c_while_measuring_ends_the_run_and_keeps_the_ceilings(
-    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, *others = ceilings_of(outcome)
-    cut = [replace(first, notes=(*first.notes, "not measured (stopped by Ctrl-C): later parts")), *others]
-    monkeypatch.setattr(cpu, "measure", lambda *_, **__: cut)
+    first, *others = ceilings()
+    cut = [replace(first, notes=("not measured (stopped by Ctrl-C): later parts",)), *others]
     ledger = open_ledger(tmp_path / "ledger.sqlite")
-    stopped = run.job(ledger=ledger)
+    stopped = run.job(ledger=ledger, bench=SmallBench(cut))
     assert stopped.items == ()
     assert "stopped by Ctrl-C" in stopped.sentence
-    assert stopped.machine.main.bandwidth.measured == outcome.machine.main.bandwidth.measured
+    assert stopped.machine.main.bandwidth.measured == BANDWIDTH["memory"]
     assert not (tmp_path / "ledger.sqlite").exists()
-    findings.tell(stopped, {"width": 80, "colour": False})
+    show(stopped)
     assert stopped.sentence in capsys.readouterr().out
-    findings.report(stopped, tmp_path / "report.html")
+    reports.run_page(stopped, tmp_path / "report.html")
     assert stopped.sentence in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_ctrl_c_while_kernels_run_keeps_those_that_ran_and_names_the_others(
-    outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def idle() -> None:
-        return
-
-    kernels = [
-        Kernel("dot", ops.dot(1000, dtype="fp64"), idle, idle, "test"),
-        Kernel("gemm", ops.gemm(64, 64, 64, dtype="fp32"), idle, idle, "test", library=True),
-    ]
-    monkeypatch.setattr(cpu, "measure", lambda *_, **__: ceilings_of(outcome))
-    monkeypatch.setattr(run, "_kernels", lambda *_: (kernels, [], ""))
-
+def test_ctrl_c_while_kernels_run_keeps_those_that_ran_and_names_the_others(tmp_path: Path) -> None:
     def stop(phase: str, done: int, total: int, label: str) -> None:
-        if phase == "run" and done == 2:  # warm-up and one sample are over
+        if phase == "run" and done == 3:  # two warm-ups and one sample are over
             raise KeyboardInterrupt
 
-    stopped = run.job(on_progress=stop, ledger=open_ledger(tmp_path / "ledger.sqlite"))
-    assert [item["name"] for item in stopped.items] == ["dot"]
-    assert stopped.sentence.endswith("It was stopped by Ctrl-C: not run: gemm.")
+    stopped = run.job(on_progress=stop, ledger=open_ledger(tmp_path / "ledger.sqlite"), bench=SmallBench())
+    assert [item["name"] for item in stopped.items] == ["triad"]
+    assert stopped.sentence.endswith("It was stopped by Ctrl-C: not run: dot, gemm fp32.")
 
 
 def test_ctrl_c_while_the_report_is_drawn_is_told_and_leaves_nothing(
@@ -269,82 +223,48 @@ def test_ctrl_c_while_the_report_is_drawn_is_told_and_leaves_nothing(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
+    path = tmp_path / "report.html"
     monkeypatch.setattr(measured, "landing", stop)
-    with pytest.raises(RidgelineError, match=r"stopped by Ctrl-C while .*report.html was made"):
-        findings.report(outcome, tmp_path / "report.html")
+    with pytest.raises(RidgelineError, match=r"stopped by Ctrl-C while .*report.html was made"), reports.reported_interrupt(path):  # fmt: skip
+        reports.run_page(outcome, path)
     assert list(tmp_path.iterdir()) == []
 
 
-# -- what a reader must know ---------------------------------------------------------------------------------------
-
-
-def test_remarks_say_each_thing_once() -> None:
-    apart = [{"round": 0, "seconds": 2.0, "busy": 0.5}, {"round": 1, "seconds": 2.0, "busy": 0.5}]
-    load, cut = "a second load: other programs used 1 CPUs' worth of time during the run", "not measured (x): y"
-    seen = [
-        Observation("a", "l1", (1.0,), conditions={"interrupted_samples": apart}, notes=(load, "bytes are nominal", cut)),
-        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, STAND_IN)),
-        Observation("c", "l1", (1.0,), notes=(load, "disturbed: samples drift: the second half is 9% slower")),
-    ]  # fmt: skip
-    told = measuring.remarks(seen)
-    assert told[:2] == (load, cut)
-    assert "3 samples of 2 of 3 probes" in told[2]
-    assert told[3].endswith("for b")
-    assert told[4].endswith("for c")
-    assert len(told) == 5
+# -- other programs on the machine ----------------------------------------------------------------------------------
 
 
 def test_a_kernel_whose_every_sample_was_disturbed_gets_no_verdict() -> None:
-    told = run._disturbed(Observation("a", "l1", (1.0,), conditions={"stand_in_busy": 0.25}))
-    assert told["spread"] == 1 / 0.25 - 1
-    assert "no verdict" in told["band"]
-    assert run._disturbed(Observation("a", "l1", (1.0,))) == {}
+    verdict = run._without_verdict(Observation("a", "l1", (1.0,), conditions={"stand_in_busy": 0.25}))
+    assert verdict["spread"] == 1 / 0.25 - 1
+    assert "no verdict" in verdict["band"]
+    assert run._without_verdict(Observation("a", "l1", (1.0,))) == {}
 
 
 def test_a_disturbed_run_says_so_before_it_concludes() -> None:
-    alone, held = (Observation("a", "l1", (1.0,), conditions=told) for told in ({}, {"stand_in_busy": 0.5}))
+    alone, held = (Observation("a", "l1", (1.0,), conditions=given) for given in ({}, {"stand_in_busy": 0.5}))
     assert run._caution([alone, held, held]).startswith("Other programs had the cores while 2 of 3 kernels ran")
     assert run._caution([alone]) == ""
 
 
-def test_library_products_of_a_cpu_are_drawn_over_their_sizes(outcome: run.Outcome) -> None:
-    chart = measured.gemm_sizes(outcome.machine, outcome.observations)
-    assert any(line.label.startswith("fp32 NumPy") and len(line.points) >= 2 for line in chart.lines)
+# -- for real -------------------------------------------------------------------------------------------------------
 
 
-def test_charts_of_nothing_say_so(outcome: run.Outcome) -> None:
-    calls: list[tuple[Any, ...]] = [
-        (measured.working_sets, outcome.machine, ()),
-        (measured.gemm_sizes, outcome.machine, ()),
-        (measured.landing, outcome.machine, ()),
-    ]
-    for make, *arguments in calls:
-        with pytest.raises(InputError):
-            make(*arguments)
-
-
-def test_a_stopped_measurement_does_not_take_away_an_earlier_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two ceilings only one was measured again before Ctrl-C, and slower; a whole run replaces both."""
-    place = tmp_path / "here.toml"
-    monkeypatch.setattr(measuring, "saved_file", lambda which=None: place)
-    one = load("xeon-8480plus")
-
-    def whole(peak: float | None, bandwidth: float | None, *notes: str) -> measuring.Measured:
-        outer = replace(one.main, bandwidth=replace(one.main.bandwidth, measured=bandwidth))
-        peaks = {"vector.fp64": replace(one.peaks["vector.fp64"], measured=peak)}
-        machine = replace(one, peaks={**one.peaks, **peaks}, levels=(*one.levels[:-1], outer))
-        seen = Observation("probe", "memory", (1.0,), notes=notes)
-        return measuring.Measured("cpu", (seen,), machine)
-
-    def kept() -> tuple[float | None, float | None]:
-        found = load_file(place)
-        return found.peaks["vector.fp64"].measured, found.main.bandwidth.measured
-
-    measuring.keep(whole(8e11, 9e10))
-    assert kept() == (8e11, 9e10)
-    measuring.keep(whole(None, 7e10, "stopped early: 1 of the planned samples were taken"))
-    assert kept() == (8e11, 9e10)
-    measuring.keep(whole(None, 7e10))
-    assert kept() == (None, 7e10)
+@pytest.mark.needs_machine
+def test_ridgeline_run_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The structure of the answer, which holds on any CPU, fast or slow, quiet or busy, with a compiler or without."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    result = CliRunner().invoke(main, ["run", "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    names = [item["name"] for item in document["items"]]
+    assert names in (["triad", "dot", "gemv", "gemm fp32", "softmax", "layernorm", "stencil 3x3"], ["gemm fp32"])
+    for item in document["items"]:
+        assert 0 < item["floor_us"] <= item["predicted_us"] * (1 + 1e-12)
+        assert item["measured_us"] > 0
+        assert item["error"] == pytest.approx(item["predicted_us"] / item["measured_us"] - 1)
+    assert document["machine"]["levels"][-1]["bandwidth"]["measured"] > 0
+    assert any(peak["measured"] for peak in document["machine"]["peaks"].values())
+    assert document["sealed"]["settled"]
+    assert document["sentence"]
+    assert (tmp_path / "ridgeline-report.html").stat().st_size > 10_000

@@ -316,7 +316,7 @@ def test_what_a_ledger_cannot_do_is_told(cases: Path, tmp_path: Path) -> None:
     ledger, cut = tmp_path / "l.sqlite", tmp_path / "cut.sqlite"
     seal(cases, ledger)
     picture = tmp_path / "p.png"
-    assert "written to .md or .json" in run("ledger", "show", "--out", str(picture), "--ledger", str(ledger), code=2).output  # fmt: skip
+    assert "written to .md, .json" in run("ledger", "show", "--out", str(picture), "--ledger", str(ledger), code=2).output  # fmt: skip
     assert not picture.exists()
     assert "--expect goes with verify" in run("ledger", "--expect", "0" * 64, "--ledger", str(ledger), code=2).output
     cut.write_bytes(ledger.read_bytes()[:3000])

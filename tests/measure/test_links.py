@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ridgeline.app.cli.measure import SUFFIXES, measurement
 from ridgeline.core.errors import InputError, first_line
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import Work
@@ -20,7 +21,6 @@ from ridgeline.measure import links as collective
 from ridgeline.measure.session import Measured
 from ridgeline.programs.ops import collective as counted
 from ridgeline.render.charts import measured as charts
-from ridgeline.render.tables import findings
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,15 +143,15 @@ def test_the_picture_has_the_points_on_the_line_that_made_them() -> None:
     assert "2 hosts" in made.subtitle
 
 
-@pytest.mark.parametrize("suffix", findings.SUFFIXES)
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_collectives_are_written_to_everything_but_a_machine_file(suffix: str, tmp_path: Path) -> None:
     out = tmp_path / f"links{suffix}"
     if suffix == ".toml":
         with pytest.raises(InputError, match="several machines"):
-            findings.write(measured(20e-6, 5e9), out, "light")
+            measurement(measured(20e-6, 5e9)).write(out)
         assert not out.exists()
         return
-    findings.write(measured(20e-6, 5e9), out, "light")
+    measurement(measured(20e-6, 5e9)).write(out)
     assert out.stat().st_size > 100
     if suffix == ".html":
         assert "rank 1 is a straggler" in out.read_text()

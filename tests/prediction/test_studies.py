@@ -7,7 +7,8 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.core.errors import InputError
-from ridgeline.core.machine import Figure, Level, Machine
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine
 from ridgeline.core.work import Program, Step
 from ridgeline.prediction import compare, locality, precisions, studies
 from ridgeline.prediction.kernel_sets import kernel_name, kernels_of, predict_set

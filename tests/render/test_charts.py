@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.errors import InputError, UnknownName
-from ridgeline.core.machine import Figure, Level, Machine, two_number
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine, two_number
 from ridgeline.prediction.predict import Prediction
 from ridgeline.programs import ops
 from ridgeline.render.chart import Axis, Chart, Line, Panel, Picture, Point, document, read

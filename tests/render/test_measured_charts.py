@@ -12,10 +12,10 @@ from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
+from ridgeline.gaps.sentences import findings
 from ridgeline.programs import ops
 from ridgeline.render.charts import measured
 from ridgeline.render.draw import mpl
-from ridgeline.render.tables import findings
 
 
 def two_cores() -> Machine:

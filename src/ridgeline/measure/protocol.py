@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..core.errors import RidgelineError
+from ..core.notes import NOISE, Note
 from ..core.observation import Observation
 from ..core.work import Work
 
@@ -329,7 +330,7 @@ def observation(row: Series, conditions: Mapping[str, Any], version: str = "", p
     notes = list(probe.notes)
     noticed = disturbed(row.samples, len(row.interrupted))
     if noticed:
-        notes.append(f"disturbed: {noticed}")
+        notes.append(Note(NOISE, f"disturbed: {noticed}"))
     if row.stand_in:
         notes.append(STAND_IN)
     if partial:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bound import Bound, Term
 from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
-from ..core.roofline import Bound, Term
 from ..core.roofline import achieved as achieved_rate
 from ..programs.ops import Op
-from . import expected as timing
+from .flat import efficiency as flat_efficiency
 from .predict import Prediction, predict
 from .turning import TurningPoint, turning_point
 
@@ -179,14 +179,14 @@ class CeilingRow:
 
 def _ceiling_rows(prediction: Prediction) -> list[CeilingRow]:
     bound = prediction.bounds[0]
-    flat = prediction.expected[0].parts is None
+    flat = not prediction.expected[0].kernels
     floor = first_number(bound.floor)
     rows = []
     for name, term in bound.terms.items():
         time, why = first_number(term.time), _source(bound, name, term)
         row = (name, term.side, first_number(term.rate), term.ceiling.kind, time, time == floor)
         if flat:
-            efficiency = timing.efficiency(bound, name, prediction.given)
+            efficiency = flat_efficiency(bound, name, prediction.given_efficiency)
             why = f"{why}; efficiency: {efficiency.why}"
             rows.append(CeilingRow(*row, why, efficiency.value, time / efficiency.value))
         else:
@@ -203,7 +203,7 @@ def _source(bound: Bound, name: str, term: Term) -> str:
 
 
 @dataclass(frozen=True)
-class TimeItem:
+class ItemRow:
     """A share of the expected time; what an item takes away is negative."""
 
     item: str
@@ -218,7 +218,7 @@ MIN_ITEM_SHARE = 1e-4  # smaller items are not listed
 class TimeItems:
     """Where the expected time of the first case goes, and the fitted coefficients behind it."""
 
-    items: tuple[TimeItem, ...]
+    items: tuple[ItemRow, ...]
     coefficients: tuple[str, ...]
 
 
@@ -226,12 +226,14 @@ def _time_items(prediction: Prediction) -> TimeItems:
     expected = prediction.expected[0]
     total = first_number(expected.time)
     items = [
-        TimeItem(name, first_number(value), first_number(value) / total) for name, value in expected.items().items()
+        ItemRow(f"{item.kernel}: {item.effect}" if item.kernel else item.effect, seconds, seconds / total)
+        for item in expected.items()
+        for seconds in (first_number(item.seconds),)
     ]
     kept = [item for item in items if abs(item.time) > MIN_ITEM_SHARE * total]
     sources = []
-    for part in expected.parts or ():
-        if first_number(part.here):  # other parts are of other cases
-            values = ", ".join(f"{name} {value:.3g}" for name, value in part.coefficients.items() if value)
-            sources.append(f"{part.chosen.key}: {values}; {part.chosen.fitted.source}")
-    return TimeItems((*kept, TimeItem("expected time", total, 1.0)), tuple(sources))
+    for kernel in expected.kernels:
+        if first_number(kernel.applies):  # other kernels are those of other cases
+            values = ", ".join(f"{name} {value:.3g}" for name, value in kernel.coefficients.items() if value)
+            sources.append(f"{kernel.selected.key}: {values}; {kernel.selected.fitted.source}")
+    return TimeItems((*kept, ItemRow("expected time", total, 1.0)), tuple(sources))

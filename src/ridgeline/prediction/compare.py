@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import InputError, MissingFigure
-from ..core.machine import KINDS, MAIN, Machine
+from ..core.figure import KINDS
+from ..core.machine import MAIN, Machine
 from ..core.work import Work
-from ..machines import load as catalog
+from ..machines import files as catalog
+from ..machines.load import load
 from ..programs.ops import Op
 from .ceilings import default_dtype, engine_for, known_levels, known_peak
 from .kernel_sets import KernelSet, predict_set
@@ -183,7 +185,7 @@ def _others(machine: Machine) -> list[Machine]:
     if machine.kind == "gpu":
         names = [name for name in WELL_KNOWN if name in catalog.names() and name != machine.name]
         if names:
-            return [catalog.load(name) for name in names[:others]]
+            return [load(name) for name in names[:others]]
     similar = [
         other
         for other in catalog.everything()

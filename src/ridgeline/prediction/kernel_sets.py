@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..core.bound import Bound
 from ..core.errors import MissingFigure
 from ..core.machine import Machine
-from ..core.roofline import Bound
 from ..core.work import Step, Work
 from .expected import Expected
 from .predict import Prediction, plain, predict

@@ -13,7 +13,7 @@ from ..core.machine import Machine
 from ..core.roofline import attainable, feeding_level, largest_tile
 from ..core.units import show
 from ..core.work import Work
-from ..programs.ops import gemm
+from ..programs.ops.blas import gemm
 from .ceilings import default_dtype, engine_for, known_levels, usable_dtype
 from .kernel_sets import kernel_name
 

@@ -11,7 +11,8 @@ from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError, MissingFigure
 from ..core.machine import ANY, Machine
 from ..core.work import Work
-from ..programs.ops import Op, linear
+from ..programs.ops import Op
+from ..programs.ops.blas import linear
 from .ceilings import default_dtype, known_peak
 from .kernel_sets import PredictedKernel, kernel_name, predict_set
 from .predict import Prediction, predict

@@ -258,19 +258,19 @@ def production_kernels(machine: Machine) -> KernelSet:
 class Changes:
     """A chain of priced changes, and whether it is the example rather than somebody's own."""
 
-    stops: tuple[whatif.Stop, ...]
+    stops: tuple[whatif.PricedCase, ...]
     title: str
     example: bool = False
 
 
-def changes(machine: Machine, stops: Sequence[whatif.Stop] | None = None, title: str | None = None) -> Changes:
+def changes(machine: Machine, stops: Sequence[whatif.PricedCase] | None = None, title: str | None = None) -> Changes:
     """The chain given, else a product of small tiles that reaches a third of its roof and five kinds of change."""
     chain = tuple(stops if stops is not None else _example(machine))
     title = title or f"{chain[0].case.program.name}: what {'a change' if len(chain) == 2 else 'changes'} would bring"
     return Changes(chain, title, stops is None)
 
 
-def _example(machine: Machine) -> list[whatif.Stop]:
+def _example(machine: Machine) -> list[whatif.PricedCase]:
     dtype = default_dtype(machine)
     values = {"m": 4096, "n": 4096, "k": 4096, "dtype": dtype, "traffic": "tiled", "tile": 16}
     case = whatif.Case(machine, ops.gemm, values, options={"efficiency": 0.3})

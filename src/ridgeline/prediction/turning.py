@@ -8,12 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..core.bound import bound
 from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError
 from ..core.machine import Machine
-from ..core.roofline import batch_intensity, bound, saturation
+from ..core.roofline import batch_intensity, saturation
 from ..core.roofline import critical_batch as batch_at_ridge
-from ..programs.ops import Op, linear
+from ..programs.ops import Op
+from ..programs.ops.blas import linear
 from .ceilings import default_dtype, engine_for
 from .predict import predict
 

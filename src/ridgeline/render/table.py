@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core.units import show
-
-MIN_TEXT_WIDTH = 12  # characters a column of words keeps however narrow the terminal is
 
 
 @dataclass(frozen=True)
@@ -119,40 +117,3 @@ def facts_table(title: str, facts: Mapping[str, str], notes: tuple[str, ...] = (
     return Table(
         title, columns("fact", "value"), [{"fact": name, "value": text} for name, text in facts.items()], notes
     )
-
-
-def draw(table: Table) -> None:
-    """The table on standard output: framed by rich on a terminal, plain text anywhere else.
-
-    On a terminal, columns that know nothing are left out and numbers are never folded: half a number is a wrong one.
-    A terminal too narrow even so gets the plain text.
-    """
-    import sys
-
-    if not sys.stdout.isatty():
-        print(table.text())
-        return
-    from rich.console import Console
-    from rich.table import Table as Frame
-    from rich.text import Text
-
-    kept = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
-    table = replace(table, columns=kept) if kept else table
-    cells = table.cells()
-    console = Console()
-    frame = Frame(title=Text(table.title), title_justify="left", header_style="bold")
-    needed = 1
-    for index, column in enumerate(table.columns):
-        number = table.numeric(index)
-        widest = max([*map(len, column.head.split()), *(len(row[index]) for row in cells)], default=1)
-        width = widest if number else min(widest, MIN_TEXT_WIDTH)
-        needed += width + 3  # a rule and a space on each side
-        frame.add_column(Text(column.head), justify="right" if number else "left", overflow="fold", min_width=width)
-    if needed > console.width:
-        print(table.text())
-        return
-    for row in cells:
-        frame.add_row(*(Text(cell) for cell in row))
-    console.print(frame)
-    for note in table.notes:
-        console.print(Text(note))

@@ -13,7 +13,7 @@ from ...core.units import show
 from ...prediction.ceilings import default_dtype, engine_for
 from ...prediction.kernel_sets import kernel_name
 from ...prediction.studies import Changes
-from ...prediction.whatif import Stop
+from ...prediction.whatif import PricedCase
 from ..chart import Arrow, Chart, Line, Mark, Point
 from ..draw.labels import shorten
 from .plane import MIN_GAP, Spot, bound_regions, decade_span, plane_axes, power_span, ridge_marks, roof_lines
@@ -128,7 +128,7 @@ def changes(study: Changes) -> Chart:
     return _path_chart("changes", study.title, roofs, points, arrows, guides, notes)
 
 
-def _roofs(stops: Sequence[Stop]) -> list[Roof]:
+def _roofs(stops: Sequence[PricedCase]) -> list[Roof]:
     """The roofs of every machine on the way, with the engines its stops are judged by."""
     by_machine: dict[str, Roof] = {}
     for stop in stops:
@@ -141,7 +141,7 @@ def _roofs(stops: Sequence[Stop]) -> list[Roof]:
     return [roof for roof in by_machine.values() if roof.engines]
 
 
-def _stop_line(number: int, stop: Stop) -> str:
+def _stop_line(number: int, stop: PricedCase) -> str:
     """One line of the list below the chart: number, name, time and what it brought."""
     if stop.why and stop.before is not None:
         return f"{number}  {stop.name}: nothing, because {stop.why}"

@@ -107,12 +107,12 @@ def report_chart(report: Report) -> Chart:
     arrows: list[Arrow] = []
     for item in shown:
         gap = item.gap
-        engine = gap.ran or gap.target.engine
+        engine = gap.counts.engine or gap.target.engine
         if engine in machine.peaks:
             peaks[engine] = machine.peak(engine).value
         algorithmic = gap.target.flops / gap.target.bytes
-        counted = gap.flops if gap.flops else gap.target.flops
-        spot = (gap.intensity or algorithmic, counted / gap.measured)
+        counted = gap.counts.flops or gap.target.flops
+        spot = (gap.counts.intensity or algorithmic, counted / gap.measured)
         # the rate of what had to be done, padding and repeats aside
         target = (algorithmic, gap.target.flops / gap.measured)
         roof = min(peaks.get(engine, float("inf")), bandwidth * spot[0])

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ...core.errors import InputError
-from ...core.machine import Figure, Machine, positive
+from ...core.figure import Figure
+from ...core.machine import Machine, positive
 from ...core.units import show
 from ...prediction.ceilings import default_dtype, engine_for
 from ..chart import Axis, Bar, Chart, Panel, Picture

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...core.errors import InputError
-from ...core.machine import MAIN, Level, Machine
+from ...core.figure import Level
+from ...core.machine import MAIN, Machine
 from ...core.units import show
 from ...prediction.ceilings import known_peak
 from ...prediction.compare import MachineRoof, Roofs, Trend

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.machine import Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import Machine
 from ...core.notes import NOISE, not_of_kind
 from ...core.observation import Observation
 from ...core.units import show

@@ -21,7 +21,7 @@ def score_chart(evaluation: Evaluation) -> Chart:
     low, high = min(times) / 1.5, max(times) * 1.5
     lines = [Line(((low, low), (high, high)), "guide", "predicted = measured")]
     lines += [Line(((low, low * by), (high, high * by)), "target", label) for label, by in BANDS.items()]
-    errors = evaluation.pooled.score()
+    errors = evaluation.pooled.errors()
     note = f"{len(points)} cases: median error {errors.median:.1%}, P90 {errors.p90:.1%}, signed median {errors.signed:+.1%}"
     return Chart(
         "evaluation", f"Expected against measured: {evaluation.machine}", Axis("measured", "s", LOG, (low, high)),

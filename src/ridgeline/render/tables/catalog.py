@@ -6,9 +6,10 @@ from typing import Any
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import MissingFigure
-from ...core.machine import Figure, Machine
+from ...core.figure import Figure
+from ...core.machine import Machine
 from ...core.units import show
-from ...machines import load as machines
+from ...machines.files import everything
 from ...programs.ops import OPS, Op
 from ..table import Column, Table, columns, facts_table, percent
 
@@ -23,7 +24,7 @@ DERIVED_FROM = columns("derivation", "source")
 def machines_table() -> tuple[Table, list[dict[str, Any]]]:
     """Every machine in a line, and the list outsiders read."""
     rows = []
-    for machine in machines.everything():
+    for machine in everything():
         main = machine.main
         rows.append({
             "name": machine.name, "vendor": machine.vendor, "kind": machine.kind, "peak_bf16": _matrix_peak(machine, "bf16"),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...gaps.report import Item, Report
+from ...core.documents import to_document
+from ...gaps.item import Item
+from ...gaps.report import Report
 from ..table import Column, Table, columns, percent
 
 MAX_ADVICE = 3  # of one kernel
@@ -42,7 +44,7 @@ def _gaps(report: Report) -> Table:
 
 
 def _gap_row(item: Item) -> dict[str, Any]:
-    values, top = item.document(), item.top
+    values, top = to_document(item), item.top
     certainty = "" if top is None or top.status == "shown" else "perhaps "
     return {
         "name": item.name, "measured": values["measured_us"] / 1e6, "expected": values["predicted_us"] / 1e6,

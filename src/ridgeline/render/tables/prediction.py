@@ -8,7 +8,7 @@ from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
 from ...core.units import show
-from ...gaps.advice import moves
+from ...gaps.rules import moves
 from ...prediction.answer import Answer, first_number
 from ...prediction.predict import plain
 from ...prediction.turning import TurningPoint

@@ -13,7 +13,7 @@ from ...core.units import show
 from ...prediction import whatif
 from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
-from ...prediction.expected import launch_latency
+from ...prediction.host import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
 from ...prediction.locality import TiledRow, Tiling
 from ...prediction.precisions import PrecisionSweep
@@ -142,11 +142,11 @@ def comparison_table(study: Comparison, case: str = "") -> Table:
     return Table("machines side by side", shown, rows, notes)
 
 
-def changes_table(stops: Sequence[whatif.Stop], share: float | None = None) -> Table:
+def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None) -> Table:
     """A chain of changes as rows: time, gain and ratio of every step and of all steps so far."""
     rows = []
     for number, stop in enumerate(stops):
-        row = stop.document(share)
+        row = whatif.case_document(stop, share)
         row |= {
             "step": number,
             "change": stop.name,

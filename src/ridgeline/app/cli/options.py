@@ -1,0 +1,142 @@
+"""Options that several commands share; a group of them reaches a command as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.errors import InputError
+from .present import Output
+
+if TYPE_CHECKING:
+    from ...core.machine import Machine
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+PATH = click.Path(path_type=Path)
+CEILINGS = click.Choice(["stated", "derived", "measured"])
+
+
+def grouped(name: str, make: Callable[..., Any], **options: Decorator) -> Decorator:
+    """Adds options to a command, which gets their values as one: `name=make(**values)`."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(*args: Any, **values: Any) -> Any:
+            group = make(**{option: values.pop(option) for option in options})
+            return command(*args, **{name: group}, **values)
+
+        decorated: Command = call
+        for option in reversed(options.values()):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+# -- where the answer goes --------------------------------------------------------------------------------------
+
+PICTURE_OR_DATA = "Write a file: .svg .png .pdf .html (picture), .json .csv .md (data)."
+
+
+def output_options(out: str = "", theme: bool = False) -> Decorator:
+    """--json; --out where its help text is given; --theme. The command gets them as `output`."""
+    options = {"as_json": click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")}
+    if out:
+        options["out"] = click.option("--out", type=PATH, help=out)
+    if theme:
+        themes = click.Choice(["light", "dark"])
+        options["theme"] = click.option("--theme", type=themes, default="light", help="Colours of a picture.")
+    return grouped("output", Output, **options)
+
+
+json_output = output_options()
+picture_output = output_options(PICTURE_OR_DATA, theme=True)
+
+
+# -- machine ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """The machine that the options name, and the figures they give instead of its own."""
+
+    on: str | None = None
+    peak: str | None = None
+    bandwidth: str | None = None
+    launch: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+    def load(self) -> Machine:
+        """From the catalog or a file, with the figures that were given; or of two numbers alone."""
+        from ...core.machine import two_number
+        from ...machines.load import load
+
+        peak = quantity("--peak", self.peak, "flop/s")
+        bandwidth = quantity("--bandwidth", self.bandwidth, "B/s")
+        launch = quantity("--launch", self.launch, "s")
+        if self.on:
+            return load(self.on).with_figures(peak=peak, bandwidth=bandwidth, launch=launch)
+        if peak is not None and bandwidth is not None:
+            return two_number(peak, bandwidth, launch)
+        raise InputError(
+            "no machine: name one with --on (see `ridgeline machines`), or give both --peak and --bandwidth"
+        )
+
+
+def quantity(option: str, text: str | None, unit: str) -> float | None:
+    """The value of an option; a number without a unit is read in base units, and a line on standard error says so."""
+    from ...core.units import bare, parse, show
+
+    if not text:
+        return None
+    value = parse(text, unit)
+    if bare(text):
+        click.echo(f"{option} {text} has no unit and is read as {show(value, unit)}", err=True)
+    return value
+
+
+machine_options = grouped(
+    "machine", MachineOptions,
+    on=click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here`."),
+    peak=click.option("--peak", metavar="RATE", help="A peak of your own, such as '989 TFLOP/s'."),
+    bandwidth=click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth of your own, such as '3.35 TB/s'."),
+    launch=click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
+)  # fmt: skip
+
+
+# -- model and formats --------------------------------------------------------------------------------------------
+
+model_options = grouped(
+    "model", dict,
+    ceilings=click.option("--ceilings", type=CEILINGS, help="Which figures to use (default: the best there is)."),
+    engine=click.option("--engine", type=click.Choice(["vector", "tensor", "tensor-sparse"]), help="Unit of matrix products."),
+    resident=click.option("--resident", metavar="LEVEL", help="Level the data already sit at, such as l2."),
+    efficiency=click.option("--efficiency", type=float, help="One fraction of every ceiling, such as 0.78."),
+    backend=click.option("--backend", metavar="NAME", help="Library whose kernels are meant, such as vllm-0.24.0."),
+)  # fmt: skip
+
+
+def format_options(weights: str) -> Decorator:
+    """Number formats of an op; the help text of --weights is given."""
+    return grouped(
+        "formats", dict,
+        dtype=click.option("--dtype", help="Format of the arithmetic (default bf16)."),
+        weights=click.option("--weights", help=weights),
+        out_dtype=click.option("--out-dtype", help="Storage format of the result."),
+        kv=click.option("--kv", help="Storage format of keys and values."),
+    )  # fmt: skip
+
+
+ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger than your own.")
+format_option = click.option(
+    "--as", "form", metavar="FORMAT", help="The format of FILE, where its content does not tell."
+)

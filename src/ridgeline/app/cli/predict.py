@@ -1,0 +1,129 @@
+"""Expected times: of one op or a sweep, and of a table of cases."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.errors import InputError
+from .options import PATH, MachineOptions, format_options, machine_options, model_options, picture_output
+from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
+from .values import MAX_CASES, MAX_WRITTEN_CASES, bind
+
+if TYPE_CHECKING:
+    from ...render.table import Table
+
+Formats = dict[str, str | None]
+MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
+
+
+@click.command()
+@click.argument("op_name", metavar="[OP]", required=False)
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
+@machine_options
+@format_options("Storage format of the weights, such as int4_g128.")
+@model_options
+@click.option("--levels", is_flag=True, help="One row per memory level.")
+@click.option("--explain", is_flag=True, help="Every addend of flops and bytes, every ceiling and its source.")
+@click.option("--took", metavar="TIME", help="A measured time: adds achieved rate and shares of the roofs.")
+@click.option("--plot", is_flag=True, help="Draw the roofline in the terminal.")
+@click.option("--cases", type=PATH, help="A table of cases: .csv .jsonl .json .parquet.")
+@picture_output
+def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, output: Output, **options: Any) -> None:
+    """Where an op lands on a machine, before anything runs.
+
+    Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid.
+
+    \b
+      ridgeline predict gemm m=4096 n=14336 k=4096 --on h200-sxm
+      ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on a100-sxm-80gb --dtype fp16
+      ridgeline predict --cases kernels.csv --on h100-sxm --out predicted.csv
+    """
+    if cases is None and not op_name:
+        raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
+    if cases is None:
+        predict_op(str(op_name), values, output, **options)
+        return
+    if op_name:
+        raise InputError("give either an op or --cases, not both")
+    for name in ("levels", "explain", "took", "plot"):
+        if options.pop(name):
+            raise InputError(f"--{name} speaks of one op; it does not go with --cases")
+    predict_cases(cases, output, **options)
+
+
+def predict_op(
+    op_name: str, values: Sequence[str], output: Output,
+    machine: MachineOptions, formats: Formats, model: dict[str, Any], took: str | None, plot: bool, **tables: bool,
+) -> None:  # fmt: skip
+    """One op, or a sweep over its parameters."""
+    from ...core.units import parse
+    from ...prediction.answer import answer as ask
+    from ...prediction.answer import document
+    from ...programs.ops import find
+    from ...render.figure import plot as roofline
+    from ...render.tables.prediction import prediction_tables, rows_table
+
+    op, chosen = find(op_name), machine.load()
+    given = bind(op, values, formats, MAX_WRITTEN_CASES if output.complete else MAX_CASES)
+    seconds = parse(took, "s") if took else None
+    answer = ask(op, given, chosen, seconds, **model)
+    prediction = answer.prediction
+    if seconds is not None and not answer.single:
+        raise InputError(
+            f"--took is the time of one case, and this sweep has {prediction.count:,}; give one value each"
+        )
+    if seconds is not None and seconds <= 0:
+        raise InputError(f"--took must be a positive time, got '{took}'")
+
+    def terminal() -> Iterator[Table | str]:
+        yield from prediction_tables(answer, tables["levels"], tables["explain"], MAX_ROWS)
+        if plot:
+            yield roofline(chosen, [prediction]).text(**terminal_size())
+
+    present(
+        Result(
+            lambda: [rows_table(answer)],
+            lambda: document(answer),
+            terminal,
+            lambda: roofline(chosen, [prediction]).chart,
+        ),
+        output,
+    )
+
+
+def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
+    """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
+    from ...core.row_files import SUFFIXES
+    from ...machines.load import load
+    from ...prediction.table import Defaults, run
+    from ...programs import cases
+    from ...render.tables.prediction import cases_table
+
+    chosen = machine.load() if machine.on or machine.peak or machine.bandwidth else None
+    if output.out is not None:
+        check_suffix(output.out, SUFFIXES, "cases are")
+    given = cases.read(path)
+    stored = {name: value for name, value in formats.items() if value}
+    rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
+    writers = dict.fromkeys(SUFFIXES, lambda out: cases.write(rows, out))
+    present(Result(lambda: [cases_table(rows, len(given))], rows, writers=writers), output)
+    if errors:
+        name_errors(list(errors.values()))
+        click.echo(
+            f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; their column `error` says why",
+            err=True,
+        )
+        sys.exit(1)
+
+
+def name_errors(errors: Sequence[str]) -> None:
+    """The first few rows at fault, each with its reason."""
+    for text in errors[:MAX_NAMED_ERRORS]:
+        click.echo(f"ridgeline: {text}", err=True)
+    if len(errors) > MAX_NAMED_ERRORS:
+        click.echo(f"ridgeline: and {len(errors) - MAX_NAMED_ERRORS} more rows", err=True)

@@ -1,0 +1,204 @@
+"""The one presenter: what a command answers, on the terminal, as JSON on standard output, or in a file by its suffix."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.errors import InputError
+
+if TYPE_CHECKING:
+    from ...core.machine import Machine
+    from ...render.chart import Picture
+    from ...render.table import Table
+
+DATA_SUFFIXES = (".json", ".csv", ".md", ".txt")
+MAX_ROWS = 64  # of a long table on the terminal; files and --json get all
+MIN_WORD_WIDTH = 12  # characters a column of words keeps however narrow the terminal is
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where an answer goes, as the options say."""
+
+    as_json: bool = False
+    out: Path | None = None
+    theme: str = "light"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row is wanted, and not the first ones on a terminal."""
+        return self.as_json or self.out is not None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command answers, in every form it has. A form is made only where it is asked for."""
+
+    tables: Callable[[], Sequence[Table]] | None = None  # on the terminal, and in .csv, .md and .txt
+    document: Any = (
+        None  # --json and .json: a result, or a function that makes its document; else that of the first table
+    )
+    terminal: Callable[[], Iterable[Table | str]] | None = None  # where the terminal shows more than the tables
+    picture: Callable[[], Picture] | None = None
+    writers: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)  # of suffixes it writes differently
+
+    def write(self, out: Path, theme: str = "light") -> None:
+        """Write the form that the suffix names; the file appears complete or not at all."""
+        from ...core.files import write_text
+        from ...render.draw import files
+
+        if out.suffix in self.writers:
+            self.writers[out.suffix](out)
+        elif out.suffix in self._data_suffixes:
+            write_text(out, self._text(out.suffix))
+        elif self.picture is not None:
+            files.save(self.picture(), out, theme)
+        else:
+            check_suffix(out, list(dict.fromkeys((*self.writers, *self._data_suffixes))))
+        click.echo(f"wrote {out}", err=True)
+
+    def show(self, as_json: bool = False) -> None:
+        """Print it: one JSON document, or tables and texts with an empty line between them."""
+        if as_json:
+            click.echo(json_text(self._document()))
+            return
+        for place, part in enumerate(self.terminal() if self.terminal else self._tables()):
+            if place:
+                click.echo()
+            if isinstance(part, str):
+                click.echo(part)
+            else:
+                print_table(part)
+
+    @property
+    def _data_suffixes(self) -> tuple[str, ...]:
+        if self.tables is not None:
+            return DATA_SUFFIXES
+        return (".json",) if self.picture is None else ()  # a picture writes the data behind it
+
+    def _document(self) -> Any:
+        from ...core.documents import to_document
+
+        value = self.document() if callable(self.document) else self.document
+        if value is None:
+            value = self._tables()[0]
+        return to_document(value) if is_dataclass(value) else value
+
+    def _tables(self) -> Sequence[Table]:
+        return () if self.tables is None else self.tables()
+
+    def _text(self, suffix: str) -> str:
+        if suffix == ".json":
+            return json_text(self._document()) + "\n"
+        tables = self._tables()
+        if suffix == ".txt":
+            return "\n\n".join(table.text() for table in tables) + "\n"
+        return "\n".join(table.csv() if suffix == ".csv" else table.markdown() for table in tables)
+
+
+def present(result: Result, output: Output) -> None:
+    """Put an answer where it was asked to go: a file, standard output as JSON, or else the terminal."""
+    if output.out is not None:
+        result.write(output.out, output.theme)
+    if output.as_json or output.out is None:
+        result.show(output.as_json)
+
+
+def present_table(table: Table, output: Output, document: Any = None) -> None:
+    """An answer that is one table and, unless that is its own, a document."""
+    present(Result(lambda: [table], document), output)
+
+
+def named_chart(name: str, machine: Machine, **options: Any) -> Callable[[], Picture]:
+    """The picture form of a result: a chart of `render.charts` by its name."""
+
+    def picture() -> Picture:
+        from ...render.charts import find
+
+        return find(name)(machine, **options)
+
+    return picture
+
+
+def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> None:
+    """Refuse a file whose suffix nobody writes, before work is done for it."""
+    if out.suffix not in suffixes:
+        raise InputError(f"{out}: {what} written to {', '.join(suffixes)}, not to '{out.suffix}'")
+
+
+# -- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def json_text(document: Any) -> str:
+    """One JSON document; of a long list each row stands on a line, which is written and read many times as fast."""
+    if not isinstance(document, list) or len(document) <= MAX_ROWS:
+        return json.dumps(_finite(document), indent=1)
+    encode = json.JSONEncoder(allow_nan=False).encode
+
+    def line(row: Any) -> str:
+        try:
+            return encode(row)
+        except ValueError:
+            return encode(_finite(row))
+
+    return "[\n" + ",\n".join(map(line, document)) + "\n]"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN; both become null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
+
+
+# -- terminal -----------------------------------------------------------------------------------------------------
+
+
+def terminal_size() -> dict[str, Any]:
+    """Width and colours of the terminal; 80 columns and none where there is no terminal."""
+    return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "colour": sys.stdout.isatty()}
+
+
+def print_table(table: Table) -> None:
+    """A table on standard output: framed by rich on a terminal, plain text anywhere else.
+
+    On a terminal, columns without a value are left out and numbers are never folded: half a number is a wrong one.
+    A terminal too narrow even so gets the plain text.
+    """
+    if not sys.stdout.isatty():
+        click.echo(table.text())
+        return
+    from rich.console import Console
+    from rich.table import Table as Frame
+    from rich.text import Text
+
+    filled = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
+    table = replace(table, columns=filled) if filled else table
+    cells = table.cells()
+    console = Console()
+    frame = Frame(title=Text(table.title), title_justify="left", header_style="bold")
+    needed = 1
+    for index, column in enumerate(table.columns):
+        number = table.numeric(index)
+        widest = max([*map(len, column.head.split()), *(len(row[index]) for row in cells)], default=1)
+        width = widest if number else min(widest, MIN_WORD_WIDTH)
+        needed += width + 3  # a rule and a space on each side
+        frame.add_column(Text(column.head), justify="right" if number else "left", overflow="fold", min_width=width)
+    if needed > console.width:
+        click.echo(table.text())
+        return
+    for row in cells:
+        frame.add_row(*(Text(cell) for cell in row))
+    console.print(frame)
+    for note in table.notes:
+        console.print(Text(note))

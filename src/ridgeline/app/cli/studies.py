@@ -1,0 +1,211 @@
+"""Studies of machines and ops: critical batch, formats, machines side by side, what a change brings, named charts and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.errors import InputError, unknown
+from .options import CEILINGS, MachineOptions, format_options, machine_options, output_options, picture_output
+from .present import Output, Result, named_chart, present, present_table, terminal_size
+from .values import bind
+
+if TYPE_CHECKING:
+    from ...render.chart import Picture
+    from ...render.table import Table
+
+
+def _list(name: str, says: str, rows: Mapping[str, str]) -> Table:
+    from ...render.table import Column, Table
+
+    return Table("", (Column(name), Column(says)), [{name: key, says: text} for key, text in rows.items()])
+
+
+def _present_rows(table: Callable[[], Table], picture: Callable[[], Picture], output: Output) -> None:
+    """A table whose JSON document is the list of its rows."""
+    present(Result(lambda: [table()], lambda: table().records, picture=picture), output)
+
+
+@click.command("critical-batch")
+@click.argument("fan_in", metavar="IN_FEATURES")
+@click.argument("fan_out", metavar="OUT_FEATURES")
+@machine_options
+@click.option("--ridge", metavar="FLOP/B", help="A ridge of your own instead of a machine's.")
+@click.option("--dtype", default="bf16", show_default=True, help="Format of activations and arithmetic.")
+@click.option("--weights", help="Storage format of the weights.")
+@click.option("--ceilings", type=CEILINGS)
+@picture_output
+def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> None:
+    """The batch at which a linear layer turns compute-bound; `never` when it does not."""
+    from ...core.units import number, parse
+    from ...prediction.turning import critical_batch as study
+    from ...render.tables.studies import critical_batch_table
+
+    chosen = None if layer["ridge"] else machine.load()
+    ridge = parse(layer["ridge"], "flop/B") if layer["ridge"] else None
+    if ridge is not None and ridge <= 0:
+        raise InputError(f"--ridge must be positive, got '{layer['ridge']}'")
+    model = {name: layer[name] for name in ("dtype", "weights", "ceilings")}
+    answer = study(number(layer["fan_in"]), number(layer["fan_out"]), chosen, ridge, **model)
+
+    def picture() -> Picture:
+        if chosen is None:
+            raise InputError("a picture of the batch sweep needs a machine (--on)")
+        sizes = {"in_features": int(answer.in_features), "out_features": int(answer.out_features)}
+        return named_chart("batch", chosen, dtype=answer.dtype, weights=layer["weights"], **sizes)()
+
+    present(Result(lambda: [critical_batch_table(answer)], answer, picture=picture), output)
+
+
+@click.command()
+@click.argument("op_name", metavar="OP")
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
+@machine_options
+@click.option("--dtypes", help="Formats to compare, such as fp32,bf16,fp8 (default: all the machine computes in).")
+@click.option("--ceilings", type=CEILINGS)
+@picture_output
+def precisions(
+    op_name: str, values: tuple[str, ...], machine: MachineOptions, dtypes: str | None, output: Output, **model: Any
+) -> None:
+    """One op in every number format of a machine: intensity, ridge, bound, attainable."""
+    from ...prediction.precisions import precision_sweep
+    from ...programs.ops import find
+    from ...render.tables.studies import precisions_table
+
+    op, chosen = find(op_name), machine.load()
+    given = bind(op, values, {})
+    if "dtype" in given:
+        raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
+
+    picture = named_chart("precisions", chosen, **model)
+    formats = dtypes.split(",") if dtypes else None
+    _present_rows(lambda: precisions_table(precision_sweep(op, given, chosen, formats, **model)), picture, output)
+
+
+@click.command()
+@click.argument("names", metavar="MACHINE MACHINE...", nargs=-1, required=True)
+@click.option("--dtype", default="bf16", show_default=True)
+@click.option("--ceilings", type=CEILINGS)
+@click.option(
+    "--op",
+    "case",
+    metavar="'OP NAME=VALUE ...'",
+    help="Also predict this op on each, such as 'gemm m=1 n=4096 k=4096'.",
+)
+@picture_output
+def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str | None, output: Output) -> None:
+    """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
+    from ...machines.load import load
+    from ...prediction.compare import comparison
+    from ...programs.ops import find
+    from ...render.tables.studies import comparison_table
+
+    machines = [load(name) for name in names]
+    op, values = None, {}
+    if case:
+        op_name, *words = case.split()
+        op = find(op_name)
+        own_dtype = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
+        values = bind(op, words, {} if own_dtype else {"dtype": dtype})
+    title = " ".join((case or "").split())
+    picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, ceilings=ceilings)
+    _present_rows(lambda: comparison_table(comparison(machines, dtype, ceilings, op, values), title), picture, output)
+
+
+@click.command()
+@click.argument("op_name", metavar="OP", required=False)
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
+@machine_options
+@format_options("Storage format of the weights.")
+@click.option(
+    "--do", "changes", metavar="CHANGES", help="One change or a chain: quantize=fp8,batch=8,machine=b200-sxm."
+)
+@click.option("--share", type=float, help="Share of a program's time that this op has: adds the bound on the whole.")
+@picture_output
+def whatif(
+    op_name: str | None,
+    values: tuple[str, ...],
+    machine: MachineOptions,
+    formats: dict[str, str | None],
+    changes: str | None,
+    share: float | None,
+    output: Output,
+) -> None:
+    """Price a change before making it: quantize, fuse, batch, tile, tensor cores, graphs, another machine.
+
+    Without an op, the changes there are. A chain is priced step by step, each from where the last one led.
+    """
+    from ...prediction import whatif as model
+    from ...programs.ops import find
+    from ...render.tables.studies import changes_table
+
+    if (op_name is None) != (changes is None):
+        given, missing = (f"--do {changes}", "an op") if op_name is None else (op_name, "changes (--do)")
+        raise InputError(
+            f"'{given}' without {missing}; write ridgeline whatif OP NAME=VALUE ... --on MACHINE --do CHANGES (`ridgeline whatif` lists them)"
+        )
+    if op_name is None or changes is None:
+        rows = {change.usage: change.does for change in model.CHANGES.values()}
+        present_table(_list("change", "does", rows), output)
+        return
+    op, chosen = find(op_name), machine.load()
+    priced = model.apply(model.Case(chosen, op, bind(op, values, formats)), model.parse(changes))
+    result = Result(
+        lambda: [changes_table(priced, share)],
+        lambda: model.document(priced, share),
+        picture=named_chart("changes", chosen, stops=priced),
+    )
+    present(result, output)
+
+
+@click.command()
+@click.argument("name", required=False)
+@machine_options
+@click.option("--dtype", help="Number format, where the chart has one.")
+@click.option("--and", "others", multiple=True, metavar="MACHINE", help="Further machines, for charts that compare.")
+@picture_output
+def chart(
+    name: str | None, machine: MachineOptions, dtype: str | None, others: tuple[str, ...], output: Output
+) -> None:
+    """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
+    from ...machines.load import load
+    from ...render import charts
+    from ...render.chart import document
+    from ...render.draw.terminal import draw
+
+    if name is None:
+        rows = {key: entry.summary for key, entry in charts.CHARTS.items()}
+        present_table(_list("chart", "shows", rows), Output(output.as_json))
+        return
+    kind, chosen = charts.find(name), machine.load()
+    machines = [chosen, *(load(other) for other in others)] if others else None
+    if machines and "machines" not in kind.options:
+        several = ", ".join(key for key, entry in charts.CHARTS.items() if "machines" in entry.options)
+        raise InputError(f"the {kind.name} chart is of one machine; --and goes with {several}")
+    picture = kind(chosen, dtype=dtype, machines=machines)
+
+    def terminal() -> list[str]:
+        return [draw(picture, **terminal_size())]
+
+    present(Result(document=lambda: document(picture), terminal=terminal, picture=lambda: picture), output)
+
+
+@click.command()
+@click.argument("name", required=False)
+@machine_options
+@click.option("--dtype", help="Number format, where the table has one.")
+@output_options("Write a file: .json .csv .md .txt.")
+def table(name: str | None, machine: MachineOptions, dtype: str | None, output: Output) -> None:
+    """A named table, computed for a machine. Without NAME, the list."""
+    from ...core.dtypes import dtype as find_dtype
+    from ...render.tables.named import TABLES
+
+    if name is None:
+        present_table(_list("table", "shows", {key: entry.summary for key, entry in TABLES.items()}), output)
+        return
+    if name not in TABLES:
+        raise unknown("table", name, TABLES, "See `ridgeline table`.")
+    chosen = machine.load()
+    present_table(TABLES[name](chosen, dtype=find_dtype(dtype).name if dtype else None), output)

@@ -1,0 +1,134 @@
+"""Tables of a measurement and of the main job: ceilings, latencies, changes, observations, collectives, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from ...core.machine import Machine
+from ...core.observation import Observation
+from ...machines.merge import changes
+from ..charts.measured import ceiling_rows
+from ..table import Column, Table
+
+
+def ceilings(machine: Machine) -> Table:
+    """Every ceiling that was measured, against the limit it has."""
+    rows = []
+    for row in ceiling_rows(machine):
+        unit = row.pop("unit")
+        rows.append(row | {f"{key}:unit": unit for key in ("measured", "sustained", "limit")})
+    columns = (
+        Column("ceiling"), Column("measured"), Column("sustained"), Column("spread", "spread", percent=True, digits=2), Column("limit", "stated or derived"),
+        Column("share", "of it", percent=True, digits=3), Column("how", "how"),
+    )  # fmt: skip
+    return Table(f"measured ceilings of {machine.title or machine.name}", columns, rows, machine.notes)
+
+
+def latencies(machine: Machine) -> Table:
+    rows = [
+        {"level": level.name, "latency": level.latency.measured, "how": level.latency.measurement}
+        for level in machine.levels
+        if level.latency.measured
+    ]
+    if machine.launch.measured:
+        rows.append({"level": "launch", "latency": machine.launch.measured, "how": machine.launch.measurement})
+    return Table("latencies", (Column("level"), Column("latency", unit="s"), Column("how")), rows)
+
+
+def against(earlier: Machine, now: Machine) -> Table:
+    """Two measurements: what changed by more than both spreads."""
+    rows = [
+        {
+            "ceiling": change.name, "first": change.first, "second": change.second, "ratio": change.ratio, "spread": change.spread,
+            "verdict": "differs" if change.differs else "the same", "first:unit": change.unit, "second:unit": change.unit,
+        }
+        for change in changes(earlier, now)
+    ]  # fmt: skip
+    columns = (
+        Column("ceiling"),
+        Column("first", "earlier"),
+        Column("second", "now"),
+        Column("ratio", digits=3),
+        Column("spread", "both spreads", percent=True, digits=2),
+        Column("verdict"),
+    )
+    notes = []
+    if earlier.title != now.title:
+        notes.append(f"these are two machines: {earlier.title or earlier.name} and {now.title or now.name}")
+    for unit in {**earlier.units, **now.units}:
+        if earlier.units.get(unit) != now.units.get(unit):
+            notes.append(
+                f"the earlier one has {earlier.units.get(unit, 0)} of the {unit}s, this one {now.units.get(unit, 0)}"
+            )
+    return Table("against the earlier measurement", columns, rows, tuple(notes))
+
+
+def observations(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> Table:
+    """One row per observation; what a CSV of a measurement holds."""
+    rows = [
+        {"name": item.name, "target": item.target, "best": item.best, "median": item.median, "spread": item.spread, "samples": len(item.samples), "rate": item.best_rate if item.amount else None}
+        for item in items
+    ]  # fmt: skip
+    columns = (
+        Column("name"),
+        Column("target"),
+        Column("best", unit="s"),
+        Column("median", unit="s"),
+        Column("spread", percent=True, digits=2),
+        Column("samples"),
+        Column("rate", "amount/s"),
+    )
+    return Table(f"{len(rows)} observations", columns, rows, notes)
+
+
+def collectives(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> list[Table]:
+    """The machine of every rank, latency and bandwidth fitted per operation, then every size with its bus bandwidth."""
+    settings, conditions = items[0].settings, items[0].conditions
+    fits = [
+        {"op": item.settings["op"], "alpha": item.settings["alpha"], "beta": item.settings["beta"], "residual": item.settings["residual_relative"]}
+        for item in items
+        if "alpha" in item.settings
+    ]  # fmt: skip
+    sizes = [
+        {"op": item.settings["op"], "bytes": item.settings["bytes"], "median": item.median, "spread": item.spread, "bus": item.settings["bus_bandwidth"]}
+        for item in items
+        if "bus_bandwidth" in item.settings
+    ]  # fmt: skip
+    links = [link["bandwidth"] for link in conditions.get("links", [])]
+    ranks = [{**host, "next": link} for host, link in zip_longest(conditions.get("hosts", []), links) if host]
+    return [
+        Table(
+            "every rank's machine, all at the same time",
+            (Column("rank"), Column("host"), Column("device"), Column("copy", "own copy", "B/s"), Column("product", "own product fp32", "flop/s"), Column("next", "to the next rank", "B/s")),
+            ranks,
+            notes,
+        ),
+        Table(
+            f"{settings['ranks']} ranks, {settings['backend']}: time = alpha + bytes sent / beta",
+            (Column("op"), Column("alpha", "latency alpha", "s"), Column("beta", "bandwidth beta", "B/s"), Column("residual", "residual", percent=True, digits=2)),
+            fits,
+            tuple(conditions.get("gaps", ())),
+        ),
+        Table("every size: median of the slowest rank", (Column("op"), Column("bytes", unit="B", binary=True), Column("median", unit="s"), Column("spread", percent=True, digits=2), Column("bus", "bus bandwidth", "B/s")), sizes),
+    ]  # fmt: skip
+
+
+def kernels(items: Sequence[Mapping[str, Any]], sentence: str, sealed: Mapping[str, Any]) -> Table:
+    """Kernels of the main job, predicted and run; under it the sentence, the seal, and each note once with its kernels."""
+    columns = (
+        Column("name", "kernel"), Column("bound_predicted", "bound"), Column("limiter"), Column("floor_us", "floor us"), Column("predicted_us", "predicted us"),
+        Column("measured_us", "measured us"), Column("spread", percent=True, digits=2), Column("error", "predicted/measured - 1", percent=True, digits=2),
+        Column("share_of_roof", "of the roof", percent=True, digits=3), Column("band", "verdict"),
+    )  # fmt: skip
+    notes = [sentence]
+    if sealed:
+        notes.append(f"predictions sealed {sealed['time']} before the run, sha256 {sealed['hash'][:16]}")
+        notes += [sealed["note"]] if sealed["note"] else []
+    names_by_note: dict[str, list[str]] = {}
+    for item in items:
+        for note in item["notes"]:
+            names_by_note.setdefault(note, []).append(item["name"])
+    notes += [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
+    return Table("predicted, sealed, run, reconciled", columns, [dict(item) for item in items], tuple(notes))

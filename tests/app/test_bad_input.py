@@ -1,0 +1,119 @@
+"""Bad input gets one message, exit code 2, no traceback, and nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import run
+
+from ridgeline.machines import write as save
+from ridgeline.machines.load import load
+
+GEMM = ("gemm", "m=8", "n=8", "k=8")
+
+
+BAD = [
+    (("predict", "gem", "m=8", "--on", "h200"), ["unknown op 'gem'", "gemm"]),
+    (("predict", *GEMM, "--on", "h20O"), ["unknown machine 'h20O'", "h20"]),
+    (("predict", *GEMM, "--on", "h100"), ["fits several machines", "h100-sxm"]),
+    (("predict", *GEMM, "--on", "h200", "--dtype", "bf17"), ["unknown dtype 'bf17'", "bf16"]),
+    (("predict", *GEMM, "--on", "t4", "--dtype", "bf16"), ["t4 does no bf16", "fp16"]),
+    (("predict", *GEMM, "--on", "h100-sxm", "--dtype", "int4"), ["does no int4", "--weights int4"]),
+    (("predict", "gemm", "m=8", "n=8", "q=8", "--on", "h200"), ["unknown parameter of gemm 'q'"]),
+    (("predict", "gemm", "m=8", "n=8", "--on", "h200"), ["gemm needs k"]),
+    (("predict", "gemm", "m=8", "m=9", "n=8", "k=8", "--on", "h200"), ["m is given twice"]),
+    (("predict", "gemm", "m", "n=8", "k=8", "--on", "h200"), ["not of the form name=value"]),
+    (("predict", "gemm", "m=0", "n=8", "k=8", "--on", "h200"), ["m must be a whole number of at least 1, got 0"]),
+    (("predict", "gemm", "m=-3", "n=8", "k=8", "--on", "h200"), ["at least 1, got -3"]),
+    (("predict", "gemm", "m=2.5", "n=8", "k=8", "--on", "h200"), ["got 2.5"]),
+    (("predict", "gemm", "m=nan", "n=8", "k=8", "--on", "h200"), ["'nan' is not a number"]),
+    (("predict", "gemm", "m=inf", "n=8", "k=8", "--on", "h200"), ["'inf' is not a number"]),
+    (("predict", "gemm", "m=1e300", "n=8", "k=8", "--on", "h200"), ["2^53"]),
+    (("predict", "gemm", "m=2^9999", "n=8", "k=8", "--on", "h200"), ["too large"]),
+    (("predict", "gemm", "m=8..1", "n=8", "k=8", "--on", "h200"), ["runs upwards"]),
+    (("predict", "gemm", "m=1..1e15:1", "n=8", "k=8", "--on", "h200"), ["ten million is the most"]),
+    (("predict", "gemm", "m=eight", "n=8", "k=8", "--on", "h200"), ["'eight' is not a number"]),
+    (("predict", *GEMM), ["no machine", "--on"]),
+    (("predict", *GEMM, "--peak", "1 TFLOP/s"), ["both --peak and --bandwidth"]),
+    (("predict", *GEMM, "--peak", "1 TB/s", "--bandwidth", "1 TB/s"), ["is a bandwidth", "rate of work"]),
+    (("predict", *GEMM, "--peak", "fast", "--bandwidth", "1 TB/s"), ["'fast' is not a quantity"]),
+    (("predict", *GEMM, "--peak", "0 TFLOP/s", "--bandwidth", "1 TB/s"), ["peak must be a positive"]),
+    (("predict", *GEMM, "--on", "h200", "--efficiency", "1.5"), ["efficiency must lie in (0, 1]"]),
+    (("predict", *GEMM, "--on", "h200", "--launch", "8 GB"), ["is an amount of data"]),
+    (("predict", *GEMM, "--on", "h200", "--resident", "l9"), ["unknown memory level of h200-sxm 'l9'"]),
+    (("predict", *GEMM, "--on", "h200", "--engine", "tensor-sparse", "--dtype", "fp32"), ["no tensor-sparse.fp32"]),
+    (("predict", *GEMM, "--on", "h200", "--kv", "fp8"), ["gemm has no kv"]),
+    (("predict", *GEMM, "--on", "nowhere.toml"), ["cannot read the machine file nowhere.toml"]),
+    (("predict", *GEMM, "--on", "h200", "--out", "answer.xyz"), ["answer.xyz"]),
+    (("predict", *GEMM, "--on", "h200", "--out", "/nowhere/answer.svg"), ["/nowhere"]),
+    (("predict", *GEMM, "--on", "h200", "--took", "-1 us"), ["--took must be a positive time"]),
+    (("predict",), ["name an op"]),
+    (("predict", "attention", "batch=1", "heads=8", "seq_q=64", "head_dim=64", "kv_heads=3", "--on", "h200"), ["kv_heads must divide heads"]),
+    (("predict", "attention", "batch=1", "heads=8", "seq_q=64", "head_dim=64", "variant=fast", "--on", "h200"), ["unknown variant of attention 'fast'", "flash"]),
+    (("predict", "attention", "batch=1", "heads=8", "seq_q=64", "head_dim=64", "causal=maybe", "--on", "h200"), ["causal must be yes or no"]),
+    (("predict", "conv2d", "batch=1", "c_in=3", "c_out=8", "h=2", "w=2", "kernel=5", "padding=0", "--on", "h200"), ["does not fit"]),
+    (("predict", "all_reduce", "bytes=1e6", "ranks=1", "--on", "h200"), ["at least 2 ranks"]),
+    (("predict", "all_reduce", "bytes=1e6", "ranks=8", "--peak", "1 TFLOP/s", "--bandwidth", "1 TB/s"), ["no link"]),
+    (("machines", "h2000"), ["unknown machine"]),
+    (("ops", "gemn"), ["unknown op", "gemm"]),
+    (("table", "nothing", "--on", "h200"), ["unknown table"]),
+    (("chart", "nothing", "--on", "h200"), ["unknown chart"]),
+    (("glossary", "nonsense"), ["unknown term"]),
+    (("compare", "h200", "nothing"), ["unknown machine"]),
+    (("critical-batch", "0", "5", "--on", "h200"), ["at least 1"]),
+    (("critical-batch", "5", "5", "--ridge", "-1"), ["--ridge must be positive"]),
+    (("precisions", "gemm", "m=1", "n=1", "k=1", "dtype=bf16", "--on", "h200"), ["sweeps the dtype itself"]),
+    (("predikt",), ["unknown command 'predikt'", "predict"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"), BAD, ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else ""
+)
+def test_bad_input_gets_one_clear_message(
+    words: tuple[str, ...], parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    for part in parts:
+        assert part in result.stderr, result.stderr
+    assert not result.stdout.strip()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_five_mistakes_in_a_machine_file_are_five_lines(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        'name = "bad"\ntitle = "x"\nvendor = "x"\nkind = "toaster"\ncolour = "red"\n[sources]\na = "b"\n[peak.vector]\nfp32 = { stated = "1 TB/s", source = "a" }\n[[level]]\nname = "hbm"\ncapacity = "lots"\nbandwidth = "-5 GB/s"\nsource = "a"\n'
+    )
+    result = run("predict", *GEMM, "--on", str(path))
+    assert result.exit_code == 2
+    assert "5 mistakes found" in result.stderr
+    assert result.stderr.count("\n  - ") == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("predict", "gemm", "m=1,2", "n=8", "k=8", "--on", "h200", "--took", "3 us"), "this sweep has 2"),
+        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain speaks of one op"),
+        (("table", "peaks", "--on", "h200", "--dtype", "zzz"), "unknown dtype 'zzz'"),
+        (("chart", "roofline", "--on", "h200", "--and", "t4"), "--and goes with compare"),
+        (("chart", "roofline", "--peak", "1e-300 FLOP/s", "--bandwidth", "1 TB/s"), "between 1 and 1e+27 per second"),
+        (("merge", "a.toml", "b.toml", "--out", "m.svg"), "written to .toml, not to '.svg'"),
+        (("measure", "cpu", "--out", "no/such/folder/x.toml"), "does not exist; create it first"),
+        (("run", "--report", "no/such/folder/x.html"), "does not exist; create it first"),
+        (("measure", "collective", "--against", "here.toml"), "several machines"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(
+    words: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.toml").write_text(save.text(load("h200-sxm")), encoding="utf-8")
+    result = run(*words)
+    assert result.exit_code == 2
+    assert says in result.output

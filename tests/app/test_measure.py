@@ -1,0 +1,180 @@
+"""`ridgeline measure` and `merge` on a small CPU whose ceilings are known: what is shown, written, kept and refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run
+from small_cpu import BANDWIDTH, ceilings, machine
+
+from ridgeline.app.cli.measure import SUFFIXES
+from ridgeline.core.observation import Observation
+from ridgeline.machines.files import load_file
+from ridgeline.machines.load import load, local
+from ridgeline.machines.merge import changes, merge
+from ridgeline.measure import session
+from ridgeline.measure.cpu import probes
+from ridgeline.measure.protocol import STAND_IN
+
+
+@pytest.fixture
+def small_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`measure cpu` finds and measures the small CPU, and keeps it in a folder of the test."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("ridgeline.machines.detect.local.here", lambda which=None, system=None: machine())
+    monkeypatch.setattr(probes, "measure", lambda *_, **__: ceilings())
+
+
+@pytest.mark.usefixtures("small_cpu")
+def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
+    """`measure cpu`, then `--on here` with measured ceilings; the same file merged with itself is itself."""
+    file = str(tmp_path / "m.toml")
+    result = run("measure", "cpu", "--out", file)
+    assert result.exit_code == 0, result.output
+    assert "measured ceilings of a small CPU" in result.stdout
+    assert "latencies" in result.stdout
+    assert result.stderr.splitlines()[-1] == f"wrote {file}"
+    saved = local("cpu")
+    assert saved.main.bandwidth.measured == BANDWIDTH["memory"]
+    assert saved.conditions["date"]
+    row = json.loads(run("predict", "stream_triad", "n=1e8", "--on", "here:cpu", "--json").stdout)
+    assert row["ceilings"] == "measured"
+    assert row["limiter"] == saved.main.name
+    again = load_file(tmp_path / "m.toml")
+    assert again.document()["peaks"] == saved.document()["peaks"]
+    assert not any(change.differs for change in changes(saved, again))
+    assert merge(saved, again).document()["levels"] == saved.document()["levels"]
+    assert run("merge", file, file, "--out", str(tmp_path / "both.toml")).exit_code == 0
+
+
+@pytest.mark.usefixtures("small_cpu")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_measurement_is_written_by_its_suffix(suffix: str, tmp_path: Path) -> None:
+    out = tmp_path / "written" / f"measured{suffix}"
+    out.parent.mkdir()
+    result = run("measure", "cpu", "--no-save", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert out.stat().st_size > 200
+    assert [item.name for item in out.parent.iterdir()] == [out.name]
+
+
+@pytest.mark.usefixtures("small_cpu")
+def test_an_earlier_measurement_is_compared_with(tmp_path: Path) -> None:
+    file = str(tmp_path / "m.toml")
+    run("measure", "cpu", "--no-save", "--out", file)
+    assert "against the earlier measurement" in run("measure", "cpu", "--no-save", "--against", file).stdout
+    document = json.loads(run("measure", "cpu", "--no-save", "--against", file, "--json").stdout)
+    assert {row["verdict"] for row in document["against"]["rows"]} == {"the same"}
+
+
+@pytest.mark.usefixtures("small_cpu")
+def test_what_cannot_be_written_is_shown_and_saved_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What took minutes must not be lost."""
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ridgeline.core.files._fill", full)
+    monkeypatch.setattr(session, "keep", lambda measured: [Path("saved.toml")])
+    result = run("measure", "cpu", "--out", str(tmp_path / "m.toml"))
+    assert result.exit_code == 2
+    assert "measured ceilings" in result.stdout
+    assert "wrote saved.toml" in result.stderr
+    assert "No space left on device" in result.stderr
+
+
+def test_a_saved_measurement_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "ridgeline" / "machines"
+    folder.mkdir(parents=True)
+    (folder / "here-cpu.toml").write_text(
+        'name = "here"\ntitle = "another"\nvendor = "x"\nkind = "cpu"\nsource = "a"\n[sources]\na = "b"\n[peak.vector]\n'
+        'fp32 = { stated = "1 TFLOP/s" }\n[[level]]\nname = "ddr"\nbandwidth = "1 GB/s"\n'
+    )
+    assert any("measured on another machine" in note for note in local("cpu").notes)
+
+
+def test_no_gpu_gets_one_clear_message() -> None:
+    if any(device.kind == "gpu" for device in session.detect.found()):
+        pytest.skip("there is a GPU here")
+    result = run("measure", "cuda", "--quick")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert "gpu" in result.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("measure", "--out", "m.xyz"),
+        ("measure", "--against", "none.toml"),
+        ("merge", "a.toml", "b.toml", "--out", "c.toml"),
+    ],
+)
+def test_bad_input(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*words)
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_compiling_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(probes, "build", stop)
+    result = run("measure", "cpu", "--quick")
+    assert result.exit_code == 2
+    assert "stopped by Ctrl-C before" in result.stderr
+    assert "nothing was written" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_remarks_say_each_thing_once() -> None:
+    apart = [{"round": 0, "seconds": 2.0, "busy": 0.5}, {"round": 1, "seconds": 2.0, "busy": 0.5}]
+    load, cut = "a second load: other programs used 1 CPUs' worth of time during the run", "not measured (x): y"
+    seen = [
+        Observation("a", "l1", (1.0,), conditions={"interrupted_samples": apart}, notes=(load, "bytes are nominal", cut)),
+        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, STAND_IN)),
+        Observation("c", "l1", (1.0,), notes=(load, "disturbed: samples drift: the second half is 9% slower")),
+    ]  # fmt: skip
+    told = session.remarks(seen)
+    assert told[:2] == (load, cut)
+    assert "3 samples of 2 of 3 probes" in told[2]
+    assert told[3].endswith("for b")
+    assert told[4].endswith("for c")
+    assert len(told) == 5
+
+
+def test_a_stopped_measurement_does_not_take_away_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two ceilings only one was measured again before Ctrl-C, and slower; a whole run replaces both."""
+    place = tmp_path / "here.toml"
+    monkeypatch.setattr(session, "saved_file", lambda which=None: place)
+    xeon = load("xeon-8480plus")
+
+    def measured(peak: float | None, bandwidth: float | None, *notes: str) -> session.Measured:
+        outer = replace(xeon.main, bandwidth=replace(xeon.main.bandwidth, measured=bandwidth))
+        peaks = {"vector.fp64": replace(xeon.peaks["vector.fp64"], measured=peak)}
+        changed = replace(xeon, peaks={**xeon.peaks, **peaks}, levels=(*xeon.levels[:-1], outer))
+        return session.Measured("cpu", (Observation("probe", "memory", (1.0,), notes=notes),), changed)
+
+    def kept() -> tuple[float | None, float | None]:
+        saved = load_file(place)
+        return saved.peaks["vector.fp64"].measured, saved.main.bandwidth.measured
+
+    session.keep(measured(8e11, 9e10))
+    assert kept() == (8e11, 9e10)
+    session.keep(measured(None, 7e10, "stopped early: 1 of the planned samples were taken"))
+    assert kept() == (8e11, 9e10)
+    session.keep(measured(None, 7e10))
+    assert kept() == (None, 7e10)

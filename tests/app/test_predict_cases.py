@@ -1,0 +1,208 @@
+"""`ridgeline predict --cases`: tables of cases in and out, bad rows, files that cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import answer, run
+
+from ridgeline.machines.load import load
+from ridgeline.prediction import table as cases
+
+CASES = """op,dtype,m,n,k,rows,cols,weights,note
+gemm,bf16,4096,4096,4096,,,,first
+gemm,fp16,1,28672,8192,,,int4_g128,second
+softmax,fp16,,,,2048,2048,,third
+gemm,bf16,16,16,16,,,,fourth
+"""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
+def test_cases_in_and_out(suffix: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "cases.csv", tmp_path / f"out{suffix}"
+    source.write_text(CASES)
+    result = run("predict", "--cases", str(source), "--on", "h200-sxm", "--out", str(target))
+    assert result.exit_code == 0, result.output
+    again = answer("predict", "--cases", str(target), "--on", "h200-sxm")
+    assert [row["note"] for row in again] == ["first", "second", "third", "fourth"]
+    one = answer("predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h200-sxm")
+    assert float(again[0]["time_us"]) == pytest.approx(one["time_us"])
+    assert again[3]["bound"] == "overhead"
+    assert {row["error"] for row in again} == {""}
+
+
+def test_a_bad_row_names_row_and_column_and_the_others_come_out(tmp_path: Path) -> None:
+    source, target = tmp_path / "cases.csv", tmp_path / "out.csv"
+    source.write_text(
+        CASES
+        + "gemm,bf16,-4,8,8,,,,bad\nnorm,bf16,,,,4,4,,worse\ngemm,int4,8,8,8,,,,lacking\ngemm,bf16,8,,8,,,,missing\ngemm,bf16,8,x,8,,,,text\n"
+    )
+    result = run("predict", "--cases", str(source), "--on", "h200-sxm", "--out", str(target))
+    assert result.exit_code == 1
+    rows = list(csv.DictReader(target.open()))
+    assert [bool(row["error"]) for row in rows] == [False] * 4 + [True] * 5
+    assert all(float(row["time_us"]) > 0 for row in rows[:4])
+    expected = ["row 5, column m", "row 6, column op", "row 7", "row 8, column n", "row 9, column n"]
+    assert all(part in row["error"] for part, row in zip(expected, rows[4:], strict=True))
+    assert all(part in result.stderr for part in expected)
+    assert rows[4]["time_us"] == ""
+
+
+def test_a_column_that_a_result_would_hide_is_kept(tmp_path: Path) -> None:
+    source = tmp_path / "cases.csv"
+    source.write_text("op,m,n,k,time_us\ngemm,512,512,512,12.5\n")
+    row = answer("predict", "--cases", str(source), "--on", "h200-sxm")[0]
+    assert row["given_time_us"] == "12.5"
+    assert row["time_us"] != 12.5
+
+
+def test_machine_may_be_a_column(tmp_path: Path) -> None:
+    source = tmp_path / "cases.jsonl"
+    source.write_text(
+        '{"op": "gemm", "m": 4096, "n": 4096, "k": 4096, "machine": "a100-sxm-80gb"}\n{"op": "gemm", "m": 4096, "n": 4096, "k": 4096, "machine": "h100-sxm"}\n'
+    )
+    rows = answer("predict", "--cases", str(source))
+    assert rows[0]["time_us"] > rows[1]["time_us"]
+
+
+UNUSABLE = [
+    ("none.csv", None, "cannot read"),
+    ("a.txt", "x", "not from '.txt'"),
+    ("a.json", "{", "not valid json"),
+    ("a.jsonl", "[1]", "list of objects"),
+    ("a.parquet", "x", "not a parquet file"),
+    ("b.csv", "op,m\ngemm,1,2,3\n", "more fields"),
+    *((f"empty{suffix}", "", "holds no cases") for suffix in (".csv", ".json", ".jsonl")),
+    ("header.csv", "op,m,n,k\n\n", "holds no cases"),
+    ("list.json", "[]", "holds no cases"),
+    ("c.csv", "op,m,m,n,k\ngemm,1,2,3,4\n", "has the column m more than once"),
+    ("d.csv", "op,m,n,k,,\ngemm,1,2,3,,\n", "a column without a name more than once"),
+    ("b.jsonl", '{"op": "gemm", "m": 1, "m": 2}\n', "line 1: 'm' stands twice"),
+    ("e.csv", "op,m,n,k,Dtype\ngemm,1,2,3,fp8\n", "column 'Dtype', which nobody reads; it is spelt dtype"),
+    ("f.csv", "op,m, n,k\ngemm,1,2,3\n", "column ' n', which nobody reads; it is spelt n"),
+    ("c.jsonl", '{"op": "gemm", "m": 1}\n{"op": "gemm", "out-dtype": "fp8"}\n', "it is spelt out_dtype"),
+    ("g.csv", "m,n,k\n1,2,3\n", "has no column op, which names the op of each case; it has 'm, n, k'\n"),
+    ("h.csv", "op;m;n;k\ngemm;1;2;3\n", "it has 'op;m;n;k'; its cells look separated by ';'"),
+    ("d.jsonl", '{"op": "gemm", "m": 1}\n\n{bad\n', "line 3 column 2: Expecting property name"),
+    ("e.jsonl", "[" * 100_000, "not valid jsonl"),
+    ("i.csv", f"op,n\nadd,{'1' * 200_000}\n", "line 2, cannot be read: field larger"),
+    ("j.csv", b"op,n,note\nadd,8,\xe9t\xe9\n", "not a text file in UTF-8 or UTF-16"),
+    ("k.csv", "op,n\nadd,8\n".encode("utf-16-le"), "not a text file in UTF-8 or UTF-16"),
+]
+
+
+@pytest.mark.parametrize("words", [("predict", "--cases"), ("eval",), ("seal",)], ids=lambda words: words[0])
+@pytest.mark.parametrize(("name", "content", "part"), UNUSABLE, ids=[name for name, _, _ in UNUSABLE])
+def test_unusable_case_files(
+    words: tuple[str, ...],
+    name: str,
+    content: str | bytes | None,
+    part: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    if content is not None:
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    result = run(*words, str(tmp_path / name), "--on", "h200-sxm")
+    assert result.exit_code == 2
+    assert part in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_columns_nobody_reads_are_carried_along(tmp_path: Path) -> None:
+    source = tmp_path / "cases.csv"
+    source.write_text(",op,m,n,k,Remark\n0,gemm,8,8,8,mine\n")
+    (row,) = answer("predict", "--cases", str(source), "--on", "h200-sxm")
+    assert (row[""], row["Remark"]) == ("0", "mine")
+
+
+def test_cases_in_utf_16_and_with_line_breaks_in_cells(tmp_path: Path) -> None:
+    text = 'op,n,note\r\nadd,8,"two\nlines: \u00e9"\r\nadd,x,bad\r\n'
+    found = []
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "cases.csv").write_bytes(text.encode(encoding))
+        result = run("predict", "--cases", str(tmp_path / "cases.csv"), "--on", "h200-sxm", "--json")
+        assert "row 2, column n" in result.stderr
+        found.append(json.loads(result.stdout))
+    assert found[0][0]["note"] == "two\nlines: \u00e9"
+    assert found[0] == found[1] == found[2]
+
+
+def test_one_case_is_one_case_and_of_many_the_first_are_shown(tmp_path: Path) -> None:
+    source = tmp_path / "cases.csv"
+    source.write_text("op,n\nadd,8\n")
+    assert run("predict", "--cases", str(source), "--on", "h200-sxm").stdout.startswith("1 case\n")
+    source.write_text("op,n\n" + "add,8\n" * 70 + "add,x\n" * 12)
+    result = run("predict", "--cases", str(source), "--on", "h200-sxm")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert (lines[0], len(lines), lines[-1]) == ("82 cases", 67, "18 more rows: use --json or --out FILE")
+    named = result.stderr.splitlines()
+    assert named[0].startswith("ridgeline: row 71, column n: ")
+    assert len(named) == 12
+    assert named[10] == "ridgeline: and 2 more rows"
+    assert "12 of 82 cases could not be predicted" in named[11]
+
+
+def test_the_first_cases_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows nobody sees are predicted for their errors alone; one bad row of many is found by halves, not one by one."""
+    calls: list[int] = []
+    whole = cases.predict_cases
+
+    def counted(*given: Any, **more: Any) -> dict[str, Any]:
+        calls.append(len(given[2]["heads"]))
+        return whole(*given, **more)
+
+    monkeypatch.setattr(cases, "predict_cases", counted)
+    rows = [
+        {"op": "attention", "heads": 8, "kv_heads": 8, "batch": 1, "seq_q": 64, "head_dim": size}
+        for size in range(1, 129)
+    ]
+    rows[100] |= {"kv_heads": 3}
+    defaults = cases.Defaults(load("h200-sxm"), load, {}, {})
+    every, errors = cases.run(rows, defaults)
+    assert list(errors) == [101]
+    assert errors[101].startswith("row 101, column op: ")
+    assert [index for index, row in enumerate(every, 1) if row["error"]] == [101]
+    assert all(row["time_us"] > 0 for row in every if not row["error"])
+    assert len(calls) == 1 + 2 * 7  # the whole, then seven halvings of 128
+    assert cases.run(rows, defaults, 5) == (every[:5], errors)
+
+
+def test_a_column_is_read_alike_at_once_and_one_by_one() -> None:
+    """A size that only people write (64Ki) sends the whole column the slow way; nothing else may change by that."""
+    sizes = [
+        1,
+        "2",
+        3.0,
+        "4e3",
+        " 5 ",
+        "1_000",
+        0,
+        -1,
+        2.5,
+        "x",
+        "nan",
+        True,
+        None,
+        "",
+        float("nan"),
+        [1],
+        2**60,
+        "inf",
+    ]
+    rows = [{"op": "add", "n": size} for size in sizes]
+    defaults = cases.Defaults(load("h200-sxm"), load, {}, {})
+    alone = [cases.run([row], defaults)[0][0] for row in rows]
+    together, errors = cases.run([*rows, {"op": "add", "n": "64Ki"}], defaults)
+    assert list(errors) == [7, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18]
+    assert [row["time_us"] for row in together[:-1]] == [row["time_us"] for row in alone]
+    assert [row["error"].partition(", ")[2] for row in together[:-1]] == [
+        row["error"].partition(", ")[2] for row in alone
+    ]
+    assert together[-1]["flops"] == 65536

@@ -1,0 +1,127 @@
+"""Commands that look up and compare: machines, ops, glossary, critical batch, formats, charts, tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from commands import answer, run
+
+from ridgeline.machines.load import load
+
+
+def test_machines_list_and_card() -> None:
+    rows = answer("machines")
+    assert len(rows) >= 60
+    assert {"name", "vendor", "kind", "peak_bf16", "bandwidth"} <= set(rows[0])
+    card = answer("machines", "h200")
+    assert card["name"] == "h200-sxm"
+    assert {"stated", "derived", "measured", "source"} <= set(card["peaks"]["tensor.bf16"])
+    assert card["levels"][-1]["bandwidth"]["stated"] == 4.8e12
+    assert {"name", "per_direction", "source"} <= set(card["links"][0])
+    assert card["tdp"] == 700
+    text = run("machines", "h200").output
+    assert "tensor-sparse.fp8" in text
+    assert "sources" in text
+
+
+def test_a_machine_shows_what_was_reached_of_its_peaks_and_under_which_conditions() -> None:
+    text = run("machines", "h200-sxm").output
+    assert re.search(r"tensor\.bf16 +989\.4 TFLOP/s +989\.4 TFLOP/s +834\.2 TFLOP/s +84\.3 %", text)
+    assert re.search(r"driver +580\.159\.04", text)
+    assert "reached" not in run("machines", "h100-sxm").output, "nothing was measured there"
+
+
+def test_machines_are_compared_by_one_kind_of_ceilings() -> None:
+    """The H200 was measured, the H100 was not: both are judged by their datasheets, unless another kind is asked for."""
+    rows = answer("compare", "h100-sxm", "h200-sxm", "--op", "gemm m=4096 n=4096 k=4096")
+    assert rows[1]["compute_growth"] == pytest.approx(1.0)
+    assert rows[1]["bandwidth_growth"] == pytest.approx(4.8 / 3.35)
+    assert rows[1]["floor_us"] == pytest.approx(rows[0]["floor_us"])
+    alone = answer("compare", "h200-sxm")[0]
+    assert alone["peak"] < 989.4e12
+    listed = {row["name"]: row for row in answer("machines")}
+    assert (listed["h200-sxm"]["peak_bf16"], listed["h200-sxm"]["bandwidth"]) == (989.4e12, 4.8e12)
+
+
+def test_compare() -> None:
+    rows = answer("compare", "a100-sxm-80gb", "h100-sxm", "b200", "--op", "gemm m=1 n=4096 k=4096")
+    assert [row["gains"] for row in rows] == [None, "prefill", "decode, by a little"]
+    assert rows[1]["speedup"] > 1
+    left_out = run("compare", "h100-sxm", "t4").output
+    assert "t4 left out" in left_out
+
+
+def test_ops_list_and_one() -> None:
+    assert "attention" in run("ops").output
+    text = run("ops", "conv2d").output
+    assert "2 batch c_out ho wo (c_in/groups) kernel^2" in text
+    assert answer("ops", "gemm")["parameters"][0] == {
+        "name": "m",
+        "kind": "Size",
+        "choices": [],
+        "required": True,
+        "default": None,
+    }
+
+
+@pytest.mark.parametrize(("sizes", "batch"), [(("4096", "4096"), 165), (("768", "3072"), 202), (("256", "256"), None)])
+def test_critical_batch(sizes: tuple[str, str], batch: int | None) -> None:
+    row = answer("critical-batch", *sizes, "--ridge", "152", "--dtype", "fp16")
+    assert row["critical_batch"] == batch
+    assert row["never"] is (batch is None)
+    if batch is None:
+        assert "never" in run("critical-batch", *sizes, "--ridge", "152").output
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "h100-sxm", "a100-sxm-80gb", "mi300x", "xeon-8480plus"])
+@pytest.mark.parametrize("weights", [None, "int4"])
+def test_critical_batch_is_where_predict_turns(machine: str, weights: str | None) -> None:
+    """By formula from the ridge there, by halving the range here; the access mix of the layer itself on both sides."""
+    more = ("--weights", weights) if weights else ()
+    told = answer("critical-batch", "4096", "14336", "--on", machine, *more)
+    layer = ("linear", "batch=1", "in_features=4096", "out_features=14336")
+    text = run("predict", *layer, "--on", machine, *more).output
+    assert f"compute-bound from batch = {told['critical_batch']}" in text
+
+
+def test_precisions() -> None:
+    rows = {
+        row["dtype"]: row
+        for row in answer(
+            "precisions", "linear", "batch=1", "in_features=4096", "out_features=4096", "--on", "a100-sxm-80gb"
+        )
+    }
+    assert rows["int4"]["ridge"] == pytest.approx(612.1, rel=1e-3)
+    assert list(rows) == ["fp64", "fp32", "tf32", "bf16", "fp16", "int8", "int4", "int1"]
+    some = answer("precisions", "gemm", "m=64", "n=64", "k=64", "--on", "h100-sxm", "--dtypes", "fp8,bf16")
+    assert [row["dtype"] for row in some] == ["fp8_e4m3", "bf16"]
+
+
+@pytest.mark.parametrize("name", ["common", "blas", "typical", "batches", "peaks", "tiling", "regimes", "kernels"])
+@pytest.mark.parametrize("machine", ["a100-sxm-80gb", "h200-sxm"])
+def test_named_tables(name: str, machine: str) -> None:
+    document = answer("table", name, "--on", machine)
+    assert document["rows"]
+
+
+def test_tiles_have_traffic_bound_and_rate() -> None:
+    """4096^3 in fp32 on an A100: without reuse two words read per multiply-add and one written per result."""
+    rows = answer("table", "tiling", "--on", "a100-sxm-80gb", "--dtype", "fp32")["rows"]
+    none, most = rows[0], rows[-1]
+    assert none["traffic"] == pytest.approx(4 * (2 * 4096**3 + 4096**2))
+    assert (none["bound"], none["attainable"]) == ("memory", pytest.approx(0.25 * 2.039e12, rel=1e-3))
+    assert (most["bound"], most["attainable"]) == ("compute", 19.5e12)
+    assert rows[1]["bandwidth"] == load("a100-sxm-80gb").level("l1").bandwidth.value()
+
+
+@pytest.mark.parametrize("term", ["arithmetic intensity", "AI", "ridge", "ceiling", "bound"])
+def test_glossary(term: str) -> None:
+    assert len(answer("glossary", term)["rows"]) == 1
+
+
+def test_chart_list_and_one(tmp_path: Path) -> None:
+    assert "pyramid" in run("chart").output
+    assert run("chart", "peaks", "--on", "a100-sxm-80gb", "--out", str(tmp_path / "peaks.svg")).exit_code == 0
+    assert "memory-bound" in run("chart", "roofline", "--on", "h200").output
