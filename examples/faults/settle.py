@@ -24,6 +24,7 @@ from ridgeline.machines.load import load
 from ridgeline.prediction.host import GRAPH, ONE_BY_ONE
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
+from ridgeline.programs.cases import program
 from ridgeline.render.charts.gaps import report_chart
 from ridgeline.render.draw import files
 from ridgeline.render.tables.gaps import report_tables
@@ -61,7 +62,7 @@ def judge(folder: Path) -> Report:
     seal = open_ledger(folder / "ledger.sqlite").find(_seal(folder))
     rows = [{**row, **row["shape"]} for row in seal.predictions]
     seen = [item for name in PROFILES for item in observe.load(folder / name)]
-    prediction = predict(records.program(rows), load(seal.machine["name"]))
+    prediction = predict(program(rows), load(seal.machine["name"]))
     return reconcile(prediction, seen, sealed={"id": seal.id, "time": seal.time})
 
 

@@ -20,9 +20,9 @@ from ridgeline.gaps import settle as records
 from ridgeline.gaps.ledger import open_ledger
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.machines.load import load
-from ridgeline.prediction import table as cases
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
+from ridgeline.programs import cases
 from ridgeline.render.charts.changes import versions
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -226,5 +226,5 @@ def test_a_profile_of_other_kernels_does_not_pass_for_the_record() -> None:
     seen = [replace(item, counters={}, bytes={}, flops={}) for item in observe.load(RECORD / "kernels.csv")]
     rows = [row for row in cases.read(FAULTS / "cases.csv") if row["name"] == "uncoalesced_copy"]
     mine = [item for item in seen if item.name == "uncoalesced_copy"]
-    (item,) = reconcile(predict(records.program(rows), H200), mine).items
+    (item,) = reconcile(predict(cases.program(rows), H200), mine).items
     assert {advice.status for advice in item.advice} == {"possible"}

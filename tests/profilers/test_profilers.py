@@ -29,6 +29,13 @@ FILES = {
 EVERY = [(tool, FIXTURES / tool / name) for tool, names in FILES.items() for name in names]
 
 
+def test_every_module_that_recognises_a_file_is_a_format() -> None:
+    """Modules and packages of the folder alike, found by listing it; plain tables are asked last."""
+    found = observe.importers()
+    assert list(found) == ["advisor", "jax_profiler", "likwid", "ncu", "perf", "rocprof", "torch_profiler", "plain"]
+    assert all(callable(module.read) for module in found.values())
+
+
 # The collection -----------------------------------------------------------------------------------------------------
 
 

@@ -38,18 +38,10 @@ COLLECTIVES = {
 
 # Settings of a launch, by the profiler's name for them.
 LAUNCH_SETTINGS = {
-    "grid": "grid",
-    "block": "block",
-    "registers": "registers per thread",
-    "shared_memory": "shared memory",
-    "blocks_per_sm": "blocks per SM",
-    "warps_per_sm": "warps per SM",
-    "bytes": "bytes",
-    "graph": "graph id",
-    "ranks": "Group size",
-    "elements_in": "In msg nelems",
-    "elements_out": "Out msg nelems",
-}
+    "grid": "grid", "block": "block", "registers": "registers per thread", "shared_memory": "shared memory",
+    "blocks_per_sm": "blocks per SM", "warps_per_sm": "warps per SM", "bytes": "bytes", "graph": "graph id",
+    "ranks": "Group size", "elements_in": "In msg nelems", "elements_out": "Out msg nelems",
+}  # fmt: skip
 OCCUPANCY = "est. achieved occupancy %"
 DESCRIPTION = (*LAUNCH_SETTINGS.values(), OCCUPANCY, "dtype", "stream", "device", "Collective name")
 

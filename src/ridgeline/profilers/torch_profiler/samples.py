@@ -15,13 +15,7 @@ from .links import Context, Trace
 
 TOOL = "torch.profiler"
 BACKWARD = "autograd::engine::evaluate_function"
-VERSIONS = (
-    "cuda_runtime_version",
-    "cuda_driver_version",
-    "cupti_version",
-    "hip_runtime_version",
-    "hip_driver_version",
-)
+VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version")
 DEFINED_DEVICE = {
     "time": "start to end on the device, as the profiler's activity records give it",
     "settings.occupancy_estimate": "computed by the profiler from grid, block, registers and shared memory; not counted",
