@@ -36,7 +36,7 @@ HEAVY = {
 OWNERS = {
     "matplotlib": ("render/draw/mpl.py", "render/draw/mpl_page.py"),
     "pyarrow": ("prediction/table.py", "core/text.py", "core/files.py", "programs/cases.py"),
-    "torch": ("measure/", "profilers/", "app/notebook.py", "app/pytest_plugin.py"),
+    "torch": ("measure/", "profilers/"),
     "cupy": ("measure/", "profilers/check_kernels.py"),
     "scipy": ("prediction/",),
 }

@@ -70,6 +70,6 @@ def profile(
         present_table(gaps.self_check(rows, holds), output, {"holds": holds, "kernels": rows})
         ctx.exit(0 if holds else 1)
     recorded = profilers.profile(program, tool, report, use, kernel, launches, to_stderr)
-    seen = recorded.observations
-    to_stderr(f"{recorded.step}: {len(seen)} observations, in {recorded.out}")
-    present(Result(lambda: [gaps.observed(seen)], lambda: observe.document(seen)), output)
+    observations = recorded.observations
+    to_stderr(f"{recorded.step}: {len(observations)} observations, in {recorded.out}")
+    present(Result(lambda: [gaps.observed(observations)], lambda: observe.document(observations)), output)
