@@ -33,7 +33,7 @@ HEAVY = {
 OWNERS = {
     "matplotlib": ("render/draw/mpl.py", "render/draw/mpl_page.py"),
     "pyarrow": ("core/row_files.py",),
-    "torch": ("measure/", "profilers/", "app/notebook.py", "app/pytest_plugin.py"),
+    "torch": ("measure/", "profilers/"),
     "cupy": ("measure/", "profilers/check_kernels.py"),
     "scipy": ("prediction/",),
 }

@@ -139,9 +139,9 @@ def seal_prediction(ledger: Ledger, prediction: Prediction) -> Seal:
     try:
         return Seal(ledger, ledger.seal(rows, text, machine.name, note="ridgeline run"))
     except RidgelineError as error:
-        own = open_ledger(Path(tempfile.mkdtemp(prefix="ridgeline-")) / "ledger.sqlite")
-        sealed = own.seal(rows, text, machine.name, note="ridgeline run")
-        return Seal(own, sealed, f"sealed in {own.path} alone: {error}")
+        private = open_ledger(Path(tempfile.mkdtemp(prefix="ridgeline-")) / "ledger.sqlite")
+        sealed = private.seal(rows, text, machine.name, note="ridgeline run")
+        return Seal(private, sealed, f"sealed in {private.path} alone: {error}")
 
 
 class KernelRuns(NamedTuple):
