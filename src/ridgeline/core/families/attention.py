@@ -135,34 +135,19 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
 
 
 ATTENTION = Family(
-    "attention",
-    prefill,
-    PREFILL,
+    "attention", prefill, PREFILL,
     {
-        "softmax": "softmax",
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "prepare": "rotation and cache writes",
+        "softmax": "softmax", "quantization": "tiles and waves", "fill": "fill and drain",
+        "clock": "clock under load", "overlap": "imperfect overlap", "prepare": "rotation and cache writes",
         "launch": "launch",
     },
-    "work at the reached rates",
-    ("batch", "heads", "shared", "q", "kv", "d", "causal"),
-)
+    "work at the reached rates", ("batch", "heads", "shared", "q", "kv", "d", "causal"),
+)  # fmt: skip
 DECODING = Family(
-    "decode",
-    decode,
-    DECODE,
+    "decode", decode, DECODE,
     {
-        "cache": "kept in L2",
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "split": "adding up splits",
-        "overlap": "imperfect overlap",
-        "sequence": "per sequence",
-        "launch": "launch",
+        "cache": "kept in L2", "quantization": "tiles and waves", "fill": "fill and drain",
+        "split": "adding up splits", "overlap": "imperfect overlap", "sequence": "per sequence", "launch": "launch",
     },
-    "work at the reached rates",
-    ("batch", "heads", "shared", "q", "kv", "d"),
-)
+    "work at the reached rates", ("batch", "heads", "shared", "q", "kv", "d"),
+)  # fmt: skip

@@ -13,18 +13,8 @@ from .family import Array, Coefficient, Coefficients, Family, Hardware, Mask, Si
 from .product import GEMM, ROW_ALIGNMENT, tiled
 
 FROM_GEMM = (
-    "compute",
-    "memory",
-    "launch",
-    "tile",
-    "fill",
-    "blend",
-    "waves",
-    "split",
-    "sustained",
-    "settle",
-    "smallest",
-)
+    "compute", "memory", "launch", "tile", "fill", "blend", "waves", "split", "sustained", "settle", "smallest",
+)  # fmt: skip
 CHANNEL_VECTOR = 8.0  # that are loaded at once
 CHANNEL_BLOCK = 32.0  # and those that a step of the product takes
 MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
@@ -102,19 +92,11 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 
 
 CONVOLUTION = Family(
-    "conv",
-    conv,
-    CONV,
+    "conv", conv, CONV,
     {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "channels": "few channels",
-        "transform": "fewer multiplications",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "layout": "layout changes",
-        "launch": "launch",
+        "quantization": "tiles and waves", "fill": "fill and drain", "channels": "few channels",
+        "transform": "fewer multiplications", "clock": "clock under load", "overlap": "imperfect overlap",
+        "layout": "layout changes", "launch": "launch",
     },
-    "work at the reached rates",
-    ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"),
-)
+    "work at the reached rates", ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"),
+)  # fmt: skip

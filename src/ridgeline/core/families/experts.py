@@ -68,18 +68,10 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 
 
 EXPERTS = Family(
-    "moe",
-    moe,
-    MOE,
+    "moe", moe, MOE,
     {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "tokens": "moving tokens",
-        "experts": "per expert",
-        "launch": "launch",
+        "quantization": "tiles and waves", "fill": "fill and drain", "clock": "clock under load",
+        "overlap": "imperfect overlap", "tokens": "moving tokens", "experts": "per expert", "launch": "launch",
     },
-    "work at the reached rates",
-    ("tokens", "experts", "topk", "hidden", "inter"),
-)
+    "work at the reached rates", ("tokens", "experts", "topk", "hidden", "inter"),
+)  # fmt: skip

@@ -116,17 +116,10 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
 
 
 PRODUCT = Family(
-    "gemm",
-    gemm,
-    GEMM,
+    "gemm", gemm, GEMM,
     {
-        "quantization": "tiles and waves",
-        "fill": "fill and drain",
-        "clock": "clock under load",
-        "overlap": "imperfect overlap",
-        "prepare": "quantising A",
-        "launch": "launch",
+        "quantization": "tiles and waves", "fill": "fill and drain", "clock": "clock under load",
+        "overlap": "imperfect overlap", "prepare": "quantising A", "launch": "launch",
     },
-    "work at the reached rates",
-    ("b", "m", "n", "k"),
-)
+    "work at the reached rates", ("b", "m", "n", "k"),
+)  # fmt: skip

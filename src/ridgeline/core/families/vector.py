@@ -107,40 +107,25 @@ def transpose(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> A
 
 
 TRANSPOSING = Family(
-    "transpose",
-    transpose,
-    TRANSPOSE,
-    {"cache": "writes kept in L2", "strided": "strided reads", "ramp": "ramp-up", "launch": "launch"},
-    "bytes at the reached bandwidth",
-    ("rows", "cols"),
-)
+    "transpose", transpose, TRANSPOSE,
+    {
+        "cache": "writes kept in L2", "strided": "strided reads", "ramp": "ramp-up", "launch": "launch",
+    },
+    "bytes at the reached bandwidth", ("rows", "cols"),
+)  # fmt: skip
 STREAMING = Family(
-    "stream",
-    stream,
-    STREAM,
+    "stream", stream, STREAM,
     {
-        "turn": "reads and writes mixed",
-        "cache": "writes kept in L2",
-        "arithmetic": "arithmetic beyond memory",
-        "overlap": "imperfect overlap",
-        "ramp": "ramp-up",
-        "launch": "launch",
+        "turn": "reads and writes mixed", "cache": "writes kept in L2", "arithmetic": "arithmetic beyond memory",
+        "overlap": "imperfect overlap", "ramp": "ramp-up", "launch": "launch",
     },
-    "bytes at the reached bandwidth",
-    ("read", "written", "elements"),
-)
+    "bytes at the reached bandwidth", ("read", "written", "elements"),
+)  # fmt: skip
 ROWWISE = Family(
-    "rows",
-    rows,
-    ROWS,
+    "rows", rows, ROWS,
     {
-        "again": "rows read again",
-        "cache": "writes kept in L2",
-        "crowd": "handling rows and elements",
-        "alone": "one row after its own elements",
-        "overlap": "imperfect overlap",
-        "launch": "launch",
+        "again": "rows read again", "cache": "writes kept in L2", "crowd": "handling rows and elements",
+        "alone": "one row after its own elements", "overlap": "imperfect overlap", "launch": "launch",
     },
-    "bytes at the reached bandwidth",
-    ("rows", "cols"),
-)
+    "bytes at the reached bandwidth", ("rows", "cols"),
+)  # fmt: skip
