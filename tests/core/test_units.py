@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ridgeline.core.errors import InputError
-from ridgeline.core.units import axis, number, parse, show
+from ridgeline.core.units import axis, counted, number, parse, show
 
 
 @pytest.mark.parametrize(
@@ -203,3 +203,8 @@ def test_infinite_sizes_are_refused(text: str) -> None:
 def test_a_sweep_by_tiny_factors_is_refused() -> None:
     with pytest.raises(InputError, match="ten million"):
         axis("1..40000:x1.000001")
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 cores"), (1, "1 core"), (2, "2 cores")])
+def test_counts_take_the_plural(count: int, text: str) -> None:
+    assert counted(count, "core") == text
