@@ -117,17 +117,11 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
         return None
     if peak is None or vector is None or bandwidth is None:
         return None
-    cache_size = machine.levels[-2].total if len(machine.levels) > 1 and machine.levels[-2].name != "l1" else None
+    inner = machine.levels[-2] if len(machine.levels) > 1 else None
+    cache_size = (inner.total if inner and inner.name != "l1" else None) or defaults("cache")["last_level"]
     figure = machine.peaks.get("special.fp32")
-    special = figure.value() if figure is not None else None
-    return Hardware(
-        cores,
-        peak,
-        bandwidth,
-        cache_size or defaults("cache")["last_level"],
-        special or defaults("special")["per_flop"] * vector,
-        vector,
-    )
+    special = (figure.value() if figure else None) or defaults("special")["per_flop"] * vector
+    return Hardware(cores, peak, bandwidth, cache_size, special, vector)
 
 
 def _stated(figure: Figure) -> float | None:

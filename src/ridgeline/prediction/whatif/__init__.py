@@ -17,15 +17,4 @@ from .change import Change
 from .changes import CHANGES, parse
 from .pricing import PricedCase, amdahl, apply, case_document, document
 
-__all__ = [
-    "CHANGES",
-    "Case",
-    "Change",
-    "Neighbour",
-    "PricedCase",
-    "amdahl",
-    "apply",
-    "case_document",
-    "document",
-    "parse",
-]
+__all__ = ["CHANGES", "Case", "Change", "Neighbour", "PricedCase", "amdahl", "apply", "case_document", "document", "parse"]  # fmt: skip
