@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step, Work
+from ridgeline.gaps import join as joining
 from ridgeline.gaps.families import kernel_family
 from ridgeline.gaps.join import join
 from ridgeline.gaps.report import Report, reconcile
@@ -137,14 +139,16 @@ def test_kernels_by_their_names() -> None:
     assert observed["triad_fp32_2^27"] == observed["strided_copy_fp32"] == "stream"
 
 
-def test_joining_a_hundred_thousand_kernels_is_quick() -> None:
-    import time
-
+def test_joining_a_hundred_thousand_kernels_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel is looked at once: names are found in a table, and no step is compared with every kernel."""
+    calls = Counter[str]()
+    for name in ("kernel_family", "may_be", "other_size"):
+        real = getattr(joining, name)
+        monkeypatch.setattr(joining, name, lambda *args, real=real, name=name: (calls.update([name]), real(*args))[1])
     prediction = steps(*(f"layer.{place}.fc" for place in range(500)))
     observed = [observation(1e-6, f"layer.{place % 500}.fc", kernel="gemm") for place in range(100_000)]
-    start = time.perf_counter()
     joined = join(prediction, observed)
-    assert time.perf_counter() - start < 10
+    assert calls.total() <= len(observed)
     assert [len(pair.observations) for pair in joined.pairs] == [200] * 500
 
 

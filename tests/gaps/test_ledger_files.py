@@ -146,7 +146,8 @@ def test_a_read_only_ledger_can_be_read(open_folder: Path, file: int, folder: in
 
 SEALING = """
 import sys
-from ridgeline.gaps.ledger import open_ledger
+from ridgeline.gaps.ledger import open_ledger, store
+store.LOCK_TIMEOUT = 600  # however slow the machine is
 path, who, count = sys.argv[1:]
 for turn in range(int(count)):
     made = open_ledger(path).seal([{"name": f"{who} {turn}", "time_us": 1.0}], "text", "h200-sxm")

@@ -3,6 +3,7 @@
 A dataclass becomes an object of its fields, or of what its class lists in `DOCUMENT`: names of attributes, properties
 and methods without arguments, in order. An entry is written `name`, or `key=name` where the document calls it
 otherwise; `key=part.name` reaches into a part; `key?` and `key?=name` leave the key out where its value is empty.
+`time_us=time` writes microseconds of a time, or of several, that is kept in seconds.
 
     class Score:
         DOCUMENT = ("median", "mean", "p90", "signed_median=signed")
@@ -38,10 +39,20 @@ def _object(value: Any) -> dict[str, Any]:
     document = {}
     for key, name, optional in _entries(type(value)):
         item = attrgetter(name)(value)
-        item = to_document(item() if callable(item) else item)
+        item = item() if callable(item) else item
+        if key.endswith("_us") and not name.endswith("_us"):
+            item = microseconds(item)
+        item = to_document(item)
         if item or not optional:
             document[key] = item
     return document
+
+
+def microseconds(seconds: Any) -> Any:
+    """Of one time, of each of several, or of one that is not known."""
+    if isinstance(seconds, list | tuple):
+        return [microseconds(each) for each in seconds]
+    return None if seconds is None else seconds * 1e6
 
 
 def _entries(cls: type) -> list[tuple[str, str, bool]]:

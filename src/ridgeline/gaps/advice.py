@@ -49,8 +49,8 @@ class Advice:
     host: float | None = None  # the part of the gain that is waiting for the host; None where it is not known
 
     DOCUMENT: ClassVar = (
-        "rule", "status", "cause", "move", "changes", "direction", "limit", "gain_us", "device_gain_us", "host_gain_us",
-        "evidence", "end", "missing",
+        "rule", "status", "cause", "move", "changes", "direction", "limit", "gain_us=gain", "device_gain_us=device",
+        "host_gain_us=host", "evidence", "end", "missing",
     )  # fmt: skip
 
     @property
@@ -61,22 +61,6 @@ class Advice:
     def device(self) -> float | None:
         """The part of the gain that is device time."""
         return None if self.gain is None else self.gain - (self.host or 0.0)
-
-    @property
-    def gain_us(self) -> float | None:
-        return microseconds(self.gain)
-
-    @property
-    def device_gain_us(self) -> float | None:
-        return microseconds(self.device)
-
-    @property
-    def host_gain_us(self) -> float | None:
-        return microseconds(self.host)
-
-
-def microseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e6
 
 
 def advise(gap: Gap) -> list[Advice]:

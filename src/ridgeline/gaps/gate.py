@@ -134,16 +134,9 @@ class Item:
     why: str = ""
 
     DOCUMENT: ClassVar = (
-        "name", "verdict", "baseline_us", "current_us", "ratio", "low", "high", "chance=p_value", "samples", "why",
+        "name", "verdict", "baseline_us=baseline.median", "current_us=current.median", "ratio", "low", "high",
+        "chance=p_value", "samples", "why",
     )  # fmt: skip
-
-    @property
-    def baseline_us(self) -> float:
-        return self.baseline.median * 1e6
-
-    @property
-    def current_us(self) -> float:
-        return self.current.median * 1e6
 
     @property
     def samples(self) -> tuple[int, int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..core.documents import microseconds
 from . import sentences
 from .accounting import Cause
-from .advice import Advice, microseconds
+from .advice import Advice
 from .gap import Gap
 
 
@@ -17,8 +18,9 @@ class Item:
     advice: tuple[Advice, ...]
 
     DOCUMENT: ClassVar = (
-        "name", "count=gap.target.count", "predicted_us", "low_us", "high_us", "inside=gap.inside", "measured_us",
-        "best_us", "samples", "times_us?", "spread=gap.measurement.spread", "error=gap.error", "floor_us",
+        "name", "count=gap.target.count", "predicted_us=gap.target.time", "low_us=gap.target.low", "high_us=gap.target.high",
+        "inside=gap.inside", "measured_us=gap.measured", "best_us=gap.measurement.best", "samples=gap.measurement.runs",
+        "times_us?=gap.measurement.several", "spread=gap.measurement.spread", "error=gap.error", "floor_us=gap.target.floor",
         "over_floor=gap.total", "share_of_roof=gap.share", "points=gap.points", "band", "vertical_gap=gap.vertical",
         "horizontal_gap=gap.horizontal", "excess_bytes=gap.excess_bytes", "excess_flops=gap.excess_flops",
         "uncertainty=gap.uncertainty", "flops=gap.target.flops", "bytes=gap.target.bytes",
@@ -64,40 +66,7 @@ class Item:
     def sentence(self) -> str:
         return sentences.item_sentence(self.gap, self.top, self.waits_at_most)
 
-    # -- what the document has of its own -----------------------------------------------------------------
-
-    @property
-    def predicted_us(self) -> float:
-        return self.gap.target.time * 1e6
-
-    @property
-    def low_us(self) -> float:
-        return self.gap.target.low * 1e6
-
-    @property
-    def high_us(self) -> float:
-        return self.gap.target.high * 1e6
-
-    @property
-    def floor_us(self) -> float:
-        return self.gap.target.floor * 1e6
-
-    @property
-    def measured_us(self) -> float:
-        return self.gap.measured * 1e6
-
-    @property
-    def best_us(self) -> float:
-        return min(self.gap.measurement.samples) * 1e6
-
-    @property
-    def samples(self) -> int:
-        return len(self.gap.measurement.samples)
-
-    @property
-    def times_us(self) -> list[float]:
-        """Every sample, where there are several."""
-        return [sample * 1e6 for sample in self.gap.measurement.samples] if self.samples > 1 else []
+    # -- only for the document ----------------------------------------------------------------------------
 
     @property
     def band(self) -> str:

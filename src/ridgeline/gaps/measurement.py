@@ -49,6 +49,19 @@ class Measurement:
     def median(self) -> float:
         return median(self.samples)
 
+    @property
+    def best(self) -> float:
+        return min(self.samples)
+
+    @property
+    def runs(self) -> int:
+        return len(self.samples)
+
+    @property
+    def several(self) -> tuple[float, ...]:
+        """The samples, where there is more than one."""
+        return self.samples if self.runs > 1 else ()
+
     @cached_property
     def spread(self) -> float:
         return spread(self.samples)

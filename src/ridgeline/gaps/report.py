@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ..core.documents import microseconds
 from ..core.errors import InputError, unknown
 from ..core.machine import Machine
 from ..core.observation import Observation
@@ -22,7 +23,7 @@ from ..prediction.host import ONE_BY_ONE, waiting, way
 from ..prediction.predict import Prediction
 from . import sentences
 from .accounting import Cause
-from .advice import advise, microseconds
+from .advice import advise
 from .gap import Gap
 from .item import Item
 from .join import Hints, Joined, Pair, join
