@@ -16,6 +16,7 @@ import pytest
 from ridgeline.app import pytest_plugin
 from ridgeline.app.pytest_plugin import Checked, disturbance, find_machine, holding
 from ridgeline.core.machine import Figure, Level, Machine, two_number
+from ridgeline.core.notes import DRIFT, Note
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.prediction.predict import predict
@@ -300,7 +301,7 @@ def test_other_programs_are_no_excuse_on_a_large_machine() -> None:
     assert disturbance(seen(cpus=2, others_busy=0.5)) == "other programs used 0.5 of 2 CPUs"
     assert disturbance(seen(cpus=64, others_busy=0.5)) == ""
     assert disturbance(seen(device="NVIDIA H200")) == ""
-    assert disturbance(replace(seen(), notes=("disturbed: samples drift",))) == "samples drift"
+    assert disturbance(replace(seen(), notes=(Note(DRIFT, "disturbed: samples drift"),))) == "samples drift"
 
 
 def test_data_that_stay_in_a_cache_are_held_to_its_roof() -> None:

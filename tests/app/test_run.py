@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from ridgeline.app import run
 from ridgeline.app.cli import main
 from ridgeline.core.errors import InputError, RidgelineError
+from ridgeline.core.notes import CONDITIONS, DRIFT, NOT_MEASURED, STAND_IN, STOPPED, Note
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
@@ -22,7 +23,6 @@ from ridgeline.machines.load import load, load_file, local
 from ridgeline.measure import session as measuring
 from ridgeline.measure.cpu import probes as cpu
 from ridgeline.measure.cpu.suite import Kernel
-from ridgeline.measure.protocol import STAND_IN
 from ridgeline.programs import ops
 from ridgeline.render.charts import measured
 from ridgeline.render.tables import findings
@@ -225,7 +225,7 @@ def test_ctrl_c_while_measuring_ends_the_run_and_keeps_the_ceilings(
     outcome: run.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, *others = ceilings_of(outcome)
-    cut = [replace(first, notes=(*first.notes, "not measured (stopped by Ctrl-C): later parts")), *others]
+    cut = [replace(first, notes=(*first.notes, Note(STOPPED, "stopped early: 1 of the planned samples"))), *others]
     monkeypatch.setattr(cpu, "measure", lambda *_, **__: cut)
     ledger = open_ledger(tmp_path / "ledger.sqlite")
     stopped = run.job(ledger=ledger)
@@ -278,11 +278,13 @@ def test_ctrl_c_while_the_report_is_drawn_is_told_and_leaves_nothing(
 
 def test_remarks_say_each_thing_once() -> None:
     apart = [{"round": 0, "seconds": 2.0, "busy": 0.5}, {"round": 1, "seconds": 2.0, "busy": 0.5}]
-    load, cut = "a second load: other programs used 1 CPUs' worth of time during the run", "not measured (x): y"
+    load = Note(CONDITIONS, "a second load: other programs used 1 CPUs' worth of time during the run")
+    cut, held_back = Note(NOT_MEASURED, "not measured (x): y"), Note(STAND_IN, "no undisturbed sample could be had")
+    drift = Note(DRIFT, "disturbed: samples drift: the second half is 9% slower")
     seen = [
         Observation("a", "l1", (1.0,), conditions={"interrupted_samples": apart}, notes=(load, "bytes are nominal", cut)),
-        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, STAND_IN)),
-        Observation("c", "l1", (1.0,), notes=(load, "disturbed: samples drift: the second half is 9% slower")),
+        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, held_back)),
+        Observation("c", "l1", (1.0,), notes=(load, drift)),
     ]  # fmt: skip
     told = measuring.remarks(seen)
     assert told[:2] == (load, cut)
@@ -342,7 +344,7 @@ def test_a_stopped_measurement_does_not_take_away_an_earlier_one(
 
     measuring.keep(whole(8e11, 9e10))
     assert kept() == (8e11, 9e10)
-    measuring.keep(whole(None, 7e10, "stopped early: 1 of the planned samples were taken"))
+    measuring.keep(whole(None, 7e10, Note(STOPPED, "stopped early: 1 of the planned samples were taken")))
     assert kept() == (8e11, 9e10)
     measuring.keep(whole(None, 7e10))
     assert kept() == (None, 7e10)

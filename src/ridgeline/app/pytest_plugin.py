@@ -169,7 +169,7 @@ def timed(
     label = name or getattr(function, "__name__", type(function).__name__)
     probe = protocol.Probe(label, label, on_host if device is None else on_device, work or Nothing())
     around = _watch()
-    ran = protocol.interleave([probe], rounds, clock or protocol.REAL, least=LEAST)
+    ran = protocol.interleave([probe], rounds, clock or protocol.REAL, min_seconds=LEAST)
     if device is None:
         known = {**conditions.cpu_conditions(), **around()}
     else:
@@ -191,7 +191,9 @@ def _watch() -> Callable[[], dict[str, Any]]:
 
 def disturbance(seen: Observation) -> str:
     """Why a slow run may not be the function's fault, or an empty text."""
-    told = [note.removeprefix("disturbed: ") for note in seen.notes if note.startswith("disturbed: ")]
+    from ..core.notes import DRIFT, NOISE, of_kind
+
+    told = [note.removeprefix("disturbed: ") for note in of_kind(seen.notes, NOISE, DRIFT)]
     if "cpus" in seen.conditions:
         others = seen.conditions.get("others_busy", 0.0) + seen.conditions.get("stolen", 0.0)
         if others > OTHERS * seen.conditions["cpus"]:

@@ -96,7 +96,7 @@ def _settled(
     for group in (own, library):
         if not ended:
             probes = [kernel.probe() for kernel in group]
-            ran = protocol.interleave(probes, rounds=7, clock=clock, on_progress=tell, least=0.02)
+            ran = protocol.interleave(probes, rounds=7, clock=clock, on_progress=tell, min_seconds=0.02)
             ended = ran.why == protocol.STOPPED
             series += ran.series
     if not series:
@@ -162,7 +162,7 @@ def _kernels(found: Machine, clock: protocol.Clock) -> tuple[list[Kernel], list[
     except build.BuildError as error:
         left = f"Not run, because they are C: {', '.join(COMPILED)} ({str(error).rstrip('.')})."
         return [Suite.without_library(cache).gemm()], [], left
-    ran = protocol.interleave([suite.exponential()], rounds=5, clock=clock, least=0.02)
+    ran = protocol.interleave([suite.exponential()], rounds=5, clock=clock, min_seconds=0.02)
     if ran.why == protocol.STOPPED:
         raise KeyboardInterrupt
     return suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series], ""

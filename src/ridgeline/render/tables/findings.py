@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.documents import to_document
 from ...core.errors import InputError, RidgelineError
 from ...core.files import write_text
 from ...core.machine import Machine
@@ -153,7 +154,7 @@ def show(found: Measured, earlier: Machine | None = None) -> None:
 
 def whole(found: Measured, earlier: Machine | None = None) -> dict[str, Any]:
     """The document of a measurement, with what changed against an earlier one where there is one."""
-    told = found.document()
+    told: dict[str, Any] = to_document(found)
     if earlier is not None and found.machine is not None:
         told["against"] = against(earlier, found.machine).document()
     return told
@@ -193,7 +194,7 @@ def write(found: Measured, out: Path, theme: str) -> None:
 
 def _write(found: Measured, out: Path, theme: str) -> None:
     if out.suffix == ".json":
-        write_text(out, json.dumps(found.document(), indent=1) + "\n")
+        write_text(out, json.dumps(to_document(found), indent=1) + "\n")
     elif out.suffix in (".csv", ".md"):
         table = plain_rows(found)
         write_text(out, table.csv() if out.suffix == ".csv" else table.markdown())
@@ -207,7 +208,7 @@ def _write(found: Measured, out: Path, theme: str) -> None:
             report_page.Section("Observations", tables=[plain_rows(found)]),
         ]  # fmt: skip
         report_page.write(
-            out, f"Measured: {found.machine.title or found.machine.name}", sections, found.document(), theme
+            out, f"Measured: {found.machine.title or found.machine.name}", sections, to_document(found), theme
         )
     else:
         made = pictures(found.machine, found.observations)
@@ -225,7 +226,7 @@ def _write_collectives(found: Measured, out: Path, theme: str) -> None:
             report_page.Section("Collectives", pictures=[picture], tables=collectives(found)),
             report_page.Section("Observations", tables=[plain_rows(found)]),
         ]
-        report_page.write(out, picture.title, sections, found.document(), theme)
+        report_page.write(out, picture.title, sections, to_document(found), theme)
     else:
         files.save(picture, out, theme)
 
