@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.machine import KINDS, Machine
+from ...core.notes import DRIFT, NOISE, not_of_kind
 from ...core.observation import Observation
 from ...core.units import show
 from ...measure.cpu.levels import Plateau
@@ -184,7 +185,7 @@ def collectives(observations: Iterable[Observation]) -> Chart:
             Point(float(item.settings["bytes"]), item.rate, "", names[str(item.settings["op"])], "observed", item.name)
             for item in points
         ),
-        notes=tuple(dict.fromkeys(note for item in points for note in item.notes if not note.startswith("disturbed"))),
+        notes=tuple(dict.fromkeys(note for item in points for note in not_of_kind(item.notes, NOISE, DRIFT))),
     )  # fmt: skip
 
 
