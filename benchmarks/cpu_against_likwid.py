@@ -18,7 +18,6 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -28,10 +27,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
+from ridgeline.core.documents import to_document
+from ridgeline.core.statistics import median
 from ridgeline.core.units import show
+from ridgeline.measure.cpu.bench import WARM_PASSES, Bench
 from ridgeline.measure.cpu.build import build
-from ridgeline.measure.cpu.pool import Pool
-from ridgeline.measure.cpu.probes import SETTLE, Bench, Kernel, Library, cores, local, measure
+from ridgeline.measure.cpu.pool import Kernel, Library, Pool, cores
+from ridgeline.measure.cpu.probes import local, measure
 from ridgeline.measure.protocol import calibrate
 
 GOAL = 0.97
@@ -58,7 +60,7 @@ class Row:
     @property
     def paired(self) -> float:
         """The middle of the ratios turn by turn, which a drift of the machine moves less than the best of each."""
-        return statistics.median(mine / other for mine, other in zip(self.ours, self.theirs, strict=True) if other)
+        return median([mine / other for mine, other in zip(self.ours, self.theirs, strict=True) if other])
 
     @property
     def undecided(self) -> bool:
@@ -70,8 +72,8 @@ class Row:
 
 
 def variants() -> list[str]:
-    told = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
-    return [line.split(" - ")[0].strip() for line in told.splitlines() if " - " in line]
+    listed = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
+    return [line.split(" - ")[0].strip() for line in listed.splitlines() if " - " in line]
 
 
 def likwid(test: str, kilobytes: int, threads: int, seconds: float, rate: float, flops: bool) -> float:
@@ -99,9 +101,9 @@ class Ours:
 
     def rate(self, seconds: float) -> float:
         if seconds not in self.loops:
-            self.loops[seconds] = calibrate(self.run, least=seconds)
-        whole = self.kernel.flops * self.pool.threads
-        amount = float(self.pool.touched(self.kernel, self.size)) if self.size else whole
+            self.loops[seconds] = calibrate(self.run, min_seconds=seconds)
+        flops = self.kernel.flops * self.pool.threads
+        amount = float(self.pool.touched(self.kernel, self.size)) if self.size else flops
         return amount * self.loops[seconds] / self.run(self.loops[seconds]).seconds
 
 
@@ -119,93 +121,93 @@ class Match:
             if mine:
                 self.row.ours.append(self.ours.rate(seconds))
             else:
-                told = self.row.unit == "flop/s"
+                arithmetic = self.row.unit == "flop/s"
                 test, threads = self.row.theirs_name, self.row.threads
-                self.row.theirs.append(likwid(test, self.kilobytes, threads, seconds, self.rate, told))
+                self.row.theirs.append(likwid(test, self.kilobytes, threads, seconds, self.rate, arithmetic))
 
 
 def matches(bench: Bench, seconds: float, pools: list[Pool], only: str, wanted: str) -> list[Match]:
     """What is compared: our kernel and likwid's best variant for every family, level and thread count."""
     names = [name for name in variants() if re.search(only, name)]
-    found = []
+    plan: list[Match] = []
     for pool in pools:
-        zones = bench.zones(pool)
-        for zone in zones:
-            size = int(zone.middle)
-            kilobytes = max(1, size * pool.threads // 1000)
-            for mix, family in FAMILIES.items():
-                candidates = [name for name in names if re.match(rf"^{family}(_|$)", name) and "_sp" not in name]
-                kernels = bench.library.streams(mix) + bench.library.streams(f"{mix}_nt")
-                if not candidates or not re.search(wanted, f"{family} {zone.name}"):
-                    continue
-                kernel = bench.fastest(kernels, pool, size)
-                mine = Ours(pool, kernel, size, 0 if zone is zones[-1] else SETTLE)
-                rate = mine.rate(seconds / 4)
-                ranked = {
-                    name: likwid(name, kilobytes, pool.threads, seconds / 2, rate / 2, False) for name in candidates
-                }
-                best = max(ranked, key=lambda name: ranked[name])
-                print(f"  {family:7} {zone.name:7} {pool.threads:3}  {best}", file=sys.stderr)
-                row = Row(family, zone.name, pool.threads, "B/s", f"{kernel.op} {kernel.isa}", best)
-                found.append(Match(row, mine, kilobytes, ranked[best] or rate))
-        for dtype, pattern in PEAKS.items():
-            if not re.search(wanted, f"fma {dtype}"):
+        plan += stream_matches(bench, seconds, pool, names, wanted)
+        plan += peak_matches(bench, seconds, pool, names, wanted)
+    return plan
+
+
+def stream_matches(bench: Bench, seconds: float, pool: Pool, names: list[str], wanted: str) -> list[Match]:
+    plan, zones = [], bench.zones(pool)
+    for zone in zones:
+        size = int(zone.middle)
+        kilobytes = max(1, size * pool.threads // 1000)
+        for mix, family in FAMILIES.items():
+            candidates = [name for name in names if re.match(rf"^{family}(_|$)", name) and "_sp" not in name]
+            if not candidates or not re.search(wanted, f"{family} {zone.name}"):
                 continue
-            groups = [
-                group
-                for (engine, kind, _), group in bench.library.arithmetic().items()
-                if (engine, kind) == ("vector", dtype)
-            ]
-            mine = max(
-                (Ours(pool, bench.fastest(group, pool), 0, 1) for group in groups),
-                key=lambda one: one.rate(seconds / 10),
-            )
-            kilobytes = max(1, int(zones[0].middle) * pool.threads // 1000)
-            # likwid's arithmetic kernels read 8 (or 4) bytes per 16 flops or more; the rate only sets how long it runs
-            ranked = {
-                name: likwid(name, kilobytes, pool.threads, seconds / 2, 2e9 * pool.threads, True)
-                for name in names
-                if pattern.match(name)
-            }
-            if ranked:
-                best = max(ranked, key=lambda name: ranked[name])
-                kernel = mine.kernel
-                row = Row(f"fma {dtype}", "-", pool.threads, "flop/s", f"{kernel.isa} x{kernel.chains}", best)
-                found.append(Match(row, mine, kilobytes, 4e9 * pool.threads))
-    return found
+            kernels = bench.library.streams(mix) + bench.library.streams(f"{mix}_nt")
+            kernel = bench.fastest(kernels, pool, size)
+            ours = Ours(pool, kernel, size, 0 if zone is zones[-1] else WARM_PASSES)
+            rate = ours.rate(seconds / 4)
+            rates = {name: likwid(name, kilobytes, pool.threads, seconds / 2, rate / 2, False) for name in candidates}
+            best = max(rates, key=lambda name: rates[name])
+            print(f"  {family:7} {zone.name:7} {pool.threads:3}  {best}", file=sys.stderr)
+            row = Row(family, zone.name, pool.threads, "B/s", f"{kernel.op} {kernel.isa}", best)
+            plan.append(Match(row, ours, kilobytes, rates[best] or rate))
+    return plan
+
+
+def peak_matches(bench: Bench, seconds: float, pool: Pool, names: list[str], wanted: str) -> list[Match]:
+    plan = []
+    for dtype, pattern in PEAKS.items():
+        candidates = [name for name in names if pattern.match(name)]
+        if not candidates or not re.search(wanted, f"fma {dtype}"):
+            continue
+        arithmetic = bench.library.arithmetic().items()
+        groups = [group for (engine, kind, _), group in arithmetic if (engine, kind) == ("vector", dtype)]
+        every = [Ours(pool, bench.fastest(group, pool), 0, 1) for group in groups]
+        ours = max(every, key=lambda each: each.rate(seconds / 10))
+        kilobytes = max(1, int(bench.zones(pool)[0].middle) * pool.threads // 1000)
+        # likwid's arithmetic kernels read 8 (or 4) bytes per 16 flops or more; the rate only sets how long it runs
+        rate = 2e9 * pool.threads
+        rates = {name: likwid(name, kilobytes, pool.threads, seconds / 2, rate, True) for name in candidates}
+        best = max(rates, key=lambda name: rates[name])
+        row = Row(f"fma {dtype}", "-", pool.threads, "flop/s", f"{ours.kernel.isa} x{ours.kernel.chains}", best)
+        plan.append(Match(row, ours, kilobytes, 4e9 * pool.threads))
+    return plan
 
 
 def compare(rounds: int, more: int, seconds: float, threads: str, only: str, wanted: str) -> list[Row]:
     bench = Bench(Library(build()), local(), False)
     # likwid-bench takes the first processor for one thread; so do we
-    alone = Pool(bench.library, cores()[:1], bench.pools[0].size)
-    pools = {"one": [alone], "all": bench.pools[-1:], "both": [alone, *bench.pools[1:]]}[threads]
+    first = Pool(bench.library, cores()[:1], bench.pools[0].size)
+    pools = {"one": [first], "all": bench.pools[-1:], "both": [first, *bench.pools[1:]]}[threads]
     plan = matches(bench, seconds, pools, only, wanted)
     for turn in range(rounds + more):
         going = [match for match in plan if turn < rounds or match.row.undecided]
         print(f"  round {turn + 1} of {rounds + more}: {len(going)} rows", file=sys.stderr)
         for match in going:
             match.turn(seconds, first=turn % 2 == 0)
-        # after every round, so that a run that is cut short has said what it found
+        # after every round, so that a run that is cut short has printed its rows
         print(table([match.row for match in plan if max(match.row.theirs)]), flush=True)
     return [match.row for match in plan if max(match.row.theirs)]
 
 
 def half_range(values: list[float]) -> float:
-    return (max(values) - min(values)) / 2 / statistics.median(values)
+    return (max(values) - min(values)) / 2 / median(values)
 
 
-def table(found: list[Row]) -> str:
+def table(rows: list[Row]) -> str:
     head = f"{'kernel':9} {'level':7} {'cores':>5}  {'ours':>14} {'+-':>6}  {'likwid-bench':>14} {'+-':>6}  {'ratio':>6}  {'paired':>6}  {'rounds':>6}  variants"
     lines = [head, "-" * len(head)]
-    for row in found:
+    for row in rows:
         verdict = ("" if row.ratio >= GOAL else "  below") + (" (within the spread)" if row.undecided else "")
         lines.append(
             f"{row.what:9} {row.level:7} {row.threads:5}  {show(max(row.ours), row.unit):>14} {half_range(row.ours):6.1%}  "
             f"{show(max(row.theirs), row.unit):>14} {half_range(row.theirs):6.1%}  {row.ratio:6.3f}  {row.paired:6.3f}  {len(row.ours):6}  {row.ours_name} / {row.theirs_name}{verdict}"
         )
-    below = sum(row.ratio < GOAL for row in found)
-    return "\n".join([*lines, f"{len(found) - below} of {len(found)} at least {GOAL} of likwid-bench's best variant"])
+    below = sum(row.ratio < GOAL for row in rows)
+    return "\n".join([*lines, f"{len(rows) - below} of {len(rows)} at least {GOAL} of likwid-bench's best variant"])
 
 
 def self_check() -> None:
@@ -248,9 +250,9 @@ def main() -> int:
             "likwid-bench is not on the PATH; install the package `likwid` (Debian: amd64 only, elsewhere from source)."
         )
         return 2
-    found = compare(given.rounds, given.more, given.seconds, given.cores, given.only, given.rows)
+    rows = compare(given.rounds, given.more, given.seconds, given.cores, given.only, given.rows)
     if given.json:
-        given.json.write_text(json.dumps([row.document() for row in found], indent=1), encoding="utf-8")
+        given.json.write_text(json.dumps([to_document(row) for row in rows], indent=1), encoding="utf-8")
     return 0
 
 

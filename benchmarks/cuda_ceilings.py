@@ -51,10 +51,10 @@ def row(each: Observation) -> str:
     )
 
 
-def goals(found: list[Observation]) -> None:
+def goals(observations: list[Observation]) -> None:
     """The best of each ceiling against its goal; the sustained rate beside it where there is one."""
     for name, goal in GOALS.items():
-        ceilings = [each for each in found if "sweep_over" not in each.settings]
+        ceilings = [each for each in observations if "sweep_over" not in each.settings]
         fitting = [each for each in ceilings if name in (each.target, f"{each.target} {each.settings.get('mix')}")]
         best = max(
             (each for each in fitting if each.settings.get("state") != "resident"), key=lambda each: rate(each)[0]
@@ -76,20 +76,20 @@ def once(out: Path, quick: bool) -> int:
             file.write(f"{time.perf_counter() - start:8.2f} s {done}/{total} {label}\n")
 
     try:
-        found = cuda.measure(quick=quick, on_progress=progress)
+        observations = cuda.measure(quick=quick, on_progress=progress)
     except RidgelineError as error:
         print(error, file=sys.stderr)
         return 2
     seconds = time.perf_counter() - start
-    document = {"seconds": seconds, "observations": to_document(found)}
+    document = {"seconds": seconds, "observations": [to_document(each) for each in observations]}
     (out / name(quick)).write_text(json.dumps(document, indent=1))
-    for each in found:
+    for each in observations:
         print(row(each))
         for note in each.notes:
             print(f"    {note}")
-    if "H200" in found[0].conditions["device"]:
-        goals(found)
-    print(f"{len(found)} observations in {seconds:.1f} s; gaps: {found[0].conditions['gaps']}\n")
+    if "H200" in observations[0].conditions["device"]:
+        goals(observations)
+    print(f"{len(observations)} observations in {seconds:.1f} s; gaps: {observations[0].conditions['gaps']}\n")
     return 0
 
 
@@ -104,16 +104,17 @@ def agree(first: Path, second: Path) -> None:
         document = json.loads(path.read_text())
         runs.append({each["name"]: from_document(each) for each in document["observations"]})
     print("second run against the first, by the median")
-    for label, one in runs[0].items():
-        other = runs[1].get(label)
-        if other is None or one.target == "energy":
+    for label, first_item in runs[0].items():
+        second_item = runs[1].get(label)
+        if second_item is None or first_item.target == "energy":
             continue
-        (before, unit), (after, _) = (rate(each) for each in (one, other))
+        (before, unit), (after, _) = (rate(each) for each in (first_item, second_item))
         if unit == "s":
-            change = one.median / other.median - 1
+            change = first_item.median / second_item.median - 1
         else:
-            change = after * other.best / other.median / (before * one.best / one.median) - 1
-        allowed = one.spread + other.spread
+            medians = [value * item.best / item.median for value, item in ((before, first_item), (after, second_item))]
+            change = medians[1] / medians[0] - 1
+        allowed = first_item.spread + second_item.spread
         verdict = "within the spread" if abs(change) <= max(allowed, 0.01) else "APART"
         print(f"{label:52s} {change:+7.2%} of ±{allowed:6.2%} {verdict}")
 
@@ -123,17 +124,17 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("."))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--twice", action="store_true")
-    asked = parser.parse_args()
-    if not asked.twice:
-        return once(asked.out, asked.quick)
+    options = parser.parse_args()
+    if not options.twice:
+        return once(options.out, options.quick)
     # processes of their own: the profiler that names the kernels at the end slows the launches of a process for good
-    folders = [asked.out / part for part in ("first", "second")]
+    folders = [options.out / part for part in ("first", "second")]
     for folder in folders:
-        words = [sys.executable, __file__, "--out", str(folder), *(["--quick"] if asked.quick else [])]
+        words = [sys.executable, __file__, "--out", str(folder), *(["--quick"] if options.quick else [])]
         code = subprocess.run(words, check=False).returncode
         if code:
             return code
-    agree(*(folder / name(asked.quick) for folder in folders))
+    agree(*(folder / name(options.quick) for folder in folders))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Collectives between hosts that are not there: network namespaces of this machine, joined by torchrun's own rendezvous.
+"""Collectives between simulated hosts: network namespaces of this machine, joined by torchrun's own rendezvous.
 
     sudo python benchmarks/nodes.py                    three hosts on one bridge
     sudo python benchmarks/nodes.py --slow 2 --rate 1  the last one behind a link of 1 Gbit/s
@@ -77,10 +77,10 @@ def start(node: int, nodes: int, ranks: int, hosts: Path, arguments: list[str]) 
         "--rdzv-backend=c10d", f"--rdzv-endpoint={address(0)}:{PORT}", "--rdzv-id=nodes",
         f"--local-addr={address(node)}", "-m", "ridgeline", "measure", "collective", *arguments,
     ]  # fmt: skip
-    own_name = f'mount --bind {hosts} /etc/hosts && hostname {name} && exec "$@"'
-    there = {**os.environ, "PYTHONPATH": str(SOURCE), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
-    enter = ["ip", "netns", "exec", name, "unshare", "--uts", "--mount", "sh", "-c", own_name, "sh"]
-    return subprocess.Popen([*enter, *job], env=there)
+    rename = f'mount --bind {hosts} /etc/hosts && hostname {name} && exec "$@"'
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
+    enter = ["ip", "netns", "exec", name, "unshare", "--uts", "--mount", "sh", "-c", rename, "sh"]
+    return subprocess.Popen([*enter, *job], env=environment)
 
 
 def main() -> int:
@@ -92,21 +92,21 @@ def main() -> int:
     parser.add_argument("--lose", type=int, help="the host whose link is cut while samples are taken")
     parser.add_argument("--after", type=float, default=20.0, help="seconds until then")
     parser.add_argument("arguments", nargs="*", help="after --: further arguments of `ridgeline measure collective`")
-    given = parser.parse_args()
-    lacking = [tool for tool in ("ip", "tc", "unshare", "hostname") if not shutil.which(tool)]
-    if os.geteuid() != 0 or lacking:
-        print(f"network namespaces need root and iproute2; missing: {', '.join(lacking) or 'root'}")
+    options = parser.parse_args()
+    missing = [tool for tool in ("ip", "tc", "unshare", "hostname") if not shutil.which(tool)]
+    if os.geteuid() != 0 or missing:
+        print(f"network namespaces need root and iproute2; missing: {', '.join(missing) or 'root'}")
         return 2
-    with network(given.nodes), tempfile.TemporaryDirectory() as folder:
+    with network(options.nodes), tempfile.TemporaryDirectory() as folder:
         hosts = Path(folder) / "hosts"
-        names = [f"{address(node)} {PREFIX}{node}" for node in range(given.nodes)]
+        names = [f"{address(node)} {PREFIX}{node}" for node in range(options.nodes)]
         hosts.write_text("\n".join(["127.0.0.1 localhost", *names, ""]), encoding="ascii")
-        if given.slow is not None:
-            throttle(given.slow, given.rate)
-        jobs = [start(node, given.nodes, given.ranks, hosts, given.arguments) for node in range(given.nodes)]
-        if given.lose is not None:
-            time.sleep(given.after)
-            ip("link", "set", f"rl-port{given.lose}", "down")
+        if options.slow is not None:
+            throttle(options.slow, options.rate)
+        jobs = [start(node, options.nodes, options.ranks, hosts, options.arguments) for node in range(options.nodes)]
+        if options.lose is not None:
+            time.sleep(options.after)
+            ip("link", "set", f"rl-port{options.lose}", "down")
         try:
             return max(job.wait() for job in jobs)
         finally:

@@ -12,13 +12,14 @@ from commands import run
 from small_cpu import BANDWIDTH, ceilings, machine
 
 from ridgeline.app.cli.measure import SUFFIXES
+from ridgeline.core.documents import to_document
+from ridgeline.core.notes import STAND_IN
 from ridgeline.core.observation import Observation
 from ridgeline.machines.files import load_file
 from ridgeline.machines.load import load, local
 from ridgeline.machines.merge import changes, merge
 from ridgeline.measure import session
 from ridgeline.measure.cpu import probes
-from ridgeline.measure.protocol import STAND_IN
 
 
 @pytest.fixture
@@ -45,9 +46,9 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
     assert row["ceilings"] == "measured"
     assert row["limiter"] == saved.main.name
     again = load_file(tmp_path / "m.toml")
-    assert again.document()["peaks"] == saved.document()["peaks"]
+    assert to_document(again)["peaks"] == to_document(saved)["peaks"]
     assert not any(change.differs for change in changes(saved, again))
-    assert merge(saved, again).document()["levels"] == saved.document()["levels"]
+    assert to_document(merge(saved, again))["levels"] == to_document(saved)["levels"]
     assert run("merge", file, file, "--out", str(tmp_path / "both.toml")).exit_code == 0
 
 

@@ -6,15 +6,16 @@ import pytest
 
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
+from ridgeline.core.notes import DRIFT, NOISE, STAND_IN, STOPPED, of_kind
 from ridgeline.core.observation import from_document
 from ridgeline.core.work import work
+from ridgeline.measure.noise import noise_note
 from ridgeline.measure.protocol import (
-    MOST_LOOPS,
+    MAX_LOOPS,
     Probe,
     Series,
     Timing,
     calibrate,
-    disturbed,
     interleave,
     observation,
     sample,
@@ -87,20 +88,20 @@ def test_a_probe_that_takes_no_time_is_refused() -> None:
     clock = FakeClock()
     with pytest.raises(RidgelineError, match="takes no time"):
         calibrate(FakeProbe(clock, 0.0), clock, 0.01)
-    assert MOST_LOOPS > 1e12
+    assert MAX_LOOPS > 1e12
 
 
 def test_samples_are_seconds_per_loop_by_the_clock_or_by_the_probe_itself() -> None:
     clock = FakeClock()
-    assert sample(FakeProbe(clock, 0.25), clock, 2, 4) == [Timing(0.25), Timing(0.25)]
-    assert sample(lambda loops: loops * 0.5, clock, 1, 8) == [Timing(0.5)]
-    assert sample(lambda loops: Timing(loops * 0.5, 0.9), clock, 1, 8) == [Timing(0.5, 0.9)]
+    assert sample(FakeProbe(clock, 0.25), clock, 4) == Timing(0.25)
+    assert sample(lambda loops: loops * 0.5, clock, 8) == Timing(0.5)
+    assert sample(lambda loops: Timing(loops * 0.5, 0.9), clock, 8) == Timing(0.5, 0.9)
 
 
 def test_probes_take_turns() -> None:
     clock, story = FakeClock(), list[str]()
     fakes = [FakeProbe(clock, 0.02, name, story) for name in "abc"]
-    run = interleave([fake.probe() for fake in fakes], 3, clock, least=0.01, warm=0.01)
+    run = interleave([fake.probe() for fake in fakes], 3, clock, min_seconds=0.01, warm_seconds=0.01)
     # each is warmed and calibrated once, then one sample each per round
     assert story == list("aabbcc") + list("abc") * 3
     assert run.rounds == 3
@@ -116,7 +117,7 @@ def test_all_samples_are_kept_in_order_so_that_drift_shows() -> None:
         fake(loops)
         fake.seconds += 0.001
 
-    run = interleave([Probe("a", "l1", slower)], 4, clock, least=0.01, warm=0.01)
+    run = interleave([Probe("a", "l1", slower)], 4, clock, min_seconds=0.01, warm_seconds=0.01)
     samples = run.series[0].samples
     assert samples == sorted(samples)
     assert len(set(samples)) == 4
@@ -125,7 +126,11 @@ def test_all_samples_are_kept_in_order_so_that_drift_shows() -> None:
 def test_progress_counts_up_to_the_end() -> None:
     clock, seen = FakeClock(), list[tuple[int, int, str]]()
     interleave(
-        [FakeProbe(clock, 0.02, name).probe() for name in "ab"], 2, clock, lambda *step: seen.append(step), warm=0.0
+        [FakeProbe(clock, 0.02, name).probe() for name in "ab"],
+        2,
+        clock,
+        lambda *step: seen.append(step),
+        warm_seconds=0.0,
     )
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert seen[0] == (0, 6, "warm up a")
@@ -141,10 +146,12 @@ def test_stop_rule_goes_on_with_the_unsteady_probe_alone() -> None:
         shaky.seconds = 0.03 if shaky.seconds < 0.025 else 0.02
         shaky(loops)
 
-    run = interleave([steady.probe(), Probe("shaky", "l1", shake)], 4, clock, least=0.01, warm=0.0, most=9)
+    run = interleave(
+        [steady.probe(), Probe("shaky", "l1", shake)], 4, clock, min_seconds=0.01, warm_seconds=0.0, max_rounds=9
+    )
     assert [len(row.samples) for row in run.series] == [4, 9]
     assert run.rounds == 9
-    settled = interleave([steady.probe()], 4, clock, least=0.01, warm=0.0, most=9)
+    settled = interleave([steady.probe()], 4, clock, min_seconds=0.01, warm_seconds=0.0, max_rounds=9)
     assert settled.rounds == 4
     assert "within the tolerance" in settled.why
 
@@ -152,12 +159,12 @@ def test_stop_rule_goes_on_with_the_unsteady_probe_alone() -> None:
 def test_stop_rule_ends_when_the_time_is_used_up() -> None:
     clock = FakeClock()
     fakes = [FakeProbe(clock, 1.0, name) for name in "ab"]
-    run = interleave([fake.probe() for fake in fakes], 50, clock, warm=0.0, budget=9.0)
+    run = interleave([fake.probe() for fake in fakes], 50, clock, warm_seconds=0.0, budget=9.0)
     assert clock.time < 13
     assert 1 <= run.rounds < 50
     assert "used up" in run.why
     # so little time that not every probe gets ready: what is missing is named
-    run = interleave([fake.probe() for fake in fakes], 50, FakeClock(), warm=0.0, budget=0.0)
+    run = interleave([fake.probe() for fake in fakes], 50, FakeClock(), warm_seconds=0.0, budget=0.0)
     assert run.missing == ["a", "b"]
     assert run.partial
 
@@ -171,12 +178,14 @@ def test_ctrl_c_keeps_what_is_done() -> None:
         if len(second.loops) == 4:  # warm-up, calibration, one sample, and now
             raise KeyboardInterrupt
 
-    run = interleave([first.probe(), Probe("second", "l2", interrupted)], 5, clock, least=0.01, warm=0.01)
+    run = interleave([first.probe(), Probe("second", "l2", interrupted)], 5, clock, min_seconds=0.01, warm_seconds=0.01)
     assert run.partial
     assert run.why == "stopped by Ctrl-C"
     assert [len(row.samples) for row in run.series] == [2, 1]
     told = observation(run.series[0], {"date": "today"}, "1", run.partial)
-    assert any("stopped early: 2" in note for note in told.notes)
+    (note,) = of_kind(told.notes, STOPPED)
+    assert note.startswith("stopped early: 2")
+    assert run.stopped
 
 
 def test_ctrl_c_before_the_first_sample_names_what_is_missing() -> None:
@@ -184,7 +193,7 @@ def test_ctrl_c_before_the_first_sample_names_what_is_missing() -> None:
         raise KeyboardInterrupt
 
     clock = FakeClock()
-    run = interleave([FakeProbe(clock, 0.02).probe(), Probe("b", "l1", stop)], 3, clock, warm=0.0)
+    run = interleave([FakeProbe(clock, 0.02).probe(), Probe("b", "l1", stop)], 3, clock, warm_seconds=0.0)
     assert run.series == []
     assert run.missing == ["a", "b"]
 
@@ -192,7 +201,7 @@ def test_ctrl_c_before_the_first_sample_names_what_is_missing() -> None:
 def test_answers_are_checked_before_and_after_and_a_wrong_one_stops_the_run() -> None:
     clock, checks = FakeClock(), list[float]()
     fake = FakeProbe(clock, 0.02)
-    interleave([fake.probe(check=lambda: checks.append(clock.time))], 3, clock, warm=0.0)
+    interleave([fake.probe(check=lambda: checks.append(clock.time))], 3, clock, warm_seconds=0.0)
     assert len(checks) == 2
     assert checks[1] == clock.time
 
@@ -200,12 +209,14 @@ def test_answers_are_checked_before_and_after_and_a_wrong_one_stops_the_run() ->
         raise RidgelineError("probe a: 3 wrong values")
 
     with pytest.raises(RidgelineError, match="probe a"):
-        interleave([fake.probe(check=wrong)], 3, clock, warm=0.0)
+        interleave([fake.probe(check=wrong)], 3, clock, warm_seconds=0.0)
 
 
 def test_prepare_runs_once_before_the_first_call() -> None:
     clock, story = FakeClock(), list[str]()
-    interleave([FakeProbe(clock, 0.02, "a", story).probe(prepare=lambda: story.append("ready"))], 2, clock, warm=0.0)
+    interleave(
+        [FakeProbe(clock, 0.02, "a", story).probe(prepare=lambda: story.append("ready"))], 2, clock, warm_seconds=0.0
+    )
     assert story[0] == "ready"
     assert story.count("ready") == 1
 
@@ -222,13 +233,14 @@ def test_interrupted_samples_are_taken_again_and_kept_apart() -> None:
         clock.time += 0.02 / share
         return Timing(loops * 0.02 / share, share)
 
-    run = interleave([Probe("a", "l1", call)], 3, clock, least=0.01, warm=0.0)
+    run = interleave([Probe("a", "l1", call)], 3, clock, min_seconds=0.01, warm_seconds=0.0)
     row = run.series[0]
     assert row.samples == [0.02, 0.02, 0.02]
-    assert [(turn, share) for turn, _, share in row.interrupted] == [(1, 0.5), (1, 0.6)]
+    assert [(turn, share) for turn, _, share in row.preempted] == [(1, 0.5), (1, 0.6)]
     told = observation(row, {}, "1")
     assert told.median == 0.02
-    assert any("another program had the core 2 times" in note for note in told.notes)
+    (note,) = of_kind(told.notes, NOISE)
+    assert "another program had the core 2 times" in note
     assert told.conditions["interrupted_samples"][0] == {"round": 1, "seconds": 0.04, "busy": 0.5}
     assert from_document(to_document(told)).conditions == told.conditions
 
@@ -240,11 +252,12 @@ def test_when_every_sample_is_disturbed_the_best_stands_in_and_the_notes_say_so(
         clock.time += 0.04
         return Timing(loops * 0.04, 0.5)
 
-    row = interleave([Probe("a", "l1", call)], 3, clock, least=0.01, warm=0.0).series[0]
+    row = interleave([Probe("a", "l1", call)], 3, clock, min_seconds=0.01, warm_seconds=0.0).series[0]
     assert row.stand_in
     assert row.samples == [0.04]
     told = observation(row, {})
-    assert any("no undisturbed sample" in note for note in told.notes)
+    (note,) = of_kind(told.notes, STAND_IN)
+    assert "no undisturbed sample" in note
     assert told.conditions["stand_in_busy"] == 0.5
 
 
@@ -258,7 +271,10 @@ def test_when_every_sample_is_disturbed_the_best_stands_in_and_the_notes_say_so(
     ],
 )
 def test_a_second_load_is_noticed(samples: list[float], word: str) -> None:
-    assert word in disturbed(samples)
+    note = noise_note(samples)
+    assert note is not None
+    assert note.kind == DRIFT
+    assert word in note
 
 
 @pytest.mark.parametrize(
@@ -272,7 +288,7 @@ def test_a_second_load_is_noticed(samples: list[float], word: str) -> None:
     ],
 )
 def test_an_undisturbed_machine_is_left_alone(samples: list[float]) -> None:
-    assert disturbed(samples) == ""
+    assert noise_note(samples) is None
 
 
 def test_sustained_runs_until_the_rate_has_settled() -> None:
@@ -283,7 +299,7 @@ def test_sustained_runs_until_the_rate_has_settled() -> None:
         fake.seconds = min(0.1, fake.seconds + 0.002)
         fake(loops)
 
-    row, run_in = sustain(Probe("a", "vector.fp64", throttles), clock, seconds=2.0, least=0.05)
+    row, run_in = sustain(Probe("a", "vector.fp64", throttles), clock, seconds=2.0, min_seconds=0.05)
     assert row.samples == [pytest.approx(0.1, rel=0.03)] * 10
     assert len(run_in) > 10
     assert min(run_in) < 0.06
@@ -298,7 +314,7 @@ def test_sustained_without_a_settled_rate_ends_at_twice_the_time() -> None:
         fake.seconds = 0.09 if fake.seconds == 0.05 else 0.05
         fake(loops)
 
-    row, _ = sustain(Probe("a", "vector.fp64", shake), clock, seconds=1.0, least=0.05)
+    row, _ = sustain(Probe("a", "vector.fp64", shake), clock, seconds=1.0, min_seconds=0.05)
     assert 2.0 <= clock.time < 2.5
     assert len(row.samples) == 10
 
@@ -311,8 +327,8 @@ def test_sustained_keeps_disturbed_samples_apart() -> None:
         clock.time += 0.05
         return Timing(0.05 * loops, next(shares))
 
-    row, _ = sustain(Probe("a", "l1", call), clock, seconds=1.0, least=0.05)
-    assert len(row.interrupted) == 1
+    row, _ = sustain(Probe("a", "l1", call), clock, seconds=1.0, min_seconds=0.05)
+    assert len(row.preempted) == 1
     assert not row.stand_in
 
 

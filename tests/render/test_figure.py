@@ -7,6 +7,7 @@ from pathlib import Path
 import ridgeline as rl
 from pictures import A100, H100
 from ridgeline.programs import ops
+from ridgeline.render.chart import document
 from ridgeline.render.figure import plot
 
 
@@ -17,7 +18,7 @@ def test_plot_shows_itself(tmp_path: Path) -> None:
     assert figure._repr_html_().startswith("<svg")
     assert "gemm 4096x14336x4096" in figure.text(width=100)
     assert str(figure) == figure.text()
-    assert figure.document() == figure.chart.document()
+    assert figure.document() == document(figure.chart)
     assert figure.table()[1]
     assert plot(H100, prediction).document() == figure.document()
     assert plot(H100).chart.charts[0].lines  # bare roofs

@@ -14,7 +14,7 @@ import pytest
 
 from pictures import picture
 from ridgeline.core.errors import InputError
-from ridgeline.render.chart import Picture, read
+from ridgeline.render.chart import Picture, document, read
 from ridgeline.render.draw import files, mpl
 
 
@@ -35,7 +35,7 @@ def test_every_suffix_is_written_by_its_owner(name: str, tmp_path: Path) -> None
         path = files.save(shown, tmp_path / f"x{suffix}")
         assert path.read_bytes().startswith(start), suffix
     assert sorted(os.listdir(tmp_path)) == sorted(f"x{suffix}" for suffix in starts)
-    assert read(json.loads((tmp_path / "x.json").read_text())).document() == shown.document()
+    assert document(read(json.loads((tmp_path / "x.json").read_text()))) == document(shown)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text())))
     assert len(rows) == len(shown.rows())
 

@@ -85,8 +85,8 @@ class Bench:
         except build.BuildError as error:
             left_out = f"Not run, because they are C: {', '.join(COMPILED)} ({str(error).rstrip('.')})."
             return Workload([Suite.without_library(cache).gemm()], [], left_out)
-        ran = protocol.interleave([suite.exponential()], rounds=5, clock=self.clock, least=MIN_SAMPLE_SECONDS)
-        if ran.why == protocol.STOPPED:
+        ran = protocol.interleave([suite.exponential()], rounds=5, clock=self.clock, min_seconds=MIN_SAMPLE_SECONDS)
+        if ran.stopped:
             raise KeyboardInterrupt
         return Workload(suite.kernels(), [protocol.observation(series, {}, __version__) for series in ran.series])
 
@@ -161,8 +161,8 @@ def run_kernels(kernels: Sequence[Kernel], clock: protocol.Clock, on_progress: p
     for library in (False, True):
         probes = [kernel.probe() for kernel in kernels if kernel.library is library]
         if probes and not stopped:
-            ran = protocol.interleave(probes, ROUNDS, clock, on_progress, least=MIN_SAMPLE_SECONDS)
-            stopped = ran.why == protocol.STOPPED
+            ran = protocol.interleave(probes, ROUNDS, clock, on_progress, min_seconds=MIN_SAMPLE_SECONDS)
+            stopped = ran.stopped
             series += ran.series
     if not series:
         raise KeyboardInterrupt

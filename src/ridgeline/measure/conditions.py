@@ -50,38 +50,37 @@ def own_seconds() -> float:
 
 
 def waited() -> float | None:
-    """Seconds that threads of this process were ready to run while another had the core; None where it is not told."""
-    found: list[float] = []
+    """Seconds that threads of this process were ready to run while another had the core; None where it is not known."""
+    waits: list[float] = []
     with contextlib.suppress(OSError):
         for task in os.listdir("/proc/self/task"):
             words = _text(f"/proc/self/task/{task}/schedstat").split()
             if len(words) == 3:
-                found.append(float(words[1]) * 1e-9)
-    return sum(found) if found else None
+                waits.append(float(words[1]) * 1e-9)
+    return sum(waits) if waits else None
 
 
 def governors() -> list[str]:
-    found = {_text(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    return sorted(found - {""})
+    return sorted({_text(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {""})
 
 
 def clocks() -> dict[str, float]:
     """Clocks in Hz the system shows at this moment: highest allowed, and running now."""
-    found: dict[str, float] = {}
+    hertz: dict[str, float] = {}
     for key, name in (("highest", "cpuinfo_max_freq"), ("now", "scaling_cur_freq")):
         values = [
             float(text) * 1e3 for path in CPUS.glob(f"cpu[0-9]*/cpufreq/{name}") if (text := _text(path)).isdigit()
         ]
         if values:
-            found[key] = max(values)
-    if "now" not in found:
+            hertz[key] = max(values)
+    if "now" not in hertz:
         rows = [
             line.partition(":")[2] for line in _text("/proc/cpuinfo").splitlines() if line.lower().startswith("cpu mhz")
         ]
         with contextlib.suppress(ValueError):
             if rows:
-                found["now"] = max(float(row) for row in rows) * 1e6
-    return found
+                hertz["now"] = max(float(row) for row in rows) * 1e6
+    return hertz
 
 
 def numa_nodes() -> int | None:
@@ -102,17 +101,17 @@ def cpu_conditions(
     flags: str = "",
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is known before the run; a thing the system does not tell is absent."""
+    """What is known before the run; what the system does not report is absent."""
     import numpy as np
 
-    found: dict[str, Any] = {
+    known: dict[str, Any] = {
         "date": now(), "cpu": model or platform.processor() or platform.machine(), "system": platform.platform(),
         "governor": ", ".join(governors()), "clocks": clocks(), "cpus": _allowed(), "pinned": pinned, "compiler": compiler,
         "flags": flags, "numa_nodes": numa_nodes(), "large_pages": large_pages(), "load_before": load_average(),
         "python": sys.version.partition(" ")[0], "numpy": np.__version__, "data": DATA,
     }  # fmt: skip
-    found |= extra or {}
-    return {key: value for key, value in found.items() if value not in (None, "", {}, [])}
+    known |= extra or {}
+    return {key: value for key, value in known.items() if value not in (None, "", {}, [])}
 
 
 def _allowed() -> int | None:
@@ -121,32 +120,33 @@ def _allowed() -> int | None:
     return os.cpu_count()
 
 
-OTHERS = 0.15  # CPUs' worth of time other programs may use before it is called a load
+MAX_OTHERS_BUSY = 0.15  # CPUs' worth of time that other programs may use before it is called a load
+MAX_STOLEN = MAX_OTHERS_BUSY / 3
 
 
 class Watch:
     """Looks at the system before and after a run and says whether other programs were busy meanwhile."""
 
     def __init__(self) -> None:
-        self.start, self.own = busy_seconds(), own_seconds()
+        self.start, self.own_start = busy_seconds(), own_seconds()
         self.wall = os.times().elapsed
 
     def conditions(self) -> dict[str, Any]:
         """CPUs' worth of time used by others and stolen by the hypervisor; load average after."""
-        found: dict[str, Any] = {"load_after": load_average()}
+        after: dict[str, Any] = {"load_after": load_average()}
         end, wall = busy_seconds(), os.times().elapsed - self.wall
         if self.start and end and wall > 0:
-            others = (end["busy"] - self.start["busy"] - (own_seconds() - self.own)) / wall
-            found["others_busy"] = round(max(others, 0.0), 3)
-            found["stolen"] = round(max(end["stolen"] - self.start["stolen"], 0.0) / wall, 3)
-        return {key: value for key, value in found.items() if value is not None}
+            others = (end["busy"] - self.start["busy"] - (own_seconds() - self.own_start)) / wall
+            after["others_busy"] = round(max(others, 0.0), 3)
+            after["stolen"] = round(max(end["stolen"] - self.start["stolen"], 0.0) / wall, 3)
+        return {key: value for key, value in after.items() if value is not None}
 
 
 def second_load(conditions: Mapping[str, Any]) -> str:
     """One sentence when other programs or the hypervisor took a notable share of the machine, else an empty text."""
-    told = []
-    if conditions.get("others_busy", 0.0) > OTHERS:
-        told.append(f"other programs used {conditions['others_busy']:.2g} CPUs' worth of time during the run")
-    if conditions.get("stolen", 0.0) > OTHERS / 3:
-        told.append(f"the hypervisor took {conditions['stolen']:.2g} CPUs' worth of time away")
-    return "; ".join(told)
+    texts = []
+    if conditions.get("others_busy", 0.0) > MAX_OTHERS_BUSY:
+        texts.append(f"other programs used {conditions['others_busy']:.2g} CPUs' worth of time during the run")
+    if conditions.get("stolen", 0.0) > MAX_STOLEN:
+        texts.append(f"the hypervisor took {conditions['stolen']:.2g} CPUs' worth of time away")
+    return "; ".join(texts)

@@ -110,11 +110,10 @@ def _against_roof(prediction: Prediction, seconds: float) -> dict[str, Any]:
 
 def _work(item: Observation) -> Work | None:
     """The work of an op that did it itself; one that called another op has only its own few instructions."""
-    from ...measure.cuda.probes import known
-    from ...programs.calls import work_of
+    from ...programs.calls import has_rule, work_of
 
     settings = item.settings
-    if any(known(name) and not name.startswith("aten::copy") for name in settings.get("called", [])):
+    if any(has_rule(name) and not name.startswith("aten::copy") for name in settings.get("called", [])):
         return None
     return work_of(str(settings.get("op", item.name)), settings.get("shapes", []), settings.get("dtypes", []))
 

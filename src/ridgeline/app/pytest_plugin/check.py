@@ -68,7 +68,7 @@ def timed(
     label = name or getattr(function, "__name__", type(function).__name__)
     probe = protocol.Probe(label, label, on_host if device is None else on_device, work or Work())
     load = conditions.Watch()
-    ran = protocol.interleave([probe], rounds, clock, least=MIN_SAMPLE_SECONDS)
+    ran = protocol.interleave([probe], rounds, clock, min_seconds=MIN_SAMPLE_SECONDS)
     if device is None:
         known = {**conditions.cpu_conditions(), **load.conditions()}
     else:

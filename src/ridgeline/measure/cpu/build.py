@@ -1,7 +1,7 @@
 """The probe library: C compiled at first use for exactly this CPU, kept by source, compiler, flags and CPU.
 
-Nothing half-written is ever loaded: the compiler writes beside the final place and the file is moved there whole. Where
-the user's cache folder cannot be written, a private temporary folder serves for this run.
+Nothing half-written is ever loaded: the compiler writes a temporary file that is then renamed. Where the user's cache
+folder cannot be written, a private temporary folder serves for this run.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ from typing import Any
 
 from ...core.errors import RidgelineError
 from ...core.files import folder
+from ...core.notes import CONDITIONS, Note
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-pthread", "-shared", "-fPIC")
-PATIENCE = 120  # seconds a compiler may take
+MAX_COMPILE_SECONDS = 120
 _GIVEN_UP: dict[tuple[str, ...], str] = {}  # compilers that did not finish, which are not waited for twice in one run
 
 
 class BuildError(RidgelineError):
-    """The probe library cannot be had here; the message says why and what to do."""
+    """The probe library cannot be made on this machine; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """The loaded library and how it came to be."""
+    """The loaded library, and how it was compiled."""
 
     library: Any
     file: Path
     compiler: str
     flags: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
-def asked() -> tuple[list[str], str]:
+def requested_compiler() -> tuple[list[str], str]:
     """The compiler that $CC names, and a remark where there is no such program."""
     text = os.environ.get("CC", "").strip()
     try:
@@ -60,20 +61,20 @@ def asked() -> tuple[list[str], str]:
 
 def compiler() -> list[str]:
     """The C compiler to call: $CC, else the first of cc, gcc, clang."""
-    words, missing = asked()
+    words, missing = requested_compiler()
     if words:
         return words
     for name in COMPILERS:
-        if found := shutil.which(name):
-            return [found]
-    said = f" {missing} either." if missing else ""
+        if path := shutil.which(name):
+            return [path]
+    also = f" {missing} either." if missing else ""
     raise BuildError(
-        f"no C compiler found (looked for {', '.join(COMPILERS)}).{said} Install one (Debian: apt install gcc) for full speed."
+        f"no C compiler found (looked for {', '.join(COMPILERS)}).{also} Install one (Debian: apt install gcc) for full speed."
     )
 
 
 def version(command: Sequence[str]) -> str:
-    """The first line a compiler says of itself."""
+    """The first line of a compiler's version text."""
     try:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError) as error:
@@ -112,16 +113,17 @@ def build() -> Built:
     command = compiler()
     if tuple(command) in _GIVEN_UP:
         raise BuildError(_GIVEN_UP[tuple(command)])
-    said = version(command)
-    _, missing = asked()
-    other = (f"compiled without the compiler asked for: {missing}, so {command[0]} was used",) if missing else ()
+    name = version(command)
+    _, missing = requested_compiler()
+    text = f"compiled without the compiler asked for: {missing}, so {command[0]} was used"
+    other = (Note(CONDITIONS, text),) if missing else ()
     refusals: list[str] = []
     for flags in ((*FLAGS, native()), FLAGS):
         try:
-            built = _with_flags(command, said, flags)
+            built = _with_flags(command, name, flags)
             return replace(built, notes=(*other, *built.notes))
         except CompileError as error:
-            why = f"the C compiler '{command[0]}' ({said}) cannot compile the probes: {error}. Set CC to another one, or update it."
+            why = f"the C compiler '{command[0]}' ({name}) cannot compile the probes: {error}. Set CC to another one, or update it."
             if isinstance(error, Unfinished):  # other flags will not make it quicker
                 _GIVEN_UP[tuple(command)] = why
                 raise BuildError(why) from None
@@ -135,35 +137,37 @@ class CompileError(BuildError):
 
 
 class Unfinished(CompileError):
-    """The compiler ran and did not come to an end."""
+    """The compiler did not finish in time."""
 
 
-def _with_flags(command: Sequence[str], said: str, flags: tuple[str, ...]) -> Built:
+def _with_flags(command: Sequence[str], compiler_name: str, flags: tuple[str, ...]) -> Built:
     digest = hashlib.sha256()
-    for part in (said, " ".join(command), " ".join(flags), platform.platform(), cpu_identity()):
+    for part in (compiler_name, " ".join(command), " ".join(flags), platform.platform(), cpu_identity()):
         digest.update(part.encode() + b"\0")
     for path in sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     name = f"probes-{digest.hexdigest()[:24]}.so"
-    plain: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     if native() not in flags:
-        plain = (f"compiled without {native()}, which this compiler refuses: wide vector registers may be missing",)
+        text = f"compiled without {native()}, which this compiler refuses: wide vector registers may be missing"
+        notes = (Note(CONDITIONS, text),)
     file = cache_folder() / name
     if file.is_file():
         with contextlib.suppress(OSError, AttributeError):
-            return Built(_load(file), file, said, flags, plain)
+            return Built(_load(file), file, compiler_name, flags, notes)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         _compile(command, flags, file)
-        return Built(_load(file), file, said, flags, plain)
+        return Built(_load(file), file, compiler_name, flags, notes)
     except OSError as error:
         trouble = f"{file.parent}: {error.strerror or error}"
     try:
         folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _compile(command, flags, folder / name)
-        note = f"the cache folder cannot be used ({trouble}), so the probes were compiled for this run only"
-        return Built(_load(folder / name), folder / name, said, flags, (*plain, note))
+        text = f"the cache folder cannot be used ({trouble}), so the probes were compiled for this run only"
+        notes = (*notes, Note(CONDITIONS, text))
+        return Built(_load(folder / name), folder / name, compiler_name, flags, notes)
     except OSError as error:
         raise BuildError(
             f"the compiled probes can be written nowhere: {trouble}; temporary folder: {error.strerror or error}. "
@@ -178,27 +182,27 @@ def _load(file: Path) -> Any:
 
 
 def _compile(command: Sequence[str], flags: Sequence[str], file: Path) -> None:
-    """Compile beside the final place, then move it there whole. OSError: the folder's fault; CompileError: the compiler's."""
-    handle, made = tempfile.mkstemp(prefix=f".{file.stem}-", suffix=".part", dir=file.parent)
+    """Compile to a temporary file, then rename it. OSError: the folder's fault; CompileError: the compiler's."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{file.stem}-", suffix=".part", dir=file.parent)
     os.close(handle)
     units = [str(path) for path in sources() if path.suffix == ".c"]
     try:
         done = subprocess.run(
-            [*command, *flags, "-o", made, *units, "-lm"],
-            capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
+            [*command, *flags, "-o", temporary, *units, "-lm"],
+            capture_output=True, text=True, timeout=MAX_COMPILE_SECONDS, check=False, stdin=subprocess.DEVNULL,
             env={**os.environ, "TMPDIR": str(file.parent), "LC_ALL": "C"},
         )  # fmt: skip
         text = done.stderr.strip()
         if done.returncode < 0:
             raise CompileError(f"it was killed by signal {-done.returncode}")
-        if done.returncode or not os.path.getsize(made):
+        if done.returncode or not os.path.getsize(temporary):
             if "No space left" in text or "Read-only file system" in text:
                 raise OSError(28, "No space left on device" if "No space left" in text else "Read-only file system")
             reason = next((line for line in text.splitlines() if "error" in line.lower()), text.partition("\n")[0])
             raise CompileError(reason or f"it ended with code {done.returncode} and said nothing")
-        os.replace(made, file)
+        os.replace(temporary, file)
     except subprocess.TimeoutExpired:
-        raise Unfinished(f"it did not finish within {PATIENCE} s") from None
+        raise Unfinished(f"it did not finish within {MAX_COMPILE_SECONDS} s") from None
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(made)
+            os.unlink(temporary)

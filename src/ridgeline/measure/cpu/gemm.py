@@ -19,34 +19,34 @@ from ..protocol import Call, Clock, Probe, Timing
 from .pool import counted
 
 GEMM_SIZES = {True: (512, 1024), False: (256, 512, 1024, 2048, 4096)}
-LONGEST = {True: 0.25, False: 2.0}  # seconds one matrix product may take, quick and full
+MAX_SECONDS = {True: 0.25, False: 2.0}  # that one matrix product may take, quick and full
+NUMPY_TYPES = {"fp64": (np.float64, 1e-9), "fp32": (np.float32, 1e-2)}  # and the relative error allowed
+THREAD_SETTERS = (
+    "openblas_set_num_threads",
+    "openblas_set_num_threads64_",
+    "MKL_Set_Num_Threads",
+    "bli_thread_set_num_threads",
+)
 
 
 def blas() -> tuple[str, Callable[[int], None] | None]:
     """Which BLAS NumPy calls, and how its threads are set (None: they cannot be)."""
     try:
-        told = np.__config__.CONFIG["Build Dependencies"]["blas"]
-        name = f"NumPy {np.__version__}, {told.get('name', 'BLAS')} {told.get('version', '')}".strip()
+        built_with = np.__config__.CONFIG["Build Dependencies"]["blas"]
+        name = f"NumPy {np.__version__}, {built_with.get('name', 'BLAS')} {built_with.get('version', '')}".strip()
     except (AttributeError, KeyError, TypeError):
         name = f"NumPy {np.__version__}"
     try:
         paths = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
     except (OSError, ValueError):
         return name, None
-    setters = (
-        "openblas_set_num_threads",
-        "openblas_set_num_threads64_",
-        "MKL_Set_Num_Threads",
-        "bli_thread_set_num_threads",
-    )
-    for path in sorted(
-        path for path in paths if any(word in Path(path).name.lower() for word in ("blas", "mkl_rt", "blis"))
-    ):
+    libraries = [path for path in paths if any(word in Path(path).name.lower() for word in ("blas", "mkl_rt", "blis"))]
+    for path in sorted(libraries):
         try:
             library = ctypes.CDLL(path)
         except OSError:
             continue
-        for setter in (*setters, *(f"scipy_{setter}" for setter in setters)):
+        for setter in (*THREAD_SETTERS, *(f"scipy_{setter}" for setter in THREAD_SETTERS)):
             if hasattr(library, setter):
                 return name, getattr(library, setter)
     return name, None
@@ -54,20 +54,18 @@ def blas() -> tuple[str, Callable[[int], None] | None]:
 
 def numpy_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Probe]:
     name, setter = blas()
-    known = [count for count in counts if setter or count == max(counts)]
-    found = []
+    settable = [count for count in counts if setter or count == max(counts)]
+    probes = []
     generator = np.random.default_rng(1)
-    for dtype, kind in (("fp64", np.float64), ("fp32", np.float32)):
+    for dtype, (kind, tolerance) in NUMPY_TYPES.items():
         for size in GEMM_SIZES[quick]:
             a, b = (generator.standard_normal((size, size)).astype(kind) for _ in range(2))
             out = np.empty_like(a)
-            for threads in known:
-                multiply = partial(_with_threads, setter, threads, partial(np.matmul, a, b, out=out))
-                check = partial(
-                    _gemm_checked, f"gemm numpy {dtype} {size}", a, b, out, {"fp64": 1e-9, "fp32": 1e-2}[dtype]
-                )
-                found.append(_gemm(machine, "numpy", name, dtype, size, threads, multiply, check))
-    return found
+            check = partial(_check_numpy, f"gemm numpy {dtype} {size}", a, b, out, tolerance)
+            for threads in settable:
+                call = partial(_with_threads, setter, threads, partial(np.matmul, a, b, out=out))
+                probes.append(_gemm(machine, "numpy", name, dtype, size, threads, call, check))
+    return probes
 
 
 def torch_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Probe]:
@@ -76,22 +74,19 @@ def torch_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Pr
         import torch
     except ImportError:
         return []
-    found = []
-    able = machine.dtypes() or ["fp32"]  # a format the CPU lacks would be emulated, and that is no ceiling
+    probes = []
+    formats = machine.dtypes() or ["fp32"]  # a format the CPU lacks would be emulated, and that is no ceiling
     for dtype, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        if dtype not in able:
+        if dtype not in formats:
             continue
         for size in GEMM_SIZES[quick]:
             a, b = (torch.randn(size, size, generator=torch.Generator().manual_seed(1)).to(kind) for _ in range(2))
             out = torch.empty_like(a)
+            check = partial(_check_torch, f"gemm torch {dtype} {size}", a, b, out)
             for threads in counts:
-                multiply = partial(_with_threads, torch.set_num_threads, threads, partial(torch.mm, a, b, out=out))
-                # a product rounded to the format of its result, held against one made in fp32
-                check = partial(_torch_checked, f"gemm torch {dtype} {size}", a, b, out)
-                found.append(
-                    _gemm(machine, "torch", f"torch {torch.__version__}", dtype, size, threads, multiply, check)
-                )
-    return found
+                call = partial(_with_threads, torch.set_num_threads, threads, partial(torch.mm, a, b, out=out))
+                probes.append(_gemm(machine, "torch", f"torch {torch.__version__}", dtype, size, threads, call, check))
+    return probes
 
 
 def _with_threads(
@@ -107,25 +102,27 @@ def _with_threads(
     wall = time.perf_counter() - start
     if threads == 1 and setter:
         return Timing(wall, min(1.0, (time.thread_time() - ran) / wall))
-    got = (time.process_time() - all_ran) / (wall * threads)
+    busy = (time.process_time() - all_ran) / (wall * threads)
     after = waited()
     if before is not None and after is not None:
-        # a library may leave threads idle, and then only their waiting tells that others had the cores
-        got = max(got, 1 - (after - before) / (wall * threads))
-    return Timing(wall, min(1.0, got))
+        # a library may leave threads idle, and then only their waiting shows that others had the cores
+        busy = max(busy, 1 - (after - before) / (wall * threads))
+    return Timing(wall, min(1.0, busy))
 
 
-def _gemm_checked(name: str, a: Any, b: Any, out: Any, tolerance: float) -> None:
+def _check_numpy(name: str, a: Any, b: Any, out: Any, tolerance: float) -> None:
     vector = np.random.default_rng(2).standard_normal(a.shape[1])
-    want = a.astype(np.float64) @ (b.astype(np.float64) @ vector)
-    if not np.allclose(out.astype(np.float64) @ vector, want, rtol=0, atol=tolerance * float(np.abs(want).max())):
+    expected = a.astype(np.float64) @ (b.astype(np.float64) @ vector)
+    allowed = tolerance * float(np.abs(expected).max())
+    if not np.allclose(out.astype(np.float64) @ vector, expected, rtol=0, atol=allowed):
         raise RidgelineError(f"probe {name}: the product is wrong; its times mean nothing")
 
 
-def _torch_checked(name: str, a: Any, b: Any, out: Any) -> None:
+def _check_torch(name: str, a: Any, b: Any, out: Any) -> None:
+    """A product rounded to the format of its result, compared with one made in fp32."""
     rows = slice(0, None, max(1, a.shape[0] // 8))
-    want = a[rows].float() @ b.float()
-    if float((out[rows].float() - want).abs().max()) > 0.02 * float(want.abs().max()):
+    expected = a[rows].float() @ b.float()
+    if float((out[rows].float() - expected).abs().max()) > 0.02 * float(expected.abs().max()):
         raise RidgelineError(f"probe {name}: the product is wrong; its times mean nothing")
 
 
@@ -154,16 +151,16 @@ def _gemm(
     )
 
 
-def within(probes: Sequence[Probe], longest: float, clock: Clock) -> tuple[list[Probe], list[str]]:
-    """Those that take no longer than `longest` for one product, judged by the size before; and the names of the rest."""
+def within(probes: Sequence[Probe], max_seconds: float, clock: Clock) -> tuple[list[Probe], list[str]]:
+    """Those whose product takes no longer than that, extrapolated from the size before; and the names of the others."""
     kept: list[Probe] = []
-    left: list[str] = []
+    left_out: list[str] = []
     rates: dict[tuple[Any, ...], float] = {}
     for probe in probes:
         key = tuple(probe.settings[name] for name in ("library", "dtype", "threads"))
         size = probe.settings["size"]
-        if key in rates and size**3 / rates[key] > longest:
-            left.append(probe.name)
+        if key in rates and size**3 / rates[key] > max_seconds:
+            left_out.append(probe.name)
             continue
         kept.append(probe)
         if key not in rates:
@@ -171,4 +168,4 @@ def within(probes: Sequence[Probe], longest: float, clock: Clock) -> tuple[list[
         start = clock.now()
         probe.call(1)
         rates[key] = size**3 / max(clock.now() - start, 1e-9)
-    return kept, left
+    return kept, left_out

@@ -1,4 +1,4 @@
-"""The levels of a CPU's memory: which working sets each serves by report, and what plateaus the read sweep shows."""
+"""The levels of a CPU's memory: which working sets the system says each serves, and the plateaus of the read sweep."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 
 from ...core.machine import Machine
+from ...core.notes import CONDITIONS, Note
 from ...core.observation import Observation
+from ...core.statistics import median
 from ...core.units import show
 
-SMALLEST = 1024
-MOST = {True: 1 << 31, False: 1 << 32}  # bytes of the largest working set, quick and full
-PRICE = 0.12  # what one more stretch must explain, in units of the logarithm of bandwidth
-FLAT = 1.15  # a stretch whose bandwidths differ by more is a slope between two levels
-APART = 1.12  # neighbouring plateaus that differ by less are one
-AGREES = 1.7  # a found capacity within this factor of the reported one agrees with it
+MIN_BYTES = 1024
+MAX_BYTES = {True: 1 << 31, False: 1 << 32}  # of the largest working set, quick and full
+SEGMENT_COST = 0.12  # what one more segment must explain, in units of the logarithm of bandwidth
+MAX_PLATEAU_RATIO = 1.15  # a segment whose bandwidths differ by more is a slope between two levels
+MIN_STEP_RATIO = 1.12  # neighbouring plateaus that differ by less are one
+MAX_CAPACITY_RATIO = 1.7  # a capacity within this factor of the reported one agrees with it
 
 
 # -- how large the working sets are ------------------------------------------------------------------------------------
@@ -41,32 +43,32 @@ class Zone:
     def middle(self) -> float:
         """A typical working set: of the innermost level a third, where the loop's own start no longer shows."""
         third = max(self.first, self.last / 3)
-        return third if self.first <= SMALLEST else math.sqrt(self.first * self.last)
+        return third if self.first <= MIN_BYTES else math.sqrt(self.first * self.last)
 
 
 def zones(machine: Machine, threads: int, largest: float) -> list[Zone]:
     """The zone of every level, inner to outer, for so many threads at once."""
-    found: list[Zone] = []
+    caches: list[Zone] = []
     edge = 0.0
     for level in machine.levels[:-1]:
-        one, total = level.capacity.value(), level.total
-        if not one or not total:
+        instance, total = level.capacity.value(), level.total
+        if not instance or not total:
             continue
-        share = one if threads == 1 else min(one, total / threads)
+        share = instance if threads == 1 else min(instance, total / threads)
         if share > edge:
-            found.append(Zone(level.name, max(2 * edge, SMALLEST), 0.7 * share))
+            caches.append(Zone(level.name, max(2 * edge, MIN_BYTES), 0.7 * share))
             edge = share
     name = machine.levels[-1].name if machine.levels else "memory"
-    return [*found, Zone(name, min(3 * edge, largest) if edge else largest / 2, largest)]
+    return [*caches, Zone(name, min(3 * edge, largest) if edge else largest / 2, largest)]
 
 
-def sizes(machine: Machine, threads: int, quick: bool) -> float:
+def working_set(machine: Machine, threads: int, quick: bool) -> float:
     """Bytes per thread of the largest working set: four times the last cache, as far as the memory allows."""
     caches = [level for level in machine.levels[:-1] if level.total]
     last = caches[-1] if caches else None
-    whole = 32 * 2.0**20 if last is None else float((last.capacity.value() if threads == 1 else last.total) or 0.0)
-    room = _available() / 8  # arrays to read and to write, for one core and for all, and something left for others
-    return max(min(4 * whole, MOST[quick], room) / threads, 16 * SMALLEST)
+    cache = 32 * 2.0**20 if last is None else float((last.capacity.value() if threads == 1 else last.total) or 0.0)
+    available = _available() / 8  # arrays to read and to write, for one core and for all, and something left for others
+    return max(min(4 * cache, MAX_BYTES[quick], available) / threads, 16 * MIN_BYTES)
 
 
 def _available() -> float:
@@ -87,7 +89,7 @@ def sweep(first: float, last: float, factor: float) -> list[int]:
 
 @dataclass(frozen=True)
 class Plateau:
-    """A stretch of working sets served at one bandwidth. `capacity` is where it ends; None for the outermost."""
+    """A range of working sets served at one bandwidth. `capacity` is where it ends; None for the outermost."""
 
     bandwidth: float
     first: float
@@ -98,7 +100,7 @@ class Plateau:
 
 
 def levels(observations: Iterable[Observation], machine: Machine | None = None) -> list[Plateau]:
-    """The levels that the one-core read sweep shows, inner to outer; with a machine named and held against its caches."""
+    """The levels that the one-core read sweep shows, inner to outer; with a machine named and compared with its caches."""
     points = sorted(
         (float(each.settings["bytes"]), each.best_bandwidth)
         for each in observations
@@ -109,52 +111,53 @@ def levels(observations: Iterable[Observation], machine: Machine | None = None) 
     at = np.array([size for size, _ in points])
     # more data never comes faster: a small set that does is held up by the loop's own start, not by the cache
     rates = np.maximum.accumulate(np.array([rate for _, rate in points])[::-1])[::-1]
-    found: list[Plateau] = []
+    plateaus: list[Plateau] = []
     for first, last in _segments(np.log(rates)):
-        rate = float(np.median(rates[first:last]))
-        if at[last - 1] < 1.9 * at[first] or rates[first] > FLAT * rates[last - 1]:
+        rate = median(rates[first:last].tolist())
+        if at[last - 1] < 1.9 * at[first] or rates[first] > MAX_PLATEAU_RATIO * rates[last - 1]:
             continue
-        if found and found[-1].bandwidth < APART * rate:
-            found[-1] = replace(found[-1], last=float(at[last - 1]))
+        if plateaus and plateaus[-1].bandwidth < MIN_STEP_RATIO * rate:
+            plateaus[-1] = replace(plateaus[-1], last=float(at[last - 1]))
         else:
-            found.append(Plateau(rate, float(at[first]), float(at[last - 1]), None))
+            plateaus.append(Plateau(rate, float(at[first]), float(at[last - 1]), None))
     if machine:
-        found = _named(found, machine)
-    ends = [at[at > plateau.last][0] if np.any(at > plateau.last) else None for plateau in found]
-    found = [
-        replace(row, capacity=math.sqrt(row.last * end) if end else None) for row, end in zip(found, ends, strict=True)
+        plateaus = _named(plateaus, machine)
+    beyond = [at[at > plateau.last] for plateau in plateaus]
+    plateaus = [
+        replace(plateau, capacity=math.sqrt(plateau.last * sizes[0]) if len(sizes) else None)
+        for plateau, sizes in zip(plateaus, beyond, strict=True)
     ]
-    return [_against(row, machine) for row in found] if machine else found
+    return [_against_report(plateau, machine) for plateau in plateaus] if machine else plateaus
 
 
 def _segments(values: Any) -> list[tuple[int, int]]:
-    """Stretches that are nearly constant: the split with the least scatter plus a price for each stretch."""
+    """Segments that are nearly constant: the split with the least scatter plus a cost for each segment."""
     count = len(values)
     cost = [0.0] + [math.inf] * count
     start = [0] * (count + 1)
     for end in range(1, count + 1):
         for begin in range(end):
             part = values[begin:end]
-            price = cost[begin] + float(np.abs(part - np.median(part)).sum()) + PRICE
-            if price < cost[end]:
-                cost[end], start[end] = price, begin
-    found: list[tuple[int, int]] = []
+            total = cost[begin] + float(np.abs(part - np.median(part)).sum()) + SEGMENT_COST
+            if total < cost[end]:
+                cost[end], start[end] = total, begin
+    segments: list[tuple[int, int]] = []
     end = count
     while end > 0:
-        found.append((start[end], end))
+        segments.append((start[end], end))
         end = start[end]
-    return found[::-1]
+    return segments[::-1]
 
 
-def _named(found: list[Plateau], machine: Machine) -> list[Plateau]:
+def _named(plateaus: list[Plateau], machine: Machine) -> list[Plateau]:
     """Each plateau after the cache that its middle fits into; two of one cache are one, as fast as its faster part."""
     caches = [(level.name, float(size)) for level in machine.levels[:-1] if (size := level.capacity.value())]
     outer = machine.levels[-1].name if machine.levels else "memory"
     named: list[Plateau] = []
-    for plateau in found:
+    for plateau in plateaus:
         middle = math.sqrt(plateau.first * plateau.last)
         name = next((name for name, size in caches if middle <= size), outer)
-        if plateau is found[-1] and caches and plateau.last >= 2 * caches[-1][1]:
+        if plateau is plateaus[-1] and caches and plateau.last >= 2 * caches[-1][1]:
             name = outer  # what serves twice the last cache is not that cache, wherever it begins
         if named and named[-1].level == name:
             named[-1] = replace(named[-1], last=plateau.last)
@@ -163,44 +166,44 @@ def _named(found: list[Plateau], machine: Machine) -> list[Plateau]:
     return named
 
 
-def _against(plateau: Plateau, machine: Machine) -> Plateau:
+def _against_report(plateau: Plateau, machine: Machine) -> Plateau:
     size = next((level.capacity.value() for level in machine.levels[:-1] if level.name == plateau.level), None)
-    if not size or not plateau.capacity or 1 / AGREES <= plateau.capacity / size <= AGREES:
+    if not size or not plateau.capacity or 1 / MAX_CAPACITY_RATIO <= plateau.capacity / size <= MAX_CAPACITY_RATIO:
         return plateau
-    seen, told = (show(value, "B", binary=True) for value in (plateau.capacity, size))
-    return replace(plateau, note=f"by the read sweep {plateau.level} ends at about {seen}, the system reports {told}")
+    measured, reported = (show(value, "B", binary=True) for value in (plateau.capacity, size))
+    text = f"by the read sweep {plateau.level} ends at about {measured}, the system reports {reported}"
+    return replace(plateau, note=Note(CONDITIONS, text))
 
 
-def _unreported(found: list[Plateau]) -> list[str]:
+def _unreported(plateaus: list[Plateau]) -> list[str]:
     """The plateaus in words, where the system reports no caches that they could be given to."""
     steps = []
-    for plateau in found:
+    for plateau in plateaus:
         end = f"up to about {show(plateau.capacity, 'B', 3, binary=True)}" if plateau.capacity else "beyond"
         steps.append(f"{show(plateau.bandwidth, 'B/s', 3)} {end}")
     if len(steps) < 2:
         return []
-    return [
-        f"by the read sweep one core gets {', '.join(steps)}; the system reports no caches, so only the memory has a ceiling"
-    ]
+    text = f"by the read sweep one core gets {', '.join(steps)}; the system reports no caches, so only the memory has a ceiling"
+    return [Note(CONDITIONS, text)]
 
 
-def noted(observations: list[Observation], machine: Machine) -> list[Observation]:
+def with_plateau_notes(observations: list[Observation], machine: Machine) -> list[Observation]:
     """The read sweep's observations with what its plateaus say against the reported caches."""
     if not any(level.capacity.value() for level in machine.levels[:-1]):
-        told = _unreported(levels(observations))
+        notes = _unreported(levels(observations))
     else:
-        found = levels(observations, machine)
-        seen = {plateau.level for plateau in found}
-        told = [plateau.note for plateau in found if plateau.note]
-        told += [
+        plateaus = levels(observations, machine)
+        shown = {plateau.level for plateau in plateaus}
+        notes = [plateau.note for plateau in plateaus if plateau.note]
+        notes += [
             f"{level.name} ({show(level.capacity.value(), 'B', binary=True)} reported) shows no plateau of its own in the read sweep"
             for level in machine.levels[:-1]
-            if found and level.capacity.value() and level.name not in seen
+            if plateaus and level.capacity.value() and level.name not in shown
         ]
-    if not told:
+    if not notes:
         return observations
     return [
-        replace(each, notes=(*each.notes, *told))
+        replace(each, notes=(*each.notes, *notes))
         if each.settings.get("mix") == "read" and each.settings.get("threads") == 1
         else each
         for each in observations

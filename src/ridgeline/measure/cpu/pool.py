@@ -63,30 +63,30 @@ class Library:
 
     def _kernel(self, index: int) -> Kernel | None:
         kind, op, isa, dtype, engine = (self.raw.rl_text(index, which).decode() for which in range(5))
-        told = (ctypes.c_double * 6)()
-        self.raw.rl_numbers(index, told)
-        reads, writes, width, chains = (int(value) for value in told[:4])
-        row = Kernel(index, kind, op, isa, dtype, engine, reads, writes, width, chains, told[4])
-        return row if told[5] else None
+        numbers = (ctypes.c_double * 6)()
+        self.raw.rl_numbers(index, numbers)
+        reads, writes, width, chains = (int(value) for value in numbers[:4])
+        flops, runs_here = numbers[4:]
+        return Kernel(index, kind, op, isa, dtype, engine, reads, writes, width, chains, flops) if runs_here else None
 
     def streams(self, op: str) -> list[Kernel]:
         return [kernel for kernel in self.kernels if kernel.kind == "stream" and kernel.op == op]
 
     def arithmetic(self) -> dict[tuple[str, str, str], list[Kernel]]:
         """Kernels by (engine, dtype, instruction set); those of a group differ in the number of chains."""
-        found: dict[tuple[str, str, str], list[Kernel]] = {}
+        groups: dict[tuple[str, str, str], list[Kernel]] = {}
         for kernel in self.kernels:
             if kernel.kind == "fma":
-                found.setdefault((kernel.engine, kernel.dtype, kernel.isa), []).append(kernel)
-        return found
+                groups.setdefault((kernel.engine, kernel.dtype, kernel.isa), []).append(kernel)
+        return groups
 
 
 class NoMemory(RidgelineError):
-    """Arrays of the size asked for cannot be had."""
+    """Arrays of the size asked for cannot be allocated."""
 
 
 class Pool:
-    """Threads pinned to CPUs, each with memory of its own that it touched first; freed with the object."""
+    """Threads pinned to CPUs, each with the memory that it touched first; freed with the object."""
 
     def __init__(self, library: Library, cpus: Sequence[int], size: int) -> None:
         self.library, self.cpus, self.size = library, tuple(cpus), size
@@ -120,17 +120,21 @@ class Pool:
             )
         return Timing(out[0], out[1])
 
+    def check(self, kernel: Kernel, size: int, reps: int = 1) -> None:
+        """RidgelineError where the kernel computes wrong values."""
+        self.run(kernel, size, reps, 0, check=True)
+
     def touched(self, kernel: Kernel, size: int) -> int:
         """Bytes one pass really covers, all threads together."""
         return int(self.library.raw.rl_touched(kernel.index, size)) * self.threads
 
     def chain(self, size: int, line: int = LINE) -> int:
         """A pointer chase of so many bytes for the first CPU."""
-        made = self.library.raw.rl_chain_new(self.handle, size, line)
-        if not made:
+        chain = self.library.raw.rl_chain_new(self.handle, size, line)
+        if not chain:
             raise NoMemory(f"no memory for a pointer chase of {show(size, 'B', binary=True)}")
-        self.chains.append(made)
-        return int(made)
+        self.chains.append(chain)
+        return int(chain)
 
     def chase(self, chain: int, hops: int, warm: int) -> Timing:
         out = (ctypes.c_double * 3)()
@@ -159,19 +163,16 @@ def cores() -> list[int]:
     try:
         allowed = sorted(os.sched_getaffinity(0))
     except (AttributeError, OSError):
-        return [-1] * (os.cpu_count() or 1)  # no pinning here
-    seen: set[str] = set()
-    found = []
+        return [-1] * (os.cpu_count() or 1)  # threads cannot be pinned
+    first_of_core: dict[str, int] = {}
     for cpu in allowed:
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         try:
             siblings = path.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             siblings = str(cpu)
-        if siblings not in seen:
-            seen.add(siblings)
-            found.append(cpu)
-    return found
+        first_of_core.setdefault(siblings, cpu)
+    return list(first_of_core.values())
 
 
 def counted(count: int) -> str:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,11 +20,11 @@ from ...programs import ops
 from ..protocol import Probe, Timing
 from .gemm import blas
 
-# Share of all cores' time that a kernel gets when nobody else wants them; handing out the ranges takes the rest.
-UNDISTURBED = 0.93
+# Share of all cores' time that a kernel gets on an idle machine; handing out the ranges takes the rest.
+IDLE_SHARE = 0.93
 
 Pointer = ctypes.c_void_p
-Whole = ctypes.c_int64
+Index = ctypes.c_int64
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Kernel:
 
     name: str
     work: Work
-    run: Callable[[], None]
+    run: Callable[[], Any]
     check: Callable[[], None]
     how: str
-    library: bool = False  # runs in a library with threads of its own
+    library: bool = False  # runs in a library with its own threads
 
     def probe(self) -> Probe:
         def call(loops: int) -> Timing:
             return _on_all_cores(self.run, loops)
 
-        return Probe(self.name, self.work.name, call, self.work, {"how": self.how}, check=self.check, least=0.02)
+        return Probe(self.name, self.work.name, call, self.work, {"how": self.how}, check=self.check, min_seconds=0.02)
 
 
 def _on_all_cores(call: Callable[[], Any], loops: int = 1) -> Timing:
@@ -52,14 +52,14 @@ def _on_all_cores(call: Callable[[], Any], loops: int = 1) -> Timing:
         call()
     wall = time.perf_counter() - start
     share = (time.process_time() - ran) / (wall * cores())
-    return Timing(wall, min(1.0, share / UNDISTURBED))
+    return Timing(wall, min(1.0, share / IDLE_SHARE))
 
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _at(array: NDArray[Any]) -> Pointer:
+def _address(array: NDArray[Any]) -> Pointer:
     return Pointer(array.ctypes.data)
 
 
@@ -86,6 +86,10 @@ class Suite:
         parts = [self.pool.submit(call, int(first), int(last)) for first, last in pairwise(edges)]
         return [part.result() for part in parts]
 
+    def compiled(self, function: Any, arguments: tuple[Any, ...], rows: int) -> Callable[[], list[Any]]:
+        """A call of a C kernel on all cores, each with its range of rows."""
+        return lambda: self.over(rows, lambda first, last: function(*arguments, Index(first), Index(last)))
+
     def floats(self, *shape: int, dtype: str = "float32") -> NDArray[Any]:
         return self.random.standard_normal(shape).astype(dtype)
 
@@ -98,37 +102,31 @@ class Suite:
     def triad(self) -> Kernel:
         n, s = self.large(8, 3), 0.75
         a, b, c = np.zeros(n), self.floats(n, dtype="float64"), self.floats(n, dtype="float64")
-        run = self.library.suite_triad
-        arguments = (_at(a), _at(b), _at(c), ctypes.c_double(s))
-
-        def call() -> None:
-            self.over(n, lambda first, last: run(*arguments, Whole(first), Whole(last)))
-
-        return Kernel("triad", ops.stream_triad(n), call, lambda: _near("triad", a, b + s * c), "C, all cores")
+        arguments = (_address(a), _address(b), _address(c), ctypes.c_double(s))
+        call = self.compiled(self.library.suite_triad, arguments, n)
+        return Kernel("triad", ops.stream_triad(n), call, lambda: _expect("triad", a, b + s * c), "C, all cores")
 
     def dot(self) -> Kernel:
         n = self.large(8, 2)
-        x, y, found = self.floats(n, dtype="float64"), self.floats(n, dtype="float64"), [0.0]
-        run, arguments = self.library.suite_dot, (_at(x), _at(y))
+        x, y, result = self.floats(n, dtype="float64"), self.floats(n, dtype="float64"), [0.0]
+        parts = self.compiled(self.library.suite_dot, (_address(x), _address(y)), n)
 
         def call() -> None:
-            found[0] = sum(self.over(n, lambda first, last: run(*arguments, Whole(first), Whole(last))))
+            result[0] = sum(parts())
 
-        return Kernel(
-            "dot", ops.dot(n, dtype="fp64"), call, lambda: _near("dot", found[0], float(x @ y), 1e-6), "C, all cores"
-        )
+        def check() -> None:
+            _expect("dot", result[0], float(x @ y), 1e-6)
+
+        return Kernel("dot", ops.dot(n, dtype="fp64"), call, check, "C, all cores")
 
     def gemv(self) -> Kernel:
         columns = 4096
         rows = max(1024, self.large(4, 1) // columns)
         a, x, y = self.floats(rows, columns), self.floats(columns), np.zeros(rows, np.float32)
-        run, arguments = self.library.suite_gemv, (_at(a), _at(x), _at(y), Whole(columns))
-
-        def call() -> None:
-            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
-
-        made = ops.gemv(rows, columns, dtype="fp32")
-        return Kernel("gemv", made, call, lambda: _near("gemv", y, a @ x, 1e-3), "C, all cores")
+        arguments = (_address(a), _address(x), _address(y), Index(columns))
+        call = self.compiled(self.library.suite_gemv, arguments, rows)
+        counted = ops.gemv(rows, columns, dtype="fp32")
+        return Kernel("gemv", counted, call, lambda: _expect("gemv", y, a @ x, 1e-3), "C, all cores")
 
     def gemm(self, n: int = 1024, dtype: str = "fp32") -> Kernel:
         kind = {"fp32": "float32", "fp64": "float64"}[dtype]
@@ -143,7 +141,7 @@ class Suite:
             np.matmul(a, b, out=c)
 
         def check() -> None:
-            _near("gemm", c[:8], (a[:8].astype(np.float64) @ b.astype(np.float64)), 1e-3)
+            _expect("gemm", c[:8], (a[:8].astype(np.float64) @ b.astype(np.float64)), 1e-3)
 
         return Kernel(
             f"gemm {dtype}", ops.gemm(n, n, n, dtype=dtype), call, check, "NumPy's BLAS, its own threads", True
@@ -153,14 +151,11 @@ class Suite:
         columns = 4096
         rows = max(256, self.large(4, 2) // columns)
         x, y = self.floats(rows, columns), np.zeros((rows, columns), np.float32)
-        run, arguments = self.library.suite_softmax, (_at(x), _at(y), Whole(columns))
-
-        def call() -> None:
-            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+        call = self.compiled(self.library.suite_softmax, (_address(x), _address(y), Index(columns)), rows)
 
         def check() -> None:
             raised = np.exp(x[:4].astype(np.float64) - x[:4].max(axis=1, keepdims=True))
-            _near("softmax", y[:4], raised / raised.sum(axis=1, keepdims=True), 1e-4)
+            _expect("softmax", y[:4], raised / raised.sum(axis=1, keepdims=True), 1e-4)
 
         return Kernel("softmax", ops.softmax(rows, columns, dtype="fp32"), call, check, "C, all cores")
 
@@ -169,15 +164,13 @@ class Suite:
         rows = max(256, self.large(4, 2) // columns)
         x, y = self.floats(rows, columns), np.zeros((rows, columns), np.float32)
         gamma, beta = self.floats(columns), self.floats(columns)
-        run, arguments = self.library.suite_layernorm, (_at(x), _at(y), _at(gamma), _at(beta), Whole(columns))
-
-        def call() -> None:
-            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+        arguments = (_address(x), _address(y), _address(gamma), _address(beta), Index(columns))
+        call = self.compiled(self.library.suite_layernorm, arguments, rows)
 
         def check() -> None:
-            some = x[:4].astype(np.float64)
-            scaled = (some - some.mean(axis=1, keepdims=True)) / np.sqrt(some.var(axis=1, keepdims=True) + 1e-5)
-            _near("layernorm", y[:4], scaled * gamma + beta, 1e-3)
+            rows = x[:4].astype(np.float64)
+            scaled = (rows - rows.mean(axis=1, keepdims=True)) / np.sqrt(rows.var(axis=1, keepdims=True) + 1e-5)
+            _expect("layernorm", y[:4], scaled * gamma + beta, 1e-3)
 
         return Kernel("layernorm", ops.layernorm(rows, columns, dtype="fp32"), call, check, "C, all cores")
 
@@ -185,14 +178,11 @@ class Suite:
         width = 4096
         rows = max(256, self.large(4, 2) // width)
         x, y, w = self.floats(rows + 2, width + 2), np.zeros((rows, width), np.float32), self.floats(9)
-        run, arguments = self.library.suite_stencil, (_at(x), _at(y), _at(w), Whole(width))
-
-        def call() -> None:
-            self.over(rows, lambda first, last: run(*arguments, Whole(first), Whole(last)))
+        call = self.compiled(self.library.suite_stencil, (_address(x), _address(y), _address(w), Index(width)), rows)
 
         def check() -> None:
             parts = [w[3 * i + j] * x[i : i + 4, j : j + width] for i in range(3) for j in range(3)]
-            _near("stencil", y[:4], np.sum(parts, axis=0), 1e-3)
+            _expect("stencil", y[:4], np.sum(parts, axis=0), 1e-3)
 
         # nine multiplications and eight additions per pixel on the vector units; one image in, one out
         pixels = float(rows * width)
@@ -202,8 +192,8 @@ class Suite:
             write={"y": (pixels, "fp32", "rows width")},
             dtype="fp32",
         )
-        named = Work(**{**counted.__dict__, "name": "stencil", "family": "stream"})
-        return Kernel("stencil 3x3", named, call, check, "C, all cores")
+        counted = replace(counted, name="stencil", family="stream")
+        return Kernel("stencil 3x3", counted, call, check, "C, all cores")
 
     def exponential(self) -> Probe:
         """Results per second of the suite's own exp on data in the nearest cache: the special-function ceiling of its kernels."""
@@ -213,16 +203,18 @@ class Suite:
         run = self.library.suite_exp
 
         def call(loops: int) -> Timing:
-            every = Whole(reps * loops)
-            return _on_all_cores(
-                lambda: self.over(self.threads, lambda first, _: run(_at(x[first]), _at(y[first]), Whole(n), every))
-            )
+            repeats = Index(reps * loops)
 
-        done = float(n * reps * self.threads)
-        counted = work(vector={"exp": (done, "n reps threads")}, dtype="fp32")
+            def on_core(first: int, _: int) -> None:
+                run(_address(x[first]), _address(y[first]), Index(n), repeats)
+
+            return _on_all_cores(lambda: self.over(self.threads, on_core))
+
+        results = float(n * reps * self.threads)
+        counted = work(vector={"exp": (results, "n reps threads")}, dtype="fp32")
         return Probe(
             "exp", "special.fp32", call, counted, {"threads": self.threads, "variant": "polynomial of degree 6"},
-            check=lambda: _near("exp", y[0], np.exp(x[0].astype(np.float64)), 1e-5), least=0.02,
+            check=lambda: _expect("exp", y[0], np.exp(x[0].astype(np.float64)), 1e-5), min_seconds=0.02,
         )  # fmt: skip
 
     def kernels(self) -> list[Kernel]:
@@ -230,9 +222,9 @@ class Suite:
         return [make() for make in makers]
 
 
-def _near(name: str, found: Any, right: Any, tolerance: float = 1e-9) -> None:
-    if not np.allclose(found, right, rtol=tolerance, atol=tolerance):
-        worst = float(np.max(np.abs(np.asarray(found) - np.asarray(right))))
+def _expect(name: str, actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    if not np.allclose(actual, expected, rtol=tolerance, atol=tolerance):
+        worst = float(np.max(np.abs(np.asarray(actual) - np.asarray(expected))))
         raise RidgelineError(
             f"kernel {name} computed a wrong answer (off by up to {worst:.3g}); its time means nothing"
         )

@@ -6,19 +6,21 @@ a thread while the probes run; `summary` says what held during the spans of time
 
 from __future__ import annotations
 
-import datetime
 import importlib
 import os
+import platform
 import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...core.statistics import median
 from ..protocol import REAL, Clock
 
 # Bits of NVML's "clocks event reasons", in the words its documentation uses.
@@ -38,7 +40,7 @@ MHZ = 1e6
 
 
 class Reader(Protocol):
-    """Something that tells how the GPU is at this moment, and what it is."""
+    """Reads the state of the GPU at this moment, and its fixed properties."""
 
     via: str
 
@@ -68,16 +70,16 @@ class Nvml:
         ecc = self._ask("nvmlDeviceGetEccMode", self.handle)
         limit = self._ask("nvmlDeviceGetEnforcedPowerLimit", self.handle)
         cuda = self._ask("nvmlSystemGetCudaDriverVersion_v2") or self._ask("nvmlSystemGetCudaDriverVersion")
-        most = self._ask("nvmlDeviceGetMaxClockInfo", self.handle, 1)
-        found = {
+        max_clock = self._ask("nvmlDeviceGetMaxClockInfo", self.handle, 1)
+        facts = {
             "driver": _text(self._ask("nvmlSystemGetDriverVersion")),
             "cuda_driver": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
             "power_limit": limit / 1e3 if limit else None,
             "ecc": None if ecc is None else ("on" if ecc[0] else "off"),
-            "most_sm_clock": most * MHZ if most else None,
+            "most_sm_clock": max_clock * MHZ if max_clock else None,
             "other_processes": self.others(),
         }
-        return {key: value for key, value in found.items() if value is not None}
+        return {key: value for key, value in facts.items() if value is not None}
 
     def others(self) -> list[int] | None:
         """Processes other than this one that hold the GPU; None where the driver does not say."""
@@ -85,26 +87,26 @@ class Nvml:
         return None if running is None else sorted({int(row.pid) for row in running} - {os.getpid()})
 
     def read(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        reading: dict[str, Any] = {}
         for key, kind in (("sm_clock", 1), ("memory_clock", 2)):
             clock = self._ask("nvmlDeviceGetClockInfo", self.handle, kind)
             if clock is not None:
-                found[key] = clock * MHZ
+                reading[key] = clock * MHZ
         heat = self._ask("nvmlDeviceGetTemperature", self.handle, 0)
         if heat is not None:
-            found["temperature"] = float(heat)
+            reading["temperature"] = float(heat)
         power = self._power()
         if power is not None:
-            found["power"] = power
+            reading["power"] = power
         energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", self.handle)
         if energy is not None:
-            found["energy"] = energy / 1e3
+            reading["energy"] = energy / 1e3
         bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", self.handle)
         if bits is None:
             bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self.handle)
         if bits is not None:
-            found["reasons"] = [word for bit, word in REASONS.items() if bits & bit]
-        return found
+            reading["reasons"] = [word for bit, word in REASONS.items() if bits & bit]
+        return reading
 
     def _power(self) -> float | None:
         values = self._ask("nvmlDeviceGetFieldValues", self.handle, [INSTANT_POWER])
@@ -135,20 +137,16 @@ class Smi:
 
     def _row(self) -> dict[str, str]:
         try:
-            told = self.ask()
+            return smi_row(self.ask())
         except (OSError, subprocess.SubprocessError):
             return {}
-        return smi_row(told)
 
     def facts(self) -> dict[str, Any]:
         row = self._row()
         ecc = {"Enabled": "on", "Disabled": "off"}.get(row.get("ecc.mode.current", ""))
-        found = {
-            "driver": row.get("driver_version"),
-            "power_limit": _number(row.get("enforced.power.limit")),
-            "ecc": ecc,
-        }
-        return {key: value for key, value in found.items() if value is not None}
+        limit = _number(row.get("enforced.power.limit"))
+        facts = {"driver": row.get("driver_version"), "power_limit": limit, "ecc": ecc}
+        return {key: value for key, value in facts.items() if value is not None}
 
     def read(self) -> dict[str, Any]:
         row = self._row()
@@ -215,7 +213,7 @@ class Watch:
     source: Reader | None
     clock: Clock = REAL
     period: float = 0.02
-    seen: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    readings: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -232,59 +230,45 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self.look()
+            if self.source is not None and (reading := self.source.read()):
+                self.readings.append((self.clock.now(), reading))
             self._stop.wait(self.period)
-
-    def look(self) -> dict[str, Any]:
-        """One reading now, kept with its time."""
-        told = self.source.read() if self.source is not None else {}
-        if told:
-            self.seen.append((self.clock.now(), told))
-        return told
 
     def during(self, spans: Iterable[tuple[float, float]]) -> list[tuple[float, dict[str, Any]]]:
         spans = list(spans)
-        return [(at, told) for at, told in list(self.seen) if any(start <= at <= end for start, end in spans)]
+        return [(at, row) for at, row in list(self.readings) if any(start <= at <= end for start, end in spans)]
 
 
 def summary(readings: Sequence[tuple[float, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Least, middle and most of each quantity over some readings, and every reason the clock was held for."""
-    found: dict[str, Any] = {"readings": len(readings)}
+    """Smallest, median and largest value of each quantity, and every reason the clock was held for."""
+    summed: dict[str, Any] = {"readings": len(readings)}
     for key in ("sm_clock", "memory_clock", "temperature", "power"):
-        values = [told[key] for _, told in readings if key in told]
+        values = [row[key] for _, row in readings if key in row]
         if values:
-            found[key] = {"least": min(values), "median": float(np.median(values)), "most": max(values)}
-    reasons = {word for _, told in readings for word in told.get("reasons", ())}
-    if reasons - {"idle"}:
-        found["clock_held_by"] = sorted(reasons - {"idle"})
-    return found
+            summed[key] = {"least": min(values), "median": median(values), "most": max(values)}
+    reasons = {word for _, row in readings for word in row.get("reasons", ())} - {"idle"}
+    if reasons:
+        summed["clock_held_by"] = sorted(reasons)
+    return summed
 
 
 def mean_power(readings: Sequence[tuple[float, Mapping[str, Any]]]) -> tuple[float, str] | None:
-    """Power over some readings and how it was found: by the energy counter where it moved, else as a mean of readings."""
-    counted = [(at, told["energy"]) for at, told in readings if "energy" in told]
+    """Mean power and where it comes from: the energy counter where it moved, else the readings of power."""
+    counted = [(at, row["energy"]) for at, row in readings if "energy" in row]
     # the counter moves in steps of some 20 to 100 ms: only changes are moments at which its value is exact
     steps = [row for before, row in pairwise(counted) if row[1] != before[1]]
     if len(steps) >= 3 and steps[-1][0] - steps[0][0] > 0.2:
         return (steps[-1][1] - steps[0][1]) / (steps[-1][0] - steps[0][0]), "energy counter"
-    values = [told["power"] for _, told in readings if "power" in told]
+    values = [row["power"] for _, row in readings if "power" in row]
     return (float(np.mean(values)), "mean of power readings") if values else None
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the probes are made with, as far as it is loaded here."""
-    import platform
-
-    found = {"python": platform.python_version(), "numpy": np.__version__}
-    from importlib.metadata import PackageNotFoundError, version
-
+    """Versions of what the probes are made with, as far as it is installed."""
+    installed = {"python": platform.python_version(), "numpy": np.__version__}
     for name in ("torch", "triton", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "nvidia-ml-py"):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return installed

@@ -1,13 +1,14 @@
 """One CUDA device as the probes see it: CuPy compiles and runs our kernels, torch brings the library's GEMMs.
 
 The only file that loads cupy and torch for measuring on a GPU. Either may be missing; what it would have measured is
-then a named gap. Times are device events around the work, nothing is subtracted.
+then a named gap. Times are device events around the work; nothing is subtracted.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
@@ -21,6 +22,8 @@ from ...core.errors import InputError, RidgelineError, first_line
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 MIB = 1 << 20
+CUPY_PROBES = "memory, FMA, special-function, launch and copy probes"
+TORCH_PROBES = "library GEMMs and the framework's dispatch"
 
 # What is instantiated of each template; the probes' variants are made of these.
 UNROLLS = (1, 2, 4, 8)
@@ -60,7 +63,7 @@ def u64(value: float) -> np.uint64:
 
 
 class Device(Protocol):
-    """What a probe needs of a device; tests bring one of their own."""
+    """What a probe needs of a device; tests bring their own."""
 
     name: str
     sms: int
@@ -88,16 +91,16 @@ class Device(Protocol):
 
 
 class CupyDevice:
-    """The device through CuPy: own stream, own buffers, kernels through NVRTC for exactly this GPU."""
+    """The device through CuPy: a stream, buffers, kernels compiled by NVRTC for exactly this GPU."""
 
     def __init__(self, cupy: Any, index: int = 0) -> None:
         self.cupy, self.runtime = cupy, cupy.cuda.runtime
         device = cupy.cuda.Device(index)
         device.use()
-        told = self.runtime.getDeviceProperties(index)
-        self.name = told["name"].decode()
-        self.sms, self.l2 = int(told["multiProcessorCount"]), int(told["l2CacheSize"])
-        self.capability = (int(told["major"]), int(told["minor"]))
+        properties = self.runtime.getDeviceProperties(index)
+        self.name = properties["name"].decode()
+        self.sms, self.l2 = int(properties["multiProcessorCount"]), int(properties["l2CacheSize"])
+        self.capability = (int(properties["major"]), int(properties["minor"]))
         self.bus = str(device.pci_bus_id)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.start, self.end = cupy.cuda.Event(), cupy.cuda.Event()
@@ -184,8 +187,6 @@ class Library:
 
     def elapsed(self, work: Callable[[], None]) -> float:
         if not self.on_gpu:
-            import time
-
             start = time.perf_counter()
             work()
             return max(time.perf_counter() - start, 1e-9)
@@ -225,10 +226,10 @@ class Library:
             self.torch.cuda.synchronize()
 
     def versions(self) -> dict[str, str]:
-        found = {"torch": str(self.torch.__version__), "cuda": str(self.torch.version.cuda)}
+        installed = {"torch": str(self.torch.__version__), "cuda": str(self.torch.version.cuda)}
         with suppress(Exception):
-            found["cudnn"] = str(self.torch.backends.cudnn.version())
-        return found
+            installed["cudnn"] = str(self.torch.backends.cudnn.version())
+        return installed
 
 
 def package(name: str) -> Any | None:
@@ -259,32 +260,35 @@ def open_device(index: int = 0) -> tuple[CupyDevice | None, Library | None, list
             "install cupy-cuda13x or cupy-cuda12x, and torch with CUDA"
         )
     gaps: list[str] = []
-    own: CupyDevice | None = None
+    device, why = _cupy_device(cupy, index, gaps)
     library: Library | None = None
-    why = ""
-    if cupy is None:
-        gaps.append("memory, FMA, special-function, launch and copy probes: cupy is not installed")
-    else:
-        try:
-            if cupy.cuda.runtime.getDeviceCount() <= index:
-                why = f"the driver shows no GPU number {index}"
-        except Exception as error:  # CUDARuntimeError, or a driver library that cannot be loaded
-            why = first_line(error)
-        if not why:
-            try:
-                own = CupyDevice(cupy, index)
-            except RidgelineError:
-                raise
-            except Exception as error:
-                gaps.append(f"memory, FMA, special-function, launch and copy probes: {first_line(error)}")
     if torch is None:
-        gaps.append("library GEMMs and the framework's dispatch: torch is not installed")
+        gaps.append(f"{TORCH_PROBES}: torch is not installed")
     elif not torch.cuda.is_available():
-        gaps.append("library GEMMs and the framework's dispatch: this torch sees no CUDA GPU")
+        gaps.append(f"{TORCH_PROBES}: this torch sees no CUDA GPU")
     else:
         torch.cuda.set_device(index)
         library = Library(torch)
-    if own is None and library is None:
-        told = why or "; ".join(gaps)
-        raise InputError(f"no CUDA GPU can be measured here: {told}. `ridgeline measure cpu` measures the processor.")
-    return own, library, gaps
+    if device is None and library is None:
+        reason = why or "; ".join(gaps)
+        raise InputError(f"no CUDA GPU can be measured here: {reason}. `ridgeline measure cpu` measures the processor.")
+    return device, library, gaps
+
+
+def _cupy_device(cupy: Any | None, index: int, gaps: list[str]) -> tuple[CupyDevice | None, str]:
+    """The device through CuPy, or why the driver shows none; a CuPy that is missing or fails is a gap."""
+    if cupy is None:
+        gaps.append(f"{CUPY_PROBES}: cupy is not installed")
+        return None, ""
+    try:
+        if cupy.cuda.runtime.getDeviceCount() <= index:
+            return None, f"the driver shows no GPU number {index}"
+    except Exception as error:  # CUDARuntimeError, or a driver library that cannot be loaded
+        return None, first_line(error)
+    try:
+        return CupyDevice(cupy, index), ""
+    except RidgelineError:
+        raise
+    except Exception as error:
+        gaps.append(f"{CUPY_PROBES}: {first_line(error)}")
+        return None, ""

@@ -1,4 +1,4 @@
-"""Loads held until they settle, the power they draw, and energy per flop and per byte fitted from them.
+"""A load held until it is steady, the power it draws, and energy per flop and per byte fitted from many.
 
     power = static + sum over ceilings of (energy per flop or byte x rate)
 
@@ -18,23 +18,23 @@ from ...prediction.fit import linear
 from ..protocol import Clock, calibrate
 from .conditions import Watch, mean_power
 
-WINDOW = 0.05  # seconds of one window
-ROLL = 10  # windows the rolling variation is taken over
-STEADY = 0.01  # coefficient of variation of throughput below which a load has settled
-STEADY_CLOCK = 0.015
+WINDOW_SECONDS = 0.05
+ROLL_WINDOWS = 10  # that the rolling variation is taken over
+MAX_VARIATION = 0.01  # coefficient of variation of the throughput of a steady load
+MAX_CLOCK_VARIATION = 0.015
 
 
 @dataclass
 class Held:
-    """A load that was held: seconds per call of every window, the settled ones apart, and what the device drew."""
+    """A load that was held: seconds per call of every window, the steady ones apart, and what the device drew."""
 
     windows: list[float]
-    settled: list[float]
+    steady_windows: list[float]
     steady: bool
-    span: tuple[float, float]  # of the settled windows, by the host's clock
+    span: tuple[float, float]  # of the steady windows, by the host's clock
     power: float | None = None
     power_from: str = ""
-    rate: float = 0.0  # calls per second over the settled windows
+    rate: float = 0.0  # calls per second over the steady windows
 
 
 def variation(values: Sequence[float]) -> float:
@@ -42,21 +42,22 @@ def variation(values: Sequence[float]) -> float:
 
 
 def is_steady(windows: Sequence[float], clocks: Sequence[float]) -> bool:
-    """Whether the last windows vary no more than a settled load does, in throughput and in clock."""
-    if len(windows) < ROLL:
+    """Whether the last windows vary no more than those of a steady load, in throughput and in clock."""
+    if len(windows) < ROLL_WINDOWS:
         return False
-    return variation(windows[-ROLL:]) < STEADY and variation(clocks[-ROLL:]) < STEADY_CLOCK
+    last, last_clocks = windows[-ROLL_WINDOWS:], clocks[-ROLL_WINDOWS:]
+    return variation(last) < MAX_VARIATION and variation(last_clocks) < MAX_CLOCK_VARIATION
 
 
 def hold(
     call: Callable[[int], Any],
     clock: Clock,
     watch: Watch,
-    least: float = 2.0,
-    most: float = 5.0,
-    window: float = WINDOW,
+    min_seconds: float = 2.0,
+    max_seconds: float = 5.0,
+    window: float = WINDOW_SECONDS,
 ) -> Held:
-    """Run a load for at least `least` seconds and until it has settled, at most `most` seconds."""
+    """Run a load for at least `min_seconds` and until it is steady, at most `max_seconds`."""
     loops = calibrate(call, clock, window)
     windows: list[float] = []
     ends: list[float] = []
@@ -65,20 +66,19 @@ def hold(
     while True:
         windows.append(float(call(loops)) / loops)
         ends.append(clock.now())
-        told = watch.seen[-1][1] if watch.seen else {}
-        if "sm_clock" in told:
-            clocks.append(told["sm_clock"])
+        reading = watch.readings[-1][1] if watch.readings else {}
+        if "sm_clock" in reading:
+            clocks.append(reading["sm_clock"])
         spent = ends[-1] - start
         steady = is_steady(windows, clocks)
-        if spent >= most or (spent >= least and steady):
+        if spent >= max_seconds or (spent >= min_seconds and steady):
             break
-    # the settled part: the last windows back to where they leave the final level, never less than the roll
-    kept = min(len(windows), max(ROLL, len(windows) // 2))
+    # the steady part: the last windows back to where they leave the final level, never less than the roll
+    kept = min(len(windows), max(ROLL_WINDOWS, len(windows) // 2))
     span = (ends[-kept] - windows[-kept] * loops, ends[-1])
     held = Held(windows, windows[-kept:], steady, span, rate=1 / float(np.mean(windows[-kept:])))
-    found = mean_power(watch.during([span]))
-    if found:
-        held.power, held.power_from = found
+    if power := mean_power(watch.during([span])):
+        held.power, held.power_from = power
     return held
 
 
@@ -104,7 +104,7 @@ class Fit:
 def fit(loads: Sequence[Load]) -> Fit | None:
     """Least squares of power over rates; None when there are fewer loads than unknowns, or none of them is resolved.
 
-    A ceiling whose energy comes out negative cannot be told from static power in these loads: it is named and left out.
+    A ceiling whose energy comes out negative cannot be separated from static power in these loads: it is named and left out.
     """
     names = list(dict.fromkeys(name for load in loads for name in load.rates))
     power = np.array([load.power for load in loads])

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 until = begin + share * options.limit_s
                 count = collect(cases, options.out / f"{name}.csv", gpu, until, options.repeats, tell)
                 conditions["done"][name] = count
-                conditions["seen"] = summary(watch.seen)
+                conditions["seen"] = summary(watch.readings)
                 write_conditions()
     except RidgelineError as error:
         print(error, file=sys.stderr)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import InputError, RidgelineError
+from ..conditions import now
 from .calls import build
 from .cases import GIB, POOL_BYTES, Case
-from .conditions import Nvml, Watch, now, reader, summary, versions
+from .conditions import Nvml, Watch, reader, summary, versions
 from .device import Library, package
 from .operands import Run, ValuePool
 

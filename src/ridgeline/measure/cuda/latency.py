@@ -1,0 +1,82 @@
+"""Latency probes of a GPU: one thread that follows a random cycle of addresses in each level of the memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import RidgelineError
+from ...core.work import Work
+from ..protocol import Probe
+from .device import MIB, u32, u64
+from .memory import SUM_SLOTS, VECTOR_BYTES, Memory
+
+MAX_CHAIN_BYTES = 512 * MIB  # less on a small GPU
+SHARED = -1  # the path of a chase in shared memory; others are the load paths of the kernels
+
+
+class Chase:
+    """One thread that follows a random cycle; it goes on where it stopped, so cold lines stay cold."""
+
+    def __init__(self, memory: Memory, level: str, size: int, path: int, stride: int, warm: bool) -> None:
+        device = memory.device
+        self.device, self.level, self.stride, self.nodes, self.path = device, level, stride, size // stride, path
+        self.base, self.state = (device.allocate(size) if path != SHARED else 0), device.allocate(16)
+        self.order = np.random.default_rng(7).permutation(self.nodes).astype(np.uint32)
+        following = np.empty_like(self.order)
+        following[self.order] = np.roll(self.order, -1)
+        self.next = device.allocate(following.nbytes)
+        device.upload(self.next, following)
+        if path != SHARED:
+            device.launch("link", 8 * device.sms, 256, u64(self.base), u64(stride), u64(self.next), u64(self.nodes))
+        device.synchronize()
+        device.upload(self.state, np.array([self.address(0), 0], np.uint64))
+        self.steps = 0
+        self.settings: dict[str, Any] = {}
+        # a few launches by others empty the caches between two samples: a resident set is touched before the clock starts
+        tiles = size // (256 * VECTOR_BYTES)
+        touch = (u64(self.base), u64(tiles), u32(1), u64(memory.sums), u32(SUM_SLOTS - 1))
+        self.before = (lambda: device.launch("read<1, 2>", min(tiles, device.sms * 4), 256, *touch)) if warm else None
+
+    def address(self, step: int) -> int:
+        return self.base + int(self.order[step % self.nodes]) * self.stride
+
+    def __call__(self, loops: int) -> float:
+        steps = -(-loops // 32) * 32
+
+        def work() -> None:
+            if self.path == SHARED:
+                self.device.launch("chase_shared", 1, 1, u64(self.state), u64(steps), u64(self.next), u32(self.nodes))
+            else:
+                self.device.launch(f"chase<{self.path}>", 1, 1, u64(self.state), u64(steps))
+
+        seconds = self.device.elapsed(work, self.before)
+        self.steps += steps
+        self.settings["cycles"] = float(self.device.download(self.state, np.uint64, 2)[1]) / steps
+        return seconds * loops / steps
+
+    def check(self) -> None:
+        at = int(self.device.download(self.state, np.uint64, 2)[0])
+        if at != self.address(self.steps):
+            raise RidgelineError(f"probe latency {self.level}: the chase ended at a wrong place; do not use it")
+
+
+def latencies(memory: Memory) -> list[Probe]:
+    l2 = memory.device.l2
+    inside, beyond = max(MIB, l2 // 8 // MIB * MIB), max(4 * l2 // MIB * MIB, min(MAX_CHAIN_BYTES, memory.pool // 4))
+    rows = (
+        ("l1", "l1", Chase(memory, "l1", 16384, 0, 128, False), 16384, "resident"),
+        ("l1", "shared", Chase(memory, "shared", 4096, SHARED, 1, False), 16384, "resident"),
+        ("l2", "l2", Chase(memory, "l2", inside, 2, 128, True), inside, "resident"),
+        (memory.main, memory.main, Chase(memory, memory.main, beyond, 2, 128, False), beyond, "cold"),
+    )
+    probes = []
+    for level, path, chase, size, state in rows:
+        chase.settings |= {"bytes": size, "state": state, "path": path, "threads": 1, "burst": True}
+        chase.settings |= {"timing": "events around one thread that follows a random cycle of addresses"}
+        notes = ("includes address translation over this set",) if state == "cold" else ()
+        probes.append(
+            Probe(f"latency {path}", f"latency.{level}", chase, Work(), chase.settings, notes, check=chase.check)
+        )
+    return probes

@@ -1,0 +1,78 @@
+"""One measurement from probes to file, with made-up observations instead of probes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ridgeline.core.documents import to_document
+from ridgeline.core.errors import RidgelineError
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Machine
+from ridgeline.core.notes import NOT_MEASURED, STOPPED, Note
+from ridgeline.core.observation import Observation
+from ridgeline.core.work import Work
+from ridgeline.machines.files import load_file
+from ridgeline.measure import session
+from ridgeline.measure.cpu import probes as cpu
+
+MACHINE = Machine("here", title="a CPU", vendor="x", kind="cpu", levels=(Level("memory", Figure("B/s"), Figure("B")),))
+READ = Observation(
+    "read", "memory", (0.1,), Work(moves={("main", "a", "read"): 2e9}), {"mix": "read", "threads": 1},
+    {"date": "2026-01-01", "cpu": "a CPU"}, notes=(Note(NOT_MEASURED, "not measured (no C probes): latencies"),),
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of one memory, whose only probe reads 20 GB/s; where it would be kept."""
+    file = tmp_path / "folder" / "here.toml"
+    monkeypatch.setattr(session.detect, "here", lambda kind=None: MACHINE)
+    monkeypatch.setattr(session, "saved_file", lambda which=None: file)
+    monkeypatch.setattr(cpu, "measure", lambda machine, quick, on_progress: [READ])
+    return file
+
+
+def test_probes_become_a_machine_and_a_file(place: Path) -> None:
+    measured = session.measure("cpu", True, lambda *step: None)
+    assert measured.machine is not None
+    assert measured.machine.main.bandwidth.measured == pytest.approx(2e10)
+    assert measured.notes == READ.notes
+    assert measured.machine.conditions == {"date": "2026-01-01", "cpu": "a CPU"}
+    assert session.keep(measured) == [place, place]
+    kept = load_file(place)
+    assert kept.main.bandwidth.measured == pytest.approx(2e10)
+    assert READ.notes[0] in kept.notes
+
+
+def test_a_stopped_run_keeps_what_an_earlier_one_measured(place: Path) -> None:
+    measured = session.measure("cpu", True, lambda *step: None)
+    session.keep(measured)
+    slower = replace(READ, samples=(0.2,))
+    stopped = replace(slower, notes=(Note(STOPPED, "stopped early: 1 of the planned samples were taken"),))
+    for item, bandwidth in ((stopped, 2e10), (slower, 1e10)):
+        machine = session.measured_machine([item], MACHINE)
+        session.keep(session.Measured("cpu", (item,), machine))
+        assert load_file(place).main.bandwidth.measured == pytest.approx(bandwidth)
+
+
+def test_ctrl_c_before_anything_is_one_message(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> list[Observation]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cpu, "measure", stop)
+    with pytest.raises(RidgelineError, match="stopped by Ctrl-C before there was anything to keep"):
+        session.measure("cpu", True, lambda *step: None)
+    assert not place.exists()
+
+
+def test_the_document_of_a_measurement() -> None:
+    document = to_document(session.Measured("cpu", (READ,), MACHINE, READ.notes))
+    assert list(document) == ["schema", "ridgeline", "what", "machine", "observations", "notes"]
+    assert document["schema"] == 1
+    assert document["machine"]["title"] == "a CPU"
+    assert document["observations"][0]["samples"] == [0.1]
+    assert document["notes"] == ["not measured (no C probes): latencies"]
+    assert to_document(session.Measured("collective", (READ,), None))["machine"] is None
