@@ -10,22 +10,21 @@ def extents(drawn: Any) -> list[tuple[str, Any, float]]:
     """Every visible text with the box matplotlib itself measures for it."""
     from matplotlib.text import Text
 
+    drawn.draw_without_rendering()  # a legend places its texts when it is drawn
     renderer = drawn.canvas.get_renderer()
-    found = []
-    for item in drawn.findobj(Text):
-        if item.get_visible() and item.get_text().strip():
-            found.append((item.get_text(), item.get_window_extent(renderer), item.get_rotation()))
-    return found
+    visible = [item for item in drawn.findobj(Text) if item.get_visible() and item.get_text().strip()]
+    # `Text`'s own extent: that of an annotation includes its leader
+    return [(item.get_text(), Text.get_window_extent(item, renderer), item.get_rotation()) for item in visible]
 
 
 def assert_legible(drawn: Any) -> None:
     texts = extents(drawn)
     upright = [(words, box) for words, box, angle in texts if angle == 0]
-    for (one, first), (other, second) in combinations(upright, 2):
+    for (first_words, first), (second_words, second) in combinations(upright, 2):
         across = min(first.x1, second.x1) - max(first.x0, second.x0)
         down = min(first.y1, second.y1) - max(first.y0, second.y0)
         # letters sit inside their line box, so a pixel of shared height is air
-        assert not (across > 0.5 and down > 2.0), (one, other)
+        assert not (across > 0.5 and down > 2.0), (first_words, second_words)
     for words, box, angle in texts:
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= drawn.bbox.width and box.y1 <= drawn.bbox.height, words  # noqa: PT018
         if angle not in (0, 90):

@@ -34,7 +34,7 @@ HEAVY = {
 }
 # The files that are about a heavy package.
 OWNERS = {
-    "matplotlib": ("render/draw/mpl.py", "render/draw/mpl_page.py"),
+    "matplotlib": ("render/draw/mpl",),
     "pyarrow": ("prediction/table.py", "core/text.py", "core/files.py", "programs/cases.py"),
     "torch": ("measure/", "profilers/", "app/notebook.py", "app/pytest_plugin.py"),
     "cupy": ("measure/", "profilers/check_kernels.py"),

@@ -18,7 +18,7 @@ from ridgeline.core.observation import Observation
 from ridgeline.core.work import program
 from ridgeline.programs import ops
 from ridgeline.render.charts import roofline
-from ridgeline.render.draw.labels import THEMES
+from ridgeline.render.draw.themes import THEMES
 from ridgeline.render.table import Column, Table
 
 H200 = rl.machine("h200-sxm")

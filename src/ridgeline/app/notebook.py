@@ -39,7 +39,7 @@ USAGE = "%%roofline [OP NAME=VALUE ...] [--on MACHINE] [--tool torch|time] [--re
 
 def style() -> str:
     """Colours as variables of our own elements only; nothing else of the notebook changes."""
-    from ..render.draw.labels import THEMES
+    from ..render.draw.themes import THEMES
 
     def block(selector: str, name: str) -> str:
         return f"{selector} {{ {' '.join(f'--rl-{role}: {value};' for role, value in THEMES[name].items())} }}"

@@ -1,7 +1,7 @@
 """One self-contained HTML file: the picture as inline SVG that follows the reader's light or dark setting, its table, its data.
 
-Nothing is loaded from elsewhere: no script runs, no font or style is fetched. `figure` and `page` are pieces that a
-longer report can use too.
+Nothing is loaded from elsewhere: no script runs, no font or style is fetched. `figure`, `table`, `data` and `page` are
+also the parts of longer reports.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ..chart import Picture
-from .labels import THEMES
-from .labels import theme as colours_of
+from .themes import THEMES
+from .themes import theme as palette_of
 
 SUFFIXES = (".html",)
-LONG = 32  # characters of a cell from which on it is broken into lines
+MAX_UNBROKEN_CELL = 32  # characters; a longer cell is broken into lines
 
 STYLE = """
 body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 3rem; background: var(--rl-background); color: var(--rl-ink);
@@ -35,28 +35,21 @@ footer { color: var(--rl-muted); font-size: 13px; }
 
 def variables(theme: str | None = None) -> str:
     """Colours as CSS variables: one theme, or light with dark where the reader's system asks for it."""
+    if theme is None:
+        return f"{_variables('light')}\n@media (prefers-color-scheme: dark) {{ {_variables('dark')} }}"
+    return _variables(theme)
 
-    def block(name: str) -> str:
-        return (
-            ":root { color-scheme: "
-            + name
-            + "; "
-            + " ".join(f"--rl-{role}: {value};" for role, value in THEMES[name].items())
-            + " }"
-        )
 
-    if theme is not None:
-        return block(theme)
-    return f"{block('light')}\n@media (prefers-color-scheme: dark) {{ {block('dark')} }}"
+def _variables(theme: str) -> str:
+    colours = " ".join(f"--rl-{role}: {value};" for role, value in THEMES[theme].items())
+    return f":root {{ color-scheme: {theme}; {colours} }}"
 
 
 def themed(svg: str) -> str:
     """SVG drawn in the light theme with its colours turned into the page's variables."""
-    roles = {value: role for role, value in colours_of("light").items()}
+    variables = {value: f"var(--rl-{role})" for role, value in palette_of("light").items()}
     body = svg[svg.index("<svg") :]
-    return re.sub(
-        r"#[0-9a-f]{6}\b", lambda found: f"var(--rl-{roles[found[0]]})" if found[0] in roles else found[0], body
-    )
+    return re.sub(r"#[0-9a-f]{6}\b", lambda colour: variables.get(colour[0], colour[0]), body)
 
 
 def figure(picture: Picture, prefix: str = "") -> str:
@@ -78,34 +71,32 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f'<td class="n">{value:.6g}</td>'
     text = str(value)
-    return f"<td{' class=long' if len(text) > LONG else ''}>{escape(text)}</td>"
+    return f"<td{' class=long' if len(text) > MAX_UNBROKEN_CELL else ''}>{escape(text)}</td>"
 
 
 def data(document: Any, identity: str = "data") -> str:
     """A document as JSON in a script element; `</` cannot close it from inside."""
-    words = (
-        json.dumps(document, allow_nan=False, ensure_ascii=False)
-        .replace("<", "\\u003c")
-        .replace("\u2028", "\\u2028")
-        .replace("\u2029", "\\u2029")
-    )
+    words = json.dumps(document, allow_nan=False, ensure_ascii=False)
+    words = words.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return f'<script type="application/json" id="{escape(identity)}">{words}</script>'
 
 
 def page(title: str, body: str, theme: str | None = None) -> str:
-    """A whole document around a body; a theme fixes the colours, None follows the reader."""
+    """A complete document around a body; a theme fixes the colours, None follows the reader."""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{variables(theme)}{STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
-def render(picture: Picture, path: str | Path, theme: str | None = "light") -> None:
-    """Write the page. `light`, the default elsewhere, means here: follow the reader; `dark` stays dark."""
+def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
+    """Write the page. `light`, the default of every renderer, follows the reader on a page; `dark` stays dark."""
+    palette_of(theme)
     columns, rows = picture.table()
     parts = [
-        figure(picture), f"<details><summary>The data behind the picture ({len(rows)} rows)</summary>{table(columns, rows)}</details>",
-        data(picture.document()), "<footer>Drawn by ridgeline. Values are in base units: flop, B, s.</footer>",
-    ]  # fmt: skip
-    colours_of(theme or "light")
+        figure(picture),
+        f"<details><summary>The data behind the picture ({len(rows)} rows)</summary>{table(columns, rows)}</details>",
+        data(picture.document()),
+        "<footer>Drawn by ridgeline. Values are in base units: flop, B, s.</footer>",
+    ]
     Path(path).write_text(page(picture.title, "\n".join(parts), "dark" if theme == "dark" else None), encoding="utf-8")

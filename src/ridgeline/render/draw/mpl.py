@@ -1,100 +1,93 @@
-"""Draws a chart with matplotlib: .svg, .png and .pdf; text stays text, elements carry ids, the same chart gives the same file.
-
-Everything is arranged before anything is drawn: legend and notes go below the plot, and the page grows downwards, so
-nothing overlaps or is cut off.
-"""
+"""Draws a chart with matplotlib: .svg, .png and .pdf; text stays text, elements carry ids, the same chart gives the same file."""
 
 from __future__ import annotations
 
 import html
 import io
-import math
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.errors import InputError
 from ..chart import Chart, Picture
-from .arrange import BODY, BOLD, COLUMN, EDGE, HEAD, SMALL, TITLE, WIDTH, Entry, Measure, arrange, gid_of, legend
-from .labels import text, wrap
-from .labels import theme as colours_of
-from .mpl_page import FONT, Page, draw_bars, draw_plane, draw_pyramid, measurer
+from .labels import tick_text
+from .legend import Entry, entries_of
+from .mpl_axes import add_labels, draw_axes, plot_height
+from .mpl_page import FONT, Page, measurer
+from .plane_labels import PlaneLabels
+from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, gid_of
+from .themes import theme as palette_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png", ".pdf")
+PAGE_WIDTH, PANEL_WIDTH = 760.0, 560.0  # points: of a chart alone, of each chart beside others
+PNG_DPI = 144
 
-_RC = {
+_SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ridgeline",
     "pdf.fonttype": 42,
     "path.simplify": False,
     "font.family": FONT,
-    "axes.unicode_minus": False,
-    "text.usetex": False,
+    "text.parse_math": False,
+}
+# without these, the same chart gives the same bytes
+_METADATA = {
+    "svg": ("Date", "Creator", "Format", "Type"),
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
 }
 # matplotlib keeps its settings in one place for the whole process, so drawings take turns
-_TURN = threading.Lock()
+_TURN = threading.RLock()
 
 
-def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
-    """Write the picture to a file; the suffix says which format."""
-    suffix = Path(path).suffix.lower()
-    if suffix == ".svg":
-        Path(path).write_text(svg(picture, theme), encoding="utf-8")
-        return
-    matplotlib = _library()
-    with _TURN, matplotlib.rc_context(_RC):
-        figure = draw(picture, theme)
-        if suffix == ".png":
-            figure.savefig(
-                str(path), format="png", dpi=144, metadata={"Software": None}, facecolor=figure.get_facecolor()
-            )
-        else:
-            figure.savefig(
-                str(path),
-                format="pdf",
-                metadata={"CreationDate": None, "Creator": None, "Producer": None},
-                facecolor=figure.get_facecolor(),
-            )
-
-
-def svg(picture: Picture, theme: str = "light", prefix: str = "") -> str:
-    """The picture as SVG text; `prefix` keeps ids apart when several stand on one page."""
-    matplotlib = _library()
-    stream = io.StringIO()
-    with _TURN, matplotlib.rc_context({**_RC, "svg.hashsalt": f"ridgeline{prefix}"}):
-        draw(picture, theme, prefix).savefig(
-            stream,
-            format="svg",
-            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-            facecolor=colours_of(theme)["background"],
-        )
-    return _with_tips(picture, stream.getvalue(), prefix)
-
-
-def _library() -> Any:
+@contextmanager
+def _settings(salt: str = "") -> Iterator[None]:
+    """matplotlib's defaults with ours over them: no style of the caller shows in a picture."""
     try:
-        import matplotlib
+        from matplotlib import style
     except ImportError as error:
         raise InputError(
             "drawing .svg, .png and .pdf needs matplotlib: pip install 'ridgeline[plot]' (the terminal, .json, .csv and .md need nothing)"
         ) from error
-    return matplotlib
+    with _TURN, style.context(["default", _SETTINGS, {"svg.hashsalt": f"ridgeline{salt}"}]):
+        yield
+
+
+def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
+    """Write the picture to a file; the suffix says which format."""
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    content = svg(picture, theme).encode() if suffix == "svg" else _saved(picture, suffix, theme)
+    Path(path).write_bytes(content)
+
+
+def svg(picture: Picture, theme: str = "light", prefix: str = "") -> str:
+    """The picture as SVG text; `prefix` keeps ids apart when several pictures are on one page."""
+    return _with_tips(picture, _saved(picture, "svg", theme, prefix).decode(), prefix)
+
+
+def _saved(picture: Picture, suffix: str, theme: str, prefix: str = "") -> bytes:
+    stream = io.BytesIO()
+    with _settings(prefix):
+        figure = draw(picture, theme, prefix)
+        dpi = PNG_DPI if suffix == "png" else 72
+        figure.savefig(stream, format=suffix, dpi=dpi, metadata=dict.fromkeys(_METADATA[suffix]))
+    return stream.getvalue()
 
 
 def _with_tips(picture: Picture, source: str, prefix: str) -> str:
-    """Whole names and values as <title>, which browsers show when the pointer rests on a point."""
+    """Full names and values as <title>, which browsers show when the pointer rests on a point."""
     for number, chart in enumerate(picture.charts):
         for index, point in enumerate(chart.points):
-            tip = (
-                f"{point.name or point.label}: {text(point.x, chart.x.unit)} {chart.x.unit}, {text(point.y, chart.y.unit)}"
-                if chart.y.shown
-                else f"{point.name or point.label}: {text(point.x, chart.x.unit)}"
-            )
+            tip = f"{point.name or point.label}: {tick_text(point.x, chart.x.unit)}"
+            if chart.y.shown:
+                tip += f" {chart.x.unit}, {tick_text(point.y, chart.y.unit)}"
             identity = f'<g id="{prefix}{gid_of(number, f"point-{point.role}", index)}">'
             source = source.replace(identity, f"{identity}\n<title>{html.escape(tip)}</title>", 1)
     source = re.sub(r"<metadata>.*?</metadata>\s*", "", source, flags=re.S)
@@ -104,127 +97,45 @@ def _with_tips(picture: Picture, source: str, prefix: str) -> str:
 
 
 def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
-    """A matplotlib figure of the picture. Colours and ids are set on every element, no style of the caller leaks in."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """A matplotlib figure of the picture, laid out for good: the axes get their size first, then labels their places."""
+    with _settings(prefix):
+        charts, alone, measure = picture.charts, isinstance(picture, Chart), measurer()
+        style = ChartStyle(palette_of(theme), picture.groups(), measure, prefix=prefix, alone=alone)
+        styles = [replace(style, number=number) for number in range(len(charts))]
+        page = Page(PAGE_WIDTH if alone else PANEL_WIDTH * len(charts), style.palette, prefix, measure)
+        page.write([picture.title], TITLE_SIZE, style.palette["ink"], "title", "bold", top=True)
+        page.write([picture.subtitle], BODY_SIZE, style.palette["muted"], "subtitle", top=True)
 
-    palette, groups, measure = colours_of(theme), picture.groups(), measurer()
-    charts = picture.charts
-    alone = len(charts) == 1 and isinstance(picture, Chart)
-    column = WIDTH if alone else COLUMN
-    arranged = [arrange(chart, column, palette, groups, number, measure) for number, chart in enumerate(charts)]
-    tallest = max(each.height for each in arranged)
-    total = column * len(charts)
+        panels = list(zip(page.figure.subplots(1, len(charts), squeeze=False)[0], charts, styles, strict=True))
+        height = max(plot_height(chart) for chart in charts)
+        for axes, chart, chart_style in panels:
+            draw_axes(axes, chart, chart_style, height)
+            if not alone:
+                gid = chart_style.gid("head")
+                axes.set_title(
+                    chart.title, fontsize=HEAD_SIZE, fontweight="bold", color=style.palette["ink"], loc="left", gid=gid
+                )
+        page.lay_out(height)
+        names = [names for panel in panels if (names := add_labels(*panel)) is not None]
+        _write_below(page, picture, style, names)
+        return page.figure
 
-    entries: list[Entry] = []
-    for each in arranged:
-        seen = {(entry.text, entry.colour) for entry in entries}
-        entries += [entry for entry in legend(each, palette, groups) if (entry.text, entry.colour) not in seen]
-    numbered = [line for each in arranged for line in sorted(each.numbered, key=lambda line: int(line.split()[0]))]
-    notes = list(
-        dict.fromkeys([*picture.notes, *(note for each in arranged if not alone for note in each.chart.notes)])
-    )
-    dropped = sum(each.dropped for each in arranged)
+
+def _write_below(page: Page, picture: Picture, style: ChartStyle, names: list[PlaneLabels]) -> None:
+    """Legend, list of numbered names and notes; the lowest block goes first."""
+    numbered = [line for each in names for line in each.numbered]
+    dropped = sum(each.dropped for each in names)
+    notes = list(dict.fromkeys([*picture.notes, *(note for chart in picture.charts for note in chart.notes)]))
     if numbered:
         notes.append("numbers stand for names listed above, where names found no room")
     if dropped:
-        notes.append(
-            f"{dropped} label{'s' if dropped > 1 else ''} found no room; the table behind the chart has {'them' if dropped > 1 else 'it'}"
-        )
-    room = total - 2 * EDGE
-    title_lines = wrap(picture.title, room, lambda words: measure(words, TITLE) * BOLD)
-    sub_lines = wrap(picture.subtitle, room, lambda words: measure(words, BODY))
-    note_lines = [line for note in notes for line in wrap(note, room, lambda words: measure(words, SMALL))]
-    legend_rows = _flow([(entry, 24 + measure(entry.text, BODY) + 16) for entry in entries], room)
-    number_rows = _columns(numbered, room, measure)
-
-    has_axis = any(each.chart.x.shown for each in arranged)
-    top = EDGE + 19.0 * len(title_lines) + 14.0 * len(sub_lines) + 12.0 + (0.0 if alone else 22.0)
-    below = (
-        (46.0 if has_axis else 10.0)
-        + 18.0 * len(legend_rows)
-        + (4.0 if legend_rows else 0.0)
-        + 14.0 * len(number_rows)
-        + (6.0 if number_rows else 0.0)
-        + 13.5 * len(note_lines)
-        + (4.0 if note_lines else 0.0)
-        + EDGE
-        - 6
-    )
-    height = top + tallest + below
-
-    figure = Figure(figsize=(total / 72, height / 72), dpi=72, facecolor=palette["background"])
-    FigureCanvasAgg(figure)
-    page = Page(figure, total, height, palette, prefix)
-
-    y = height - EDGE
-    for number, line in enumerate(title_lines):
-        page.text(EDGE, y - 12, line, TITLE, palette["ink"], gid=f"title-{number}", weight="bold")
-        y -= 19
-    for number, line in enumerate(sub_lines):
-        page.text(EDGE, y - 9, line, BODY, palette["muted"], gid=f"subtitle-{number}")
-        y -= 14
-    bottom = below
-    for number, each in enumerate(arranged):
-        offset = column * number
-        base = bottom + tallest - each.height
-        if not alone:
-            page.text(
-                offset + each.left,
-                base + each.height + 9,
-                each.chart.title,
-                HEAD,
-                palette["ink"],
-                gid=gid_of(number, "head"),
-                weight="bold",
-            )
-        if each.chart.look == "bars":
-            draw_bars(page, each, offset + each.left, base, groups, number)
-        elif each.chart.look == "pyramid":
-            draw_pyramid(page, each, offset + each.left, base, number, measure)
-        else:
-            draw_plane(page, each, offset + each.left, base, groups, number)
-
-    y = bottom - (46.0 if has_axis else 10.0)
-    for row in legend_rows:
-        x = EDGE
-        for entry, wide in row:
-            page.swatch(x, y - 6, entry)
-            page.text(
-                x + 24, y - 6, entry.text, BODY, palette["ink"], gid=f"legend-{entries.index(entry)}", va="center"
-            )
-            x += wide
-        y -= 18
-    y -= 4 if legend_rows else 0
-    for row_number, cells in enumerate(number_rows):
-        for x, line in cells:
-            page.text(EDGE + x, y - 8, line, SMALL, palette["ink"], gid=f"numbered-{row_number}-{x:.0f}")
-        y -= 14
-    y -= 6 if number_rows else 0
-    for number, line in enumerate(note_lines):
-        page.text(EDGE, y - 8, line, SMALL, palette["muted"], gid=f"note-{number}")
-        y -= 13.5
-    return figure
-
-
-def _flow(items: Iterable[tuple[Entry, float]], room: float) -> list[list[tuple[Entry, float]]]:
-    rows: list[list[tuple[Entry, float]]] = []
-    for item in items:
-        if rows and sum(wide for _, wide in rows[-1]) + item[1] <= room:
-            rows[-1].append(item)
-        else:
-            rows.append([item])
-    return rows
-
-
-def _columns(lines: list[str], room: float, measure: Measure) -> list[list[tuple[float, str]]]:
-    """Lines in as many equal columns as fit, read downwards."""
-    if not lines:
-        return []
-    wide = max(measure(line, SMALL) for line in lines) + 18
-    count = max(1, min(len(lines), int(room // wide)))
-    deep = math.ceil(len(lines) / count)
-    return [
-        [(column * wide, lines[column * deep + row]) for column in range(count) if column * deep + row < len(lines)]
-        for row in range(deep)
-    ]
+        labels, them = ("label", "it") if dropped == 1 else ("labels", "them")
+        notes.append(f"{dropped} {labels} found no room; the table behind the chart has {them}")
+    page.write(notes, SMALL_SIZE, style.palette["muted"], "notes")
+    page.add_legend([Entry(line, "none") for line in numbered], SMALL_SIZE, 4.0, "numbered")
+    entries = [entry for chart in picture.charts for entry in entries_of(chart, style)]
+    entries += [entry for each in names for entry in each.legend_entries]
+    by_name: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        by_name.setdefault((entry.text, entry.colour), entry)
+    page.add_legend(list(by_name.values()), BODY_SIZE, 6.5, "legend")

@@ -1,0 +1,51 @@
+"""The data behind a chart as .json (the document), .csv and .md (its table)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from ..chart import Picture
+
+
+def _json(picture: Picture) -> str:
+    return json.dumps(picture.document(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _csv(picture: Picture) -> str:
+    columns, rows = picture.table()
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _markdown(picture: Picture) -> str:
+    columns, rows = picture.table()
+    lines = [f"# {picture.title}", "", *([picture.subtitle, ""] if picture.subtitle else [])]
+    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+    notes = [*picture.notes, *(note for chart in picture.charts if chart is not picture for note in chart.notes)]
+    lines += ["", *(f"- {note}" for note in notes)] if notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+_WRITERS = {".json": _json, ".csv": _csv, ".md": _markdown}
+SUFFIXES = tuple(_WRITERS)
+
+
+def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
+    """Write the data by suffix; they look the same in every theme."""
+    text = _WRITERS[Path(path).suffix.lower()](picture)
+    Path(path).write_text(text, encoding="utf-8", newline="")

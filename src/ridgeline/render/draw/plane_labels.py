@@ -1,0 +1,227 @@
+"""Places the names on a plot of known size, in points of 1/72 inch: captions, roofs, points and arrows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+
+from ..chart import Chart, Line, Region
+from .geometry import Box, Disc, Segment, distance
+from .labels import position, shorten
+from .legend import Entry
+from .placement import Anchor, Obstacles, Placed, place, place_in_rows
+from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle
+
+RADIUS = {"expected": 4.6, "overhead": 4.8, "floor": 3.4, "observed": 5.0, "target": 5.0, "ridge": 4.4, "value": 4.4}
+DEFAULT_RADIUS, ARROW_RADIUS, MARKER_GAP = 4.0, 3.0, 0.8
+FRAME_GAP = 2.0  # between a label and the edge of the plot
+LINE_HEIGHT, CAPTION_HEIGHT, ROOF_HEIGHT = 11.5, 14.0, 11.0
+CAPTION_GAP = 6.0  # between a caption and the edge of its region
+ROOF_GAP = 8.5  # from a roof to the middle of its name
+MAX_NUMBERED = 0.3  # when more of the labels than this find no place, all become numbers
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text by its middle; `leader` is a line to what it names."""
+
+    text: str
+    x: float
+    y: float
+    colour: str
+    gid: str
+    size: float = SMALL_SIZE
+    weight: str = "normal"
+    angle: float = 0.0
+    leader: Segment | None = None
+
+
+@dataclass(frozen=True)
+class _Name:
+    """The name of a point or an arrow before it is placed."""
+
+    text: str
+    x: float
+    y: float
+    radius: float
+    full_name: str
+    colour: str
+    gid: str
+
+
+@dataclass
+class PlaneLabels:
+    """The labels of a chart on a plot of `width` by `height`, (0, 0) at its lower left corner."""
+
+    chart: Chart
+    width: float
+    height: float
+    style: ChartStyle
+    labels: list[Label] = field(default_factory=list)
+    legend_entries: list[Entry] = field(default_factory=list)  # roofs whose name found no place along them
+    numbered: list[str] = field(default_factory=list)  # the list of names that numbers stand for
+    dropped: int = 0
+
+    def __post_init__(self) -> None:
+        chart = self.chart
+        self.frame = Box(FRAME_GAP, FRAME_GAP, self.width - FRAME_GAP, self.height - FRAME_GAP)
+        self.obstacles = Obstacles(
+            [Disc(*self.at(point.x, point.y), radius_of(point.role) + MARKER_GAP) for point in chart.points],
+            list(self._segments()),
+        )
+        for region in chart.regions:
+            self._place_caption(region)
+        for index, line in enumerate(chart.lines):
+            if line.role == "bandwidth" and line.label:
+                self._place_roof_name(index, line)
+        self._place_names(list(self._names()))
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        return position(self.chart.x, x, 0, self.width), position(self.chart.y, y, 0, self.height)
+
+    def _segments(self) -> Iterator[Segment]:
+        chart = self.chart
+        for line in chart.lines:
+            yield from pairwise(self.at(*point) for point in line.points)
+        for mark in chart.marks:
+            if mark.axis == "x":
+                x = position(chart.x, mark.value, 0, self.width)
+                yield (x, 0.0), (x, self.height)
+            else:
+                y = position(chart.y, mark.value, 0, self.height)
+                yield (0.0, y), (self.width, y)
+        for arrow in chart.arrows:
+            yield self.at(*arrow.start), self.at(*arrow.end)
+
+    # -- captions of regions --------------------------------------------------------------------------------
+
+    def _place_caption(self, region: Region) -> None:
+        """At a free place near the bottom of the region."""
+        (x0, x1), (y0, y1) = region.x or self.chart.x.range, region.y or self.chart.y.range
+        area = Box(*self.at(x0, y0), *self.at(x1, y1)).clipped(self.width, self.height)
+        size = HEAD_SIZE
+        if area.x1 - area.x0 <= self.style.measure(region.label, size, "bold") + 14:
+            size = SMALL_SIZE - 0.5
+        boxes = list(self._caption_places(area, self.style.measure(region.label, size, "bold")))
+        inner = Box(4, 4, self.width - 4, self.height - 4)
+        free = (box for box in boxes if box.within(inner) and self.obstacles.leave_free(box, 3.0, 2.0))
+        box = next(free, boxes[0])
+        gid = self.style.gid("caption", region.role)
+        self.labels.append(Label(region.label, *box.centre, self.style.palette["muted"], gid, size, "bold"))
+        self.obstacles.boxes.append(box)
+
+    def _caption_places(self, area: Box, width: float) -> Iterator[Box]:
+        reach = width / 2 + CAPTION_GAP
+        for up, along in product((0.0, 0.08, 0.16, 0.26, 0.4, 0.55, 0.7, 0.86), (0.5, 0.3, 0.7, 0.1, 0.9)):
+            x = (area.x0 + area.x1) / 2
+            if area.x1 - area.x0 > 2 * reach:
+                x = min(max(area.x0 + (area.x1 - area.x0) * along, area.x0 + reach), area.x1 - reach)
+            x = min(max(x, reach), self.width - reach)
+            y = min(area.y0 + 12 + up * (area.y1 - area.y0), area.y1 - 10)
+            yield Box.centred(x, y, width, CAPTION_HEIGHT)
+
+    # -- names along roofs ----------------------------------------------------------------------------------
+
+    def _place_roof_name(self, index: int, line: Line) -> None:
+        """Along the roof, above it if possible; in the legend when there is no free place."""
+        colour = self.style.group_colour(line.group)
+        roof = self.at(*line.points[0]), self.at(*line.points[-1])
+        others = [segment for segment in self.obstacles.segments if segment != roof]
+        (ax, ay), (bx, by) = roof
+        length = math.hypot(bx - ax, by - ay) or math.inf
+        ux, uy = (bx - ax) / length, (by - ay) / length
+        width, side = self.style.measure(line.label, SMALL_SIZE, "normal"), 1.24 * ROOF_HEIGHT
+        upright = Obstacles(self.obstacles.discs, [], self.obstacles.boxes)
+        for x, y in self._roof_places(roof, -uy * ROOF_GAP, ux * ROOF_GAP):
+            # a slanted text is covered by upright boxes along its line
+            count = max(2, math.ceil(width / ROOF_HEIGHT))
+            middles = [(step + 0.5) / count * width - width / 2 for step in range(count)]
+            boxes = [Box.centred(x + ux * middle, y + uy * middle, side, side) for middle in middles]
+            if not all(box.within(self.frame) and upright.leave_free(box, 1.0) for box in boxes):
+                continue
+            text = (x - ux * width / 2, y - uy * width / 2), (x + ux * width / 2, y + uy * width / 2)
+            if all(_segment_distance(text, other) >= 0.6 * ROOF_HEIGHT for other in others):
+                angle = math.degrees(math.atan2(uy, ux))
+                gid = self.style.gid("line-label", index)
+                self.labels.append(Label(line.label, x, y, colour, gid, angle=angle))
+                self.obstacles.boxes += boxes
+                return
+        self.legend_entries.append(Entry(line.label, colour, dash="-"))
+
+    def _roof_places(self, roof: Segment, dx: float, dy: float) -> Iterator[tuple[float, float]]:
+        """Middles along the part of the roof inside the frame, shifted to one side of it, then to the other."""
+        (ax, ay), (bx, by) = roof
+        parts = [step / 200 for step in range(201)]
+        inside = [part for part in parts if self.frame.holds(ax + (bx - ax) * part, ay + (by - ay) * part)]
+        for side, share in product((1, -1), (0.2, 0.3, 0.4, 0.5, 0.6, 0.1, 0.7, 0.8)):
+            if inside:
+                part = inside[0] + (inside[-1] - inside[0]) * share
+                yield ax + (bx - ax) * part + side * dx, ay + (by - ay) * part + side * dy
+
+    # -- names of points and arrows -------------------------------------------------------------------------
+
+    def _names(self) -> Iterator[_Name]:
+        style = self.style
+        for index, point in enumerate(self.chart.points):
+            if point.label:
+                at, full_name = self.at(point.x, point.y), point.name or point.label
+                gid = style.gid("label", index)
+                yield _Name(point.label, *at, radius_of(point.role), full_name, style.point_colour(point), gid)
+        for index, arrow in enumerate(self.chart.arrows):
+            if arrow.label:
+                (ax, ay), (bx, by) = self.at(*arrow.start), self.at(*arrow.end)
+                colour, gid = style.group_colour(arrow.group), style.gid("arrow-label", index)
+                yield _Name(arrow.label, (ax + bx) / 2, (ay + by) / 2, ARROW_RADIUS, arrow.label, colour, gid)
+
+    def _place_names(self, names: list[_Name]) -> None:
+        texts, places = self._texts_and_places(names)
+        for text, placed, name in zip(texts, places, names, strict=True):
+            number = text != name.text
+            if number:
+                self.numbered.append(f"{text}  {shorten(name.full_name, 60)}")
+            if placed is None:
+                self.dropped += 1
+            else:
+                weight = "bold" if number else "normal"
+                self.labels.append(
+                    Label(text, *placed.box.centre, name.colour, name.gid, weight=weight, leader=placed.leader)
+                )
+        self.numbered.sort(key=lambda line: int(line.split()[0]))
+
+    def _texts_and_places(self, names: list[_Name]) -> tuple[list[str], list[Placed | None]]:
+        """A name without a free place becomes a number; all do when many have none, and then form rows if they must."""
+        texts = [name.text for name in names]
+        order = sorted(range(len(names)), key=lambda index: (names[index].x, names[index].y, index))
+        numbered: set[int] = set()
+        while True:
+            anchors = [
+                self._anchor(text, name, index in numbered)
+                for index, (text, name) in enumerate(zip(texts, names, strict=True))
+            ]
+            places = place(anchors, self.frame, self.obstacles)
+            failed = {index for index, placed in enumerate(places) if placed is None}
+            if not failed:
+                return texts, places
+            if len(numbered) == len(names):
+                rows = place_in_rows(anchors, self.frame, self.obstacles)
+                return texts, places if rows is None else list(rows)
+            everything = bool(numbered) or len(failed) > MAX_NUMBERED * len(names)
+            numbered = set(order) if everything else failed
+            ranks = {index: rank for rank, index in enumerate((index for index in order if index in numbered), 1)}
+            texts = [str(ranks[index]) if index in numbered else name.text for index, name in enumerate(names)]
+
+    def _anchor(self, text: str, name: _Name, number: bool) -> Anchor:
+        width = self.style.measure(text, SMALL_SIZE, "bold" if number else "normal")
+        return Anchor(name.x, name.y, width + 1, LINE_HEIGHT, name.radius)
+
+
+def radius_of(role: str) -> float:
+    return RADIUS.get(role, DEFAULT_RADIUS)
+
+
+def _segment_distance(text: Segment, other: Segment) -> float:
+    """The distance between two segments, sampled finely enough for texts."""
+    (ax, ay), (bx, by) = text
+    return min(distance(other, ax + (bx - ax) * step / 24, ay + (by - ay) * step / 24) for step in range(25))
