@@ -13,7 +13,8 @@ def extents(drawn: Any) -> list[tuple[str, Any, float]]:
     drawn.draw_without_rendering()  # a legend places its texts when it is drawn
     renderer = drawn.canvas.get_renderer()
     visible = [item for item in drawn.findobj(Text) if item.get_visible() and item.get_text().strip()]
-    return [(item.get_text(), item.get_window_extent(renderer), item.get_rotation()) for item in visible]
+    # `Text`'s own extent: that of an annotation includes its leader
+    return [(item.get_text(), Text.get_window_extent(item, renderer), item.get_rotation()) for item in visible]
 
 
 def assert_legible(drawn: Any) -> None:

@@ -31,7 +31,7 @@ HEAVY = {
 }
 # The files that are about a heavy package.
 OWNERS = {
-    "matplotlib": ("render/draw/mpl.py", "render/draw/mpl_page.py"),
+    "matplotlib": ("render/draw/mpl",),
     "pyarrow": ("core/row_files.py",),
     "torch": ("measure/", "profilers/"),
     "cupy": ("measure/", "profilers/check_kernels.py"),

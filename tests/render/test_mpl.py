@@ -15,7 +15,7 @@ import ridgeline as rl
 from legible import assert_legible, extents
 from pictures import crowd, picture
 from ridgeline.core.errors import InputError, UnknownName
-from ridgeline.render.chart import Axis, Chart, Point
+from ridgeline.render.chart import Axis, Bar, Chart, Line, Panel, Point
 from ridgeline.render.charts import CHARTS
 from ridgeline.render.draw import files, mpl, terminal, themes
 from ridgeline.render.draw.labels import shorten
@@ -144,6 +144,36 @@ def test_long_names_are_shortened_with_the_whole_one_in_the_data() -> None:
     assert_legible(mpl.draw(chart))
     assert len(shorten(name)) == 34
     assert chart.rows()[0]["label"] == name
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("look", ["bars", "pyramid"])
+def test_long_names_leave_room_for_the_bars(look: str) -> None:
+    axis = Axis("rate", "FLOP/s", "linear", (0, 1e12))
+    bars = tuple(Bar(f"kernel number {index} " * 9, 1e12 / index, text="a remark " * 20) for index in (1, 2, 9))
+    chart = Chart("bars", "t", axis, axis, bars=bars, look=look)
+    for shown in (chart, Panel("two", (chart, chart))):
+        drawn = mpl.draw(shown)
+        assert_legible(drawn)
+        assert all(axes.get_window_extent().width > 10 for axes in drawn.axes)
+
+
+def test_a_long_legend_takes_several_rows_and_a_long_entry_several_lines() -> None:
+    x, y = Axis("x", "", "log", (1, 64)), Axis("y", "", "log", (1, 64))
+    lines = tuple(Line(((1, 1), (64, 2 + index)), group=f"series number {index} " * 2) for index in range(12))
+    long = Line(((1, 1), (64, 60)), group="an entry of the legend that is wider than the page " * 4)
+    drawn = mpl.draw(Chart("x", "t", x, y, lines=(*lines, long)))
+    assert_legible(drawn)
+    words = " ".join(" ".join(text.split()) for text, _, _ in extents(drawn))
+    assert all(" ".join(line.group.split()) in words for line in (*lines, long))
+
+
+def test_the_style_of_the_caller_does_not_show() -> None:
+    import matplotlib
+
+    plain = mpl.svg(picture())
+    with matplotlib.rc_context({"axes.linewidth": 9, "legend.fontsize": 30, "axes.grid": True, "font.family": "serif"}):
+        assert mpl.svg(picture()) == plain
 
 
 def test_texts_with_signs_of_markup_are_shown_as_they_are(tmp_path: Path) -> None:

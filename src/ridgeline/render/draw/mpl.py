@@ -103,8 +103,8 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
         style = ChartStyle(palette_of(theme), picture.groups(), measure, prefix=prefix, alone=alone)
         styles = [replace(style, number=number) for number in range(len(charts))]
         page = Page(PAGE_WIDTH if alone else PANEL_WIDTH * len(charts), style.palette, prefix, measure)
-        page.write_above([picture.title], TITLE_SIZE, "bold", style.palette["ink"], "title")
-        page.write_above([picture.subtitle], BODY_SIZE, "normal", style.palette["muted"], "subtitle")
+        page.write([picture.title], TITLE_SIZE, style.palette["ink"], "title", "bold", top=True)
+        page.write([picture.subtitle], BODY_SIZE, style.palette["muted"], "subtitle", top=True)
 
         panels = list(zip(page.figure.subplots(1, len(charts), squeeze=False)[0], charts, styles, strict=True))
         height = max(plot_height(chart) for chart in charts)
@@ -118,8 +118,6 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
         page.lay_out(height)
         names = [names for panel in panels if (names := add_labels(*panel)) is not None]
         _write_below(page, picture, style, names)
-        page.lay_out(height)
-        page.figure.set_layout_engine("none")
         return page.figure
 
 
@@ -133,11 +131,11 @@ def _write_below(page: Page, picture: Picture, style: ChartStyle, names: list[Pl
     if dropped:
         labels, them = ("label", "it") if dropped == 1 else ("labels", "them")
         notes.append(f"{dropped} {labels} found no room; the table behind the chart has {them}")
-    page.write_below(notes, SMALL_SIZE, style.palette["muted"], "notes")
-    page.add_list(numbered)
+    page.write(notes, SMALL_SIZE, style.palette["muted"], "notes")
+    page.add_legend([Entry(line, "none") for line in numbered], SMALL_SIZE, 4.0, "numbered")
     entries = [entry for chart in picture.charts for entry in entries_of(chart, style)]
     entries += [entry for each in names for entry in each.legend_entries]
     by_name: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         by_name.setdefault((entry.text, entry.colour), entry)
-    page.add_legend(list(by_name.values()))
+    page.add_legend(list(by_name.values()), BODY_SIZE, 6.5, "legend")

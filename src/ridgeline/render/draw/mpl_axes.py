@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..chart import Axis, Chart, Point
-from .labels import position, ticks
+from .labels import position, shorten, ticks
 from .legend import MARKER
 from .placement import spread
 from .plane_labels import Label, PlaneLabels, radius_of
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLANE_HEIGHT, SCALE_HEIGHT, BAR_PITCH, BAR_HEIGHT, STEP_PITCH, STEP_HEIGHT = 380.0, 150.0, 27.0, 17.0, 46.0, 42.0
+MAX_BAR_LABEL, MAX_BAR_TEXT, MAX_PEAK_NAME = 34, 50, 80  # characters; the rest of the width is left for the plot
 CROWD_SIZE = 150  # with more points than this they are drawn smaller
 LINES: dict[str, dict[str, Any]] = {
     "bandwidth": {"linewidth": 2.2}, "peak": {"linewidth": 2.2}, "series": {"linewidth": 2.0},
@@ -46,6 +48,7 @@ def draw_axes(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> Non
 def add_labels(axes: Axes, chart: Chart, style: ChartStyle) -> PlaneLabels | None:
     """Labels on axes that have their final size; None for charts that have no points to name."""
     area = axes.get_window_extent()
+    _thin_ticks(axes, style)
     if chart.look == "pyramid":
         _widen_steps(axes, chart, style, area.width)
     if chart.look != "plane":
@@ -54,6 +57,19 @@ def add_labels(axes: Axes, chart: Chart, style: ChartStyle) -> PlaneLabels | Non
     for label in names.labels:
         _add_label(axes, label, area.width, area.height, style)
     return names
+
+
+def _thin_ticks(axes: Axes, style: ChartStyle) -> None:
+    """Every second tick of the x axis, or fewer, where all would have labels that touch."""
+    values, labels = list(axes.get_xticks()), [label.get_text() for label in axes.get_xticklabels()]
+    for stride in range(1, len(values) + 1):
+        centres = [axes.transData.transform((value, 1))[0] for value in values[::stride]]
+        widths = [style.measure(label, SMALL_SIZE, "normal") for label in labels[::stride]]
+        pairs = pairwise(zip(centres, widths, strict=True))
+        if all(right - left > (left_width + right_width) / 2 + 4 for (left, left_width), (right, right_width) in pairs):
+            if stride > 1:
+                axes.set_xticks(values[::stride], labels=labels[::stride])
+            return
 
 
 def _add_label(axes: Axes, label: Label, width: float, height: float, style: ChartStyle) -> None:
@@ -88,7 +104,8 @@ def _draw_plane(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> N
     if chart.y.shown:
         _set_axis(axes, "y", chart.y, 8, style)
     else:
-        axes.set(ylim=chart.y.range, yticks=[])
+        axes.set(yscale=chart.y.scale, ylim=chart.y.range, yticks=[])
+        axes.set_yticks([], minor=True)
         axes.spines[["left", "right", "top"]].set_visible(False)
     for region in chart.regions:
         (x0, x1), (y0, y1) = region.x or chart.x.range, region.y or chart.y.range
@@ -131,7 +148,7 @@ def _draw_peak_names(axes: Axes, chart: Chart, style: ChartStyle, height: float)
         moved = abs(centre - end) > 1
         leader = {"arrowstyle": "-", "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5), "color": style.palette["frame"], "linewidth": 0.8}  # fmt: skip
         axes.annotate(
-            line.label, (1, end / height), (8, centre - end), xycoords="axes fraction", textcoords="offset points", va="center",
+            shorten(line.label, MAX_PEAK_NAME), (1, end / height), (8, centre - end), xycoords="axes fraction", textcoords="offset points", va="center",
             fontsize=SMALL_SIZE, color=style.group_colour(line.group), gid=style.gid("line-label", index), arrowprops=leader if moved else None,
         )  # fmt: skip
 
@@ -151,8 +168,8 @@ def _draw_bars(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> No
     _set_axis(axes, "x", chart.x, 6 if style.alone else 5, style)
     axes.spines[["right", "top"]].set_visible(False)
     rows = [height - 5 - BAR_PITCH * (index + 0.5) for index in range(len(chart.bars))]
-    previous = [None, *(bar.label for bar in chart.bars)]
-    labels = [bar.label if bar.label != label else "" for bar, label in zip(chart.bars, previous, strict=False)]
+    names = [shorten(bar.label, MAX_BAR_LABEL) for bar in chart.bars]
+    labels = [name if name != previous else "" for previous, name in pairwise(["", *names])]
     axes.set(ylim=(0, height))
     axes.set_yticks(rows, labels=labels)
     axes.tick_params(axis="y", length=0, pad=8, labelsize=BODY_SIZE)
@@ -163,7 +180,7 @@ def _draw_bars(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> No
         look = hatched if bar.role == "unexplained" else {"color": colour}
         axes.barh(y, bar.value - start, BAR_HEIGHT, start, linewidth=0.8, zorder=3, gid=style.gid("bar", index), **look)
         axes.annotate(
-            bar.text, (bar.value, y), (6, 0), textcoords="offset points", va="center", fontsize=SMALL_SIZE, color=ink,
+            shorten(bar.text, MAX_BAR_TEXT), (bar.value, y), (6, 0), textcoords="offset points", va="center", fontsize=SMALL_SIZE, color=ink,
             gid=style.gid("bar-text", index), annotation_clip=False,
         )  # fmt: skip
 
@@ -171,24 +188,27 @@ def _draw_bars(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> No
 def _draw_pyramid(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> None:
     """Steps that widen downwards; names inside, figures beside."""
     palette = style.palette
-    axes.set(xlim=(0, 1), ylim=(0, height))
+    axes.set(xlim=(0, 1), ylim=(0, height), xticks=[], yticks=[])
     axes.set_axis_off()
     for index, bar in enumerate(chart.bars):
         y = height - STEP_PITCH * (index + 0.5)
         axes.barh(y, 1, STEP_HEIGHT, color=palette[f"c{index % GROUP_COLOURS}"], gid=style.gid("step", index))
         axes.text(
-            0.5, y, bar.label, ha="center", va="center", fontsize=BODY_SIZE, fontweight="bold", color=palette["background"],
+            0.5, y, shorten(bar.label, MAX_BAR_LABEL), ha="center", va="center", fontsize=BODY_SIZE, fontweight="bold", color=palette["background"],
             gid=style.gid("step-label", index),
         )  # fmt: skip
         axes.annotate(
-            bar.text, (1, y), (14, 0), textcoords="offset points", va="center", fontsize=BODY_SIZE, color=palette["ink"],
+            shorten(bar.text, MAX_BAR_TEXT), (1, y), (14, 0), textcoords="offset points", va="center", fontsize=BODY_SIZE, color=palette["ink"],
             gid=style.gid("step-text", index), annotation_clip=False,
         )  # fmt: skip
 
 
 def _widen_steps(axes: Axes, chart: Chart, style: ChartStyle, width: float) -> None:
     """From a first step that holds the longest name to a last one of full width."""
-    narrowest = min(1.0, (max(style.measure(bar.label, BODY_SIZE, "bold") for bar in chart.bars) + 28) / width)
+    narrowest = min(
+        1.0,
+        (max(style.measure(shorten(bar.label, MAX_BAR_LABEL), BODY_SIZE, "bold") for bar in chart.bars) + 28) / width,
+    )
     for index, step in enumerate(axes.patches):
         share = index / (len(chart.bars) - 1) if len(chart.bars) > 1 else 1.0
         wide = narrowest + (1 - narrowest) * share

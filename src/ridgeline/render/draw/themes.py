@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...core.errors import unknown
 from ..chart import Mark, Point
 
-# Okabe and Ito's set, darkened or lightened where the background asks for contrast; no colour stands twice in a theme.
+# Okabe and Ito's set, darkened or lightened where the background asks for contrast; each colour is used once in a theme.
 THEMES: dict[str, dict[str, str]] = {
     "light": {
         "background": "#ffffff", "ink": "#1a1f27", "muted": "#59616d", "grid": "#e3e6ea", "frame": "#9aa1ab",
