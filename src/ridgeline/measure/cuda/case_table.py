@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
+from ...core.row_files import csv_text
 from ...core.statistics import median, spread
+from ...programs import cases
 from .cases import Case
 from .timing import Timed
 
@@ -24,25 +24,20 @@ COLUMNS = ("op", "dtype", *SIZES, *WORDS, *RESULTS)
 
 
 def read_cases(path: Path) -> list[Case]:
-    """Cases from a table with the columns that `rows` writes; results in it are left aside."""
-    try:
-        records = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a table of cases: {error}") from error
-    if not records or not {"op", "dtype"} <= set(records[0]):
-        raise InputError(f"{path}: a table of cases has the columns op and dtype, and a line for each case")
-    return [_case(record, f"{path}, line {line}") for line, record in enumerate(records, 2)]
+    """Cases from a table such as `rows` writes; results in it are left aside."""
+    return [_case(row, f"{path}, row {number}") for number, row in enumerate(cases.read(path), 1)]
 
 
-def _case(record: Mapping[str, str], where: str) -> Case:
-    words = {name: record[name] for name in ("op", "dtype", *WORDS) if record.get(name)}
+def _case(row: Mapping[str, Any], where: str) -> Case:
     try:
-        case: Case = {**words, **{name: int(float(record[name])) for name in SIZES if record.get(name)}}
-    except ValueError as error:
-        raise InputError(f"{where}: sizes are whole numbers: {error}") from error
-    if "causal" in case:
-        case["causal"] = case["causal"] == "yes"
-    return case
+        op = cases.op_of(row)
+        values = op.bind(row)
+    except InputError as error:
+        raise InputError(f"{where}, {error}") from error
+    if "dtype" not in values:
+        raise InputError(f"{where}, column dtype: is empty; a timing is of one dtype")
+    kinds = {name: {"Flag": bool, "Size": int, "Count": int}.get(op.params[name].kind, str) for name in values}
+    return {"op": op.name, **{name: kinds[name](value) for name, value in values.items()}}
 
 
 def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
@@ -66,11 +61,6 @@ def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
     return flat
 
 
-def table(flat: Sequence[Mapping[str, Any]]) -> str:
+def table(flat: Sequence[dict[str, Any]]) -> str:
     """Rows as CSV, with the columns that any of them uses."""
-    used = [name for name in COLUMNS if any(name in row for row in flat)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, used, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return text.getvalue()
+    return csv_text(flat, [name for name in COLUMNS if any(name in row for row in flat)])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.errors import InputError
 from ...core.families import Family, Hardware, Key, formula, keys
 from ...core.machine import Machine
 from ...core.work import Kernel
-from ...programs.ops import find
-from ...programs.ops.params import NO, YES
+from ...programs.cases import batches
 from ..coefficients import hardware, kernels
 from .least_squares import Vector
 
@@ -53,11 +53,15 @@ def group(
 
     `by_op` says which kernels have groups by op; families `without_variants` have one group for all their variants.
     """
+    listed = list(rows)
+    calls, faults = batches(listed)
+    for place, why in faults.items():
+        raise InputError(f"row {place + 1}, {why}")
     groups: dict[Key, Group] = {}
-    for (op, names, words, backend), members in _calls(rows).items():
-        sizes = {name: np.array([_number(row[name]) for row in members]) for name in names}
-        times = np.array([float(row["time_us"]) for row in members]) * 1e-6
-        of_call = kernels(find(op)(**sizes, **dict(words)))
+    for batch in calls:
+        backend = batch.labels.get("backend", "")
+        times = np.array([float(listed[place]["time_us"]) for place in batch.places]) * 1e-6
+        of_call = kernels(batch.op(**batch.sizes, **batch.words))
         if len(of_call) != 1:
             continue
         kernel = of_call[0]
@@ -78,24 +82,3 @@ def group(
             )
             groups[key] = groups[key].joined(part) if key in groups else part
     return groups
-
-
-Call = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]  # op, names of sizes, words, backend
-
-
-def _calls(rows: Iterable[Mapping[str, Any]]) -> dict[Call, Sequence[Mapping[str, Any]]]:
-    """Rows by what one call of their op can take as arrays."""
-    calls: dict[Call, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        params = find(str(row["op"])).params.values()
-        given = [param for param in params if row.get(param.name) not in (None, "")]
-        words = tuple((param.name, str(row[param.name])) for param in given if param.kind in ("Format", "Choice"))
-        names = tuple(param.name for param in given if param.kind not in ("Format", "Choice"))
-        calls.setdefault((str(row["op"]), names, words, row.get("backend") or ""), []).append(row)
-    return dict(calls)
-
-
-def _number(value: Any) -> float:
-    """A size or a flag, which a table of texts may hold as a word."""
-    word = str(value).strip().lower()
-    return float(word in YES) if word in YES + NO else float(value)
