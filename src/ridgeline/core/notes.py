@@ -13,7 +13,10 @@ STOPPED = "stopped"  # the user ended the run
 LOWER_BOUND = "lower bound"  # the probe cannot reach the ceiling
 CONDITIONS = "conditions"  # of the whole measurement: a second load, compiler flags, where files were kept, cache sizes
 NOT_DETECTED = "not detected"  # what detection could not find out and a measurement can
-KINDS = frozenset({"", NOISE, DRIFT, STAND_IN, NOT_MEASURED, STOPPED, LOWER_BOUND, CONDITIONS, NOT_DETECTED})
+ABOVE_ROOFLINE = "above roofline"  # a point faster than its ceilings allow
+KINDS = frozenset(
+    {"", NOISE, DRIFT, STAND_IN, NOT_MEASURED, STOPPED, LOWER_BOUND, CONDITIONS, NOT_DETECTED, ABOVE_ROOFLINE}
+)
 
 
 class Note(str):
