@@ -160,7 +160,7 @@ def test_freed_memory_is_given_back_when_there_is_much_of_it() -> None:
 def test_conditions_are_those_read_during_the_session() -> None:
     watch = Watch(None)
     clocks = ((0.5, 1.2e9), (1.5, 1.9e9), (1.6, 1.98e9), (1.7, 1.95e9), (9.0, 1.0e9))
-    watch.seen = [(at, {"sm_clock": clock}) for at, clock in clocks]
+    watch.readings = [(at, {"sm_clock": clock}) for at, clock in clocks]
     assert tracing.Gpu(FakeTorch(), watch=watch).conditions(1.0, 2.0) == {"sm_clock": 1.95e9}
     assert tracing.Gpu(FakeTorch()).conditions(1.0, 2.0) == {}
 

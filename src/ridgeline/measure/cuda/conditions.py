@@ -87,26 +87,21 @@ class Nvml:
         return None if running is None else sorted({int(row.pid) for row in running} - {os.getpid()})
 
     def read(self) -> dict[str, Any]:
-        reading: dict[str, Any] = {}
-        for key, kind in (("sm_clock", 1), ("memory_clock", 2)):
-            clock = self._ask("nvmlDeviceGetClockInfo", self.handle, kind)
-            if clock is not None:
-                reading[key] = clock * MHZ
+        clock, memory = (self._ask("nvmlDeviceGetClockInfo", self.handle, domain) for domain in (1, 2))
         heat = self._ask("nvmlDeviceGetTemperature", self.handle, 0)
-        if heat is not None:
-            reading["temperature"] = float(heat)
-        power = self._power()
-        if power is not None:
-            reading["power"] = power
         energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", self.handle)
-        if energy is not None:
-            reading["energy"] = energy / 1e3
         bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", self.handle)
         if bits is None:
             bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self.handle)
-        if bits is not None:
-            reading["reasons"] = [word for bit, word in REASONS.items() if bits & bit]
-        return reading
+        reading = {
+            "sm_clock": None if clock is None else clock * MHZ,
+            "memory_clock": None if memory is None else memory * MHZ,
+            "temperature": None if heat is None else float(heat),
+            "power": self._power(),
+            "energy": None if energy is None else energy / 1e3,
+            "reasons": None if bits is None else [word for bit, word in REASONS.items() if bits & bit],
+        }
+        return {key: value for key, value in reading.items() if value is not None}
 
     def _power(self) -> float | None:
         values = self._ask("nvmlDeviceGetFieldValues", self.handle, [INSTANT_POWER])
