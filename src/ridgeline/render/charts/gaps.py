@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...core.errors import InputError
 from ...core.machine import MAIN, Machine, positive
+from ...core.notes import ABOVE_ROOFLINE, Note
 from ...core.units import show
 from ...gaps.report import Report
 from ...prediction.ceilings import default_dtype, engine_for
@@ -50,7 +51,8 @@ def gaps(
     notes += [] if points is not None else ["example points, not measurements"]
     above = [item.name for item in kernels if item.rate > min(peak, bandwidth * item.intensity) * MIN_GAP]
     if above:
-        notes.append(f"{', '.join(above)} above the roof: check the flop count, the precision and the ceilings")
+        text = f"{', '.join(above)} above the roof: check the flop count, the precision and the ceilings"
+        notes.append(Note(ABOVE_ROOFLINE, text))
     spots = [(kernel.intensity, kernel.rate) for kernel in kernels]
     # a target counts with the time of its kernel, so that the range leaves room above it too
     spots += [(item.algorithmic, item.rate * item.algorithmic / item.intensity) for item in kernels if item.algorithmic]

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.figure import Figure
 from ...core.machine import Machine
-from ...core.notes import NOISE, not_of_kind
+from ...core.notes import DRIFT, NOISE, not_of_kind
 from ...core.observation import Observation
 from ...core.units import show
 from ...measure.cpu.levels import Plateau
@@ -192,7 +192,7 @@ def collectives(observations: Iterable[Observation]) -> Chart:
         Axis("bus bandwidth", "B/s", LOG, up),
         f"points: median of the slowest rank; lines: alpha + bytes a rank sends / beta, both given below{where}", tuple(lines),
         tuple(Point(float(item.settings["bytes"]), item.rate, "", names[str(item.settings["op"])], "observed", item.name) for item in points),
-        notes=tuple(dict.fromkeys(note for item in points for note in not_of_kind(item.notes, NOISE))),
+        notes=tuple(dict.fromkeys(note for item in points for note in not_of_kind(item.notes, NOISE, DRIFT))),
     )  # fmt: skip
 
 
