@@ -60,8 +60,8 @@ def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, no
     steps = program(rows)
     prediction = predict(steps, machine)
     ways = sent(rows, steps)
-    told = [{**row, **({"sent": ways[row["name"]]} if row["name"] in ways else {})} for row in rows_of(prediction)]
-    return ledger.seal(told, save.text(machine), machine.name, note=note)
+    rows_sent = [{**row, **({"sent": ways[row["name"]]} if row["name"] in ways else {})} for row in rows_of(prediction)]
+    return ledger.seal(rows_sent, save.text(machine), machine.name, note=note)
 
 
 @dataclass(frozen=True)
@@ -122,19 +122,19 @@ def settle(
     target = machine or load(sealed.machine["name"])
     prediction = predict(steps, target)
     same = text_hash(save.text(target)) == sealed.machine["hash"]
-    told_of = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
-    report = join_and_explain(prediction, observations, sealed=told_of, sent=sent(rows, steps))
+    seal_facts = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
+    report = join_and_explain(prediction, observations, sealed=seal_facts, sent=sent(rows, steps))
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
         raise InputError(f"nothing settles the seal {sealed.id}, because {report.sentence} ({sides})")
     when, dated = measured_at(observations, paths)
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})
-    told = {"files": [path.name for path in paths], "tools": tools, "dated_by": dated}
+    origin = {"files": [path.name for path in paths], "tools": tools, "dated_by": dated}
     try:
-        return Reconciled(report, ledger.settle(sealed.id, items, told))
+        return Reconciled(report, ledger.settle(sealed.id, items, origin))
     except Broken as error:
-        return Reconciled(replace(report, sealed={**told_of, "broken": str(error)}), broken=str(error))
+        return Reconciled(replace(report, sealed={**seal_facts, "broken": str(error)}), broken=str(error))
 
 
 def reconcile(rows: Sequence[Mapping[str, Any]], machine: Machine, observations: Sequence[Observation]) -> Reconciled:

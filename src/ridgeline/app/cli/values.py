@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError, unknown
+from ...core.errors import InputError
 
 if TYPE_CHECKING:
     from ...programs.ops import Op
@@ -20,33 +20,9 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int
 
     import numpy as np
 
-    from ...core.units import axis
+    from ...programs.cases import arguments
 
-    values: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise InputError(f"'{word}' is not of the form name=value; {op.name} is {op.signature}")
-        if name in values:
-            raise InputError(f"{op.name}: {name} is given twice")
-        if name not in op.params:
-            raise unknown(f"parameter of {op.name}", name, op.params, f"It is {op.signature}.")
-        kind = op.params[name].kind
-        if kind in ("Size", "Count"):
-            try:
-                values[name] = axis(text)
-            except InputError as error:
-                raise InputError(f"{op.name}: {name}: {error}") from error
-        else:
-            values[name] = text
-    for name, value in formats.items():
-        if value is None:
-            continue
-        if name not in op.params:
-            raise InputError(f"{op.name} has no {name}; it is {op.signature}")
-        if name in values:
-            raise InputError(f"{op.name}: {name} is given twice, as {name}={values[name]} and as an option")
-        values[name] = value
+    values = arguments(op, words, formats)
     axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     count = math.prod(len(value) for value in axes.values())
     if count > most:

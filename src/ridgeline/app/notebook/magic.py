@@ -115,19 +115,12 @@ def _predicted(call: Sequence[str], machine: Machine | None) -> Prediction | Non
     """The op that the line says the cell is."""
     if not call:
         return None
-    from ...core.units import number
     from ...prediction.predict import predict
+    from ...programs.cases import arguments
     from ...programs.ops import find
 
     op = find(call[0])
-    values: dict[str, Any] = {}
-    for word in call[1:]:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise InputError(f"%%roofline: '{word}' is not of the form name=value; {op.name} is {op.signature}")
-        kind = op.params[name].kind if name in op.params else ""
-        values[name] = number(text) if kind in ("Size", "Count") else text
-    work = op(**values)
+    work = op(**arguments(op, call[1:], sweeps=False))
     return None if machine is None else predict(work, machine)
 
 
