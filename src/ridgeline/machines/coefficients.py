@@ -28,30 +28,6 @@ LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs toge
 STATISTICS = ("error", "p90", "low", "high")
 
 
-def _number(value: float) -> str:
-    return repr(float(value))
-
-
-def text(fitted: Mapping[Key, Fitted], table: str = "fitted") -> str:
-    """TOML tables of fitted coefficients, one per key."""
-    lines: list[str] = []
-    for key, row in fitted.items():
-        source = row.source.replace("\\", "\\\\").replace('"', '\\"')
-        lines += [f'[{table}."{key}"]', f'source = "{source}"', f"cases = {row.cases}"]
-        lines += [f"{name} = {_number(getattr(row, name))}" for name in STATISTICS]
-        if row.borrowed:
-            lines.append("borrowed = true")
-        values = ", ".join(f"{name} = {_number(value)}" for name, value in row.coefficients.items())
-        lines.append(f"coefficients = {{ {values} }}")
-        if row.ranges:
-            ends = ", ".join(f"{name} = [{_number(low)}, {_number(high)}]" for name, (low, high) in row.ranges.items())
-            lines.append(f"ranges = {{ {ends} }}")
-        if row.nearby:
-            lines.append(f'nearby = """\n{row.nearby}\n"""')
-        lines.append("")
-    return "\n".join(lines)
-
-
 def read(document: Mapping[str, Any], complain: Callable[[str], None]) -> dict[Key, Fitted]:
     """Fitted coefficients from their tables; `complain` hears of each fault, and the faulty table is left out."""
     fitted: dict[Key, Fitted] = {}
@@ -160,17 +136,16 @@ def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
     """A catalog file, one line per set, and the timings beside it in a file of their own."""
     parts = []
     for table, rows in tables.items():
-        lines = [f"  {json.dumps(str(key))}: {json.dumps(_without_borrowed(row))}" for key, row in rows.items()]
+        lines = []
+        for key, row in rows.items():
+            document = {name: value for name, value in to_document(row).items() if name != "borrowed"}
+            lines.append(f"  {json.dumps(str(key))}: {json.dumps(document)}")
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
     timings = {str(key): row.nearby for rows in tables.values() for key, row in rows.items() if row.nearby}
     if timings:
         # no date in it, so that the same timings give the same file
         _timings_path(path).write_bytes(gzip.compress(json.dumps(timings).encode(), 9, mtime=0))
-
-
-def _without_borrowed(row: Fitted) -> dict[str, Any]:
-    return {key: value for key, value in to_document(row).items() if key != "borrowed"}
 
 
 def _timings_path(path: Path) -> Path:

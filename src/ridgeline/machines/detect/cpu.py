@@ -31,17 +31,11 @@ def _other_cpu(system: System) -> Device:
     """Windows and the rest: only what Python itself knows."""
     arch, processor = system.architecture(), system.processor()
     size = system.memory()
-    unknown = [
-        "the number of cores (only of threads)",
-        "caches",
-        "vector width",
-        "clock",
-        *([] if size else ["memory size"]),
-    ]
+    unknown = "the number of cores (only of threads), caches, vector width, clock" + ("" if size else ", memory size")
     return Device(
         "cpu", "cpu", " ".join(processor.split()) or f"unknown {arch} CPU".replace("  ", " "),
         units={"thread": system.count() or 1}, named=bool(processor.strip()), levels=(memory_level(size, "physical pages the system reports"),),
-        notes=(f"On {system.platform} this is not known without further tools: {', '.join(unknown)}.",),
+        notes=(f"On {system.platform} this is not known without further tools: {unknown}.",),
     )  # fmt: skip
 
 
@@ -67,14 +61,14 @@ def cpu_machine(device: Device) -> Machine:
     else:
         about = "The system tells no model name, so it cannot be looked up in the catalog."
     peaks, notes, core = derived_peaks(device)
-    no_bandwidth = Note(
-        NOT_DETECTED,
-        "Memory and cache bandwidth cannot be read off a machine; `ridgeline measure cpu` measures them, or give --bandwidth.",
+    about_bandwidth = (
+        "Memory and cache bandwidth cannot be read off a machine; "
+        "`ridgeline measure cpu` measures them, or give --bandwidth."
     )
     simd = {"simd_bits": device.simd_bits} if device.simd_bits else {}
     return Machine(
         NAME, device.name, device.vendor, "cpu", chip.architecture if chip else core, units={**device.units, **simd},
-        clocks=device.clocks, peaks=peaks, levels=device.levels, notes=(about, *device.notes, *notes, no_bandwidth),
+        clocks=device.clocks, peaks=peaks, levels=device.levels, notes=(about, *device.notes, *notes, Note(NOT_DETECTED, about_bandwidth)),
     )  # fmt: skip
 
 
@@ -92,39 +86,24 @@ def _complete_cpu(device: Device, chip: Machine, sockets: int) -> Machine:
         notes.append(
             f"{sockets} sockets: peaks, bandwidths and caches are {sockets} times those of one, with all memory channels filled and used locally."
         )
-        peaks = {name: _times(figure, sockets, f"{sockets} sockets x ") for name, figure in peaks.items()}
-        levels = tuple(_more(level, sockets) for level in levels)
+        peaks = {name: _times(figure, sockets) for name, figure in peaks.items()}
+        levels = tuple(_level_of_all(level, sockets) for level in levels)
     installed = next((level.capacity for level in device.levels[-1:] if level.capacity.value()), None)
     if installed and levels:
         levels = (*levels[:-1], replace(levels[-1], capacity=installed, instances=1))
-    return replace(
-        chip,
-        name=NAME,
-        units={**chip.units, **device.units},
-        peaks=peaks,
-        levels=levels,
-        notes=(*notes, *device.notes, *chip.notes),
-    )
+    units, remarks = {**chip.units, **device.units}, (*notes, *device.notes, *chip.notes)
+    return replace(chip, name=NAME, units=units, peaks=peaks, levels=levels, notes=remarks)
 
 
-def _times(figure: Figure, factor: float, words: str) -> Figure:
-    """A figure of several (or a part) of a thing: derived, because no vendor states it."""
+def _times(figure: Figure, sockets: int) -> Figure:
+    """A figure of several sockets: derived, because no vendor states it."""
     value = figure.value()
     if value is None:
         return figure
-    return Figure(
-        figure.unit,
-        derived=value * factor,
-        source=figure.source,
-        derivation=f"{words}({figure.why() or figure.source})",
-    )
+    how = f"{sockets} sockets x ({figure.why() or figure.source})"
+    return Figure(figure.unit, derived=value * sockets, source=figure.source, derivation=how)
 
 
-def _more(level: Level, sockets: int) -> Level:
-    scope = "group" if level.scope == "chip" else level.scope
-    return replace(
-        level,
-        instances=level.instances * sockets,
-        scope=scope,
-        bandwidth=_times(level.bandwidth, sockets, f"{sockets} sockets x "),
-    )
+def _level_of_all(level: Level, sockets: int) -> Level:
+    scope, bandwidth = "group" if level.scope == "chip" else level.scope, _times(level.bandwidth, sockets)
+    return replace(level, instances=level.instances * sockets, scope=scope, bandwidth=bandwidth)

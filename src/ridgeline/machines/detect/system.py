@@ -42,14 +42,7 @@ class System:
         import subprocess
 
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=5,
-                check=False,
-            )
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
         except (OSError, ValueError, subprocess.SubprocessError):
             return ""
         return done.stdout.decode("utf-8", "replace")
