@@ -21,8 +21,9 @@ from ridgeline.core.machine import Machine
 from ridgeline.machines import files
 from ridgeline.machines import load as machines
 from ridgeline.machines.detect import cores as core_table
+from ridgeline.machines.detect import cpu as cpu_part
 from ridgeline.machines.detect import gpu as gpu_part
-from ridgeline.machines.detect import linux, macos
+from ridgeline.machines.detect import linux
 from ridgeline.machines.detect import local as detect
 from ridgeline.machines.detect import system as outside
 from ridgeline.machines.detect.device import read_table, simd_width
@@ -762,7 +763,7 @@ class Broken(Recorded):
 
     def run(self, *command: str) -> str:
         return (
-            "\n".join(f"{key}: {self.draw(WORDS)}" for key in macos.SYSCTL)
+            "\n".join(f"{key}: {self.draw(WORDS)}" for key in cpu_part.SYSCTL)
             + f'"model" = "Apple {self.draw(WORDS)}"\n"gpu-core-count" = {self.draw(WORDS)}'
         )
 

@@ -90,13 +90,9 @@ def _launches(by_target: ByTarget) -> dict[Place, Figure]:
     launches = by_target.get("launch", ())
     dispatched = [item for item in launches if item.name == DISPATCHED]
     launched = [item for item in launches if item.name != DISPATCHED]
-    launched = [item for item in launched if item.name == QUEUED] or launched
-    measured: dict[Place, Figure] = {}
-    if launched:
-        measured["launch",] = _shortest(launched, "launch")
-    if dispatched:
-        measured["dispatch",] = _shortest(dispatched, "dispatch")
-    return measured
+    queued = [item for item in launched if item.name == QUEUED]
+    groups = {"launch": queued or launched, "dispatch": dispatched}
+    return {(name,): _shortest(items, name) for name, items in groups.items() if items}
 
 
 def _energy(by_target: ByTarget) -> dict[Place, Figure]:

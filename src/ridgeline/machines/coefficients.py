@@ -59,8 +59,7 @@ def _checked(name: str, row: Any) -> Key:
 
     if not isinstance(row, dict):
         raise ValueError(f"must be a table, found {row!r}")
-    missing = [name for name in ("coefficients", "source", "cases", *STATISTICS) if name not in row]
-    if missing:
+    if missing := [name for name in ("coefficients", "source", "cases", *STATISTICS) if name not in row]:
         raise ValueError(f"has no {', '.join(missing)}")
     key = Key.parse(name)
     try:
@@ -88,11 +87,9 @@ def _checked(name: str, row: Any) -> Key:
 def _check_coefficients(values: Any, family: Family) -> None:
     if not isinstance(values, dict):
         raise ValueError("coefficients must be a table")
-    unknown = [name for name in values if name not in family.coefficients]
-    if unknown:
-        raise ValueError(
-            f"the family {family.name} has no coefficient {', '.join(unknown)}; it has {', '.join(family.coefficients)}"
-        )
+    if unknown := [name for name in values if name not in family.coefficients]:
+        known = ", ".join(family.coefficients)
+        raise ValueError(f"the family {family.name} has no coefficient {', '.join(unknown)}; it has {known}")
 
 
 def _check_statistics(row: Mapping[str, Any]) -> None:

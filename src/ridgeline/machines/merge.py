@@ -76,9 +76,6 @@ def with_measured(machine: Machine, other: Machine) -> Machine:
     return replace(put_measured(machine, figures(other)), conditions=other.conditions, sources=sources)
 
 
-# -- two measurements of one machine --------------------------------------------------------------------------
-
-
 def merge(first: Machine, second: Machine) -> Machine:
     """One machine of two measurements: of each rate the higher, of each latency the shorter."""
     if first.title != second.title:

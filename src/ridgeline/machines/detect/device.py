@@ -98,9 +98,6 @@ def simd_width(flags: Iterable[str], sve: int | None = None) -> int | None:
     return max((width for flag, width in widths.items() if flag in names), default=None)
 
 
-# -- our own tables of what a core or an SM does per cycle: cores.toml and capability.toml ------------------------
-
-
 @cache
 def read_table(name: str) -> dict[str, Any]:
     """A table by its file name; without it nothing is derived."""

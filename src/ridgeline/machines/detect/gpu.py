@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,7 +51,7 @@ def _nvidia_gpus(system: System) -> tuple[list[Device], str]:
         return [], f"the NVIDIA driver answered error {status} to cuInit"
     if status == 0 and _call(driver, "cuDeviceGetCount", ctypes.byref(count)) != 0:
         count.value = 0
-    devices = [device for index in range(min(max(count.value, 0), 1024)) if (device := _nvidia_gpu(driver, index))]
+    devices = [device for index in range(min(count.value, 1024)) if (device := _nvidia_gpu(driver, index))]
     return devices, "" if devices else "the NVIDIA driver sees no device"
 
 
@@ -139,9 +139,6 @@ def _apple_gpus(system: System) -> list[Device]:
     ]  # fmt: skip
 
 
-# -- the machine made of it ------------------------------------------------------------------------------------
-
-
 def gpu_machine(device: Device) -> Machine:
     """The catalog machine, cut down where this device has less of it; without one what the driver gives."""
     card = device.matched
@@ -175,23 +172,25 @@ def _with_memory(machine: Machine, memory: Level, unit: str) -> tuple[Machine, l
     """The catalog machine with the memory this device shows, and what follows for its bandwidth."""
     size, stated = memory.capacity.value(), machine.main.capacity.value()
     if size and (stated is None or unit == "gpu_core"):
-        return _main(machine, lambda level: replace(level, capacity=memory.capacity)), []
+        return _with_main(machine, capacity=memory.capacity), []
     if size and stated and size < MIN_MEMORY_SHARE * stated:
         shown, of = show(size, "B", binary=True), show(stated, "B", binary=True)
-        slice_ = _main(without_bandwidth(machine), lambda level: replace(level, capacity=memory.capacity))
-        return slice_, [f"It shows {shown} of {of} memory (a slice), so the bandwidth of the whole is not claimed."]
+        part = _with_main(machine, capacity=memory.capacity, bandwidth=Figure("B/s"))
+        return part, [f"It shows {shown} of {of} memory (a slice), so the bandwidth of the whole is not claimed."]
     if machine.main.bandwidth.value() is None and memory.bandwidth.value() and unit == "sm":
-        derived = _main(machine, lambda level: replace(level, bandwidth=memory.bandwidth))
+        derived = _with_main(machine, bandwidth=memory.bandwidth)
         return derived, ["The catalog has no memory bandwidth for it; the driver's clock and bus give it."]
     return machine, []
 
 
-def _main(machine: Machine, change: Callable[[Level], Level]) -> Machine:
-    return replace(machine, levels=(*machine.levels[:-1], change(machine.levels[-1])))
+def _with_main(machine: Machine, **changes: Any) -> Machine:
+    """The machine with figures of its main memory replaced, where it has one."""
+    main = [replace(level, **changes) for level in machine.levels[-1:]]
+    return replace(machine, levels=(*machine.levels[:-1], *main))
 
 
 def without_bandwidth(machine: Machine) -> Machine:
-    return _main(machine, lambda level: replace(level, bandwidth=Figure("B/s"))) if machine.levels else machine
+    return _with_main(machine, bandwidth=Figure("B/s"))
 
 
 def _part(card: Machine, unit: str, count: int, card_count: int) -> Machine:

@@ -87,9 +87,6 @@ class System:
         return platform.processor()
 
 
-# -- small readers: odd text gives nothing, never an error ----------------------------------------------------
-
-
 def read_text(system: System, path: str) -> str:
     return (system.read(path) or b"").decode("utf-8", "replace").strip("\0 \t\r\n")
 
