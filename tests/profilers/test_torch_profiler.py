@@ -23,8 +23,7 @@ from ridgeline.profilers.live import observe
 from ridgeline.profilers.load import load as recognised
 from ridgeline.profilers.torch_profiler import gaps, load, read
 from ridgeline.profilers.torch_profiler.events import short
-from ridgeline.profilers.torch_profiler.idle import idle_times
-from ridgeline.profilers.torch_profiler.samples import observations
+from ridgeline.profilers.torch_profiler.results import idle_times, observations
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "torch"
 HANDMADE = FIXTURES / "handmade_gpu.json"

@@ -33,9 +33,8 @@ def ncu(
     if use not in USES:
         raise InputError(f"'{use}' is no use of Nsight Compute; choose {', '.join(USES)}")
     counters = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics_for(use, capability))]
-    kept = (["--kernel-name", f"regex:{kernel}"] if kernel else []) + (
-        ["--launch-count", str(launches)] if launches else []
-    )
+    kept = ["--kernel-name", f"regex:{kernel}"] if kernel else []
+    kept += ["--launch-count", str(launches)] if launches else []
     words = [
         tool, "--target-processes", "all", "--nvtx", "--clock-control", "none", "--cache-control", "all", "--replay-mode", "kernel",
         *counters, *kept, "--csv", "--page", "raw", "--print-units", "base", "--log-file", out, *_required(program),
@@ -68,18 +67,8 @@ def perf(program: Sequence[str], out: str = "perf.csv", memory: bool = False) ->
 
 def likwid(program: Sequence[str], out: str = "likwid.csv", cores: str = "N:0", group: str = "MEM_DP", marked: bool = False) -> list[Command]:  # fmt: skip
     """`likwid-perfctr` over a program pinned to `cores`; `marked` where the program marks its regions."""
-    words = [
-        "likwid-perfctr",
-        "-C",
-        cores,
-        "-g",
-        group,
-        *(["-m"] if marked else []),
-        "-O",
-        "-o",
-        out,
-        *_required(program),
-    ]
+    marks = ["-m"] if marked else []
+    words = ["likwid-perfctr", "-C", cores, "-g", group, *marks, "-O", "-o", out, *_required(program)]
     return [Command(words, out, f"{group} counts flops and memory traffic in one run, on threads pinned to {cores}")]
 
 
@@ -88,11 +77,10 @@ def advisor(program: Sequence[str], out: str = "advisor.csv", project: str = "ad
     why = "survey gives times, the second run operations and the traffic of each cache level"
     folder = f"--project-dir={project}"
     report = ["advisor", "--report=survey", folder, "--show-all-columns", "--format=csv", f"--report-output={out}"]
+    counts = ["advisor", "--collect=tripcounts", "--flop", "--enable-cache-simulation", folder, "--", *program]
     return [
         Command(["advisor", "--collect=survey", folder, "--", *_required(program)], "", why),
-        Command(
-            ["advisor", "--collect=tripcounts", "--flop", "--enable-cache-simulation", folder, "--", *program], "", why
-        ),
+        Command(counts, "", why),
         Command(report, out, "one row per loop, self time and self counts apart from those of callees"),
     ]
 
@@ -103,12 +91,11 @@ def rocprof(program: Sequence[str], out: str = "workloads", name: str = "ridgeli
     return [Command(words, f"{out}/pmc_perf.csv", "--roof-only collects the counters of flops and bytes and no others")]
 
 
-COMMANDS: dict[str, Callable[..., list[Command]]] = {
-    command.__name__: command for command in (ncu, perf, likwid, advisor, rocprof)
-}
-
-
 def _required(program: Sequence[str]) -> list[str]:
     if not program:
         raise InputError("no program to profile; write it after --, such as -- python script.py")
     return list(program)
+
+
+_ALL: tuple[Callable[..., list[Command]], ...] = (ncu, perf, likwid, advisor, rocprof)
+COMMANDS = {command.__name__: command for command in _ALL}

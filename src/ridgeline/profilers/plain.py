@@ -10,23 +10,14 @@ one row per line, the document of `ridgeline import --json`, or a file of observ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
 from ..core.observation import SCHEMA, Observation, from_document
-from ..core.tabular import (
-    MAX_NUMBER,
-    cells,
-    decimal_mark,
-    header,
-    json_document,
-    number,
-    opened,
-    refuse_repeated,
-)
+from ..core.tabular import MAX_NUMBER, cells, decimal_mark, header, json_document, number, opened, refuse_repeated
 from ..core.units import parse
 from ..core.work import Work
 
@@ -56,14 +47,8 @@ def read(path: Path) -> list[Observation]:
             start = text.read(1)
         if start in ("[", "{"):
             return _documents(start + text.read(), path)
-        return list(_table(_joined(start, text), path))
-
-
-def _joined(start: str, lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a file whose first character was read already."""
-    for line in lines:
-        yield start + line
-        start = ""
+        first_line = start + next(text, "")
+        return list(_table(chain([first_line], text), path))
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -215,6 +200,5 @@ def _document(item: Any, where: str) -> Observation:
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{where} is no observation as ridgeline writes it ({type(error).__name__}: {error})"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{where} is no observation as ridgeline writes it ({why})") from error

@@ -1,7 +1,6 @@
 """torch.profiler traces: kernels joined to the ops, shapes, modules and ranges that launched them; idle gaps of the device.
 
-`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `samples` and `idle` give the
-results. An observation says how its kernels were launched, one by one or in a graph, and how long the device waited for the
+`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `results` sums up. An observation says how its kernels were launched, one by one or in a graph, and how long the device waited for the
 host between them. Without kernels the ops' self time counts: an op's time less that of the ops it called, so that every
 microsecond is counted once.
 
@@ -17,9 +16,10 @@ from ...core.errors import InputError
 from ...core.observation import Observation
 from ..chrome_trace import EVENTS, items
 from .events import Events
-from .idle import idle_times
 from .links import Trace
-from .samples import observations
+from .results import idle_times, observations
+
+__all__ = ["HOW", "gaps", "idle_times", "load", "observations", "read", "recognises"]
 
 HOW = "torch.profiler: profiler.export_chrome_trace('trace.json.gz'), with record_shapes and with_stack for shapes and modules"
 
