@@ -83,25 +83,6 @@ class BlockProfile:
         self._require_end()
         return dict(self._gaps)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The data of a table: where the time went, largest first."""
-        self._require_end()
-        total = sum(sum(item.samples) for item in self._observations)
-        rows = [
-            {
-                "name": item.name,
-                "kernel": item.kernel,
-                "path": "/".join(item.path),
-                "shapes": item.settings.get("shapes", []),
-                "count": len(item.samples),
-                "time_us": item.median * 1e6,
-                "total_us": sum(item.samples) * 1e6,
-                "share": sum(item.samples) / total,
-            }
-            for item in self._observations
-        ]
-        return sorted(rows, key=lambda row: -float(row["total_us"]))
-
     def __iter__(self) -> Iterator[Observation]:
         return iter(self.observations)
 

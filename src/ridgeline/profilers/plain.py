@@ -51,9 +51,6 @@ def read(path: Path) -> list[Observation]:
         return list(_table(chain([first_line], text), path))
 
 
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-
 def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
     names, sign = header(next(lines, "").lower())
     refuse_repeated(names, f"'{path}'")
@@ -161,9 +158,6 @@ def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it is a list of texts")
     return tuple(str(item) for item in value)
-
-
-# -- JSON ------------------------------------------------------------------------------------------------------------
 
 
 def _documents(text: str, path: Path) -> list[Observation]:

@@ -10,8 +10,6 @@ from functools import lru_cache
 from ...core.tabular import number
 from .metrics import METRICS, ROOFS, Metric, metrics_of, terms
 
-# -- units ------------------------------------------------------------------------------------------------------------
-
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 SECONDS = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
 COUNTED = (
@@ -45,8 +43,6 @@ def _part(word: str) -> float | None:
     counted = _COUNT.fullmatch(word)
     return PREFIXES[counted[1]] if counted else None
 
-
-# -- plans ------------------------------------------------------------------------------------------------------------
 
 _CYCLES = ("smsp__cycles_elapsed.avg", "sm__cycles_elapsed.avg")
 

@@ -94,22 +94,19 @@ def _settings(group: _Group) -> dict[str, Any]:
     settings: dict[str, Any] = {"kind": activity.kind if activity else OP, "count": len(group.samples)}
     if ops:
         op = ops[-1]
-        settings["op"] = op.name
-        settings["ops"] = [outer.name for outer in ops]
-        settings["calls"] = len(group.calls)
-        if op.shapes:
-            settings["shapes"] = [list(shape) for shape in op.shapes]
-        if op.dtypes:
-            settings["dtypes"] = list(op.dtypes)
-        if op.scalars:
-            settings["scalars"] = dict(op.scalars)
+        settings |= {"op": op.name, "ops": [outer.name for outer in ops], "calls": len(group.calls)}
+        inputs = {
+            "shapes": [list(shape) for shape in op.shapes],
+            "dtypes": list(op.dtypes),
+            "scalars": dict(op.scalars),
+        }
+        settings |= {key: value for key, value in inputs.items() if value}
         if any(outer.name.startswith(BACKWARD) for outer in ops):
             settings["pass"] = "backward"
     if group.called:
         settings["called"] = sorted(group.called)
     if activity:
-        settings["device"] = activity.device
-        settings.update(activity.settings)
+        settings |= {"device": activity.device, **activity.settings}
         if len(group.launch_modes) == 1 and "" not in group.launch_modes:
             (settings["sent"],) = group.launch_modes
         if group.waits and settings.get("sent") == "one by one":
@@ -132,9 +129,6 @@ def _conditions(trace: Trace, activity: Activity | None) -> dict[str, Any]:
     if isinstance(group, dict):
         conditions.update({key: group[key] for key in ("backend", "rank", "world_size") if key in group})
     return {key: value for key, value in conditions.items() if value != ""}
-
-
-# -- idle time ---------------------------------------------------------------------------------------------------
 
 
 class Gap(NamedTuple):
@@ -200,9 +194,11 @@ def _device_row(records: list[Record], launches: Mapping[int, Span]) -> dict[str
         names = {"after": largest.before.activity.name, "before": largest.record.activity.name}
         row["largest"] = {"time": largest.time * MICRO, **names}
     if launched and span > 0:
-        row["launches_per_second"] = launched / (span * MICRO)
-        row["idle_for_host"] = waited * MICRO
-        row["host_bound"] = waited / span
+        row |= {
+            "launches_per_second": launched / (span * MICRO),
+            "idle_for_host": waited * MICRO,
+            "host_bound": waited / span,
+        }
         if unknown:
             row["idle_unexplained"] = unknown * MICRO
     return row
