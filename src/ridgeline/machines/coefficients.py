@@ -120,9 +120,6 @@ def _check_timings(table: Any, family: Family) -> None:
         raise ValueError(f"nearby must have the sizes {', '.join(family.shape)}, found {', '.join(names)}")
 
 
-# -- files of the catalog -------------------------------------------------------------------------------------
-
-
 @cache
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
     """Tables of a catalog file; JSON, because reading some hundred sets of coefficients must not be felt."""

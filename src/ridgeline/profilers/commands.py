@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..core.errors import InputError
 from .ncu.metrics import HOPPER, metrics_for
+from .perf import FLOPS
 
 USES = ("roofline", "diagnosis", "full")
 
@@ -46,11 +47,7 @@ def ncu(
     return [Command(words, out, why)]
 
 
-FP_EVENTS = tuple(
-    f"fp_arith_inst_retired.{width}_{kind}"
-    for kind in ("double", "single")
-    for width in ("scalar", "128b_packed", "256b_packed", "512b_packed")
-)
+FP_EVENTS = tuple(event for event in FLOPS if event.startswith("fp_arith_inst_retired."))
 MEMORY_EVENTS = ("uncore_imc/cas_count_read/", "uncore_imc/cas_count_write/")
 
 

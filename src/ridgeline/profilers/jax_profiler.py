@@ -189,14 +189,9 @@ def _observations(trace: _Trace) -> list[Observation]:
         if time > SLACK * 1e-3:  # the writer gives what took no time a picosecond
             samples.append(time * MICRO)
     cut = (f"the trace holds {trace.events} events: JAX leaves out what comes after {MAX_EVENTS}",)
-    return [
-        Observation(
-            **{**described, "settings": {**settings, "count": len(samples)}},
-            samples=tuple(samples),
-            tool=TOOL,
-            notes=cut if trace.events >= MAX_EVENTS else (),
-            defined={"time": TIME, **{f"settings.{key}": ESTIMATE for key in ESTIMATES if key in settings}},
-        )
-        for described, samples in groups.values()
-        if samples and (settings := described["settings"])
-    ]
+    notes = cut if trace.events >= MAX_EVENTS else ()
+    for described, samples in groups.values():
+        estimated = {f"settings.{key}": ESTIMATE for key in ESTIMATES if key in described["settings"]}
+        described["settings"]["count"] = len(samples)
+        described |= {"samples": tuple(samples), "tool": TOOL, "notes": notes, "defined": {"time": TIME, **estimated}}
+    return [Observation(**described) for described, samples in groups.values() if samples]

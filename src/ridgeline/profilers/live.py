@@ -55,7 +55,7 @@ class BlockProfile:
             torch.cuda.synchronize()  # kernels still queued belong to the block
         self._profiler.__exit__(kind, error, where)
         if kind is None:
-            self._read(torch.__version__)
+            self._read(str(torch.__version__))
             self._state = ""
 
     def _read(self, version: str) -> None:
@@ -64,7 +64,7 @@ class BlockProfile:
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             path = Path(folder) / "trace.json"
             self._profiler.export_chrome_trace(str(path))
-            trace = load(path, str(version))
+            trace = load(path, version)
         self._observations, self._gaps = observations(trace), idle_times(trace)
 
     def _require_end(self) -> None:

@@ -10,7 +10,7 @@ one row per line, the document of `ridgeline import --json`, or a file of observ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -47,12 +47,11 @@ def read(path: Path) -> list[Observation]:
             start = text.read(1)
         if start in ("[", "{"):
             return _documents(start + text.read(), path)
-        first_line = start + next(text, "")
-        return list(_table(chain([first_line], text), path))
+        return list(_table(start + next(text, ""), text, path))
 
 
-def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
-    names, sign = header(next(lines, "").lower())
+def _table(first_line: str, lines: Iterable[str], path: Path) -> Iterator[Observation]:
+    names, sign = header(first_line.lower())
     refuse_repeated(names, f"'{path}'")
     if "name" not in names or not any(name in TIMES for name in names):
         raise InputError(f"'{path}' has the columns {', '.join(names)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip

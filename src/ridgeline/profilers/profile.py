@@ -22,6 +22,7 @@ from .ncu import program as ncu_program
 
 REFUSED = "ERR_NVGPUCTRPERM"
 DEFAULT_USE = "diagnosis"  # of the counters
+Tell = Callable[[str], None]  # hears what is about to run
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def profile(
     use: str = DEFAULT_USE,
     kernel: str = "",
     launches: int = 0,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda text: None,
 ) -> Profile:
     """Run a program under a profiler; `tell` hears the command before it runs."""
     if not program:
@@ -77,7 +78,7 @@ def profile(
     return Profile("ncu", "counters", tuple(command.words), where, tuple(observe.load(where, "ncu")), (command.why,))
 
 
-def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell: Callable[[str], None]) -> Profile:
+def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell: Tell) -> Profile:
     why = (
         "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
         "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
@@ -88,7 +89,7 @@ def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell:
     return replace(_torch(program, out, tell), notes=(why,))
 
 
-def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:
+def _torch(program: Sequence[str], out: Path, tell: Tell) -> Profile:
     script = program[1] if len(program) > 1 else ""
     module = script == "-m" and len(program) > 2
     if not Path(program[0]).name.startswith("python") or not script or (script.startswith("-") and not module):
@@ -106,7 +107,7 @@ def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Pr
     return Profile("torch", "timing only", tuple(words), out, tuple(observe.load(out)), (command.why,))
 
 
-def _run(command: Command, tell: Callable[[str], None]) -> str:
+def _run(command: Command, tell: Tell) -> str:
     tell("running: " + " ".join(command.words))
     try:
         out = sys.stderr.fileno()

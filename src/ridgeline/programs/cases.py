@@ -28,9 +28,6 @@ from .ops.registry import blank
 KNOWN = {"op", "name", "machine", "backend", "count", "sent", "time_us", *(name for op in OPS.values() for name in op.params)}  # fmt: skip
 
 
-# -- files ---------------------------------------------------------------------------------------------------------
-
-
 def read(path: Path) -> list[Row]:
     """The cases of a file; one that cannot be what was meant (no cases, no column `op`, a misspelt column) is refused."""
     if path.suffix not in SUFFIXES:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...core.errors import InputError
 from ...core.observation import Observation
-from ...core.tabular import cells, decimal_mark, opened
+from ...core.tabular import cells, decimal_mark, head, opened
 from .formulas import WANTED, unit_factor
 from .kernel import GPU, PUSHED, STARTED, Kernel, observation
 from .metrics import LABELS
@@ -31,27 +31,22 @@ MAGIC = "NVR\x00"
 INSTALLED = (("/usr/local", "cuda*/bin/ncu"), ("/opt/nvidia/nsight-compute", "*/ncu"))
 
 
-def recognises(head: str, path: Path) -> bool:
+def recognises(start: str, path: Path) -> bool:
     """A report, or a table whose header names kernels the way ncu does."""
-    if path.name.removesuffix(".gz").endswith(SUFFIXES) or head.startswith(MAGIC):
+    if path.name.removesuffix(".gz").endswith(SUFFIXES) or start.startswith(MAGIC):
         return True
-    if "==PROF==" in head or "==ERROR==" in head:
+    if "==PROF==" in start or "==ERROR==" in start:
         return True
     # The header of a raw page may be longer than the head, so its first cells have to do.
-    return any(_is_header(cells(line[:4096])) for line in head.splitlines() if "Kernel Name" in line[:4096])
+    return any(_is_header(cells(line[:4096])) for line in start.splitlines() if "Kernel Name" in line[:4096])
 
 
 def read(path: Path) -> list[Observation]:
     """Every kernel of a report, in the order they ran."""
-    if path.name.endswith(SUFFIXES) or _binary(path):
+    if path.name.endswith(SUFFIXES) or head(path).startswith(MAGIC):
         return _read_report(path)
     with opened(path) as text:
         return _observations(text, path)
-
-
-def _binary(path: Path) -> bool:
-    with opened(path) as text:
-        return text.read(len(MAGIC)) == MAGIC
 
 
 def _read_report(path: Path) -> list[Observation]:
@@ -73,9 +68,6 @@ def program() -> str | None:
     """The ncu program: on the path, or where its installers put it, the newest first."""
     installed = (place for root, pattern in INSTALLED for place in sorted(Path(root).glob(pattern), reverse=True))
     return shutil.which("ncu") or next((str(place) for place in installed), None)
-
-
-# -- pages ---------------------------------------------------------------------------------------------------------
 
 
 def _is_header(row: Sequence[str]) -> bool:

@@ -95,11 +95,8 @@ def _settings(group: _Group) -> dict[str, Any]:
     if ops:
         op = ops[-1]
         settings |= {"op": op.name, "ops": [outer.name for outer in ops], "calls": len(group.calls)}
-        inputs = {
-            "shapes": [list(shape) for shape in op.shapes],
-            "dtypes": list(op.dtypes),
-            "scalars": dict(op.scalars),
-        }
+        shapes = [list(shape) for shape in op.shapes]
+        inputs = {"shapes": shapes, "dtypes": list(op.dtypes), "scalars": dict(op.scalars)}
         settings |= {key: value for key, value in inputs.items() if value}
         if any(outer.name.startswith(BACKWARD) for outer in ops):
             settings["pass"] = "backward"
