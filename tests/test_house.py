@@ -34,7 +34,7 @@ OWNERS = {
     "matplotlib": ("render/draw/mpl",),
     "pyarrow": ("core/row_files.py",),
     "torch": ("measure/", "profilers/"),
-    "cupy": ("measure/", "profilers/check_kernels.py"),
+    "cupy": ("measure/", "profilers/self_check.py"),
     "scipy": ("prediction/",),
 }
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ridgeline.profilers.ncu.formulas import WANTED
-from ridgeline.profilers.ncu.pages import IDENTITY
+from ridgeline.profilers.ncu import IDENTITY
 
 KEPT = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import tomllib
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -58,14 +57,6 @@ def tables(draw: st.DrawFn) -> dict[Key, Fitted]:
         )
         found[Key(name, "bf16", op="op", backend="lib-1.0")] = row
     return found
-
-
-@law(60)
-@given(tables())
-def test_what_is_written_is_read_again(given: dict[Key, Fitted]) -> None:
-    complaints: list[str] = []
-    assert files.read(tomllib.loads(files.text(given))["fitted"], complaints.append) == given
-    assert complaints == []
 
 
 @law(30)

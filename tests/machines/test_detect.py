@@ -21,13 +21,13 @@ from ridgeline.core.machine import Machine
 from ridgeline.machines import files
 from ridgeline.machines import load as machines
 from ridgeline.machines.detect import cores as core_table
+from ridgeline.machines.detect import cpu as cpu_part
 from ridgeline.machines.detect import gpu as gpu_part
-from ridgeline.machines.detect import linux, macos
+from ridgeline.machines.detect import linux
 from ridgeline.machines.detect import local as detect
 from ridgeline.machines.detect import system as outside
-from ridgeline.machines.detect.device import simd_width
+from ridgeline.machines.detect.device import read_table, simd_width
 from ridgeline.machines.detect.local import devices, here, machine_of
-from ridgeline.machines.detect.tables import table as read_table
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "detect"
 KiB, MiB, GiB = 2**10, 2**20, 2**30
@@ -624,7 +624,7 @@ def test_a_row_for_certain_model_names_goes_first() -> None:
     table = {
         "core": {
             "wide": {"match": ["GenuineIntel:6:85"], "fp64": 32},
-            "narrow": {"match": "GenuineIntel:6:85", "names": "Silver|Bronze", "fp64": 16},
+            "narrow": {"match": ["GenuineIntel:6:85"], "names": "Silver|Bronze", "fp64": 16},
         }
     }
 
@@ -763,7 +763,7 @@ class Broken(Recorded):
 
     def run(self, *command: str) -> str:
         return (
-            "\n".join(f"{key}: {self.draw(WORDS)}" for key in macos.SYSCTL)
+            "\n".join(f"{key}: {self.draw(WORDS)}" for key in cpu_part.SYSCTL)
             + f'"model" = "Apple {self.draw(WORDS)}"\n"gpu-core-count" = {self.draw(WORDS)}'
         )
 

@@ -17,7 +17,7 @@ from ridgeline.core.observation import Observation
 from ridgeline.profilers import ncu
 from ridgeline.profilers import profile as profiling
 from ridgeline.profilers import self_check as checking
-from ridgeline.profilers.check_kernels import EXPECTED
+from ridgeline.profilers.self_check import EXPECTED
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "ncu"
 

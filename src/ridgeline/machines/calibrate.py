@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from ..core.errors import InputError
 from ..core.figure import Figure
@@ -28,6 +29,7 @@ MAX_SPREAD = 9.0  # of a figure that says nothing any more; machine files take n
 MAX_OVER_LIMIT = 1.02  # a measured figure above this ratio to the stated or derived one gets a note
 
 ByTarget = Mapping[str, Sequence[Observation]]
+_rate, _bandwidth = attrgetter("best_rate"), attrgetter("best_bandwidth")
 
 
 def calibrate(
@@ -47,11 +49,8 @@ def calibrate(
     calibrated = put_measured(machine, measured)
     ceilings = {**calibrated.peaks, **{level.name: level.bandwidth for level in calibrated.levels}}
     findings = tuple(text for name, figure in ceilings.items() if (text := _above_limit(name, figure)))
-    return replace(
-        calibrated,
-        notes=(*machine.notes, *findings),
-        conditions={**machine.conditions, **(conditions or {})},
-    )
+    conditions = {**machine.conditions, **(conditions or {})}
+    return replace(calibrated, notes=(*machine.notes, *findings), conditions=conditions)
 
 
 # -- figures by what they are of ------------------------------------------------------------------------------
@@ -91,13 +90,9 @@ def _launches(by_target: ByTarget) -> dict[Place, Figure]:
     launches = by_target.get("launch", ())
     dispatched = [item for item in launches if item.name == DISPATCHED]
     launched = [item for item in launches if item.name != DISPATCHED]
-    launched = [item for item in launched if item.name == QUEUED] or launched
-    measured: dict[Place, Figure] = {}
-    if launched:
-        measured["launch",] = _shortest(launched, "launch")
-    if dispatched:
-        measured["dispatch",] = _shortest(dispatched, "dispatch")
-    return measured
+    queued = [item for item in launched if item.name == QUEUED]
+    groups = {"launch": queued or launched, "dispatch": dispatched}
+    return {(name,): _shortest(items, name) for name, items in groups.items() if items}
 
 
 def _energy(by_target: ByTarget) -> dict[Place, Figure]:
@@ -106,8 +101,7 @@ def _energy(by_target: ByTarget) -> dict[Place, Figure]:
     for item in by_target.get("energy", ()):
         residual = item.settings.get("residual_relative", 0.0)
         how = f"{item.settings.get('method', item.name)}; residual {residual:.1%} of the power"
-        static = item.settings.get("static_power")
-        if static:
+        if static := item.settings.get("static_power"):
             measured["energy", "static"] = Figure("W", measured=float(static), measurement=how, source=SOURCE)
         for target, value in item.settings.get("energy", {}).items():
             arithmetic = target.partition(".")[0] in ENGINES
@@ -160,14 +154,6 @@ def _spread(spread: float, kind: str) -> float:
     return min(max(spread, RUN_TO_RUN[kind]), MAX_SPREAD)
 
 
-def _rate(item: Observation) -> float:
-    return item.best_rate
-
-
-def _bandwidth(item: Observation) -> float:
-    return item.best_bandwidth
-
-
 def _held_back(item: Observation) -> float:
     """How many times as fast it may really be; more than 1 where its one sample shared the core with another program."""
     return 1 / max(float(item.conditions.get("stand_in_busy", 1.0)), 0.01)
@@ -204,20 +190,13 @@ def measured_machine(
     reached = {target: share for target in machine.peaks if (share := _reached(target, observations))}
     notes = list(not_of_kind(machine.notes, NOT_DETECTED))  # these have now been measured
     notes += dict.fromkeys(note for item in observations for note in of_kind(item.notes, LOWER_BOUND))
-    circular = [
-        target for target in reached if all(_of_library(item) for item in observations if item.target == target)
-    ]
-    if circular:
+    by_unit = {item.target for item in observations if "library" not in item.settings}
+    if circular := [target for target in reached if target not in by_unit]:
         notes.append(
             f"{', '.join(circular)}: measured with the matrix product itself, so that predicting one repeats what was measured"
         )
     shares = {f"gemm.{target}": share for target, share in reached.items()}
     return replace(machine, efficiency={**machine.efficiency, **shares}, notes=tuple(notes))
-
-
-def _of_library(item: Observation) -> bool:
-    """Whether a probe runs a library's product, where others exercise the unit itself."""
-    return "library" in item.settings
 
 
 def _undisturbed_rate(item: Observation) -> float:
@@ -233,8 +212,8 @@ def _reached(target: str, observations: Sequence[Observation]) -> Figure | None:
             by_cores.setdefault(int(item.settings.get("threads", 1)), []).append(item)
     pairs = []
     for cores, items in by_cores.items():
-        products = [item for item in items if _of_library(item)]
-        if products:
+        # a probe of a library runs its product, where others exercise the unit itself
+        if products := [item for item in items if "library" in item.settings]:
             product, peak = max(products, key=_undisturbed_rate), max(items, key=_undisturbed_rate)
             calm = not any("stand_in_busy" in item.conditions for item in (product, peak))
             pairs.append((calm, cores, product, peak))

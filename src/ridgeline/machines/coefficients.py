@@ -28,30 +28,6 @@ LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs toge
 STATISTICS = ("error", "p90", "low", "high")
 
 
-def _number(value: float) -> str:
-    return repr(float(value))
-
-
-def text(fitted: Mapping[Key, Fitted], table: str = "fitted") -> str:
-    """TOML tables of fitted coefficients, one per key."""
-    lines: list[str] = []
-    for key, row in fitted.items():
-        source = row.source.replace("\\", "\\\\").replace('"', '\\"')
-        lines += [f'[{table}."{key}"]', f'source = "{source}"', f"cases = {row.cases}"]
-        lines += [f"{name} = {_number(getattr(row, name))}" for name in STATISTICS]
-        if row.borrowed:
-            lines.append("borrowed = true")
-        values = ", ".join(f"{name} = {_number(value)}" for name, value in row.coefficients.items())
-        lines.append(f"coefficients = {{ {values} }}")
-        if row.ranges:
-            ends = ", ".join(f"{name} = [{_number(low)}, {_number(high)}]" for name, (low, high) in row.ranges.items())
-            lines.append(f"ranges = {{ {ends} }}")
-        if row.nearby:
-            lines.append(f'nearby = """\n{row.nearby}\n"""')
-        lines.append("")
-    return "\n".join(lines)
-
-
 def read(document: Mapping[str, Any], complain: Callable[[str], None]) -> dict[Key, Fitted]:
     """Fitted coefficients from their tables; `complain` hears of each fault, and the faulty table is left out."""
     fitted: dict[Key, Fitted] = {}
@@ -83,8 +59,7 @@ def _checked(name: str, row: Any) -> Key:
 
     if not isinstance(row, dict):
         raise ValueError(f"must be a table, found {row!r}")
-    missing = [name for name in ("coefficients", "source", "cases", *STATISTICS) if name not in row]
-    if missing:
+    if missing := [name for name in ("coefficients", "source", "cases", *STATISTICS) if name not in row]:
         raise ValueError(f"has no {', '.join(missing)}")
     key = Key.parse(name)
     try:
@@ -112,11 +87,9 @@ def _checked(name: str, row: Any) -> Key:
 def _check_coefficients(values: Any, family: Family) -> None:
     if not isinstance(values, dict):
         raise ValueError("coefficients must be a table")
-    unknown = [name for name in values if name not in family.coefficients]
-    if unknown:
-        raise ValueError(
-            f"the family {family.name} has no coefficient {', '.join(unknown)}; it has {', '.join(family.coefficients)}"
-        )
+    if unknown := [name for name in values if name not in family.coefficients]:
+        known = ", ".join(family.coefficients)
+        raise ValueError(f"the family {family.name} has no coefficient {', '.join(unknown)}; it has {known}")
 
 
 def _check_statistics(row: Mapping[str, Any]) -> None:
@@ -147,9 +120,6 @@ def _check_timings(table: Any, family: Family) -> None:
         raise ValueError(f"nearby must have the sizes {', '.join(family.shape)}, found {', '.join(names)}")
 
 
-# -- files of the catalog -------------------------------------------------------------------------------------
-
-
 @cache
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
     """Tables of a catalog file; JSON, because reading some hundred sets of coefficients must not be felt."""
@@ -160,17 +130,16 @@ def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
     """A catalog file, one line per set, and the timings beside it in a file of their own."""
     parts = []
     for table, rows in tables.items():
-        lines = [f"  {json.dumps(str(key))}: {json.dumps(_without_borrowed(row))}" for key, row in rows.items()]
+        lines = []
+        for key, row in rows.items():
+            document = {name: value for name, value in to_document(row).items() if name != "borrowed"}
+            lines.append(f"  {json.dumps(str(key))}: {json.dumps(document)}")
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
     timings = {str(key): row.nearby for rows in tables.values() for key, row in rows.items() if row.nearby}
     if timings:
         # no date in it, so that the same timings give the same file
         _timings_path(path).write_bytes(gzip.compress(json.dumps(timings).encode(), 9, mtime=0))
-
-
-def _without_borrowed(row: Fitted) -> dict[str, Any]:
-    return {key: value for key, value in to_document(row).items() if key != "borrowed"}
 
 
 def _timings_path(path: Path) -> Path:

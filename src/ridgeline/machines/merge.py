@@ -50,9 +50,7 @@ def put(figure: Figure | None, measured: Figure) -> Figure:
 def put_measured(machine: Machine, measured: Mapping[Place, Figure]) -> Machine:
     """The machine with these measured figures; those of levels and links it does not have are left out."""
     places = figures(machine)
-    places |= {
-        place: put(places.get(place), figure) for place, figure in measured.items() if figure.measured is not None
-    }
+    places |= {place: put(places.get(place), new) for place, new in measured.items() if new.measured is not None}
 
     def group(*start: str) -> dict[str, Any]:
         return {place[-1]: figure for place, figure in places.items() if place[:-1] == start}
@@ -74,14 +72,8 @@ def put_measured(machine: Machine, measured: Mapping[Place, Figure]) -> Machine:
 
 def with_measured(machine: Machine, other: Machine) -> Machine:
     """The machine with what another file measured of it."""
-    return replace(
-        put_measured(machine, figures(other)),
-        conditions=other.conditions,
-        sources={**machine.sources, **other.sources},
-    )
-
-
-# -- two measurements of one machine --------------------------------------------------------------------------
+    sources = {**machine.sources, **other.sources}
+    return replace(put_measured(machine, figures(other)), conditions=other.conditions, sources=sources)
 
 
 def merge(first: Machine, second: Machine) -> Machine:
@@ -96,10 +88,8 @@ def merge(first: Machine, second: Machine) -> Machine:
                 f"these were measured on {first.units.get(unit, 0)} and on {second.units.get(unit, 0)} of the {unit}s of "
                 f"{first.title or first.name}; measurements of the same part of a machine can be merged"
             )
-    known = figures(first)
-    better = {
-        place: figure for place, figure in figures(second).items() if _better(figure, known.get(place, Figure("")))
-    }
+    known, others = figures(first), figures(second)
+    better = {place: others[place] for place in others if _better(others[place], known.get(place, Figure("")))}
     both = put_measured(first, better)
     return replace(
         both,

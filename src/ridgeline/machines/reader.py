@@ -15,8 +15,8 @@ FIGURE = {
 }  # fmt: skip
 
 
-class Values:
-    """Plain values: tables, texts, counts, quantities with a unit."""
+class Reader:
+    """Plain values, and figures with their sources, measurements and clocks, which the document lists once and figures name."""
 
     def __init__(self, document: Mapping[str, Any], keys: Collection[str]) -> None:
         self.document = document
@@ -24,6 +24,12 @@ class Values:
         for key in document:
             if key not in keys:
                 self.complain(f"unknown key '{key}'; a machine file may have {', '.join(sorted(keys))}")
+        self.default_source = str(document.get("source", ""))
+        self.sources = self.texts("sources")
+        self.measurements = self.texts("measurements")
+        self.conditions = self.texts("conditions")
+        self.clocks: dict[str, Figure] = {}
+        self.clocks = self.named("clock", lambda _: "Hz")
 
     def complain(self, text: str) -> None:
         self.complaints.append(text)
@@ -89,19 +95,6 @@ class Values:
     def texts(self, key: str) -> dict[str, str]:
         """A table of texts at the top of the document."""
         return {name: str(value) for name, value in self.table(self.document.get(key), key).items()}
-
-
-class Figures(Values):
-    """Figures with their sources, measurements and clocks, which the document lists once and figures name."""
-
-    def __init__(self, document: Mapping[str, Any], keys: Collection[str]) -> None:
-        super().__init__(document, keys)
-        self.default_source = str(document.get("source", ""))
-        self.sources = self.texts("sources")
-        self.measurements = self.texts("measurements")
-        self.conditions = self.texts("conditions")
-        self.clocks: dict[str, Figure] = {}
-        self.clocks = self.named("clock", lambda _: "Hz")
 
     def source(self, name: str, where: str) -> str:
         name = name or self.default_source

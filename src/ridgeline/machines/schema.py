@@ -18,7 +18,7 @@ from ..core.errors import SchemaError
 from ..core.figure import Figure, Level, Link
 from ..core.machine import Machine
 from . import coefficients
-from .reader import Figures
+from .reader import Reader
 
 KINDS = ("gpu", "cpu", "tpu", "accelerator")
 SCOPES = ("sm", "core", "chip", "group")
@@ -42,14 +42,14 @@ def read(text: str, where: str) -> Machine:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SchemaError(where, [f"not TOML: {error}"]) from error
-    reader = Figures(document, TOP)
+    reader = Reader(document, TOP)
     machine = _machine(reader, where)
     if reader.complaints:
         raise SchemaError(where, reader.complaints)
     return machine
 
 
-def _machine(reader: Figures, file: str) -> Machine:
+def _machine(reader: Reader, file: str) -> Machine:
     document = reader.document
     units = reader.table(document.get("units"), "units")
     released = document.get("released")
@@ -83,7 +83,7 @@ def _machine(reader: Figures, file: str) -> Machine:
     )
 
 
-def _peaks(reader: Figures) -> dict[str, Figure]:
+def _peaks(reader: Reader) -> dict[str, Figure]:
     peak = reader.table(reader.document.get("peak"), "peak", {"vector", "tensor", "special"})
     tensor = reader.table(peak.get("tensor"), "peak.tensor")
     for name in tensor:
@@ -106,7 +106,7 @@ def _peaks(reader: Figures) -> dict[str, Figure]:
     return peaks
 
 
-def _levels(reader: Figures) -> tuple[Level, ...]:
+def _levels(reader: Reader) -> tuple[Level, ...]:
     rows = reader.document.get("level", [])
     if not isinstance(rows, list) or not rows:
         reader.complain("no [[level]] is given; the outermost memory stands last")
@@ -118,7 +118,7 @@ def _levels(reader: Figures) -> tuple[Level, ...]:
     return levels
 
 
-def _level(reader: Figures, row: Any, number: int) -> Level:
+def _level(reader: Reader, row: Any, number: int) -> Level:
     entry = reader.table(row, f"level {number}", LEVEL)
     name = str(entry.get("name", ""))
     if not name:
@@ -144,7 +144,7 @@ def _level(reader: Figures, row: Any, number: int) -> Level:
     )
 
 
-def _links(reader: Figures) -> tuple[Link, ...]:
+def _links(reader: Reader) -> tuple[Link, ...]:
     links = []
     for number, row in enumerate(reader.rows("link"), 1):
         entry = reader.table(row, f"link {number}", LINK)
@@ -156,7 +156,7 @@ def _links(reader: Figures) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _efficiency(reader: Figures) -> dict[str, Figure]:
+def _efficiency(reader: Reader) -> dict[str, Figure]:
     """Fractions of a stated ceiling that public measurements reached; plain numbers with a source."""
     shares = {}
     for name, value in reader.table(reader.document.get("efficiency"), "efficiency").items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.documents import to_document
@@ -10,9 +10,6 @@ from ..core.figure import Figure, Level, Link
 from ..core.machine import Machine
 
 NO_SOURCE = "no document; see the derivation or measurement beside the figure"
-PEAK_TABLES = {
-    "vector": ("vector",), "tensor": ("tensor", "dense"), "tensor-sparse": ("tensor", "sparse"), "special": ("special",),
-}  # fmt: skip
 
 
 class _Sources:
@@ -49,37 +46,34 @@ def _figure(figure: Figure, sources: _Sources) -> dict[str, Any]:
 
 
 def _figures(figures: Mapping[str, Figure], sources: _Sources) -> dict[str, Any]:
-    return _known((name, _figure(figure, sources)) for name, figure in figures.items())
+    return _known({name: _figure(figure, sources) for name, figure in figures.items()})
 
 
-def _known(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {key: value for key, value in entries if value}
+def _known(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value}
 
 
 def _peaks(machine: Machine, sources: _Sources) -> dict[str, Any]:
-    tables: dict[str, Any] = {}
-    for engine, path in PEAK_TABLES.items():
-        prefix = f"{engine}."
-        peaks = {name.removeprefix(prefix): peak for name, peak in machine.peaks.items() if name.startswith(prefix)}
-        if table := _figures(peaks, sources):
-            parent = tables
-            for key in path[:-1]:
-                parent = parent.setdefault(key, {})
-            parent[path[-1]] = table
-    return tables
+    def engine(name: str) -> dict[str, Any]:
+        start = f"{name}."
+        peaks = {peak.removeprefix(start): figure for peak, figure in machine.peaks.items() if peak.startswith(start)}
+        return _figures(peaks, sources)
+
+    vector, tensor = engine("vector"), _known({"dense": engine("tensor"), "sparse": engine("tensor-sparse")})
+    return _known({"vector": vector, "tensor": tensor, "special": engine("special")})
 
 
 def _level(level: Level, sources: _Sources) -> dict[str, Any]:
     figures = {"capacity": level.capacity, "bandwidth": level.bandwidth, "latency": level.latency}
     head = {"name": level.name, "scope": level.scope, "instances": level.instances}
     words = {"source": sources.name(level.source), "technology": level.technology, "note": level.note}
-    return _known({**head, **words, **_figures(figures, sources), "mixes": _figures(level.mixes, sources)}.items())
+    return _known({**head, **words, **_figures(figures, sources), "mixes": _figures(level.mixes, sources)})
 
 
 def _link(link: Link, sources: _Sources) -> dict[str, Any]:
     speed = _figure(link.per_direction, sources)
     words = {"topology": link.topology, "note": link.note}
-    return {"name": link.name, **_known(words.items()), "per_direction": speed} if speed else {}
+    return {"name": link.name, **_known(words), "per_direction": speed} if speed else {}
 
 
 def _document(machine: Machine) -> dict[str, Any]:
@@ -102,16 +96,14 @@ def _document(machine: Machine) -> dict[str, Any]:
         },
         "conditions": dict(machine.conditions),
     }
-    return _known({**tables, "sources": sources.texts}.items())
+    return _known({**tables, "sources": sources.texts})
 
 
 def text(machine: Machine) -> str:
     """The TOML text of a machine; reading it gives the same machine again."""
     import tomli_w  # here, because reading and predicting do without it
 
-    rows = {
-        str(key): _known({**to_document(row), "nearby": row.nearby}.items()) for key, row in machine.calibrated.items()
-    }
+    rows = {str(key): _known({**to_document(row), "nearby": row.nearby}) for key, row in machine.calibrated.items()}
     # tables of timings as multi-line strings, which normalise line ends; other texts must read back to the letter
     coefficients = tomli_w.dumps({"fitted": rows}, multiline_strings=True) if rows else ""
     return "\n".join(filter(None, (tomli_w.dumps(_document(machine)), coefficients)))

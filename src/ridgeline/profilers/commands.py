@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..core.errors import InputError
 from .ncu.metrics import HOPPER, metrics_for
+from .perf import FLOPS
 
 USES = ("roofline", "diagnosis", "full")
 
@@ -33,9 +34,8 @@ def ncu(
     if use not in USES:
         raise InputError(f"'{use}' is no use of Nsight Compute; choose {', '.join(USES)}")
     counters = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics_for(use, capability))]
-    kept = (["--kernel-name", f"regex:{kernel}"] if kernel else []) + (
-        ["--launch-count", str(launches)] if launches else []
-    )
+    kept = ["--kernel-name", f"regex:{kernel}"] if kernel else []
+    kept += ["--launch-count", str(launches)] if launches else []
     words = [
         tool, "--target-processes", "all", "--nvtx", "--clock-control", "none", "--cache-control", "all", "--replay-mode", "kernel",
         *counters, *kept, "--csv", "--page", "raw", "--print-units", "base", "--log-file", out, *_required(program),
@@ -47,11 +47,7 @@ def ncu(
     return [Command(words, out, why)]
 
 
-FP_EVENTS = tuple(
-    f"fp_arith_inst_retired.{width}_{kind}"
-    for kind in ("double", "single")
-    for width in ("scalar", "128b_packed", "256b_packed", "512b_packed")
-)
+FP_EVENTS = tuple(event for event in FLOPS if event.startswith("fp_arith_inst_retired."))
 MEMORY_EVENTS = ("uncore_imc/cas_count_read/", "uncore_imc/cas_count_write/")
 
 
@@ -68,18 +64,8 @@ def perf(program: Sequence[str], out: str = "perf.csv", memory: bool = False) ->
 
 def likwid(program: Sequence[str], out: str = "likwid.csv", cores: str = "N:0", group: str = "MEM_DP", marked: bool = False) -> list[Command]:  # fmt: skip
     """`likwid-perfctr` over a program pinned to `cores`; `marked` where the program marks its regions."""
-    words = [
-        "likwid-perfctr",
-        "-C",
-        cores,
-        "-g",
-        group,
-        *(["-m"] if marked else []),
-        "-O",
-        "-o",
-        out,
-        *_required(program),
-    ]
+    marks = ["-m"] if marked else []
+    words = ["likwid-perfctr", "-C", cores, "-g", group, *marks, "-O", "-o", out, *_required(program)]
     return [Command(words, out, f"{group} counts flops and memory traffic in one run, on threads pinned to {cores}")]
 
 
@@ -88,11 +74,10 @@ def advisor(program: Sequence[str], out: str = "advisor.csv", project: str = "ad
     why = "survey gives times, the second run operations and the traffic of each cache level"
     folder = f"--project-dir={project}"
     report = ["advisor", "--report=survey", folder, "--show-all-columns", "--format=csv", f"--report-output={out}"]
+    counts = ["advisor", "--collect=tripcounts", "--flop", "--enable-cache-simulation", folder, "--", *program]
     return [
         Command(["advisor", "--collect=survey", folder, "--", *_required(program)], "", why),
-        Command(
-            ["advisor", "--collect=tripcounts", "--flop", "--enable-cache-simulation", folder, "--", *program], "", why
-        ),
+        Command(counts, "", why),
         Command(report, out, "one row per loop, self time and self counts apart from those of callees"),
     ]
 
@@ -103,12 +88,11 @@ def rocprof(program: Sequence[str], out: str = "workloads", name: str = "ridgeli
     return [Command(words, f"{out}/pmc_perf.csv", "--roof-only collects the counters of flops and bytes and no others")]
 
 
-COMMANDS: dict[str, Callable[..., list[Command]]] = {
-    command.__name__: command for command in (ncu, perf, likwid, advisor, rocprof)
-}
-
-
 def _required(program: Sequence[str]) -> list[str]:
     if not program:
         raise InputError("no program to profile; write it after --, such as -- python script.py")
     return list(program)
+
+
+_ALL: tuple[Callable[..., list[Command]], ...] = (ncu, perf, likwid, advisor, rocprof)
+COMMANDS = {command.__name__: command for command in _ALL}

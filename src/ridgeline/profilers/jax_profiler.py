@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +26,10 @@ HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/pro
 DEVICE, HOST = "/device:", "/host:"
 STREAM, XLA_OPS = "Stream", "XLA Ops"
 MAX_EVENTS = 1_000_000  # events after which the profiler leaves out the rest
-# Numbers the compiler wrote down when it made the program, by our name.
-ESTIMATES = {"flops": "flops", "model_flops": "model_flops", "bytes_accessed": "bytes_accessed"}
+ESTIMATES = ("flops", "model_flops", "bytes_accessed")  # numbers the compiler wrote down when it made the program
+TIME = "start to end of the op or kernel, less the ops inside it"
 ESTIMATE = "the compiler's estimate for the op, not counted while it ran"
-WANTED = (*ESTIMATES.values(), "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details")
+WANTED = (*ESTIMATES, "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details")
 DETAIL = re.compile(r"(\w+):(\S+)")
 TRACE = "trace.json.gz"
 
@@ -97,14 +98,14 @@ class _Trace:
 
 def _self_times(lane: _Lane) -> Iterator[tuple[Span, float]]:
     """Each op with its time less that of the ops inside it: a loop holds its body, but kernels hold no kernels."""
-    inside: dict[int, float] = {}
+    inside: dict[int, float] = defaultdict(float)
     order: list[Span] = []
     for span, around in nested(lane.spans):
         if around and not lane.streams and span.end <= around[-1].end + SLACK:
-            inside[id(around[-1])] = inside.get(id(around[-1]), 0.0) + span.end - span.start
+            inside[id(around[-1])] += span.end - span.start
         order.append(span)
     for span in order:
-        yield span, span.end - span.start - inside.get(id(span), 0.0)
+        yield span, span.end - span.start - inside[id(span)]
 
 
 def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,14 +124,10 @@ def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any
         settings["shared_memory"] = int(sum(shared))
     if _number(detail.get("occ_pct")) > 0:
         settings["occupancy_estimate"] = _number(detail["occ_pct"]) / 100
-    for ours, theirs in (("hlo_op", "hlo_op"), ("hlo_module", "hlo_module"), ("category", "hlo_category")):
-        if args.get(theirs):
-            settings[ours] = str(args[theirs])
-    if scope:
-        settings["op"] = scope[-1]
-    for ours, theirs in ESTIMATES.items():
-        if math.isfinite(_number(args.get(theirs))):
-            settings[ours] = _number(args[theirs])
+    category = str(args.get("hlo_category", ""))
+    texts = {"hlo_op": hlo, "hlo_module": module, "category": category, "op": scope[-1] if scope else None}
+    settings |= {key: text for key, text in texts.items() if text}
+    settings |= {key: value for key in ESTIMATES if math.isfinite(value := _number(args.get(key)))}
     if lane.name:
         settings["stream"] = lane.name
     if str(args.get("memcpy_details", "")) or name.lower().startswith("memcpy"):
@@ -138,10 +135,11 @@ def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any
         settings["details"] = str(args.get("memcpy_details", ""))
     return {
         "name": hlo or name,
+        "target": hlo or name,
         "kernel": name if lane.streams else "",
         "path": tuple(scope[:-1]) or ((module,) if module else ()),
         "settings": settings,
-        "device": lane.device,
+        "conditions": {"device": lane.device, "cache": "as the program left it"},
     }
 
 
@@ -183,32 +181,17 @@ def _observations(trace: _Trace) -> list[Observation]:
             f"'{trace.path}' holds no XLA ops and no kernels, only {trace.events} events of the host; call the jitted "
             "function and block_until_ready() inside jax.profiler.trace"
         )
-    taken = sorted(
-        ((span, time, lane) for lane in lanes for span, time in _self_times(lane)), key=lambda item: item[0].start
-    )
+    taken = [(span, time, lane) for lane in lanes for span, time in _self_times(lane)]
     groups: dict[str, tuple[dict[str, Any], list[float]]] = {}
-    for span, time, lane in taken:
+    for span, time, lane in sorted(taken, key=lambda item: item[0].start):
         described = _described(lane, *span.what)
         _, samples = groups.setdefault(repr(described), (described, []))
         if time > SLACK * 1e-3:  # the writer gives what took no time a picosecond
             samples.append(time * MICRO)
     cut = (f"the trace holds {trace.events} events: JAX leaves out what comes after {MAX_EVENTS}",)
-    return [
-        Observation(
-            name=what["name"],
-            target=what["name"],
-            samples=tuple(samples),
-            settings={**what["settings"], "count": len(samples)},
-            conditions={"device": what["device"], "cache": "as the program left it"},
-            tool=TOOL,
-            notes=cut if trace.events >= MAX_EVENTS else (),
-            kernel=what["kernel"],
-            defined={
-                "time": "start to end of the op or kernel, less the ops inside it",
-                **{f"settings.{key}": ESTIMATE for key in ESTIMATES if key in what["settings"]},
-            },
-            path=what["path"],
-        )
-        for what, samples in groups.values()
-        if samples
-    ]
+    notes = cut if trace.events >= MAX_EVENTS else ()
+    for described, samples in groups.values():
+        estimated = {f"settings.{key}": ESTIMATE for key in ESTIMATES if key in described["settings"]}
+        described["settings"]["count"] = len(samples)
+        described |= {"samples": tuple(samples), "tool": TOOL, "notes": notes, "defined": {"time": TIME, **estimated}}
+    return [Observation(**described) for described, samples in groups.values() if samples]

@@ -25,9 +25,7 @@ RATES = {
     "DP MFLOP/s": "vector.fp64",
     "SP MFLOP/s": "vector.fp32",
 }
-VOLUMES = {
-    "Memory data volume [GBytes]": "main", "L3 data volume [GBytes]": "l3", "L2 data volume [GBytes]": "l2",
-}  # fmt: skip
+VOLUMES = {f"{name} data volume [GBytes]": level for name, level in (("Memory", "main"), ("L3", "l3"), ("L2", "l2"))}
 MAX_TIME_DIFFERENCE = 0.05  # runs of two groups whose times differ by more are not one run
 _TABLE = re.compile(r"Group (\d+) (Raw|Metric)( STAT)?")
 _THREAD = re.compile(r"(?:HWThread|Core) \d+")
@@ -81,9 +79,8 @@ def _tables(lines: Iterable[str], about: dict[str, str]) -> Iterator[_Table]:
         elif table is not None and row[0] in ("Event", "Metric", "Region Info"):
             threads = [place for place, cell in enumerate(row) if _THREAD.fullmatch(cell) or cell in ("Sum", "Max")]
         elif table is not None and threads:
-            table.rows[row[0].removesuffix(" STAT")] = [
-                count(row[place]) if place < len(row) else None for place in threads
-            ]
+            values = [count(row[place]) if place < len(row) else None for place in threads]
+            table.rows[row[0].removesuffix(" STAT")] = values
     if table is not None:
         yield table
 
@@ -93,7 +90,6 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
     flops: dict[str, float] = {}
     moved: dict[str, float] = {}
     defined: dict[str, str] = {}
-    notes: list[str] = []
     per_thread = [table for table in tables if not table.statistics]
     times = {table.group: spent for table in per_thread if (spent := _times(table))}
     if not times:
@@ -104,9 +100,8 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
             if metric in RATES and len(values) == len(spent):
                 engine = RATES[metric]
                 if f"flops.{engine}" not in defined:
-                    flops[engine] = sum(
-                        rate * 1e6 * time for rate, time in zip(values, spent, strict=True) if rate and time
-                    )
+                    pairs = zip(values, spent, strict=True)
+                    flops[engine] = sum(rate * 1e6 * time for rate, time in pairs if rate and time)
                     defined[f"flops.{engine}"] = f"{metric} x time of {table.group}, summed over threads"
             elif metric in VOLUMES:
                 level = VOLUMES[metric]
@@ -115,8 +110,7 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
                     defined[f"bytes.{level}"] = f"{metric} of {table.group}, summed over threads"
     slowest = {group: max(time for time in spent if time) for group, spent in times.items()}
     longest, shortest = max(slowest.values()), min(slowest.values())
-    if longest > shortest * (1 + MAX_TIME_DIFFERENCE):
-        notes.append(f"the groups took from {shortest:g} to {longest:g} s; their counts are of different runs")
+    apart = f"the groups took from {shortest:g} to {longest:g} s; their counts are of different runs"
     return Observation(
         name=name,
         target=name,
@@ -124,7 +118,7 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
         settings={"groups": list(times), "threads": max(len(spent) for spent in times.values())},
         conditions=dict(about),
         tool="likwid",
-        notes=tuple(notes),
+        notes=(apart,) if longest > shortest * (1 + MAX_TIME_DIFFERENCE) else (),
         flops=flops,
         bytes=moved,
         defined=defined,

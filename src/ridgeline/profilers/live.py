@@ -1,14 +1,17 @@
-"""A profiler around a block of code: `with rl.observe("torch") as seen: model(x)`, then `seen.observations`.
+"""torch.profiler around a block of code: `with rl.observe("torch") as seen: model(x)`, then `seen.observations`.
 
-Importing this file loads neither torch nor numpy; the profiler loads them when the block is entered.
+`python -m ridgeline.profilers.live OUT SCRIPT ...` runs it around a script and writes the trace; `ridgeline profile
+--with torch` starts that in the interpreter of the program. Importing this file loads neither torch nor numpy; the
+profiler loads them when the block is entered.
 """
 
 from __future__ import annotations
 
+import runpy
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError, unknown
@@ -39,35 +42,29 @@ class BlockProfile:
             raise InputError("this observation has been used; call observe() again for another block")
         if torch.autograd._profiler_enabled():
             raise InputError("a torch profiler is already running around this block; only one can run at a time")
-        activity = torch.profiler.ProfilerActivity
-        activities = [activity.CPU, *([activity.CUDA] if torch.cuda.is_available() else [])]
         # Modules of eager code come with the Python stack; `with_modules` alone serves TorchScript only.
-        self._profiler = torch.profiler.profile(activities=activities, **self._options)
+        self._profiler = torch.profiler.profile(activities=_activities(torch), **self._options)
         self._profiler.__enter__()
         self._state = "the block is still running"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: Any, where: Any) -> None:
         torch = _torch()
         self._state = "the block ended in an error"
         if torch.cuda.is_available() and kind is None:
             torch.cuda.synchronize()  # kernels still queued belong to the block
         self._profiler.__exit__(kind, error, where)
         if kind is None:
-            self._read(torch.__version__)
+            self._read(str(torch.__version__))
             self._state = ""
 
     def _read(self, version: str) -> None:
-        from .torch_profiler import load
-        from .torch_profiler.idle import idle_times
-        from .torch_profiler.samples import observations
+        from .torch_profiler import idle_times, load, observations
 
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             path = Path(folder) / "trace.json"
             self._profiler.export_chrome_trace(str(path))
-            trace = load(path, str(version))
+            trace = load(path, version)
         self._observations, self._gaps = observations(trace), idle_times(trace)
 
     def _require_end(self) -> None:
@@ -86,25 +83,6 @@ class BlockProfile:
         self._require_end()
         return dict(self._gaps)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The data of a table: where the time went, largest first."""
-        self._require_end()
-        total = sum(sum(item.samples) for item in self._observations)
-        rows = [
-            {
-                "name": item.name,
-                "kernel": item.kernel,
-                "path": "/".join(item.path),
-                "shapes": item.settings.get("shapes", []),
-                "count": len(item.samples),
-                "time_us": item.median * 1e6,
-                "total_us": sum(item.samples) * 1e6,
-                "share": sum(item.samples) / total,
-            }
-            for item in self._observations
-        ]
-        return sorted(rows, key=lambda row: -float(row["total_us"]))
-
     def __iter__(self) -> Iterator[Observation]:
         return iter(self.observations)
 
@@ -118,12 +96,8 @@ def observe(tool: str = "torch", *, shapes: bool = True, modules: bool = True) -
     if tool in ELSEWHERE:
         raise InputError(f"'{tool}' cannot observe a block of Python: {ELSEWHERE[tool]}")
     if tool != "torch":
-        raise unknown(
-            "tool",
-            tool,
-            ("torch", *ELSEWHERE),
-            "A block of Python is observed with torch; ncu runs through ridgeline profile.",
-        )
+        hint = "A block of Python is observed with torch; ncu runs through ridgeline profile."
+        raise unknown("tool", tool, ("torch", *ELSEWHERE), hint)
     _torch()
     return BlockProfile(shapes, modules)
 
@@ -133,7 +107,36 @@ def _torch() -> Any:
         import torch
         import torch.profiler
     except ImportError as error:
-        raise InputError(
-            "observing with torch needs torch, which is not installed; install ridgeline[torch]"
-        ) from error
+        message = "observing with torch needs torch, which is not installed; install ridgeline[torch]"
+        raise InputError(message) from error
     return torch
+
+
+def _activities(torch: Any) -> list[Any]:
+    activity = torch.profiler.ProfilerActivity
+    return [activity.CPU, *([activity.CUDA] if torch.cuda.is_available() else [])]
+
+
+def main(out: str, script: str, *arguments: str) -> None:
+    """Run a Python script, or a module after `-m`, and write its trace."""
+    import torch
+
+    sys.argv = [script, *arguments]
+    with torch.profiler.profile(activities=_activities(torch), record_shapes=True, with_stack=True) as profiler:
+        try:
+            if script == "-m":
+                sys.argv = list(arguments)
+                runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+            else:
+                sys.path.insert(0, str(Path(script).resolve().parent))  # as python itself does
+                runpy.run_path(script, run_name="__main__")
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    profiler.export_chrome_trace(out)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

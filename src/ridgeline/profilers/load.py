@@ -44,7 +44,9 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
     if as_ is None:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
     if as_ is None:
-        raise InputError(f"'{path}' is nothing ridgeline recognises: it starts with {_shown(start)}; {_known()}")
+        line = start.strip().partition("\n")[0][:60]
+        shown = repr(line) if line.isprintable() else "bytes that are no text"
+        raise InputError(f"'{path}' is nothing ridgeline recognises: it starts with {shown}; {_known()}")
     observations: list[Observation] = importers()[as_].read(path)
     if not observations:
         raise InputError(f"'{path}' reads as {as_} and holds nothing that was timed; export it again: {formats()[as_]}")
@@ -53,12 +55,6 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
 
 def _known() -> str:
     return "known are\n" + "\n".join(f"  {name}: {how}" for name, how in formats().items())
-
-
-def _shown(start: str) -> str:
-    """The beginning of a file, printable."""
-    line = start.strip().partition("\n")[0][:60]
-    return repr(line) if line.isprintable() else "bytes that are no text"
 
 
 def document(observations: Iterable[Observation]) -> list[dict[str, Any]]:
@@ -72,19 +68,13 @@ def document(observations: Iterable[Observation]) -> list[dict[str, Any]]:
 
 def _entry(item: Observation) -> dict[str, Any]:
     several = len(item.samples) > 1
+    fields = ("flops", "bytes", "tool", "version", "conditions", "settings", "counters", "defined")
     known: dict[str, Any] = {
         "name": item.name,
         "kernel": item.kernel,
         "time_us": (item.median if several else item.samples[0]) * 1e6,
         "times_us": [sample * 1e6 for sample in item.samples] if several else [],
-        "flops": item.flops,
-        "bytes": item.bytes,
-        "tool": item.tool,
-        "version": item.version,
-        "conditions": item.conditions,
-        "settings": item.settings,
-        "counters": item.counters,
-        "defined": item.defined,
+        **{field: getattr(item, field) for field in fields},
         "path": list(item.path),
         "notes": list(item.notes),
     }

@@ -30,17 +30,7 @@ FLOPS: dict[str, tuple[str, int]] = {
 }
 FLOPS["fp_ret_sse_avx_ops.all"] = ("all", 1)  # AMD counts flops, and not of which precision
 LINE = 64  # bytes of a memory access
-SCALES = {
-    "": 1.0,
-    "b": 1.0,
-    "bytes": 1.0,
-    "kib": 2.0**10,
-    "mib": 2.0**20,
-    "gib": 2.0**30,
-    "kb": 1e3,
-    "mb": 1e6,
-    "gb": 1e9,
-}
+SCALES = {"b": 1.0, "bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "kb": 1e3, "mb": 1e6, "gb": 1e9}
 _SECONDS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
 TIMES = {f"{prefix}{unit}": scale for prefix, scale in _SECONDS.items() for unit in ("s", "sec", "seconds")}
 MIN_COUNTED = 99.5  # percent of the time below which an event was counted by turns and scaled up
@@ -60,16 +50,12 @@ def _parts(line: str) -> tuple[str, str, str, list[str]] | None:
         if len(row) < 5:
             continue
         value, unit, event, *rest = row
-        if not (value in UNCOUNTED or number(value.replace(",", ".")) is not None):
-            continue
         if rest[0].endswith("%"):
             rest = rest[1:]  # the spread of repeated runs
-        if (
-            _EVENT.fullmatch(event)
-            and len(rest) >= 2
-            and rest[0].isdigit()
-            and number(rest[1].replace(",", ".")) is not None
-        ):
+        counted = value in UNCOUNTED or number(value.replace(",", ".")) is not None
+        if not counted or not _EVENT.fullmatch(event) or len(rest) < 2:
+            continue
+        if rest[0].isdigit() and number(rest[1].replace(",", ".")) is not None:
             return value, unit, event, rest
     return None
 

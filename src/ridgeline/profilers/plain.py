@@ -17,16 +17,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.observation import SCHEMA, Observation, from_document
-from ..core.tabular import (
-    MAX_NUMBER,
-    cells,
-    decimal_mark,
-    header,
-    json_document,
-    number,
-    opened,
-    refuse_repeated,
-)
+from ..core.tabular import MAX_NUMBER, cells, decimal_mark, header, json_document, number, opened, refuse_repeated
 from ..core.units import parse
 from ..core.work import Work
 
@@ -56,21 +47,11 @@ def read(path: Path) -> list[Observation]:
             start = text.read(1)
         if start in ("[", "{"):
             return _documents(start + text.read(), path)
-        return list(_table(_joined(start, text), path))
+        return list(_table(start + next(text, ""), text, path))
 
 
-def _joined(start: str, lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a file whose first character was read already."""
-    for line in lines:
-        yield start + line
-        start = ""
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-
-def _table(lines: Iterator[str], path: Path) -> Iterator[Observation]:
-    names, sign = header(next(lines, "").lower())
+def _table(first_line: str, lines: Iterable[str], path: Path) -> Iterator[Observation]:
+    names, sign = header(first_line.lower())
     refuse_repeated(names, f"'{path}'")
     if "name" not in names or not any(name in TIMES for name in names):
         raise InputError(f"'{path}' has the columns {', '.join(names)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
@@ -178,9 +159,6 @@ def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(str(item) for item in value)
 
 
-# -- JSON ------------------------------------------------------------------------------------------------------------
-
-
 def _documents(text: str, path: Path) -> list[Observation]:
     try:
         document = json_document(text)
@@ -215,6 +193,5 @@ def _document(item: Any, where: str) -> Observation:
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{where} is no observation as ridgeline writes it ({type(error).__name__}: {error})"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{where} is no observation as ridgeline writes it ({why})") from error

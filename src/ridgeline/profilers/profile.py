@@ -20,9 +20,9 @@ from . import load as observe
 from .commands import Command, ncu
 from .ncu import program as ncu_program
 
-TOOLS = ("ncu", "torch")
 REFUSED = "ERR_NVGPUCTRPERM"
 DEFAULT_USE = "diagnosis"  # of the counters
+Tell = Callable[[str], None]  # hears what is about to run
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,11 @@ class Profile:
 
 def find_ncu() -> str:
     """The path of Nsight Compute, or one message that says how to come by it."""
-    path = ncu_program()
-    if path is None:
-        raise InputError(
-            "ncu (Nsight Compute) is not on the PATH; install it, or profile with --with torch, which times kernels without counters"
-        )
-    return path
+    if path := ncu_program():
+        return path
+    raise InputError(
+        "ncu (Nsight Compute) is not on the PATH; install it, or profile with --with torch, which times kernels without counters"
+    )
 
 
 def profile(
@@ -52,7 +51,7 @@ def profile(
     use: str = DEFAULT_USE,
     kernel: str = "",
     launches: int = 0,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda text: None,
 ) -> Profile:
     """Run a program under a profiler; `tell` hears the command before it runs."""
     if not program:
@@ -63,12 +62,12 @@ def profile(
         re.compile(kernel)
     except re.error as error:
         raise InputError(f"--kernel takes a regular expression; '{kernel}' is none: {error}") from None
-    chosen = [name for name, is_given in _choices(use, kernel, launches).items() if is_given]
+    options = {"--use": use != DEFAULT_USE, "--kernel": kernel, "--launches": launches}
+    chosen = [name for name, is_given in options.items() if is_given]
     if tool == "torch":
         if chosen:
-            raise InputError(
-                f"--with torch times every kernel and counts nothing; {chosen[0]} goes with --with ncu only"
-            )
+            message = f"--with torch times every kernel and counts nothing; {chosen[0]} goes with --with ncu only"
+            raise InputError(message)
         return _torch(program, out or Path("trace.json.gz"), tell)
     where = out or Path("kernels.csv")
     [command] = ncu(list(program), out=str(where), use=use, kernel=kernel, launches=launches, tool=find_ncu())
@@ -79,7 +78,7 @@ def profile(
     return Profile("ncu", "counters", tuple(command.words), where, tuple(observe.load(where, "ncu")), (command.why,))
 
 
-def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell: Callable[[str], None]) -> Profile:
+def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell: Tell) -> Profile:
     why = (
         "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
         "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
@@ -90,12 +89,7 @@ def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell:
     return replace(_torch(program, out, tell), notes=(why,))
 
 
-def _choices(use: str, kernel: str, launches: int) -> dict[str, bool]:
-    """Options that choose kernels or counters, and whether they do."""
-    return {"--use": use != DEFAULT_USE, "--kernel": bool(kernel), "--launches": bool(launches)}
-
-
-def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Profile:
+def _torch(program: Sequence[str], out: Path, tell: Tell) -> Profile:
     script = program[1] if len(program) > 1 else ""
     module = script == "-m" and len(program) > 2
     if not Path(program[0]).name.startswith("python") or not script or (script.startswith("-") and not module):
@@ -105,7 +99,7 @@ def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Pr
         )
     if not module and not Path(script).exists():
         raise InputError(f"there is no script '{script}' to run; got '{' '.join(program)}'")
-    words = [program[0], "-m", "ridgeline.profilers.run_torch", str(out), *program[1:]]
+    words = [program[0], "-m", "ridgeline.profilers.live", str(out), *program[1:]]
     command = Command(words, str(out), "the script runs inside torch.profiler; times of kernels, no counters")
     _run(command, tell)
     if not out.is_file():
@@ -113,12 +107,11 @@ def _torch(program: Sequence[str], out: Path, tell: Callable[[str], None]) -> Pr
     return Profile("torch", "timing only", tuple(words), out, tuple(observe.load(out)), (command.why,))
 
 
-def _run(command: Command, tell: Callable[[str], None]) -> str:
+def _run(command: Command, tell: Tell) -> str:
     tell("running: " + " ".join(command.words))
     try:
-        ended = subprocess.run(
-            command.words, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, text=True, check=False
-        )
+        out = sys.stderr.fileno()
+        ended = subprocess.run(command.words, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     except OSError as error:
         raise InputError(f"cannot run {command.words[0]}: {error.strerror}") from error
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ requests of the last cache to memory are of 64 bytes, or of 32 where a counter o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import InputError
@@ -22,7 +22,8 @@ LANES, MATRIX_OPS = 64, 512
 
 # Engine or level -> counters and their factors; the first list a file has all of is used.
 _VALU = "SQ_INSTS_VALU_"
-FLOPS: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
+Ways = Mapping[str, tuple[tuple[tuple[str, float], ...], ...]]
+FLOPS: Ways = {
     **{
         f"vector.{dtype}": (
             tuple((f"{_VALU}{op}_{bits}", LANES * weight) for op, weight in (("ADD", 1), ("MUL", 1), ("FMA", 2), ("TRANS", 1))),
@@ -34,7 +35,7 @@ FLOPS: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
         for dtype, bits in (("fp8", "F8"), ("fp16", "F16"), ("bf16", "BF16"), ("tf32", "XF32"), ("fp32", "F32"), ("fp64", "F64"), ("int8", "I8"))
     },
 }  # fmt: skip
-BYTES: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
+BYTES: Ways = {
     "hbm": tuple(
         # 32 n32 + 64 (n - n32) read, 64 n64 + 32 (n - n64) written
         ((f"{unit}_RDREQ_sum", 64.0), (f"{unit}_RDREQ_32B_sum", -32.0), (f"{unit}_WRREQ_sum", 32.0), (f"{unit}_WRREQ_64B_sum", 32.0))
@@ -49,8 +50,7 @@ LAUNCH = {"Grid_Size": "grid", "Workgroup_Size": "block", "GRD": "grid", "WGR": 
 
 
 def recognises(head: str, path: Path) -> bool:
-    names, _ = header(next(iter(head.lstrip("\ufeff\r\n").splitlines()), ""))
-    return _is_header(names)
+    return _is_header(header(next(iter(head.lstrip("\ufeff\r\n").splitlines()), ""))[0])
 
 
 def _is_header(names: Sequence[str]) -> bool:
@@ -63,18 +63,18 @@ def read(path: Path) -> list[Observation]:
         if not _is_header(names):
             raise InputError(f"'{path}' has no columns for kernel, start and end; the table with them comes from {HOW}")
         complete = (row for row in records(text, names, sign) if len(row) == len(names))
-        rows = list(_gathered(complete) if "Counter_Name" in names else complete)
+        rows = _gathered(complete) if "Counter_Name" in names else list(complete)
     mark = decimal_mark(row[name] for row in rows[:50] for name in row if name in _COUNTERS)
     return [item for row in rows if (item := _observation(row, mark)) is not None]
 
 
-def _gathered(rows: Iterable[dict[str, str]]) -> Iterator[dict[str, str]]:
+def _gathered(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """One row per kernel from one row per counter."""
     kernels: dict[str, dict[str, str]] = {}
     for row in rows:
         key = next((row[name] for name in DISPATCH if name in row), "")
         kernels.setdefault(key, row)[row["Counter_Name"]] = row.get("Counter_Value", "")
-    return iter(kernels.values())
+    return list(kernels.values())
 
 
 def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
@@ -99,13 +99,7 @@ def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
     )
 
 
-def _counted(
-    row: Mapping[str, str],
-    table: Mapping[str, tuple[tuple[tuple[str, float], ...], ...]],
-    kind: str,
-    defined: dict[str, str],
-    mark: str,
-) -> dict[str, float]:
+def _counted(row: Mapping[str, str], table: Ways, kind: str, defined: dict[str, str], mark: str) -> dict[str, float]:
     totals = {}
     for name, ways in table.items():
         for way in ways:

@@ -1,4 +1,9 @@
-"""The self-check of a machine's counters: three kernels counted by Nsight Compute against what their definition says."""
+"""The self-check of a machine's counters: three kernels counted by Nsight Compute against what their definition says.
+
+A bf16 product of side 4096 (2 x 4096^3 flops on the tensor units), a copy of 1 GiB (2 GiB through the memory), and a
+chain of multiply-adds (2 flops each, nothing else). `python -m ridgeline.profilers.self_check` runs them, and
+`ridgeline profile --self-check` counts that run.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,31 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..core.errors import InputError
 from ..core.files import folder, write_text
 from ..core.observation import Observation
-from .check_kernels import EXPECTED
 from .profile import profile
 
+SIDE = 4096
+COPIED = 1 << 30
+BLOCKS, THREADS, LINKS = 1056, 256, 4096
+CHAIN = """
+extern "C" __global__ void chain(float* values, int links) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float x = values[at], y = values[at + gridDim.x * blockDim.x];
+    for (int link = 0; link < links; ++link) x = fmaf(x, y, y);
+    values[at] = x;
+}
+"""
+EXPECTED = {
+    "product": ("flops", "tensor.bf16", 2.0 * SIDE**3),
+    "copy": ("bytes", "hbm", 2.0 * COPIED),
+    "chain": ("flops", "vector.fp32", 2.0 * BLOCKS * THREADS * LINKS),
+}
 # Tiles pad a product; a cache may keep a little of a copy; a chain has nothing that could differ.
 ALLOWED = {"product": (1.0, 1.05), "copy": (0.97, 1.03), "chain": (1.0, 1.0001)}
 
@@ -53,7 +74,7 @@ def compare(observations: Sequence[Observation]) -> list[CountedKernel]:
 
 def self_check(out: Path, tell: Callable[[str], None] = lambda text: None) -> list[CountedKernel]:
     """Count the three kernels with Nsight Compute; without this a machine's hierarchical verdicts are not to be trusted."""
-    program = [sys.executable, "-m", "ridgeline.profilers.check_kernels"]
+    program = [sys.executable, "-m", "ridgeline.profilers.self_check"]
     counted = profile(program, "ncu", out, "roofline", tell=tell)
     if counted.step != "counters":
         raise InputError(f"the counters cannot be checked: {counted.notes[0]}")
@@ -84,3 +105,32 @@ def unchecked(observations: Sequence[Observation]) -> list[str]:
     known = passed()
     gpus = {str(item.conditions.get("gpu", "")) for item in observations if item.tool == "ncu" and item.bytes}
     return sorted(gpu for gpu in gpus if gpu and gpu not in known)
+
+
+def main() -> None:
+    """Run the three kernels, each in a range of its name."""
+    import torch
+
+    cupy = import_module("cupy")
+    product = torch.randn(SIDE, SIDE, device="cuda", dtype=torch.bfloat16)
+    source = torch.randn(COPIED // 4, device="cuda")
+    target = torch.empty_like(source)
+    kernel: Any = cupy.RawModule(code=CHAIN, options=("-std=c++17",)).get_function("chain")
+    values: Any = cupy.full(2 * BLOCKS * THREADS, 0.5, dtype=cupy.float32)
+    runs: dict[str, Callable[[], Any]] = {
+        "product": lambda: torch.matmul(product, product),
+        # a copy by the driver is no kernel and would not be counted
+        "copy": lambda: torch.mul(source, 2.0, out=target),
+        "chain": lambda: kernel((BLOCKS,), (THREADS,), (values, LINKS)),
+    }
+    ranges: Any = torch.cuda.nvtx
+    for name, run in runs.items():
+        ranges.range_push(name)
+        run()
+        torch.cuda.synchronize()
+        cupy.cuda.Device().synchronize()
+        ranges.range_pop()
+
+
+if __name__ == "__main__":
+    main()

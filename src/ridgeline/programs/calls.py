@@ -21,11 +21,11 @@ Rule = Callable[[list[Shape], str], Work | None]
 def work_of(name: str, shapes: Sequence[Shape], dtypes: Sequence[str]) -> Work | None:
     """The Work of `aten::mm`, `matmul`, `softmax` ... on tensors of these shapes; None where they do not decide it."""
     rule = RULES.get(_base_name(name))
-    given = [tuple(shape) for shape in shapes if shape]  # scalars come without a shape
+    given: list[Shape] = [tuple(shape) for shape in shapes if shape]  # scalars come without a shape
     if rule is None or not given or not dtypes or any(size < 1 for shape in given for size in shape):
         return None
     try:
-        return rule(list(given), dtype_row(dtypes[0]).name)
+        return rule(given, dtype_row(dtypes[0]).name)
     except InputError:  # a format we have no row for, or sizes that do not fit: not a call we know
         return None
 

@@ -22,13 +22,10 @@ from ..core.tabular import delimiter
 from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
 from .ops import OPS, Op, find
-from .ops.params import blank
+from .ops.registry import blank
 
 # Columns that are read; any other is carried along.
 KNOWN = {"op", "name", "machine", "backend", "count", "sent", "time_us", *(name for op in OPS.values() for name in op.params)}  # fmt: skip
-
-
-# -- files ---------------------------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> list[Row]:
@@ -53,14 +50,9 @@ def read(path: Path) -> list[Row]:
 
 
 def write(rows: Sequence[Row], path: Path) -> None:
-    check_writable(path)
-    write_rows(rows, path)
-
-
-def check_writable(path: Path) -> None:
-    """Refuses a file of an unknown kind, before the work is done that would be written to it."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: cases are written to {', '.join(SUFFIXES)}, not to '{path.suffix}'")
+    write_rows(rows, path)
 
 
 def unfold(row: Row) -> Row:
@@ -112,11 +104,10 @@ def arguments(
 
 def op_of(row: Mapping[str, Any]) -> Op:
     cell = row.get("op")
-    name = "" if blank(cell) else str(cell).strip()
+    if blank(cell):
+        raise InputError("column op: is empty")
     try:
-        if not name:
-            raise InputError("is empty")
-        return find(name)
+        return find(str(cell).strip())
     except RidgelineError as error:
         raise InputError(f"column op: {error}") from error
 

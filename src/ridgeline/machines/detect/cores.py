@@ -9,10 +9,8 @@ from typing import Any
 from ...core.figure import Figure
 from ...core.notes import NOT_DETECTED, Note
 from ...core.units import counted, show
-from .device import Cores, Device
+from .device import Cores, Device, rate_of, read_table, source_of
 from .system import integer
-from .tables import rate_of, rows_of, source_of
-from .tables import table as read_table
 
 Entry = tuple[str, dict[str, Any]]  # name and row of a core in cores.toml
 
@@ -47,11 +45,10 @@ def core_matches(pattern: str, key: str) -> bool:
 def core_entry(key: str, name: str = "", table: Mapping[str, Any] | None = None) -> Entry | None:
     """Name and row of a core in cores.toml; a row whose `names` pattern finds the model name goes before one without."""
     fitting = []
-    for core, row in rows_of(read_table("cores.toml") if table is None else table, "core").items():
-        patterns = row.get("match", []) if isinstance(row, dict) else []
-        patterns = [patterns] if isinstance(patterns, str) else patterns
-        matches = any(core_matches(str(pattern), key) for pattern in patterns)
-        if matches and ("names" not in row or re.search(str(row["names"]), name)):
+    table = read_table("cores.toml") if table is None else table
+    for core, row in table.get("core", {}).items():
+        matches = any(core_matches(pattern, key) for pattern in row["match"])
+        if matches and ("names" not in row or re.search(row["names"], name)):
             fitting.append(("names" not in row, core, row))
     return min(fitting, key=lambda item: item[0])[1:] if fitting else None
 

@@ -1,10 +1,13 @@
-"""Device: a CPU or GPU of this machine as detected, and the levels and figures that detection makes."""
+"""Device: a CPU or GPU of this machine as detected, the levels and figures that detection makes, the tables it reads."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
 
 from ...core.figure import Figure, Level
 from ...core.machine import Machine
@@ -40,13 +43,13 @@ class Device:
     cores: tuple[Cores, ...] = ()
     flags: frozenset[str] = frozenset()
     quota: float | None = None
-    capability: str = ""
+    capability: str | None = None
     named: bool = True  # whether `name` is that of the device, not only of its cores
     matched: Machine | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
 
     DOCUMENT: ClassVar = (
-        "kind", "selector=address", "name", "vendor", "catalog", "units", "simd_bits", "capability=capability_or_none", "quota", "clocks", "cores",
+        "kind", "selector=address", "name", "vendor", "catalog", "units", "simd_bits", "capability", "quota", "clocks", "cores",
         "levels", "limits", "notes",
     )  # fmt: skip
 
@@ -54,10 +57,6 @@ class Device:
     def address(self) -> str:
         """The name it is asked for by: `here:gpu0`."""
         return f"{NAME}:{self.selector}"
-
-    @property
-    def capability_or_none(self) -> str | None:
-        return self.capability or None
 
     @property
     def catalog(self) -> str | None:
@@ -80,15 +79,8 @@ def cache_level(name: str, sizes: list[int], scope: str, by: str) -> Level:
     if len(set(sizes)) > 1:
         kinds = (f"{sizes.count(size)} x {show(size, 'B', binary=True)}" for size in sorted(set(sizes), reverse=True))
         note = f"sizes differ: {', '.join(kinds)}; capacity is the mean"
-    return Level(
-        name,
-        Figure("B/s"),
-        reported(sum(sizes) / len(sizes), "B", by),
-        scope,
-        len(sizes),
-        note=note,
-        source=REPORTED,
-    )
+    capacity = reported(sum(sizes) / len(sizes), "B", by)
+    return Level(name, Figure("B/s"), capacity, scope, len(sizes), note=note, source=REPORTED)
 
 
 def clocks(groups: Iterable[Cores]) -> dict[str, Figure]:
@@ -104,3 +96,23 @@ def simd_width(flags: Iterable[str], sve: int | None = None) -> int | None:
         return max(sve, 128)
     widths = {"avx512f": 512, "avx2": 256, "avx": 256, "avx1.0": 256, "sse2": 128, "asimd": 128, "neon": 128}
     return max((width for flag, width in widths.items() if flag in names), default=None)
+
+
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """A table by its file name; without it nothing is derived."""
+    try:
+        return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def source_of(table: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """The source a row names, written out."""
+    name = str(row.get("source", ""))
+    return str(table.get("sources", {}).get(name, name))
+
+
+def rate_of(row: Mapping[str, Any], key: str) -> float | None:
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None

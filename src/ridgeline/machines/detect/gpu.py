@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,8 @@ from ...core.machine import Machine
 from ...core.notes import NOT_DETECTED, Note
 from ...core.units import show
 from ..files import by_driver_name
-from .device import NAME, REPORTED, Device, memory_level, reported
+from .device import NAME, REPORTED, Device, memory_level, rate_of, read_table, reported, source_of
 from .system import System
-from .tables import rate_of, rows_of, source_of
-from .tables import table as read_table
 
 MIN_MEMORY_SHARE = 0.85  # a GPU that shows less of its memory than this is a slice; ECC and the driver take far less
 
@@ -51,9 +49,9 @@ def _nvidia_gpus(system: System) -> tuple[list[Device], str]:
     status, count = _call(driver, "cuInit", 0), ctypes.c_int(0)
     if status not in (0, NO_DEVICE):
         return [], f"the NVIDIA driver answered error {status} to cuInit"
-    if status == NO_DEVICE or _call(driver, "cuDeviceGetCount", ctypes.byref(count)) != 0:
-        return [], "the NVIDIA driver sees no device"
-    devices = [device for index in range(min(max(count.value, 0), 1024)) if (device := _nvidia_gpu(driver, index))]
+    if status == 0 and _call(driver, "cuDeviceGetCount", ctypes.byref(count)) != 0:
+        count.value = 0
+    devices = [device for index in range(min(count.value, 1024)) if (device := _nvidia_gpu(driver, index))]
     return devices, "" if devices else "the NVIDIA driver sees no device"
 
 
@@ -90,7 +88,7 @@ def _nvidia_gpu(driver: Any, index: int) -> Device | None:
         limits=figures(
             shared_per_sm=("shared_per_sm", "B", 1.0), shared_per_block=("shared_per_block", "B", 1.0), registers_per_sm=("registers_per_sm", "B", 4.0)
         ),
-        capability=f"{attributes['major']}.{attributes.get('minor', 0)}" if attributes.get("major", 0) > 0 else "",
+        capability=f"{attributes['major']}.{attributes.get('minor', 0)}" if attributes.get("major", 0) > 0 else None,
         notes=(*_nvidia_notes(name, attributes), *((remark,) if remark else ())),
     )  # fmt: skip
 
@@ -141,9 +139,6 @@ def _apple_gpus(system: System) -> list[Device]:
     ]  # fmt: skip
 
 
-# -- the machine made of it ------------------------------------------------------------------------------------
-
-
 def gpu_machine(device: Device) -> Machine:
     """The catalog machine, cut down where this device has less of it; without one what the driver gives."""
     card = device.matched
@@ -169,32 +164,33 @@ def gpu_machine(device: Device) -> Machine:
     if device.levels and machine.levels:
         machine, remarks = _with_memory(machine, device.levels[-1], unit)
         notes += remarks
-    return replace(
-        machine, name=NAME, units={**machine.units, **device.units}, notes=(*notes, *device.notes, *machine.notes)
-    )
+    units = {**machine.units, **device.units}
+    return replace(machine, name=NAME, units=units, notes=(*notes, *device.notes, *machine.notes))
 
 
 def _with_memory(machine: Machine, memory: Level, unit: str) -> tuple[Machine, list[str]]:
     """The catalog machine with the memory this device shows, and what follows for its bandwidth."""
     size, stated = memory.capacity.value(), machine.main.capacity.value()
     if size and (stated is None or unit == "gpu_core"):
-        return _main(machine, lambda level: replace(level, capacity=memory.capacity)), []
+        return _with_main(machine, capacity=memory.capacity), []
     if size and stated and size < MIN_MEMORY_SHARE * stated:
         shown, of = show(size, "B", binary=True), show(stated, "B", binary=True)
-        slice_ = _main(without_bandwidth(machine), lambda level: replace(level, capacity=memory.capacity))
-        return slice_, [f"It shows {shown} of {of} memory (a slice), so the bandwidth of the whole is not claimed."]
+        part = _with_main(machine, capacity=memory.capacity, bandwidth=Figure("B/s"))
+        return part, [f"It shows {shown} of {of} memory (a slice), so the bandwidth of the whole is not claimed."]
     if machine.main.bandwidth.value() is None and memory.bandwidth.value() and unit == "sm":
-        derived = _main(machine, lambda level: replace(level, bandwidth=memory.bandwidth))
+        derived = _with_main(machine, bandwidth=memory.bandwidth)
         return derived, ["The catalog has no memory bandwidth for it; the driver's clock and bus give it."]
     return machine, []
 
 
-def _main(machine: Machine, change: Callable[[Level], Level]) -> Machine:
-    return replace(machine, levels=(*machine.levels[:-1], change(machine.levels[-1])))
+def _with_main(machine: Machine, **changes: Any) -> Machine:
+    """The machine with figures of its main memory replaced, where it has one."""
+    main = [replace(level, **changes) for level in machine.levels[-1:]]
+    return replace(machine, levels=(*machine.levels[:-1], *main))
 
 
 def without_bandwidth(machine: Machine) -> Machine:
-    return _main(machine, lambda level: replace(level, bandwidth=Figure("B/s"))) if machine.levels else machine
+    return _with_main(machine, bandwidth=Figure("B/s"))
 
 
 def _part(card: Machine, unit: str, count: int, card_count: int) -> Machine:
@@ -202,26 +198,21 @@ def _part(card: Machine, unit: str, count: int, card_count: int) -> Machine:
 
     def scaled(figure: Figure) -> Figure:
         value = None if figure.derived is None else figure.derived * count / card_count
-        return Figure(
-            figure.unit,
-            derived=value,
-            source=figure.source,
-            derivation=f"{count} of {card_count} {unit}: {figure.derivation}" if value else "",
-        )
+        how = f"{count} of {card_count} {unit}: {figure.derivation}" if value else ""
+        return Figure(figure.unit, derived=value, source=figure.source, derivation=how)
 
     peaks = {name: scaled(figure) for name, figure in card.peaks.items() if figure.derived is not None}
-    inner = [level.scope == "sm" and level.instances == card_count for level in card.levels]
-    levels = tuple(
-        replace(level, instances=count, bandwidth=scaled(level.bandwidth)) if scales else level
-        for level, scales in zip(card.levels, inner, strict=True)
-    )
-    return replace(card, peaks=peaks, levels=levels, tdp=Figure("W"))
+    levels = []
+    for level in card.levels:
+        inner = level.scope == "sm" and level.instances == card_count
+        levels.append(replace(level, instances=count, bandwidth=scaled(level.bandwidth)) if inner else level)
+    return replace(card, peaks=peaks, levels=tuple(levels), tdp=Figure("W"))
 
 
 def _unknown_gpu(device: Device) -> Machine:
     """A GPU the catalog does not have: what the driver tells, and vector peaks where the lanes are documented."""
     table = read_table("capability.toml")
-    row = rows_of(table, "capability").get(device.capability, {})
+    row = table.get("capability", {}).get(device.capability, {})
     source = source_of(table, row)
     clock, count = device.clocks.get("vector", Figure("Hz")).value(), device.units.get("sm")
     notes = [f"No GPU in the catalog has the name '{device.name}'; figures are what its driver tells."]
@@ -229,29 +220,20 @@ def _unknown_gpu(device: Device) -> Machine:
     for dtype in ("fp32", "fp64"):
         lanes = rate_of(row, dtype)
         if lanes and clock and count:
+            rate = count * lanes * 2 * clock
             how = f"{count} SMs x {lanes:g} lanes x 2 flop x {show(clock, 'Hz')} (highest clock the driver gives)"
-            peaks[f"vector.{dtype}"] = Figure(
-                "flop/s", derived=count * lanes * 2 * clock, source=source, derivation=how
-            )
+            peaks[f"vector.{dtype}"] = Figure("flop/s", derived=rate, source=source, derivation=how)
     if device.vendor != "NVIDIA":
         notes.append(Note(NOT_DETECTED, "No peaks: this system tells neither its lanes nor its clock."))
     elif not peaks:
-        known = device.capability or "(not told)"
-        notes.append(
-            Note(
-                NOT_DETECTED,
-                f"No peaks: lanes per SM of compute capability {known} are not in capability.toml, or SMs or clock are not told.",
-            )
-        )
+        sms = f"lanes per SM of compute capability {device.capability or '(not told)'}"
+        text = f"No peaks: {sms} are not in capability.toml, or SMs or clock are not told."
+        notes.append(Note(NOT_DETECTED, text))
     else:
         notes.append("Tensor peaks cannot be derived from what the driver tells; measure them or write a machine file.")
     if not device.levels[-1].bandwidth.value():
-        notes.append(
-            Note(
-                NOT_DETECTED,
-                "Memory bandwidth is not known; `ridgeline measure cuda` measures it, or give --bandwidth.",
-            )
-        )
+        text = "Memory bandwidth is not known; `ridgeline measure cuda` measures it, or give --bandwidth."
+        notes.append(Note(NOT_DETECTED, text))
     return Machine(
         NAME, device.name, device.vendor, "gpu", str(row.get("architecture", "")), units=device.units, clocks=device.clocks, peaks=peaks,
         levels=device.levels, limits=device.limits, notes=(*notes, *device.notes),

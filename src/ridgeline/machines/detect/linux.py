@@ -40,10 +40,13 @@ def linux_cpu(system: System) -> Device:
     flags = frozenset((first.get("flags") or first.get("features") or "").lower().split())
     name = _cpu_name(system, first)
     groups, hybrid = _groups(system, cores, rows or {0: first}, name)
+    size, by = meminfo(read_text(system, "/proc/meminfo")), "MemTotal of /proc/meminfo"
+    memory = memory_level(size, by) if size else memory_level(system.memory(), "physical pages the system reports")
+    vendor = first.get("vendor_id") or first.get("cpu implementer", "").lower()
     return Device(
-        "cpu", "cpu", name or core_title(groups) or f"unknown {system.architecture()} CPU".replace("  ", " "), _vendor(first),
+        "cpu", "cpu", name or core_title(groups) or f"unknown {system.architecture()} CPU".replace("  ", " "), VENDORS.get(vendor, vendor),
         units={"socket": sockets, "core": len(cores), "thread": sum(len(cpus & allowed) for cpus in cores)},
-        levels=(*_caches(system, cores, allowed, sockets), _memory(system)), simd_bits=simd_width(flags, _sve_bits(system, flags)),
+        levels=(*_caches(system, cores, allowed, sockets), memory), simd_bits=simd_width(flags, _sve_bits(system, flags)),
         clocks=clocks(groups), cores=groups, flags=flags, quota=quota, named=bool(name),
         notes=_notes(len(cores), len(all_cores), threads_known, quota, "hypervisor" in flags, hybrid),
     )  # fmt: skip
@@ -61,13 +64,6 @@ def _notes(
         "Performance and efficiency cores share one model number here; their rates differ.": hybrid,
     }  # fmt: skip
     return tuple(text for text, applies in remarks.items() if applies)
-
-
-def _memory(system: System) -> Level:
-    size = meminfo(read_text(system, "/proc/meminfo"))
-    if size is not None:
-        return memory_level(size, "MemTotal of /proc/meminfo")
-    return memory_level(system.memory(), "physical pages the system reports")
 
 
 def _topology(
@@ -136,11 +132,6 @@ def _cpu_name(system: System, row: Mapping[str, str]) -> str:
     if "cpu implementer" in row:
         return processor_version(system.read("/sys/firmware/dmi/entries/4-0/raw") or b"")
     return " ".join(row.get("model name", row.get("cpu model", row.get("cpu", ""))).split())
-
-
-def _vendor(row: Mapping[str, str]) -> str:
-    name = row.get("vendor_id") or row.get("cpu implementer", "").lower()
-    return VENDORS.get(name, name)
 
 
 def _sve_bits(system: System, flags: frozenset[str]) -> int | None:

@@ -42,14 +42,7 @@ class System:
         import subprocess
 
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=5,
-                check=False,
-            )
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
         except (OSError, ValueError, subprocess.SubprocessError):
             return ""
         return done.stdout.decode("utf-8", "replace")
@@ -92,9 +85,6 @@ class System:
         import platform
 
         return platform.processor()
-
-
-# -- small readers: odd text gives nothing, never an error ----------------------------------------------------
 
 
 def read_text(system: System, path: str) -> str:

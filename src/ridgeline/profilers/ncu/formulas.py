@@ -6,12 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 
 from ...core.tabular import number
-from .metrics import METRICS, ROOFS, Metric, terms
-
-# -- units ------------------------------------------------------------------------------------------------------------
+from .metrics import METRICS, ROOFS, Metric, metrics_of, terms
 
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 SECONDS = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
@@ -41,14 +38,11 @@ def _part(word: str) -> float | None:
     word = word.strip().lower()
     if word in ("", "1"):
         return 1.0
-    timed = _TIME.fullmatch(word)
-    if timed:
+    if timed := _TIME.fullmatch(word):
         return SECONDS[timed[1]]
     counted = _COUNT.fullmatch(word)
     return PREFIXES[counted[1]] if counted else None
 
-
-# -- plans ------------------------------------------------------------------------------------------------------------
 
 _CYCLES = ("smsp__cycles_elapsed.avg", "sm__cycles_elapsed.avg")
 
@@ -57,20 +51,9 @@ def _variants(name: str) -> tuple[str, ...]:
     return (name, f"{name}.per_second", f"{name}.per_cycle_elapsed") if name.endswith(".sum") else (name,)
 
 
-WANTED = frozenset(
-    chain(
-        (
-            variant
-            for metric in METRICS
-            for way in metric.ways
-            for side in terms(way.formula)
-            for _, name in side
-            for variant in _variants(name)
-        ),
-        (name for _, peaks, clocks in ROOFS.values() for name in (*(way.formula for way in peaks), *clocks)),
-        _CYCLES,
-    )
-)
+_COUNTS = [name for metric in METRICS for way in metric.ways for name in metrics_of(way.formula)]
+_ROOFS = [name for _, peaks, clocks in ROOFS.values() for name in (*(way.formula for way in peaks), *clocks)]
+WANTED = frozenset([*(variant for name in _COUNTS for variant in _variants(name)), *_ROOFS, *_CYCLES])
 
 _Term = tuple[float, str, str]  # factor, metric, metric or `time` it is multiplied by
 
@@ -99,10 +82,7 @@ class Formula:
 
 
 def _sum(side: tuple[_Term, ...], values: Mapping[str, float]) -> float:
-    total = 0.0
-    for weight, name, scale in side:
-        total += weight * values[name] * values[scale] if scale else weight * values[name]
-    return total
+    return sum(weight * values[name] * (values[scale] if scale else 1.0) for weight, name, scale in side)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,6 @@ class Kernel:
     texts: list[str]
 
 
-# -- numbers ----------------------------------------------------------------------------------------------------------
-
-
 def _values(kernel: Kernel, mark: str) -> tuple[dict[str, float], list[str]]:
     """The metrics as numbers in base units, and those the report has without a value."""
     texts = "\0".join(kernel.texts)  # a row at once: most of the time of a large import goes here
@@ -161,8 +158,6 @@ def _other_rates(plan: Plan, values: Mapping[str, float], seconds: float) -> lis
             notes.append(f"{name} over time is {values[name] / seconds:.4g} flop/s, the report's own rate is {reported:.4g}; its passes ran differently")  # fmt: skip
     return notes
 
-
-# -- names ------------------------------------------------------------------------------------------------------------
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _RENAMED = re.compile(r"([^(<]+)/([^/].*)")

@@ -261,13 +261,17 @@ def terms(formula: str) -> list[list[tuple[float, str]]]:
     return sides
 
 
+def metrics_of(formula: str) -> list[str]:
+    return [name for side in terms(formula) for _, name in side]
+
+
 def metrics_for(use: str = "diagnosis", capability: float = HOPPER) -> list[str]:
     """The smallest list of ncu metrics that serves a roofline, or a diagnosis as well, on a compute capability."""
     names: dict[str, None] = {}
     for metric in METRICS:
         way = next((way for way in metric.ways if way.fits(capability) and way.asked), None)
         if way is not None and (use == "diagnosis" or metric.use == use):
-            names.update(dict.fromkeys(name for side in terms(way.formula) for _, name in side))
+            names.update(dict.fromkeys(metrics_of(way.formula)))
     for _, peaks, clocks in ROOFS.values():
         fitting = [way.formula for way in peaks if way.fits(capability)]
         names.update(dict.fromkeys([*fitting[-1:], clocks[0]]))  # the newest instruction of a chip is its fastest

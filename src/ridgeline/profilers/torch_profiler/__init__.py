@@ -1,7 +1,6 @@
 """torch.profiler traces: kernels joined to the ops, shapes, modules and ranges that launched them; idle gaps of the device.
 
-`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `samples` and `idle` give the
-results. An observation says how its kernels were launched, one by one or in a graph, and how long the device waited for the
+`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `results` sums up. An observation says how its kernels were launched, one by one or in a graph, and how long the device waited for the
 host between them. Without kernels the ops' self time counts: an op's time less that of the ops it called, so that every
 microsecond is counted once.
 
@@ -11,15 +10,15 @@ Bytes are never read from the allocator: its `[memory]` events say what was rese
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ...core.errors import InputError
 from ...core.observation import Observation
 from ..chrome_trace import EVENTS, items
 from .events import Events
-from .idle import idle_times
 from .links import Trace
-from .samples import observations
+from .results import idle_times, observations
+
+__all__ = ["HOW", "idle_times", "load", "observations", "read", "recognises"]
 
 HOW = "torch.profiler: profiler.export_chrome_trace('trace.json.gz'), with record_shapes and with_stack for shapes and modules"
 
@@ -39,10 +38,8 @@ def load(path: Path, version: str = "") -> Trace:
 
 def recognises(head: str, path: Path) -> bool:
     """A trace that torch.profiler exported: by its header, or by its events where another tool wrote it anew."""
-    return f'"{EVENTS}"' in head and any(
-        sign in head
-        for sign in ('"schemaVersion"', '"deviceProperties"', '"cpu_op"', '"cuda_runtime"', "PyTorch Profiler")
-    )
+    signs = ('"schemaVersion"', '"deviceProperties"', '"cpu_op"', '"cuda_runtime"', "PyTorch Profiler")
+    return f'"{EVENTS}"' in head and any(sign in head for sign in signs)
 
 
 def read(path: Path) -> list[Observation]:
@@ -53,8 +50,3 @@ def read(path: Path) -> list[Observation]:
             "and run something inside the profiler"
         )
     return result
-
-
-def gaps(path: Path) -> dict[str, Any]:
-    """Idle time of each device in a trace, and how much of it waited for the host."""
-    return idle_times(load(path))

@@ -168,9 +168,6 @@ class Events:
         return op
 
 
-# -- parts of an event ---------------------------------------------------------------------------------------------
-
-
 def short(kernel: str) -> str:
     """A kernel's name without result type, namespaces, template and call arguments."""
     bare = re.split(r"[<(]", kernel.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]

@@ -84,12 +84,8 @@ class Trace:
         ops = [span for span in around if span.kind == OP]
         forward, backward = self.events.forward, self.events.backward
         arrows = (forward.get(backward.get((lane, span.start), 0)) for span in ops)
-        return Context(
-            tuple(span.what for span in ops),
-            _path(around),
-            ops[-1].start if ops else 0.0,
-            next((arrow for arrow in arrows if arrow), None),
-        )
+        derivative_of = next((arrow for arrow in arrows if arrow), None)
+        return Context(tuple(span.what for span in ops), _path(around), ops[-1].start if ops else 0.0, derivative_of)
 
     def _placed(self, context: Context) -> Context:
         """A backward op belongs to the modules and ranges of its forward op."""
@@ -140,9 +136,9 @@ class Trace:
                 yield span.what, self._placed(context), self_time, frozenset(called.get(id(span), ()))
 
     def by_device(self) -> dict[Any, list[Record]]:
-        devices: dict[Any, list[Record]] = {}
+        devices: dict[Any, list[Record]] = defaultdict(list)
         for record in self.events.records:
-            devices.setdefault(record.activity.device, []).append(record)
+            devices[record.activity.device].append(record)
         return devices
 
     def launch_mode(self, record: Record) -> str:

@@ -6,8 +6,7 @@ Every module of this folder is loaded, and what it registers with `@op` is an op
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .params import Param
-from .registry import OPS, Op, find
+from .registry import OPS, Op, Param, find
 
 __all__ = ["OPS", "Op", "Param", "find"]
 

@@ -14,8 +14,7 @@ import numpy as np
 from ...core.dtypes import result
 from ...core.work import Array, Work, only_if, work
 from .kernels import product_kernel, row_kernel
-from .params import Flag, Format, Size
-from .registry import op
+from .registry import Flag, Format, Size, op
 
 # -- level 1 ----------------------------------------------------------------------------------------------
 
@@ -29,29 +28,23 @@ def copy(n: Size, dtype: Format = "bf16") -> Work:
 @op("stream", "blas1")
 def scal(n: Size, dtype: Format = "bf16") -> Work:
     """x = a x. n multiplications; x read and written."""
-    return work(vector={"multiply": (n, "n")}, read={"x": (n, dtype, "n")}, write={"x": (n, dtype, "n")}, dtype=dtype)
+    x = {"x": (n, dtype, "n")}
+    return work(vector={"multiply": (n, "n")}, read=x, write=x, dtype=dtype)
 
 
 @op("stream", "blas1")
 def axpy(n: Size, dtype: Format = "bf16") -> Work:
     """y = a x + y. 2n flops; x and y read, y written."""
-    return work(
-        vector={"multiply-add": (2 * n, "2 n")},
-        read={"x": (n, dtype, "n"), "y": (n, dtype, "n")},
-        write={"y": (n, dtype, "n")},
-        dtype=dtype,
-    )
+    y = {"y": (n, dtype, "n")}
+    return work(vector={"multiply-add": (2 * n, "2 n")}, read={"x": (n, dtype, "n"), **y}, write=y, dtype=dtype)
 
 
 @op("reduce", "blas1")
 def dot(n: Size, dtype: Format = "bf16") -> Work:
     """s = sum x_i y_i. n multiplications and n - 1 additions; x and y read, one value written."""
-    return work(
-        vector={"multiply": (n, "n"), "add": (n - 1, "n - 1")},
-        read={"x": (n, dtype, "n"), "y": (n, dtype, "n")},
-        write={"s": (1.0, dtype, "1")},
-        dtype=dtype,
-    )
+    reads = dict.fromkeys("xy", (n, dtype, "n"))
+    flops = {"multiply": (n, "n"), "add": (n - 1, "n - 1")}
+    return work(vector=flops, read=reads, write={"s": (1.0, dtype, "1")}, dtype=dtype)
 
 
 @op("reduce", "blas1")
@@ -69,9 +62,8 @@ def nrm2(n: Size, dtype: Format = "bf16") -> Work:
 @op("reduce", "blas1")
 def asum(n: Size, dtype: Format = "bf16") -> Work:
     """s = sum |x_i|. n - 1 additions (taking the sign off is not counted); x read, one value written."""
-    return work(
-        vector={"add": (n - 1, "n - 1")}, read={"x": (n, dtype, "n")}, write={"s": (1.0, dtype, "1")}, dtype=dtype
-    )
+    reads, writes = {"x": (n, dtype, "n")}, {"s": (1.0, dtype, "1")}
+    return work(vector={"add": (n - 1, "n - 1")}, read=reads, write=writes, dtype=dtype)
 
 
 # -- level 2 ----------------------------------------------------------------------------------------------
@@ -109,23 +101,17 @@ def symv(n: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
 @op("gemv", "blas2")
 def trmv(n: Size, dtype: Format = "bf16") -> Work:
     """x = A x, A triangular: row i takes i multiplications and i - 1 additions, n^2 flops in all; x read and written."""
-    return work(
-        vector={"multiply-add": (n * n, "n^2")},
-        read={"A": (_triangle(n), dtype, "n (n+1) / 2"), "x": (n, dtype, "n")},
-        write={"x": (n, dtype, "n")},
-        dtype=dtype,
-    )
+    x = {"x": (n, dtype, "n")}
+    reads = {"A": (_triangle(n), dtype, "n (n+1) / 2"), **x}
+    return work(vector={"multiply-add": (n * n, "n^2")}, read=reads, write=x, dtype=dtype)
 
 
 @op("stream", "blas2")
 def ger(m: Size, n: Size, dtype: Format = "bf16") -> Work:
     """A[m,n] = A + x y^T. 2mn flops; A read and written, x and y read."""
-    return work(
-        vector={"multiply-add": (2 * m * n, "2 m n")},
-        read={"A": (m * n, dtype, "m n"), "x": (m, dtype, "m"), "y": (n, dtype, "n")},
-        write={"A": (m * n, dtype, "m n")},
-        dtype=dtype,
-    )
+    matrix = {"A": (m * n, dtype, "m n")}
+    reads = {**matrix, "x": (m, dtype, "m"), "y": (n, dtype, "n")}
+    return work(vector={"multiply-add": (2 * m * n, "2 m n")}, read=reads, write=matrix, dtype=dtype)
 
 
 # -- level 3 ----------------------------------------------------------------------------------------------
@@ -159,7 +145,11 @@ def _product(
         # every multiply-add fetches both its operands
         reads = {"A": (c * k, dtype, f"{lead}m n k"), "B": (c * k, stored, f"{lead}m n k")}
     elif traffic == "tiled" or tile is not None:
-        tiles = _tiled(a, b, m, n, DEFAULT_TILE if tile is None else tile, dtype, stored, lead)
+        side = DEFAULT_TILE if tile is None else tile
+        tiles: dict[str, tuple[Array, str, str]] = {
+            "A": (a * np.ceil(n / side), dtype, f"{lead}m k ceil(n/tile)"),
+            "B": (b * np.ceil(m / side), stored, f"{lead}k n ceil(m/tile)"),
+        }
         reads, inner = (tiles, None) if traffic == "tiled" else (once, tiles)
         notes = (*notes, "square tiles; A is fetched once per column of tiles, B once per row, C once")
     return work(
@@ -173,13 +163,6 @@ def _product(
         notes=notes,
         kernels=product_kernel(batch, m, n, k, dtype, stored, out),
     )
-
-
-def _tiled(
-    a: Array, b: Array, m: Array, n: Array, tile: Array, dtype: str, stored: str, lead: str
-) -> dict[str, tuple[Array, str, str]]:
-    columns, rows = np.ceil(n / tile), np.ceil(m / tile)
-    return {"A": (a * columns, dtype, f"{lead}m k ceil(n/tile)"), "B": (b * rows, stored, f"{lead}k n ceil(m/tile)")}
 
 
 @op("gemm", "gemm", grows="m")
@@ -284,9 +267,6 @@ def syrk(n: Size, k: Size, dtype: Format = "bf16", beta: Flag = False) -> Work:
 @op("gemm", "blas3")
 def trmm(m: Size, n: Size, dtype: Format = "bf16") -> Work:
     """B[m,n] = A[m,m] B, A triangular. m^2 n flops (row i takes i multiplications, i - 1 additions); B read and written."""
-    return work(
-        matrix={"multiply-add": (m * m * n, "m^2 n")},
-        read={"A": (_triangle(m), dtype, "m (m+1) / 2"), "B": (m * n, dtype, "m n")},
-        write={"B": (m * n, dtype, "m n")},
-        dtype=dtype,
-    )
+    b = {"B": (m * n, dtype, "m n")}
+    reads = {"A": (_triangle(m), dtype, "m (m+1) / 2"), **b}
+    return work(matrix={"multiply-add": (m * m * n, "m^2 n")}, read=reads, write=b, dtype=dtype)

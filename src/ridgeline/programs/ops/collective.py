@@ -12,30 +12,30 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError
 from ...core.machine import MAIN
 from ...core.work import LINK, READ, WRITE, Array, Work
-from .params import Format, Size
-from .registry import op
+from .registry import Format, Size, op
 
 
 def _collective(
     size: Array,
     ranks: Array,
+    dtype: str,
     sent: Array,
     formula: str,
     hops: Array,
-    read: Array,
-    written: Array,
-    adds: Array,
-    dtype: str,
+    *,
+    read: Array | None = None,
+    written: Array | None = None,
+    adds: Array = 0.0,
     how: str = "ring",
 ) -> Work:
+    """Work of a rank, which reads and writes the buffer once unless `read` and `written` say otherwise."""
     if np.any(np.asarray(ranks) < 2):
         raise InputError("a collective needs at least 2 ranks")
-    counts = {("vector", dtype, "reduce"): adds / dtype_row(dtype).bytes} if np.any(np.asarray(adds)) else {}
-    moves = {(MAIN, "buffer", READ): read, (LINK, "buffer", WRITE): sent}
-    if np.any(np.asarray(written)):
-        moves[MAIN, "buffer", WRITE] = written
+    moves = {(MAIN, "buffer", READ): size if read is None else read, (LINK, "buffer", WRITE): sent}
+    if written is None or np.any(np.asarray(written)):
+        moves[MAIN, "buffer", WRITE] = size if written is None else written
     return Work(
-        counts=counts,
+        counts={("vector", dtype, "reduce"): adds / dtype_row(dtype).bytes} if np.any(np.asarray(adds)) else {},
         moves=moves,
         waits={"launch": 1.0, "hop": hops},
         held=size,
@@ -48,43 +48,39 @@ def _collective(
 @op("collective", "collective")
 def all_reduce(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
     """Every rank ends with the sum: 2 (N-1)/N of the buffer sent per rank (reduce-scatter, then all-gather), 2 (N-1) hops."""
-    part = (ranks - 1) / ranks
-    return _collective(
-        bytes, ranks, 2 * part * bytes, "2 (N-1)/N bytes", 2 * (ranks - 1), bytes, bytes, part * bytes, dtype
-    )
+    part = (ranks - 1) / ranks * bytes
+    return _collective(bytes, ranks, dtype, 2 * part, "2 (N-1)/N bytes", 2 * (ranks - 1), adds=part)
 
 
 @op("collective", "collective")
 def all_gather(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
     """Every rank ends with all parts: (N-1)/N of the whole sent per rank, N-1 hops."""
-    part = (ranks - 1) / ranks
-    return _collective(bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes / ranks, bytes, 0.0, dtype)
+    part = (ranks - 1) / ranks * bytes
+    return _collective(bytes, ranks, dtype, part, "(N-1)/N bytes", ranks - 1, read=bytes / ranks)
 
 
 @op("collective", "collective")
 def reduce_scatter(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
     """Every rank ends with its part of the sum: (N-1)/N of the buffer sent and added per rank, N-1 hops."""
-    part = (ranks - 1) / ranks
-    return _collective(
-        bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes, bytes / ranks, part * bytes, dtype
-    )
+    part = (ranks - 1) / ranks * bytes
+    return _collective(bytes, ranks, dtype, part, "(N-1)/N bytes", ranks - 1, written=bytes / ranks, adds=part)
 
 
 @op("collective", "collective")
 def all_to_all(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
     """Every rank sends a different part to every other: (N-1)/N of its buffer, N-1 hops."""
-    part = (ranks - 1) / ranks
-    return _collective(bytes, ranks, part * bytes, "(N-1)/N bytes", ranks - 1, bytes, bytes, 0.0, dtype, "direct sends")
+    part = (ranks - 1) / ranks * bytes
+    return _collective(bytes, ranks, dtype, part, "(N-1)/N bytes", ranks - 1, how="direct sends")
 
 
 @op("collective", "collective")
 def broadcast(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
     """One rank's buffer to all: pipelined along the ring each link carries it once, N-1 hops."""
-    return _collective(bytes, ranks, bytes * np.ones_like(ranks), "bytes", ranks - 1, bytes, bytes, 0.0, dtype)
+    return _collective(bytes, ranks, dtype, bytes * np.ones_like(ranks), "bytes", ranks - 1)
 
 
 @op("collective", "collective")
 def p2p(bytes: Size, ranks: Size = 2, dtype: Format = "bf16") -> Work:
     """One rank's buffer to one other, seen by the sender: read and sent once, one hop."""
     once = bytes * np.ones_like(ranks)
-    return _collective(bytes, ranks, once, "bytes", np.ones_like(ranks), bytes, 0.0, 0.0, dtype, "direct send")
+    return _collective(bytes, ranks, dtype, once, "bytes", np.ones_like(ranks), written=0.0, how="direct send")

@@ -12,8 +12,7 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Array, Kernel, Work, work
-from .params import Count, Format, Size
-from .registry import op
+from .registry import Count, Format, Size, op
 
 
 def output_size(size: Array, kernel: Array, stride: Array, padding: Array, dilation: Array) -> Array:

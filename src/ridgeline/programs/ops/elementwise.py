@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...core.work import Work, work
-from .params import Format, Size
-from .registry import Op, op
+from .registry import Format, Op, Size, op
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ PROFILE = {
     "rmsnorm": PerElement(5, 4),
     "batchnorm": PerElement(8, 4),
 }
-PROFILES = ("nominal", "counted")
 
 
 def flops_per_element(name: str, profile: str) -> float:
@@ -91,6 +89,5 @@ def cast(n: Size, dtype: Format = "fp32", out_dtype: Format = "bf16") -> Work:
 @op("reduce", "reduction")
 def sum(n: Size, dtype: Format = "bf16") -> Work:
     """s = sum x_i. n - 1 additions; n read, one value written."""
-    return work(
-        vector={"add": (n - 1, "n - 1")}, read={"x": (n, dtype, "n")}, write={"s": (1.0, dtype, "1")}, dtype=dtype
-    )
+    reads, writes = {"x": (n, dtype, "n")}, {"s": (1.0, dtype, "1")}
+    return work(vector={"add": (n - 1, "n - 1")}, read=reads, write=writes, dtype=dtype)

@@ -9,8 +9,7 @@ from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Kernel, Work, work
 from .kernels import row_kernel
-from .params import Flag, Format, Size
-from .registry import op
+from .registry import Flag, Format, Size, op
 
 
 @op("gather", "embedding")

@@ -13,8 +13,7 @@ from ...core.dtypes import label
 from ...core.work import Kernel, Work, work
 from .elementwise import PROFILE, flops_per_element
 from .kernels import row_kernel
-from .params import Format, Size
-from .registry import Op, op
+from .registry import Format, Op, Size, op
 
 
 def _rowwise(name: str, doc: str, affine: tuple[str, ...] = (), special_per_row: float = 0.0) -> Op:

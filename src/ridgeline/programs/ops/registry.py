@@ -1,7 +1,9 @@
-"""What an op is: a function from sizes to Work, registered with its signature.
+"""What an op is: a function from sizes to Work, registered with its signature, and how the values of its parameters are read.
 
-The decorator checks every size, turns it into float64 (scalars stay scalars, arrays stay arrays) and stamps
-name, family, dtype and shape on the Work. The command line and the tables read the same signature.
+`Param.read` takes one cell of a table or one word of a command line, `column` many cells at once, `check` a value or an
+array from Python; all three accept the same numbers and the same words. The decorator checks every size, turns it into
+float64 (scalars stay scalars, arrays stay arrays) and stamps name, family, dtype and shape on the Work. The command line
+and the tables read the same signature.
 """
 
 from __future__ import annotations
@@ -10,15 +12,147 @@ import inspect
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...core.errors import InputError, RidgelineError, unknown
-from ...core.work import Work
-from .params import Count, Flag, Format, Param, Size, blank
+from ...core.dtypes import dtype as dtype_row
+from ...core.errors import InputError, RidgelineError, UnknownName, unknown
+from ...core.units import MAX_EXACT, number
+from ...core.work import Array, Work
 
-__all__ = ["OPS", "Count", "Flag", "Format", "Op", "Param", "Size", "find", "op"]
+Size: TypeAlias = Array  # a whole number of at least 1
+Count: TypeAlias = Array  # a whole number of at least 0
+Flag: TypeAlias = Array  # yes or no, used as a factor 1 or 0
+Format: TypeAlias = str  # the name of a dtype
+
+KINDS = {
+    "Size": "a whole number of at least 1",
+    "Count": "a whole number of at least 0",
+    "Flag": "yes or no",
+    "Format": "a dtype",
+}
+YES, NO = ("yes", "true", "1", "on", "y"), ("no", "false", "0", "off", "n")
+BLOCK = 1 << 16  # values checked at a time, so that a large array is checked in cache
+
+
+def blank(cell: Any) -> bool:
+    """Whether a cell says nothing: empty text, null, or the NaN that data frames write for it."""
+    if isinstance(cell, str):
+        return not cell or cell.isspace()
+    return cell is None or (isinstance(cell, float) and cell != cell)
+
+
+@dataclass(frozen=True)
+class Param:
+    op: str
+    name: str
+    kind: str  # Size, Count, Flag, Format or Choice
+    default: Any
+    choices: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def is_word(self) -> bool:
+        """Whether its values are words, of which an array call takes one."""
+        return self.kind in ("Format", "Choice")
+
+    @property
+    def words(self) -> str:
+        return "one of " + ", ".join(self.choices) if self.choices else KINDS[self.kind]
+
+    @property
+    def minimum(self) -> float:
+        return 1.0 if self.kind == "Size" else 0.0
+
+    def read(self, cell: Any) -> Any:
+        """The value of one cell, text or number; the error says what it must be, and the caller names the column."""
+        if self.kind == "Format":
+            return dtype_row(cell).name
+        if self.kind == "Choice":
+            word = str(cell).strip()
+            if word not in self.choices:
+                raise unknown(f"{self.name} of {self.op}", word, self.choices)
+            return word
+        if self.kind == "Flag":
+            word = str(cell).strip().lower().removesuffix(".0")
+            if word not in YES + NO:
+                raise InputError(f"must be {self.words}, got '{cell}'")
+            return float(word in YES)
+        try:
+            value = number(cell) if isinstance(cell, str) else float(cell)
+        except (RidgelineError, TypeError, ValueError, OverflowError):
+            value = float("nan")
+        if not self.minimum <= value <= MAX_EXACT or value != int(value):
+            raise InputError(f"must be {self.words}, got '{cell}'")
+        return value
+
+    def column(self, cells: Sequence[Any]) -> tuple[NDArray[np.float64], dict[int, str]]:
+        """The numbers of a column, and by place what is wrong with the cells that hold none."""
+        if self.kind != "Flag":
+            try:  # all at once, where all are written as programs write numbers
+                values = np.array(cells, dtype=np.float64)
+                if values.ndim == 1 and self._holds(values).all():
+                    return values, {}
+            except (TypeError, ValueError, OverflowError):
+                pass
+        values, faults = np.ones(len(cells)), {}
+        for place, cell in enumerate(cells):
+            try:
+                values[place] = self.read(cell)
+            except InputError as error:
+                faults[place] = str(error)
+        return values, faults
+
+    def check(self, value: Any) -> Any:
+        """A value or an array as a caller in Python gives it; None where the op takes that."""
+        if value is None and self.default is None:
+            return None
+        if value is None:
+            raise self._fault("nothing")
+        if self.is_word or isinstance(value, str):
+            try:
+                return self.read(value)
+            except UnknownName:
+                raise
+            except InputError as error:
+                raise InputError(f"{self.op}: {self.name} {error}") from error
+        try:
+            values = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._fault(repr(value)) from None
+        if self.kind == "Flag":
+            if not np.all((values == 0) | (values == 1)):
+                raise self._fault(repr(value))
+        else:
+            self._check_numbers(values, np.asarray(value))
+        return float(values) if values.ndim == 0 else values
+
+    def _check_numbers(self, values: NDArray[np.float64], given: NDArray[Any]) -> None:
+        flat = values.ravel()
+        if flat.size == 0:
+            raise InputError(f"{self.op}: {self.name} is empty; give at least one value")
+        if given.dtype.kind in "iu":  # whole by nature; looked at before float64 rounds what lies beyond 2^53
+            if int(given.min()) >= self.minimum and int(given.max()) <= MAX_EXACT:
+                return
+            flat = np.where(given > int(MAX_EXACT), np.inf, values).ravel()
+        elif all(self._holds(flat[start : start + BLOCK]).all() for start in range(0, flat.size, BLOCK)):
+            return
+        first = int(np.argmin(self._holds(flat)))
+        bad = float(flat[first])
+        limit = f" (at most 2^53 = {MAX_EXACT:.0f}, beyond which counts are no longer exact)" if bad > MAX_EXACT else ""
+        raise self._fault(f"{bad:g}{limit}", f"[{first}]" if values.ndim else "")
+
+    def _holds(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        holds: NDArray[np.bool_] = (values >= self.minimum) & (values <= MAX_EXACT) & (values == np.floor(values))
+        return holds
+
+    def _fault(self, got: str, place: str = "") -> InputError:
+        return InputError(f"{self.op}: {self.name}{place} must be {self.words}, got {got}")
 
 
 @dataclass(frozen=True)
@@ -37,11 +171,12 @@ class Op:
 
     @property
     def signature(self) -> str:
-        shown = [
-            name if param.required else f"{name}={_plain(param.default)}"
-            for name, param in self.params.items()
-            if param.default is not None
-        ]
+        words = {True: "yes", False: "no"}
+        shown = []
+        for name, param in self.params.items():
+            text = words[param.default] if isinstance(param.default, bool) else param.default
+            if text is not None:
+                shown.append(name if param.required else f"{name}={text}")
         return f"{self.name}({', '.join(shown)})"
 
     def bind(self, row: Mapping[str, Any], defaults: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -52,10 +187,7 @@ class Op:
         return self.bind_columns(row, {}, defaults)[0]
 
     def bind_columns(
-        self,
-        row: Mapping[str, Any],
-        columns: Mapping[str, Sequence[Any]],
-        defaults: Mapping[str, str] | None = None,
+        self, row: Mapping[str, Any], columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, str] | None = None
     ) -> tuple[dict[str, Any], dict[int, str]]:
         """The arguments of many rows at once: arrays of the `columns`, and what all of them share in `row`.
 
@@ -110,22 +242,16 @@ class Op:
             raise InputError(f"{self.name} takes {len(self.params)} values, got {len(args)}; it is {self.signature}")
         values = self.check(given)
         work = self.make(**values)
+        dtype = values.pop("dtype", self.params["dtype"].default if "dtype" in self.params else "")
         shape = {name: value for name, value in values.items() if value is not None and self._shows(name, value)}
-        dtype = values.get("dtype", self.params["dtype"].default if "dtype" in self.params else "")
         return replace(work, name=self.name, family=self.family, dtype=dtype, shape=shape)
 
     def _shows(self, name: str, value: Any) -> bool:
         param = self.params[name]
-        if name == "dtype":
-            return False
         return param.kind in ("Size", "Count") or isinstance(value, np.ndarray) or value != param.default
 
 
 OPS: dict[str, Op] = {}
-
-
-def _plain(value: Any) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _params(function: Callable[..., Work]) -> dict[str, Param]:

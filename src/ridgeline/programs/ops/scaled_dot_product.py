@@ -16,8 +16,7 @@ from ...core.dtypes import label, result
 from ...core.errors import InputError
 from ...core.work import Array, Kernel, Work, work
 from .kernels import product_kernel, row_kernel
-from .params import Flag, Format, Size
-from .registry import op
+from .registry import Flag, Format, Size, op
 
 
 def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None) -> Array:
@@ -86,27 +85,29 @@ def attention(
     kv_read = (k, stored, f"batch kv_heads {visible_text} D")
     read: Tensors = {"Q": (q, dtype, "batch heads Sq D"), "K": kv_read, "V": kv_read}
     write: Tensors = {"O": (q, out, "batch heads Sq D")}
-    scores = (batch * heads * seq_q * keys, dtype)
-    scores_read, scores_written = _scores(*scores, score_passes) if variant == "standard" else ({}, {})
+    scores = batch * heads * seq_q * keys
+    if variant == "standard":  # the first of the passes is a write
+        read["scores"] = (scores * np.floor(score_passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")
+        write["scores"] = (scores * np.ceil(score_passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")
+    sizes = {"batch": batch, "heads": heads, "shared": shared, "q": seq_q, "kv": keys, "d": head_dim, "causal": causal}
     inner_read = inner_write = None
     if tile is not None:
         again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
         tiled = (again, stored, "batch heads tile_keys D")
-        inner_read = {"l2": {**read, "K": tiled, "V": tiled, **scores_read}}
-        inner_write = {"l2": {**write, **scores_written}}
+        inner_read, inner_write = {"l2": {**read, "K": tiled, "V": tiled}}, {"l2": write}
     return work(
         matrix={"Q K^T": (2 * head_dim * pairs, "2 D pairs"), "P V": (2 * head_dim * pairs, "2 D pairs")},
         vector={"softmax": (5 * pairs, "5 pairs")},
         special=pairs,
-        read={**read, **scores_read},
-        write={**write, **scores_written},
+        read=read,
+        write=write,
         inner_read=inner_read,
         inner_write=inner_write,
-        sizes={"scores": scores} if scores_written else None,
+        sizes={"scores": (scores, dtype)} if variant == "standard" else None,
         dtype=dtype,
         notes=(f"{variant} attention",),
         waits={"launch": 3.0 if variant == "standard" else 1.0},
-        kernels=_kernels(batch, heads, shared, seq_q, keys, head_dim, causal, window, variant, dtype, stored),
+        kernels=_kernels(sizes, variant, dtype, stored) if window is None else (),
     )
 
 
@@ -124,35 +125,15 @@ def _check(heads: Array, shared: Array, seq_q: Array, keys: Array, causal: Array
         raise InputError("attention: a window goes with causal=yes")
 
 
-def _scores(elements: Array, dtype: str, passes: Array) -> tuple[Tensors, Tensors]:
-    """The score matrix as it is read and written: `passes` in all, of which the first is a write."""
-    read: Tensors = {"scores": (elements * np.floor(passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")}
-    return read, {"scores": (elements * np.ceil(passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")}
-
-
-def _kernels(
-    batch: Array,
-    heads: Array,
-    shared: Array,
-    queries: Array,
-    keys: Array,
-    head_dim: Array,
-    causal: Array,
-    window: Array | None,
-    variant: str,
-    dtype: str,
-    stored: str,
-) -> tuple[Kernel, ...]:
-    """One kernel (flash), or two products with a softmax between them; none that we know of for a window."""
-    if window is not None:
-        return ()
+def _kernels(sizes: dict[str, Array], variant: str, dtype: str, stored: str) -> tuple[Kernel, ...]:
+    """One kernel (flash), or two products with a softmax between them; for a window we know of none."""
     if variant == "standard":
-        products, out = batch * heads, result(dtype).name
+        products, out = sizes["batch"] * sizes["heads"], result(dtype).name
+        queries, keys, head_dim = sizes["q"], sizes["kv"], sizes["d"]
         return (
             *product_kernel(products, queries, keys, head_dim, dtype, stored, out),
             *row_kernel("softmax", products * queries, keys, out, out),
             *product_kernel(products, queries, head_dim, keys, dtype, stored, out),
         )
-    sizes = {"batch": batch, "heads": heads, "shared": shared, "q": queries, "kv": keys, "d": head_dim, "causal": causal}  # fmt: skip
     widths = {"x": dtype_row(dtype).bytes, "stored": dtype_row(stored).bytes}
     return (Kernel("attention", {**sizes, **widths}, dtype=label(dtype, stored)),)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...core.work import Array, Work, only_if, work
-from .params import Flag, Format, Size
-from .registry import op
+from .registry import Flag, Format, Size, op
 
 
 def _stream(n: Array, dtype: str, reads: tuple[str, ...], target: str, flops: float, write_allocate: Array) -> Work:

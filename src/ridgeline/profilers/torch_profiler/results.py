@@ -1,16 +1,20 @@
-"""A torch.profiler trace as Observations: kernels that agree in everything but time are samples of one of them."""
+"""What a torch.profiler trace says: its kernels as Observations, and the idle time of its devices.
+
+Kernels that agree in everything but time are samples of one Observation. A gap between two kernels is the host's when the
+launch that ends it returned only after the device had run dry; a kernel queued before that waited for something else.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.observation import Observation
-from ..chrome_trace import MICRO, OP
-from .events import KERNEL, Activity, number
-from .idle import device_name, host_waits
+from ..chrome_trace import MICRO, OP, SLACK, Span
+from .events import COLLECTIVE, KERNEL, Activity, Record, listed, number
 from .links import Context, Trace
 
 TOOL = "torch.profiler"
@@ -52,7 +56,7 @@ def observations(trace: Trace) -> list[Observation]:
     groups: dict[Any, _Group] = {}
     if trace.events.records:
         records = list(trace.on_device())
-        waits = host_waits(trace, {id(record): context.path for record, context in records})
+        waits = _host_waits(trace, {id(record): context.path for record, context in records})
         for record, context in records:
             key = record.activity, context.ops, context.path
             group = groups.setdefault(key, _Group(context, record.activity))
@@ -90,22 +94,16 @@ def _settings(group: _Group) -> dict[str, Any]:
     settings: dict[str, Any] = {"kind": activity.kind if activity else OP, "count": len(group.samples)}
     if ops:
         op = ops[-1]
-        settings["op"] = op.name
-        settings["ops"] = [outer.name for outer in ops]
-        settings["calls"] = len(group.calls)
-        if op.shapes:
-            settings["shapes"] = [list(shape) for shape in op.shapes]
-        if op.dtypes:
-            settings["dtypes"] = list(op.dtypes)
-        if op.scalars:
-            settings["scalars"] = dict(op.scalars)
+        settings |= {"op": op.name, "ops": [outer.name for outer in ops], "calls": len(group.calls)}
+        shapes = [list(shape) for shape in op.shapes]
+        inputs = {"shapes": shapes, "dtypes": list(op.dtypes), "scalars": dict(op.scalars)}
+        settings |= {key: value for key, value in inputs.items() if value}
         if any(outer.name.startswith(BACKWARD) for outer in ops):
             settings["pass"] = "backward"
     if group.called:
         settings["called"] = sorted(group.called)
     if activity:
-        settings["device"] = activity.device
-        settings.update(activity.settings)
+        settings |= {"device": activity.device, **activity.settings}
         if len(group.launch_modes) == 1 and "" not in group.launch_modes:
             (settings["sent"],) = group.launch_modes
         if group.waits and settings.get("sent") == "one by one":
@@ -121,10 +119,90 @@ def _conditions(trace: Trace, activity: Activity | None) -> dict[str, Any]:
         seconds = base / 1e9 + trace.events.first * MICRO
         if 0 < seconds < 4e9:  # this century
             conditions["date"] = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    conditions["device"] = device_name(trace, activity.device) if activity else "cpu"
+    conditions["device"] = _device_name(trace, activity.device) if activity else "cpu"
     if activity:
         conditions.update({key: header[key] for key in VERSIONS if key in header})
     group = header.get("distributedInfo")
     if isinstance(group, dict):
         conditions.update({key: group[key] for key in ("backend", "rank", "world_size") if key in group})
     return {key: value for key, value in conditions.items() if value != ""}
+
+
+class Gap(NamedTuple):
+    """What came before something on its device: the last to end, and the time in between."""
+
+    record: Record
+    before: Record
+    time: float  # microseconds, 0 where they overlap or touch
+    host: bool | None  # whether the device waited for the launch; None where the launch was not recorded
+
+
+def _gaps(records: list[Record], launches: Mapping[int, Span]) -> Iterator[Gap]:
+    """All that ran on one device but the first, in the order it began."""
+    records = sorted(records, key=lambda record: record.start)
+    last = records[0]
+    for record in records[1:]:
+        gap, launch = record.start - last.end, launches.get(record.correlation)
+        time = gap if gap > SLACK else 0.0
+        yield Gap(record, last, time, None if launch is None else time > 0 and launch.end > last.end)
+        if record.end > last.end:
+            last = record
+
+
+def _host_waits(trace: Trace, paths: Mapping[int, tuple[str, ...]]) -> dict[int, float]:
+    """Microseconds each kernel let its device wait for the host, where the one before it ran under the same path.
+
+    What the host did between one range or module and the next is neither one's: setting up may be part of it.
+    """
+    return {
+        id(gap.record): gap.time if gap.host else 0.0
+        for records in trace.by_device().values()
+        for gap in _gaps(records, trace.links.launches)
+        if gap.host is not None and paths[id(gap.before)] == paths[id(gap.record)]
+    }
+
+
+def idle_times(trace: Trace) -> dict[str, Any]:
+    """When each device had nothing to do between its first and its last kernel, and how much of it waited for the host."""
+    rows = [
+        {"device": device, "name": _device_name(trace, device), **_device_row(records, trace.links.launches)}
+        for device, records in trace.by_device().items()
+    ]
+    notes = ["recording slows the host, so the host's share is an upper bound"] if rows else []
+    return {"devices": rows, "notes": notes or ["the trace has no kernels: nothing ran on a device"]}
+
+
+def _device_row(records: list[Record], launches: Mapping[int, Span]) -> dict[str, Any]:
+    gaps = [gap for gap in _gaps(records, launches) if gap.time]
+    idle = math.fsum(gap.time for gap in gaps)
+    waited = math.fsum(gap.time for gap in gaps if gap.host)
+    unknown = math.fsum(gap.time for gap in gaps if gap.host is None)
+    span = max(record.end for record in records) - min(record.start for record in records)
+    launched = len({record.correlation for record in records if record.correlation in launches})
+    row: dict[str, Any] = {
+        "kernels": sum(record.activity.kind in (KERNEL, COLLECTIVE) for record in records),
+        "span": span * MICRO,
+        "busy": (span - idle) * MICRO,
+        "idle": idle * MICRO,
+        "gaps": len(gaps),
+    }
+    if gaps:
+        largest = max(gaps, key=lambda gap: gap.time)
+        names = {"after": largest.before.activity.name, "before": largest.record.activity.name}
+        row["largest"] = {"time": largest.time * MICRO, **names}
+    if launched and span > 0:
+        row |= {
+            "launches_per_second": launched / (span * MICRO),
+            "idle_for_host": waited * MICRO,
+            "host_bound": waited / span,
+        }
+        if unknown:
+            row["idle_unexplained"] = unknown * MICRO
+    return row
+
+
+def _device_name(trace: Trace, device: Any) -> str:
+    for row in listed(trace.events.header.get("deviceProperties")):
+        if isinstance(row, dict) and row.get("id") == device:
+            return str(row.get("name", ""))
+    return ""
