@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.roofline import achieved as achieved_rate
 from ..programs.ops import Op
-from .flat import efficiency as flat_efficiency
+from .expected import efficiency as flat_efficiency
 from .predict import Prediction, predict
 from .turning import TurningPoint, turning_point
 

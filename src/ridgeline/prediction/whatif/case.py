@@ -1,8 +1,8 @@
-"""Case: an op call, or work alone, on a machine, with the kernels before and after it; what a change transforms."""
+"""Case: an op call, or work alone, on a machine, with the kernels before and after it; Change: what makes another of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -141,6 +141,20 @@ class Case:
 
     def predict(self) -> Prediction:
         return predict(self.program, self.machine, **self.options)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A named transformation of a case; `prepare` adds to the baseline what the change is about to act on."""
+
+    name: str
+    make: Callable[[Case], Case]
+    prepare: Callable[[Case], Case] = lambda case: case
+    note: str = ""
+
+
+class NoEffect(Exception):
+    """A change that finds nothing to change; its text says why."""
 
 
 def tensor_of(work: Work, way: str) -> str:
