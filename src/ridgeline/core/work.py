@@ -13,8 +13,10 @@ A fused multiply-add is two flops. Counts are float64, scalars or arrays that br
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -42,12 +44,16 @@ def _scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
     return {key: value * factor for key, value in counts.items()}
 
 
-def total(values: Iterator[Array] | list[Array]) -> Array:
+def total(values: Iterable[Array]) -> Array:
     """Sum of scalars and arrays, 0.0 of none."""
-    result: Array = 0.0
-    for index, value in enumerate(values):
-        result = value if index == 0 else result + value
-    return result
+    listed = list(values)
+    return reduce(add, listed) if listed else 0.0
+
+
+def largest(values: Iterable[Array]) -> Array:
+    """The largest of scalars and arrays, case by case; 0.0 of none."""
+    listed = list(values)
+    return reduce(np.maximum, listed) if listed else 0.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class Work:
     @property
     def flops(self) -> Array:
         """All arithmetic, a multiply-add counted as two."""
-        return total(list(self.counts.values()))
+        return total(self.counts.values())
 
     def by_engine(self) -> dict[tuple[str, str], Array]:
         flops: dict[tuple[str, str], Array] = {}
@@ -95,13 +101,11 @@ class Work:
         return self.bytes_at(MAIN)
 
     def bytes_at(self, level: str, direction: str | None = None) -> Array:
-        return total([value for (at, _, way), value in self.moves.items() if at == level and direction in (None, way)])
+        return total(value for (at, _, way), value in self.moves.items() if at == level and direction in (None, way))
 
     @property
     def footprint(self) -> Array:
-        if self.held is not None:
-            return self.held
-        return total(list(self.tensor_sizes().values()))
+        return total(self.tensor_sizes().values()) if self.held is None else self.held
 
     def tensor_sizes(self) -> dict[str, Array]:
         """Bytes of every tensor at the main memory; one that is read and written is one tensor."""

@@ -20,7 +20,7 @@ from ..core.errors import MissingFigure
 from ..core.families import Family, Hardware, Key, TimeItem, formula, keys, nearby
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
-from ..core.work import READ, WRITE, Array, Kernel, Work
+from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
 
 CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
@@ -89,15 +89,12 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
     """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
     if work.kernels or work.family not in STREAMING or not work.dtype:
         return work.kernels
-    largest: Array = 0.0
-    for size in work.tensor_sizes().values():
-        largest = np.maximum(largest, size)
     sizes: Mapping[str, Array] = {
         "read": work.bytes_at(MAIN, READ),
         "written": work.bytes_at(MAIN, WRITE),
         "flops": work.flops,
         "special": work.special,
-        "elements": largest / dtype_row(work.dtype).bytes,
+        "elements": largest(work.tensor_sizes().values()) / dtype_row(work.dtype).bytes,
         "launches": work.waits.get("launch", 1.0),
     }
     return (Kernel(work.family, sizes, work.name, label(work.dtype)),)
@@ -213,10 +210,10 @@ class KernelTime:
     def distance(self) -> Array:
         """How far beyond the sizes that were timed, as a factor; 1 within them."""
         factor: Array = 1.0
-        for name, (smallest, largest) in self.selected.fitted.ranges.items():
+        for name, (low, high) in self.selected.fitted.ranges.items():
             size = self._sizes.get(name)
             if size is not None:
-                factor = np.maximum(factor, np.maximum(smallest / np.maximum(size, 1e-300), size / largest))
+                factor = np.maximum(factor, np.maximum(low / np.maximum(size, 1e-300), size / high))
         return self._scattered(factor, 1.0)
 
     def basis(self, distance: float) -> str:

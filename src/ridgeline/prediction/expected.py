@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.families import TimeItem, merged
 from ..core.figure import UNCERTAINTY
-from ..core.work import Array
+from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from .coefficients import KernelTime, kernel_times
 
@@ -64,9 +64,7 @@ class Expected:
         """What the formulas say, before the floor."""
         if not self.kernels:
             return flat_time(self.bound, self.given_efficiency)
-        time: Array = self.kernels[0].time
-        for kernel in self.kernels[1:]:
-            time = time + kernel.time
+        time = total(kernel.time for kernel in self.kernels)
         return self._or_flat(time, flat_time(self.bound)) if np.any(self.uncovered) else time
 
     @cached_property
@@ -85,13 +83,13 @@ class Expected:
         uncalibrated = low / (1 + self._ceiling_doubt) - 1 if end == "low" else high - 1
         if not self.kernels:
             return uncalibrated
-        total: Array = 0.0
+        weighted: Array = 0.0
         for kernel in self.kernels:
             widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * np.log2(kernel.distance))
             relative = np.exp(np.log(getattr(kernel.selected.fitted, end)) * widening) - 1
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
-            total = total + relative * share
-        return self._or_flat(total, uncalibrated) if np.any(self.uncovered) else total
+            weighted = weighted + relative * share
+        return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted
 
     @property
     def _ceiling_doubt(self) -> float:
@@ -113,10 +111,7 @@ class Expected:
     @property
     def distance(self) -> Array:
         """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
-        factor: Array = 1.0
-        for kernel in self.kernels:
-            factor = np.maximum(factor, kernel.distance)
-        return factor
+        return largest([1.0, *(kernel.distance for kernel in self.kernels)])
 
     # -- items --------------------------------------------------------------------------------------------
 
@@ -221,10 +216,9 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
 
 
 def flat_time(bound: Bound, given: float | None = None) -> Array:
-    slowest: Array = 0.0
-    for index, (name, term) in enumerate(bound.terms.items()):
-        time = term.amount * (1 / (term.rate * efficiency(bound, name, given).value))
-        slowest = time if index == 0 else np.maximum(slowest, time)
+    slowest = largest(
+        term.amount * (1 / (term.rate * efficiency(bound, name, given).value)) for name, term in bound.terms.items()
+    )
     return slowest + bound.launch * _launches(bound) if bound.launch else slowest
 
 

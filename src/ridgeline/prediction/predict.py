@@ -17,7 +17,7 @@ from ..core.bound import Bound, bound
 from ..core.errors import InputError
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
-from ..core.work import Array, Program, Step, Work
+from ..core.work import Array, Program, Step, Work, largest, total
 from .expected import Expected
 from .host import launch_latency
 
@@ -39,18 +39,18 @@ class Prediction:
 
     @property
     def floor(self) -> Array:
-        return _sum(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+        return total(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
     def time(self) -> Array:
-        return _sum(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
+        return total(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
 
     def _end(self, end: str) -> Array:
         """An end of the interval of the sum: the errors of steps are independent, so their widths add as squares."""
         if len(self.expected) == 1:
             value: Array = getattr(self.expected[0], end) * self.steps[0].count
             return value
-        widths = _sum(
+        widths = total(
             ((getattr(item, end) - item.time) * step.count) ** 2
             for item, step in zip(self.expected, self.steps, strict=True)
         )
@@ -68,10 +68,7 @@ class Prediction:
     @property
     def distance(self) -> Array:
         """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
-        factor: Array = 1.0
-        for item in self.expected:
-            factor = np.maximum(factor, item.distance)
-        return factor
+        return largest([1.0, *(item.distance for item in self.expected)])
 
     @property
     def items(self) -> tuple[TimeItem, ...]:
@@ -85,11 +82,11 @@ class Prediction:
 
     @property
     def flops(self) -> Array:
-        return _sum(item.flops * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+        return total(item.flops * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
     def bytes(self) -> Array:
-        return _sum(item.bytes * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+        return total(item.bytes * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
     def intensity(self) -> Array:
@@ -189,13 +186,6 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
 NAMES = ("op", "dtype", "machine")
 SECONDS = ("floor", "time")  # for programs; documents carry microseconds
 RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS)
-
-
-def _sum(values: Iterator[Array]) -> Array:
-    result: Array | None = None
-    for value in values:
-        result = value if result is None else result + value
-    return 0.0 if result is None else result
 
 
 def plain(value: Any, index: int) -> Any:
