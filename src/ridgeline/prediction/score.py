@@ -21,8 +21,8 @@ from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.families import Coefficient
 from ..core.machine import Machine
-from ..core.row_files import Row
 from ..core.statistics import Errors, Vector
+from ..core.tabular import Row
 from ..core.units import number
 from ..programs.ops import find
 from .fit.least_squares import available, halves, solve

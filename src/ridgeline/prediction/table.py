@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.errors import InputError, RidgelineError
 from ..core.machine import Machine
-from ..core.row_files import Row
+from ..core.tabular import Row
 from ..programs.cases import Batch, batches
 from .predict import RESULTS, listed, predict_cases
 
