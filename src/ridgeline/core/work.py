@@ -122,9 +122,8 @@ class Work:
         """Flops per byte crossing a level; zero flops give 0, no bytes at all are an error."""
         moved = self.bytes_at(level)
         if np.any(np.asarray(moved) <= 0):
-            raise InputError(
-                f"{self.name or 'work'} moves no bytes at level '{level}', so its intensity there is undefined"
-            )
+            name = self.name or "work"
+            raise InputError(f"{name} moves no bytes at level '{level}', so its intensity there is undefined")
         return self.flops / moved
 
     # -- the algebra --------------------------------------------------------------------------------------
@@ -147,25 +146,20 @@ class Work:
 
     def repeat(self, times: Array) -> Work:
         """The same work again and again in the same place: counts and waits grow, the footprint stays."""
-        return replace(
-            self,
-            counts=_scale(self.counts, times),
-            moves=_scale(self.moves, times),
-            waits=_scale(self.waits, times),
-            special=self.special * times,
-            held=self.footprint,
-            formulas={},
-            kernels=(),
-        )
+        return replace(self.scaled(times, times), waits=_scale(self.waits, times))
 
     def batch(self, size: Array) -> Work:
         """Many of the same at once, each on data of its own: counts and footprint grow, the waits stay."""
+        return replace(self.scaled(size, size), held=self.footprint * size)
+
+    def scaled(self, traffic: Array, arithmetic: Array) -> Work:
+        """Bytes and flops multiplied; the waits and the footprint stay."""
         return replace(
             self,
-            counts=_scale(self.counts, size),
-            moves=_scale(self.moves, size),
-            held=self.footprint * size,
-            special=self.special * size,
+            counts=_scale(self.counts, arithmetic),
+            moves=_scale(self.moves, traffic),
+            special=self.special * arithmetic,
+            held=self.footprint,
             formulas={},
             kernels=(),
         )
@@ -303,11 +297,5 @@ class Program:
         return Program(self.steps + other.steps, self.name or other.name)
 
     def total(self) -> Work:
-        result = Work()
-        for step in self.steps:
-            result = result + step.work.repeat(step.count)
-        return replace(result, name=self.name)
-
-
-def program(name: str = "", **steps: Work) -> Program:
-    return Program(tuple(Step(label, work) for label, work in steps.items()), name)
+        works = (step.work.repeat(step.count) for step in self.steps)
+        return replace(reduce(add, works, Work()), name=self.name)

@@ -9,30 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..core.bound import Bound, Term
-from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
-from ..core.roofline import achieved as achieved_rate
+from ..core.roofline import achieved
 from ..programs.ops import Op
 from .expected import efficiency
 from .predict import Prediction, predict
 from .turning import TurningPoint, turning_point
 
 MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
-
-
-@dataclass(frozen=True)
-class Achieved:
-    """A measured time against the prediction of its case; shares are of 1."""
-
-    time_us: float
-    rate: float
-    bandwidth: float
-    peak_share: float
-    bandwidth_share: float
-    roof_share: float
-    verdict: str
-    predicted_over_measured: float
 
 
 @dataclass(frozen=True)
@@ -113,21 +98,27 @@ class Answer:
         for row in rows:
             row.update(shared)
         if self.measured is not None:
-            rows[0]["achieved"] = to_document(self.achieved(rows[0]))
+            rows[0]["achieved"] = self.achieved(rows[0])
         return rows
 
-    def achieved(self, row: Mapping[str, Any]) -> Achieved:
-        """What the measured time means for the first case, whose row this is."""
+    def achieved(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The measured time against the prediction of the first case, whose row this is; shares are of 1."""
         time = self.measured or 0.0
         if time <= 0:
             raise InputError(f"a measured time must be positive, got {time} s")
         peak = float("inf") if self.bound.peak is None else first_number(self.bound.peak)
         level = [term for term in self.bound.terms.values() if term.side == "memory"][-1]
-        run = achieved_rate(row["flops"], row["bytes"], time, peak, level.ceiling.value)
-        return Achieved(
-            time * 1e6, float(run.rate), row["bytes"] / time, float(run.peak_share), float(run.bandwidth_share),
-            row["floor_us"] / (time * 1e6), str(run.verdict), row["time_us"] / (time * 1e6),
-        )  # fmt: skip
+        run = achieved(row["flops"], row["bytes"], time, peak, level.ceiling.value)
+        return {
+            "time_us": time * 1e6,
+            "rate": float(run.rate),
+            "bandwidth": row["bytes"] / time,
+            "peak_share": float(run.peak_share),
+            "bandwidth_share": float(run.bandwidth_share),
+            "roof_share": row["floor_us"] / (time * 1e6),
+            "verdict": str(run.verdict),
+            "predicted_over_measured": row["time_us"] / (time * 1e6),
+        }
 
     # -- the first case, level by level and ceiling by ceiling --------------------------------------------
 

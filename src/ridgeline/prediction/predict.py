@@ -144,18 +144,11 @@ class Prediction:
         count = self.count if limit is None else min(limit, self.count)
         columns = {name: listed(value, count) for name, value in self.columns().items()}
         shape = {name: listed(value, count) for name, value in self.work.shape.items()}
-        results = [name for name in columns if name not in NAMES]
-        cases = zip(
-            zip(*(columns[name] for name in NAMES), strict=True),
-            zip(*shape.values(), strict=True) if shape else [()] * count,
-            zip(*(columns[name] for name in results), strict=True),
-            strict=True,
-        )
-        for names, sizes, values in cases:
-            row: dict[str, Any] = dict(zip(NAMES, names, strict=True))
-            row["shape"] = dict(zip(shape, sizes, strict=True))
-            row.update(zip(results, values, strict=True))
-            yield row
+        cases = zip(*shape.values(), strict=True) if shape else [()] * count
+        shapes = [dict(zip(shape, sizes, strict=True)) for sizes in cases]
+        columns = {name: columns[name] for name in NAMES} | {"shape": shapes} | columns
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
 
 # The fields of a prediction by name; computed only when asked for, because a sweep may want one of them for millions.

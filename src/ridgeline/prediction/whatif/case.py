@@ -58,9 +58,8 @@ class Case:
             raise InputError("a what-if starts from an op with its sizes, or from one Work")
         work = self.main
         if any(np.ndim(value) for value in (*work.shape.values(), work.flops, work.bytes)):
-            raise InputError(
-                f"a what-if prices one case; {work.name or 'this work'} has an axis of sizes, give one value"
-            )
+            name = work.name or "this work"
+            raise InputError(f"a what-if prices one case; {name} has an axis of sizes, give one value")
 
     @cached_property
     def main(self) -> Work:
@@ -134,10 +133,9 @@ class Case:
             else:
                 works.append(other)
         if self.traffic != 1.0 or self.arithmetic != 1.0:
-            works[place] = scaled(works[place], self.traffic, self.arithmetic)
-        return Program(
-            tuple(Step(work.name, work) for work in (*works, *self.after)), " + ".join(work.name for work in works)
-        )
+            works[place] = works[place].scaled(self.traffic, self.arithmetic)
+        steps = tuple(Step(work.name, work) for work in (*works, *self.after))
+        return Program(steps, " + ".join(work.name for work in works))
 
     def predict(self) -> Prediction:
         return predict(self.program, self.machine, **self.options)
@@ -170,15 +168,3 @@ def _fused(first: Work, then: Work) -> Work:
     """Two kernels as one, through what the first leaves and the second takes; their tensors go by `1.` and `2.`."""
     renamed = [replace(work.rename(place), name=work.name) for place, work in (("1", first), ("2", then))]
     return renamed[0].fuse(renamed[1], f"1.{tensor_of(first, WRITE)}", f"2.{tensor_of(then, READ)}")
-
-
-def scaled(work: Work, traffic: float, arithmetic: float) -> Work:
-    return replace(
-        work,
-        counts={key: value * arithmetic for key, value in work.counts.items()},
-        moves={key: value * traffic for key, value in work.moves.items()},
-        special=work.special * arithmetic,
-        held=work.footprint,
-        formulas={},
-        kernels=(),
-    )

@@ -13,7 +13,7 @@ from ...core.units import number
 from ...core.work import WRITE, Work
 from ...programs.ops import Op, find
 from ...programs.ops.collective import all_gather, all_reduce
-from .case import AFTER, BEFORE, Case, Change, Neighbour, NoEffect, scaled, tensor_of
+from .case import AFTER, BEFORE, Case, Change, Neighbour, NoEffect, tensor_of
 
 ACCEPTANCE = 0.8  # share of drafted tokens that the large model accepts, where none is given
 NORMS = ("layernorm", "rmsnorm", "batchnorm")  # run before a product by custom; other neighbours follow it
@@ -70,7 +70,7 @@ def _requantized(work: Work, name: str) -> Work:
     if work.dtype == name:
         raise NoEffect(f"it is {name} already")
     ratio = dtype_row(name).bytes / dtype_row(work.dtype).bytes
-    narrower = scaled(work, ratio, 1.0)
+    narrower = work.scaled(ratio, 1.0)
     counts = {(engine, name, label): value for (engine, _, label), value in narrower.counts.items()}
     return replace(narrower, counts=counts, dtype=name, held=work.footprint * ratio)
 
