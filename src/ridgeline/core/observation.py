@@ -89,12 +89,8 @@ class Observation:
         return self.amount / self.best
 
     @property
-    def bandwidth(self) -> float:
-        """Bytes over the median time, whatever flops there are."""
-        return float(np.asarray(self.work.bytes)) / self.median
-
-    @property
     def best_bandwidth(self) -> float:
+        """Bytes over the best time, whatever flops there are."""
         return float(np.asarray(self.work.bytes)) / self.best
 
     @property

@@ -172,21 +172,15 @@ def axis(text: str) -> float | NDArray[np.float64]:
     start, stop = number(first), number(last)
     if start <= 0 or stop < start:
         raise InputError(f"'{text}': a sweep runs upwards from a positive value, such as 1..8192")
-    if not step or step.startswith("x"):
-        factor = number(step[1:]) if step else 2.0
-        if factor <= 1:
-            raise InputError(f"'{text}': the factor after ':x' must be above 1")
-        count = math.floor(math.log(stop / start) / math.log(factor) + 1e-9) + 1
-        _bounded(text, count)
-        return np.asarray(start * factor ** np.arange(count))
-    width = number(step)
+    factors = not step or step.startswith("x")
+    width = number(step.removeprefix("x")) if step else 2.0
+    if factors and width <= 1:
+        raise InputError(f"'{text}': the factor after ':x' must be above 1")
     if width <= 0:
         raise InputError(f"'{text}': the step after ':' must be positive")
-    count = math.floor((stop - start) / width + 1e-9) + 1
-    _bounded(text, count)
-    return np.asarray(start + width * np.arange(count))
-
-
-def _bounded(text: str, count: int) -> None:
+    last_place = math.log(stop / start) / math.log(width) if factors else (stop - start) / width
+    count = math.floor(last_place + 1e-9) + 1
     if count > 10_000_000:
         raise InputError(f"'{text}' has {count:,} values; ten million is the most")
+    places = np.arange(count)
+    return np.asarray(start * width**places if factors else start + width * places)

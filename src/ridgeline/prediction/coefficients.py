@@ -177,10 +177,6 @@ class KernelTime:
     def coefficients(self) -> dict[str, float]:
         return self._fitted if self.given_launch is None else {**self._fitted, "launch": self.given_launch}
 
-    @property
-    def launch(self) -> float:
-        return self.coefficients["launch"]
-
     @cached_property
     def _formula(self) -> Array:
         """Seconds by the formula with its fitted launch."""
@@ -194,9 +190,9 @@ class KernelTime:
 
     @cached_property
     def time(self) -> Array:
-        if self.given_launch is None:
-            return self._scattered(self._formula + self._correction)
-        time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
+        time = self._formula
+        if self.given_launch is not None:
+            time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
         return self._scattered(time + self._correction)
 
     def items(self, kernel: str = "") -> list[TimeItem]:
@@ -222,10 +218,8 @@ class KernelTime:
         how = "not calibrated on this machine" if fitted.borrowed else "calibrated"
         held_out = "machines" if fitted.borrowed else "timings"
         beyond = f", up to {distance:.1f} x beyond the sizes timed" if distance > NOTABLE_DISTANCE else ""
-        return (
-            f"{how}: {self.selected.key}, {fitted.cases} timings, "
-            f"{held_out} left out are told within {fitted.error:.0%} (P90 {fitted.p90:.0%}){beyond}"
-        )
+        error = f"{held_out} left out are told within {fitted.error:.0%} (P90 {fitted.p90:.0%})"
+        return f"{how}: {self.selected.key}, {fitted.cases} timings, {error}{beyond}"
 
 
 def kernel_times(

@@ -22,6 +22,11 @@ from .expected import Expected
 from .host import launch_latency
 
 
+def _of_step(name: str) -> Any:
+    """A property that only the bound of a single step has."""
+    return property(lambda prediction: getattr(prediction._only(), name))
+
+
 @dataclass(frozen=True)
 class Prediction:
     machine: Machine
@@ -32,9 +37,8 @@ class Prediction:
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
-            raise InputError(
-                f"this prediction has {len(self.bounds)} steps; ask one of `bounds`, or for `time` and `floor`, which add up"
-            )
+            sums = "ask one of `bounds`, or for `time` and `floor`, which add up"
+            raise InputError(f"this prediction has {len(self.bounds)} steps; {sums}")
         return self.bounds[0]
 
     @property
@@ -97,33 +101,13 @@ class Prediction:
         """Floor over expected time."""
         return self.floor / self.time
 
-    @property
-    def bound(self) -> Any:
-        return self._only().bound
-
-    @property
-    def limiter(self) -> Any:
-        return self._only().limiter
-
-    @property
-    def attainable(self) -> Array:
-        return self._only().attainable
-
-    @property
-    def ridge(self) -> Array | None:
-        return self._only().ridge
-
-    @property
-    def share_of_peak(self) -> Array:
-        return self._only().share_of_peak
-
-    @property
-    def sure(self) -> Array:
-        return self._only().confidence
-
-    @property
-    def work(self) -> Work:
-        return self._only().work
+    bound = _of_step("bound")
+    limiter = _of_step("limiter")
+    attainable = _of_step("attainable")
+    ridge = _of_step("ridge")
+    share_of_peak = _of_step("share_of_peak")
+    sure = _of_step("confidence")
+    work = _of_step("work")
 
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""

@@ -79,21 +79,13 @@ class Evaluation:
 
 
 def document(evaluation: Evaluation) -> dict[str, Any]:
-    families = [
-        {
-            "family": score.family,
-            "cases": len(score.measured),
-            "inside_interval": float(score.inside.mean()),
-            **{name: to_document(score.errors(name)) for name in evaluation.methods},
-        }
-        for score in (*evaluation.families, evaluation.pooled)
-    ]
-    return {
-        "machine": evaluation.machine,
-        "families": families,
-        "failed": evaluation.failed,
-        "errors": list(evaluation.row_errors),
-    }
+    families = []
+    for score in (*evaluation.families, evaluation.pooled):
+        inside = float(score.inside.mean())
+        errors = {name: to_document(score.errors(name)) for name in evaluation.methods}
+        families.append({"family": score.family, "cases": len(score.measured), "inside_interval": inside, **errors})
+    failed = {"failed": evaluation.failed, "errors": list(evaluation.row_errors)}
+    return {"machine": evaluation.machine, "families": families, **failed}
 
 
 def family_of(row: Row) -> str:

@@ -231,13 +231,9 @@ def fit_cases(
     A family starts from what the machine has or borrows, and its groups from the family: few timings move few
     coefficients. What the machine has or borrows stays where its error on the timings is smaller than that of the fit.
     """
-
-    def by_op(kernel: Kernel) -> bool:
-        return kernel.family not in SHARED_KERNELS
-
     joined: dict[Key, list[Group]] = {}
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
-    for key, timed in group(cases, machine, by_op).items():
+    for key, timed in group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS).items():
         joined.setdefault(_together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)
     fitted: dict[Key, Fitted] = {}
@@ -255,9 +251,8 @@ def fit_cases(
             continue
         fitted[key] = better
         if tell:
-            tell(
-                f"{key}: {better.cases} timings, left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
-            )
+            error = f"left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
+            tell(f"{key}: {better.cases} timings, {error}")
     return _completed(fitted, pool_fits, machine)
 
 

@@ -30,7 +30,7 @@ def _launch(case: Case) -> float:
     given = case.options.get("launch")
     if given is not None:
         return float(given)
-    fitted = [kernel.launch for expected in case.predict().expected for kernel in expected.kernels]
+    fitted = [kernel.coefficients["launch"] for expected in case.predict().expected for kernel in expected.kernels]
     return sum(fitted) / len(fitted) if fitted else launch_latency(case.machine)
 
 
