@@ -82,8 +82,6 @@ class Machine:
         "tdp=tdp.value", "ecc", "sources", "notes", "conditions", "file",
     )  # fmt: skip
 
-    # -- looking figures up -------------------------------------------------------------------------------
-
     @property
     def main(self) -> Level:
         if not self.levels:
@@ -186,8 +184,6 @@ class Machine:
             return f"fill {what} in {self.file}, or give --peak and --bandwidth."
         return "measure this machine (`ridgeline measure`), or give --peak and --bandwidth."
 
-    # -- making machines from machines --------------------------------------------------------------------
-
     def with_figures(
         self, peak: float | None = None, bandwidth: float | None = None, launch: float | None = None
     ) -> Machine:
@@ -204,8 +200,6 @@ class Machine:
                 raise InputError(f"launch latency must be zero or more seconds, got {launch}")
             machine = replace(machine, launch=Figure("s", stated=launch, source=GIVEN))
         return machine
-
-    # -- showing it ---------------------------------------------------------------------------------------
 
     @property
     def calibrated(self) -> dict[Key, Fitted]:

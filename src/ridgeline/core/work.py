@@ -82,8 +82,6 @@ class Work:
     notes: tuple[str, ...] = ()
     kernels: tuple[Kernel, ...] = ()  # none where the counts are all that is known
 
-    # -- totals -------------------------------------------------------------------------------------------
-
     @property
     def flops(self) -> Array:
         """All arithmetic, a multiply-add counted as two."""
@@ -125,8 +123,6 @@ class Work:
             name = self.name or "work"
             raise InputError(f"{name} moves no bytes at level '{level}', so its intensity there is undefined")
         return self.flops / moved
-
-    # -- the algebra --------------------------------------------------------------------------------------
 
     def __add__(self, other: Work) -> Work:
         """One after the other. The footprint is the larger one: the second may reuse what the first held."""

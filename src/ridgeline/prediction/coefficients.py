@@ -82,9 +82,6 @@ def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
     return scale
 
 
-# -- what a formula is given ----------------------------------------------------------------------------------
-
-
 def kernels(work: Work) -> tuple[Kernel, ...]:
     """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
     if work.kernels or work.family not in STREAMING or not work.dtype:

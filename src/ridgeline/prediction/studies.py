@@ -29,9 +29,6 @@ BLAS_LEVELS = (
 EXAMPLE_CHANGES = "efficiency=0.6,tile=64,tile,fuse=gelu,efficiency=0.8"
 
 
-# -- sets of kernels --------------------------------------------------------------------------------------
-
-
 def roofline(
     machine: Machine,
     predictions: Prediction | Iterable[Prediction] | None = None,
@@ -249,9 +246,6 @@ def production_kernels(machine: Machine) -> KernelSet:
         "shares are what published benchmarks of such kernels report, a prior and not a law; intensities are computed"
     )
     return predict_set(machine, works, title=f"production kernels, judged on {machine.name}", notes=(note,))
-
-
-# -- an example of what-if --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -174,9 +174,6 @@ def batch_sweep(
     return BatchSweep(machine, engine, layer, ceilings, max_batch, weights)
 
 
-# -- intensities on a line, and rates against the size --------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Intensity:
     name: str

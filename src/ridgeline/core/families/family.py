@@ -77,9 +77,6 @@ class Family:
         return tuple(items)
 
 
-# -- what formulas share --------------------------------------------------------------------------------------
-
-
 def off(size: Array, step: float) -> Mask:
     """Where a size is no multiple of a step."""
     return np.asarray(size != step * np.floor(np.asarray(size) / step))

@@ -96,9 +96,6 @@ def group(
     return groups
 
 
-# -- one fit --------------------------------------------------------------------------------------------------
-
-
 def fit(
     groups: Sequence[Group],
     source: str,

@@ -58,19 +58,19 @@ class PricedCase:
     @property
     def gain(self) -> float:
         """Seconds per unit that the change saves."""
-        return 0.0 if self.before is None else self.before.unit_time - self.unit_time
+        return (self.before or self).unit_time - self.unit_time
 
     @property
     def ratio(self) -> float:
-        return 1.0 if self.before is None else self.before.unit_time / self.unit_time
+        return (self.before or self).unit_time / self.unit_time
 
     @property
     def total_gain(self) -> float:
-        return 0.0 if self.first is None else self.first.unit_time - self.unit_time
+        return (self.first or self).unit_time - self.unit_time
 
     @property
     def total_ratio(self) -> float:
-        return 1.0 if self.first is None else self.first.unit_time / self.unit_time
+        return (self.first or self).unit_time / self.unit_time
 
     @property
     def waiting(self) -> float | None:
@@ -228,9 +228,6 @@ def amdahl(share: float, ratio: float) -> float:
         raise InputError(f"a ratio of times is above 0, got {ratio}")
     rest = 1 - share + (share / ratio if math.isfinite(ratio) else 0.0)
     return 1 / rest if rest else math.inf
-
-
-# -- documents ------------------------------------------------------------------------------------------------
 
 
 def case_document(priced: PricedCase, share: float | None = None) -> dict[str, Any]:
