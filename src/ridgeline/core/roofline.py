@@ -54,8 +54,6 @@ def scalar_or_array(values: NDArray[np.float64]) -> Array:
     return float(values) if values.ndim == 0 else values
 
 
-# -- what was achieved ------------------------------------------------------------------------------------
-
 UNDERUSED = 0.5  # with both shares below it, neither roof explains the time
 
 

@@ -75,8 +75,6 @@ class Expected:
         """The second where a case has no coefficients."""
         return np.where(np.asarray(self.uncovered) > 0, flat, covered)
 
-    # -- interval -----------------------------------------------------------------------------------------
-
     def _relative_end(self, end: str) -> Array:
         """Relative distance of an end of the interval from the time."""
         low, high = UNCALIBRATED_INTERVAL
@@ -113,8 +111,6 @@ class Expected:
         """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
         return largest([1.0, *(kernel.distance for kernel in self.kernels)])
 
-    # -- items --------------------------------------------------------------------------------------------
-
     def items(self) -> tuple[TimeItem, ...]:
         """Where the time goes, in seconds; the items sum to the time."""
         if not self.kernels:
@@ -131,8 +127,6 @@ class Expected:
         if np.any(np.asarray(raised) > 0):
             items.append(TimeItem("held at the floor", "correction", raised))
         return merged(items)
-
-    # -- what it rests on ---------------------------------------------------------------------------------
 
     @property
     def basis(self) -> str:

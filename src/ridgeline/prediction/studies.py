@@ -68,9 +68,8 @@ def blas_levels(
     # the intensity of an N x N x N product grows in proportion to N
     ridge = machine.ridge(engine_for(machine, dtype, ceilings), MAIN, ceilings)
     crossing = math.ceil(ridge / float(ops.gemm(m=1, n=1, k=1, dtype=dtype).intensity()) * (1 - 1e-12))
-    note = (
-        f"gemm N³ reaches the ridge at N = {crossing}; level 1 has n = {size_text(ELEMENTS)}, level 2 {side} x {side}"
-    )
+    sizes_shown = f"level 1 has n = {size_text(ELEMENTS)}, level 2 {side} x {side}"
+    note = f"gemm N³ reaches the ridge at N = {crossing}; {sizes_shown}"
     title = f"BLAS levels in {dtype} on {machine.name}"
     return predict_set(
         machine, works.items(), dtype, ceilings, title, (note,), lambda name, work: BLAS_LEVELS.get(work.name, "")

@@ -80,8 +80,6 @@ class Case:
     def with_options(self, **options: Any) -> Case:
         return replace(self, options={**self.options, **options})
 
-    # -- neighbours ---------------------------------------------------------------------------------------
-
     def _edge(self, side: str) -> tuple[float, float | None, str]:
         """Elements, columns (None where not known) and format of the tensor at a side of the main kernel."""
         work = self.main
