@@ -32,7 +32,7 @@ HEAVY = {
 # The files that are about a heavy package.
 OWNERS = {
     "matplotlib": ("render/draw/mpl",),
-    "pyarrow": ("core/row_files.py",),
+    "pyarrow": ("core/tabular.py",),
     "torch": ("measure/", "profilers/"),
     "cupy": ("measure/", "profilers/self_check.py"),
     "scipy": ("prediction/",),

@@ -17,7 +17,7 @@ from ridgeline.app.notebook.cell import Cell
 from ridgeline.app.notebook.html import prediction_table
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
-from ridgeline.core.work import program
+from ridgeline.core.work import Program, Step
 from ridgeline.programs import ops
 from ridgeline.render.charts import CHARTS
 from ridgeline.render.draw.themes import THEMES
@@ -75,7 +75,8 @@ def test_every_case_of_a_sweep_is_a_row_and_a_long_one_says_what_is_left_out() -
 
 
 def test_a_program_ends_in_its_sum() -> None:
-    made = rl.predict(program(up=ops.gemm(64, 64, 64), act=ops.gelu(64 * 64)), H200)
+    steps = (Step("up", ops.gemm(64, 64, 64)), Step("act", ops.gelu(64 * 64)))
+    made = rl.predict(Program(steps), H200)
     rows = prediction_table(made).rows
     assert [row["name"] for row in rows] == ["up", "act", "all"]
     assert rows[-1]["time"] == pytest.approx(rows[0]["time"] + rows[1]["time"])

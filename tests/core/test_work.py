@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ridgeline.core.errors import InputError
-from ridgeline.core.work import Program, Step, Work, only_if, program, total, work
+from ridgeline.core.work import Program, Step, Work, only_if, total, work
 from ridgeline.programs import ops
 
 
@@ -175,7 +175,7 @@ def test_helpers() -> None:
 
 
 def test_a_program_adds_its_steps_up(product: Work, activation: Work) -> None:
-    layer = program("layer", up=product, act=activation)
+    layer = Program((Step("up", product), Step("act", activation)), "layer")
     assert [step.name for step in layer.steps] == ["up", "act"]
     assert (layer.total().flops, layer.total().bytes, layer.total().name) == (66, 86, "layer")
     twice = layer + layer

@@ -19,7 +19,7 @@ from ridgeline.core.families import FORMULAS, Key, keys
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.work import Kernel, Program, Step
 from ridgeline.prediction import predict as prediction
-from ridgeline.prediction.coefficients import SUBSTITUTE_WIDENING, backends, select
+from ridgeline.prediction.coefficients import SUBSTITUTE_WIDENING, select
 from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED
 from ridgeline.prediction.host import launch_latency
 from ridgeline.programs.ops import OPS
@@ -43,6 +43,10 @@ LOCAL = tuple(sorted(set(OPS) - set(COLLECTIVES)))
 @cache
 def machine(name: str) -> Machine:
     return rl.machine(name)
+
+
+def backends(one: Machine) -> list[str]:
+    return sorted({key.backend for key in one.fitted if key.backend})
 
 
 def formats(one: Machine) -> tuple[str, ...]:

@@ -452,7 +452,7 @@ def test_every_kind_of_change_says_how_it_is_written() -> None:
     for name, kind in whatif.CHANGES.items():
         assert kind.usage.startswith(name)
         assert kind.does
-        assert kind.value_optional is ("[=" in kind.usage or "=" not in kind.usage)
+        assert kind.needs_value is not ("[=" in kind.usage or "=" not in kind.usage)
 
 
 def test_a_chain_is_a_document_of_plain_values() -> None:

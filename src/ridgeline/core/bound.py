@@ -20,7 +20,7 @@ from .errors import MissingFigure, UnknownName
 from .figure import Ceiling
 from .machine import MAIN, Machine
 from .roofline import intensity, label, scalar_or_array
-from .work import LINK, WRITE, Array, Work
+from .work import LINK, WRITE, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
 SPECIAL = "special.fp32"  # the peak of exp, sqrt, tanh and divisions
@@ -58,25 +58,19 @@ class Bound:
 
     def _largest(self, side: str) -> tuple[Array, Array]:
         """The largest time of a side and which of its terms it is (an index into `terms`)."""
-        best: Array = 0.0
-        which: Array = -1.0
-        for index, term in enumerate(self.terms.values()):
-            if term.side == side:
-                time = term.time
-                if isinstance(which, float) and which < 0:
-                    best, which = time, float(index)
-                else:
-                    which = np.where(time > best, float(index), which)
-                    best = np.maximum(time, best)
+        times = [(float(index), term.time) for index, term in enumerate(self.terms.values()) if term.side == side]
+        if not times:
+            return 0.0, -1.0
+        which: Array
+        which, best = times[0]
+        for index, time in times[1:]:
+            which, best = np.where(time > best, index, which), np.maximum(time, best)
         return best, which
 
     @cached_property
     def floor(self) -> Array:
         """The roofline time in seconds: the largest term."""
-        best: Array | None = None
-        for term in self.terms.values():
-            best = term.time if best is None else np.maximum(best, term.time)
-        return 0.0 if best is None else best
+        return largest(term.time for term in self.terms.values())
 
     @cached_property
     def _sides(self) -> tuple[Array, Array, Array, Array]:
@@ -152,9 +146,7 @@ class Bound:
     @property
     def attainable(self) -> Array:
         """flop/s at this intensity under every roof that applies."""
-        floor = np.asarray(self.floor)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return scalar_or_array(np.where(floor > 0, self.flops / floor, 0.0))
+        return _over_floor(self.flops, self.floor)
 
     def _engines(self) -> list[str]:
         """The engines of arithmetic proper; special functions count only where there is nothing else."""
@@ -193,20 +185,22 @@ class Bound:
     @property
     def share_of_peak(self) -> Array:
         """The share of that engine's peak that the floor leaves it: its own term over the floor, between 0 and 1."""
-        names = self._engines()
-        floor = np.asarray(self.floor)
-        if not names:
+        if not self._engines():
             return 0.0
-        times = [np.asarray(self.terms[name].time) for name in names]
-        longest = times[0] if len(times) == 1 else np.max(np.stack(np.broadcast_arrays(*times)), axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return scalar_or_array(np.where(floor > 0, longest / floor, 0.0))
+        return _over_floor(largest(self.terms[name].time for name in self._engines()), self.floor)
 
     @property
     def kinds(self) -> str:
         """Which kinds of ceilings were used, `stated` or a mixture such as `measured+stated`."""
         used = {term.ceiling.kind for name, term in self.terms.items() if not name.startswith("special.")}
         return "+".join(sorted(used))
+
+
+def _over_floor(amount: Array, floor: Array) -> Array:
+    """Nothing where the floor is zero."""
+    floor = np.asarray(floor)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return scalar_or_array(np.where(floor > 0, amount / floor, 0.0))
 
 
 def bound(
@@ -229,11 +223,10 @@ def bound(
         **_memory_terms(work, machine, ceilings, resident, notes),
     }
     for name, term in terms.items():
-        if term.ceiling.kind == "measured" and term.ceiling.uncertainty > MAX_SPREAD:
-            notes.append(
-                f"{name} was measured with a spread of {term.ceiling.uncertainty:.0%}, on a disturbed machine: what it bounds "
-                "may be that much faster; measure again"
-            )
+        spread = term.ceiling.uncertainty
+        if term.ceiling.kind == "measured" and spread > MAX_SPREAD:
+            cause = f"{name} was measured with a spread of {spread:.0%}, on a disturbed machine"
+            notes.append(f"{cause}: what it bounds may be that much faster; measure again")
     return Bound(work, machine, terms, launch, ceilings, tuple(notes))
 
 

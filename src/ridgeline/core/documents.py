@@ -36,14 +36,18 @@ def to_document(value: Any) -> Any:
 
 
 def _object(value: Any) -> dict[str, Any]:
+    listed = getattr(type(value), "DOCUMENT", None)
+    if listed is None:
+        listed = [field.name for field in fields(value) if not field.name.startswith("_")]
     document = {}
-    for key, name, optional in _entries(type(value)):
-        item = attrgetter(name)(value)
+    for entry in listed:
+        key, _, name = entry.replace("?", "").partition("=")
+        item = attrgetter(name or key)(value)
         item = item() if callable(item) else item
-        if key.endswith("_us") and not name.endswith("_us"):
+        if key.endswith("_us") and name and not name.endswith("_us"):
             item = microseconds(item)
         item = to_document(item)
-        if item or not optional:
+        if item or "?" not in entry:
             document[key] = item
     return document
 
@@ -53,15 +57,3 @@ def microseconds(seconds: Any) -> Any:
     if isinstance(seconds, list | tuple):
         return [microseconds(each) for each in seconds]
     return None if seconds is None else seconds * 1e6
-
-
-def _entries(cls: type) -> list[tuple[str, str, bool]]:
-    """(key, attribute, whether it is left out where empty) of a class, in order."""
-    listed = getattr(cls, "DOCUMENT", None)
-    if listed is None:
-        listed = [field.name for field in fields(cls) if not field.name.startswith("_")]
-    entries = []
-    for entry in listed:
-        key, _, name = entry.partition("=")
-        entries.append((key.removesuffix("?"), (name or key).removesuffix("?"), key.endswith("?")))
-    return entries

@@ -36,7 +36,7 @@ def writable(path: str | Path) -> Path:
     return target
 
 
-def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
+def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a draft beside the file, then put it in place at once; on any error nothing is left behind."""
     asked, target = Path(path).expanduser(), writable(path)
     draft = target.with_name(f".{target.stem[:80]}.{secrets.token_hex(4)}.part{target.suffix}")
@@ -55,7 +55,4 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> Path:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    def fill(draft: Path) -> None:
-        draft.write_text(text, encoding="utf-8")
-
-    return write_atomically(path, fill)
+    return write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))

@@ -5,9 +5,9 @@ peak = units x flop per unit and cycle x clock        bandwidth = clock x bus / 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
@@ -24,6 +24,9 @@ MAIN = "main"  # what Work calls the outermost memory, whatever the machine call
 
 # Share of the bytes that a measured access mix writes; a kernel takes the mix nearest to its own.
 WRITE_SHARE = {"read": 0.0, "add": 1 / 3, "triad": 1 / 3, "scale": 1 / 2, "copy": 1 / 2, "write": 1.0}
+
+
+Part = TypeVar("Part", Level, Link)
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,6 @@ class Machine:
         "tdp=tdp.value", "ecc", "sources", "notes", "conditions", "file",
     )  # fmt: skip
 
-    # -- looking figures up -------------------------------------------------------------------------------
-
     @property
     def main(self) -> Level:
         if not self.levels:
@@ -89,22 +90,18 @@ class Machine:
 
     def level(self, name: str) -> Level:
         """A level by name; `main` is the outermost, whatever its own name."""
-        if name == MAIN:
-            return self.main
-        for level in self.levels:
-            if level.name == name:
-                return level
-        raise unknown(f"memory level of {self.name}", name, [level.name for level in self.levels])
+        return self.main if name == MAIN else self._named("memory level", self.levels, name)
 
     def link(self, name: str | None = None) -> Link:
         if not self.links:
             raise MissingFigure(f"{self.name} has no link to other devices; {self._where_to_fill('a [[link]]')}")
-        if name is None:
-            return self.links[0]
-        for link in self.links:
-            if link.name == name:
-                return link
-        raise unknown(f"link of {self.name}", name, [link.name for link in self.links])
+        return self.links[0] if name is None else self._named("link", self.links, name)
+
+    def _named(self, what: str, rows: Sequence[Part], name: str) -> Part:
+        row = next((row for row in rows if row.name == name), None)
+        if row is None:
+            raise unknown(f"{what} of {self.name}", name, [row.name for row in rows])
+        return row
 
     def dtypes(self, engine: str | None = None) -> list[str]:
         """The arithmetic formats there is a peak for, widest engine first."""
@@ -138,12 +135,9 @@ class Machine:
             return MissingFigure(f"{self.name} has no {name} peak; it has {peaks or 'none'}.")
         if forced:
             same_engine = sorted(key for key in self.peaks if key.startswith(f"{forced}."))
-            have = (
-                f"its {forced} peaks are {', '.join(same_engine)}"
-                if same_engine
-                else f"it has no {forced} engine; it has {peaks}"
-            )
-            return MissingFigure(f"{self.name} has no {name}; {have}.")
+            have = f"its {forced} peaks are {', '.join(same_engine)}"
+            none = f"it has no {forced} engine; it has {peaks}"
+            return MissingFigure(f"{self.name} has no {name}; {have if same_engine else none}.")
         formats, row = self.dtypes(), dtype_row(dtype)
         if not formats:
             return MissingFigure(f"{self.name} has no peaks that are known; {self._where_to_fill('[peak.vector]')}")
@@ -158,11 +152,10 @@ class Machine:
         value = figure.value(ceilings)
         if value is None:
             have = [kind for kind in KINDS if getattr(figure, kind) is not None]
-            if have:
-                raise MissingFigure(
-                    f"{self.name} has no {ceilings} figure for {name}; it has {' and '.join(have)} (--ceilings {have[0]})."
-                )
-            raise MissingFigure(f"{self.name} has no figure for {name}; {self._where_to_fill(name)}")
+            if not have:
+                raise MissingFigure(f"{self.name} has no figure for {name}; {self._where_to_fill(name)}")
+            kinds = f"it has {' and '.join(have)} (--ceilings {have[0]})"
+            raise MissingFigure(f"{self.name} has no {ceilings} figure for {name}; {kinds}.")
         return Ceiling(name, value, figure.kind(ceilings), figure.uncertainty(ceilings), figure.why(ceilings))
 
     def peak(self, name: str, ceilings: str | None = None) -> Ceiling:
@@ -191,8 +184,6 @@ class Machine:
             return f"fill {what} in {self.file}, or give --peak and --bandwidth."
         return "measure this machine (`ridgeline measure`), or give --peak and --bandwidth."
 
-    # -- making machines from machines --------------------------------------------------------------------
-
     def with_figures(
         self, peak: float | None = None, bandwidth: float | None = None, launch: float | None = None
     ) -> Machine:
@@ -209,8 +200,6 @@ class Machine:
                 raise InputError(f"launch latency must be zero or more seconds, got {launch}")
             machine = replace(machine, launch=Figure("s", stated=launch, source=GIVEN))
         return machine
-
-    # -- showing it ---------------------------------------------------------------------------------------
 
     @property
     def calibrated(self) -> dict[Key, Fitted]:

@@ -20,6 +20,7 @@ from .errors import InputError
 from .work import Work
 
 SCHEMA = 1
+SAME_NAME = ("version", "kernel", "settings", "conditions", "counters", "defined")  # in documents too
 SHORTEST, LONGEST = 1e-15, 1e9  # seconds a sample may take; the bounds keep every ratio finite
 
 
@@ -53,9 +54,8 @@ class Observation:
 
     def __post_init__(self) -> None:
         if not self.samples or not all(SHORTEST <= sample <= LONGEST for sample in self.samples):
-            raise InputError(
-                f"{self.name}: an observation needs samples, all of them times from {SHORTEST:g} to {LONGEST:g} s"
-            )
+            limits = f"from {SHORTEST:g} to {LONGEST:g} s"
+            raise InputError(f"{self.name}: an observation needs samples, all of them times {limits}")
 
     @cached_property
     def median(self) -> float:
@@ -89,12 +89,8 @@ class Observation:
         return self.amount / self.best
 
     @property
-    def bandwidth(self) -> float:
-        """Bytes over the median time, whatever flops there are."""
-        return float(np.asarray(self.work.bytes)) / self.median
-
-    @property
     def best_bandwidth(self) -> float:
+        """Bytes over the best time, whatever flops there are."""
         return float(np.asarray(self.work.bytes)) / self.best
 
     @property
@@ -122,15 +118,10 @@ def from_document(document: Mapping[str, Any]) -> Observation:
         target=document["target"],
         samples=tuple(document["samples"]),
         work=Work(counts=counts, moves=moves, name=document["name"]),
-        settings=document.get("settings", {}),
-        conditions=document.get("conditions", {}),
         tool=document.get("tool", ""),
-        version=document.get("version", ""),
         notes=tuple(document.get("notes", ())),
-        kernel=document.get("kernel", ""),
         flops=document.get("observed_flops", {}),
         bytes=document.get("observed_bytes", {}),
-        counters=document.get("counters", {}),
-        defined=document.get("defined", {}),
         path=tuple(document.get("path", ())),
+        **{name: document[name] for name in SAME_NAME if name in document},
     )

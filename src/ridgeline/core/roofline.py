@@ -54,8 +54,6 @@ def scalar_or_array(values: NDArray[np.float64]) -> Array:
     return float(values) if values.ndim == 0 else values
 
 
-# -- what was achieved ------------------------------------------------------------------------------------
-
 UNDERUSED = 0.5  # with both shares below it, neither roof explains the time
 
 
@@ -82,14 +80,8 @@ def achieved(flops: Array, moved: Array, time: Array, peak: float, bandwidth: fl
     shares = np.asarray(peak_share), np.asarray(bandwidth_share)
     side = np.where(shares[0] >= shares[1], 0, 1)
     verdict = label(np.where(np.maximum(*shares) < UNDERUSED, 2, side), ("compute", "memory", "underused"))
-    return Achieved(
-        at,
-        rate,
-        peak_share,
-        bandwidth_share,
-        rate / attainable(at, peak, bandwidth) if np.all(np.asarray(flops) > 0) else bandwidth_share,
-        verdict,
-    )
+    roof_share = rate / attainable(at, peak, bandwidth) if np.all(np.asarray(flops) > 0) else bandwidth_share
+    return Achieved(at, rate, peak_share, bandwidth_share, roof_share, verdict)
 
 
 # -- batch ------------------------------------------------------------------------------------------------

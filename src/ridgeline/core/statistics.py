@@ -49,9 +49,6 @@ def median_deviation(samples: Samples) -> float:
     return float(np.median(np.abs(values - np.median(values))))
 
 
-# -- errors of predictions ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Errors:
     """Relative errors of predicted against measured times, |predicted - measured| / measured."""
@@ -68,9 +65,6 @@ class Errors:
         signed = np.asarray(predicted, dtype=np.float64) / np.asarray(measured, dtype=np.float64) - 1
         size = np.abs(signed)
         return cls(float(np.median(size)), float(size.mean()), quantile(size, 0.9), float(np.median(signed)))
-
-
-# -- two series -----------------------------------------------------------------------------------------------
 
 
 def rank_orders(first: int, second: int) -> Vector:

@@ -1,4 +1,4 @@
-"""The one reader of delimited and JSON text: compressed or not, in any usual encoding, with either decimal mark."""
+"""The one reader of delimited and JSON text, compressed or not, in any usual encoding; tables as rows, to and from files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from .errors import InputError
+from .files import write_atomically
 
+Row = dict[str, Any]  # the values of a row of a table, by column
 HEAD = 1 << 16  # characters that are enough to recognise a format
 BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 MAX_NUMBER = 10.0**100  # no counter gets there, and products of two such numbers are still numbers
@@ -186,3 +189,114 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
+
+
+# -- rows of files -------------------------------------------------------------------------------------------------
+
+
+def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Every column of the rows, in the order they first come."""
+    return list(dict.fromkeys(chain.from_iterable(rows)))
+
+
+def _read_csv(path: Path) -> list[Row]:
+    reader = csv.reader(io.StringIO(whole_text(path), newline=""))
+    try:
+        lines = [line for line in reader if line]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}, cannot be read: {error}") from error
+    header, *records = lines or [[]]
+    refuse_repeated(header, str(path))
+    for index, record in enumerate(records, 1):
+        if len(record) > len(header):
+            raise InputError(f"{path}, row {index}: more fields than the header has")
+    return [dict(zip_longest(header, record)) for record in records]
+
+
+def _read_json(path: Path) -> list[Row]:
+    text = whole_text(path)
+    try:
+        rows = parse_json(text) if path.suffix == ".json" and text.strip() else json_lines(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid {path.suffix[1:]}: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path} must hold a list of objects, one per case")
+    return rows
+
+
+def _read_parquet(path: Path) -> list[Row]:
+    parquet = _pyarrow()
+    try:
+        table = parquet.read_table(path)
+    except OSError as error:
+        raise InputError(f"cannot read the cases {path}: {error.strerror or error}") from error
+    except Exception as error:  # pyarrow has an exception family of its own
+        raise InputError(f"{path} is not a parquet file: {error}") from error
+    refuse_repeated(table.column_names, str(path))
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise InputError("parquet files need pyarrow; install ridgeline[data], or use .csv or .jsonl") from None
+    return parquet
+
+
+def csv_text(rows: Sequence[Row], order: Sequence[str]) -> str:
+    """The rows as csv with the columns in this order; what a row does not have is an empty field."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, order, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _write_csv(rows: Sequence[Row], draft: Path) -> None:
+    draft.write_text(csv_text(rows, columns(rows)), encoding="utf-8", newline="")
+
+
+def _write_jsonl(rows: Sequence[Row], draft: Path) -> None:
+    draft.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _write_json(rows: Sequence[Row], draft: Path) -> None:
+    draft.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+
+
+def _write_parquet(rows: Sequence[Row], draft: Path) -> None:
+    parquet = _pyarrow()
+    import pyarrow
+
+    arrays = {}
+    for column in columns(rows):
+        values = [row.get(column) for row in rows]
+        if any(isinstance(value, str) for value in values):
+            values = [None if value is None else str(value) for value in values]
+        elif any(isinstance(value, float) for value in values):
+            values = [None if value is None else float(value) for value in values]
+        arrays[column] = pyarrow.array(values)
+    parquet.write_table(pyarrow.table(arrays), draft)
+
+
+FORMATS: dict[str, tuple[Callable[[Path], list[Row]], Callable[[Sequence[Row], Path], None]]] = {
+    ".csv": (_read_csv, _write_csv),
+    ".jsonl": (_read_json, _write_jsonl),
+    ".json": (_read_json, _write_json),
+    ".parquet": (_read_parquet, _write_parquet),
+}
+SUFFIXES = tuple(FORMATS)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file, by its suffix; in csv every value is text, and a field that is left out is None."""
+    read, _ = FORMATS[path.suffix]
+    return read(path)
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> None:
+    """The rows to a file by its suffix, whole or not at all."""
+    _, write = FORMATS[path.suffix]
+    write_atomically(path, lambda draft: write(rows, draft))

@@ -67,25 +67,24 @@ def parse(text: str | float, unit: str) -> float:
     """A quantity in base units from text such as `3.35 TB/s`; a bare number is already in base units."""
     if isinstance(text, bool) or not isinstance(text, str | Real):
         raise InputError(f"expected {MEANINGS[unit]}, such as '{EXAMPLES[unit]}', got {text!r}")
-    example = f"write {MEANINGS[unit]} such as '{EXAMPLES[unit]}'"
+    example = f"{MEANINGS[unit]} such as '{EXAMPLES[unit]}'"
     if not isinstance(text, str):
         value = float(text)
     else:
         match = _NUMBER.match(text)
         if not match:
-            raise InputError(f"'{text}' is not a quantity; {example}")
+            raise InputError(f"'{text}' is not a quantity; write {example}")
         value = _float(match[1])
         if match[2]:
             known = _unit(match[2])
             if known is None:
-                raise InputError(f"'{text}': unknown unit '{match[2]}'; {example}")
+                raise InputError(f"'{text}': unknown unit '{match[2]}'; write {example}")
             factor, base = known
             if base != unit:
-                asked = f"{MEANINGS[unit]} such as '{EXAMPLES[unit]}'"
-                raise InputError(f"'{text}' is {MEANINGS[base]}; asked for is {asked}")
+                raise InputError(f"'{text}' is {MEANINGS[base]}; asked for is {example}")
             value *= factor
     if not math.isfinite(value):
-        raise InputError(f"'{text}' is not a finite number; {example}")
+        raise InputError(f"'{text}' is not a finite number; write {example}")
     return value
 
 
@@ -104,27 +103,20 @@ def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = Fa
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     size = abs(value)
+    fraction = unit in FRACTIONAL and 0 < size < 1
     if binary and size >= 1024:
         steps = [(factor, prefix) for prefix, factor in BINARY.items()]
     elif unit in ("", "FLOP/B") or (unit == "s" and size >= 1):
         steps = []
-    elif unit in FRACTIONAL and 0 < size < 1:
+    elif fraction:
         steps = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
     else:
-        steps = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")]
+        steps = [(DECIMAL[prefix], prefix) for prefix in "kMGTPE"]
     # the largest step the rounded number still reaches, so that 999,999 B is 1 MB and not 1,000 kB
     rounded = float(f"{size:.{digits - 1}e}")
-    factor, prefix = max(((factor, prefix) for factor, prefix in steps if rounded >= factor), default=(None, ""))
-    if factor is None:
-        if steps and unit in FRACTIONAL and 0 < size < 1:
-            factor, prefix = steps[0]
-        else:
-            factor = 1.0
-    return _spaced(_round(value / factor, digits), prefix + unit)
-
-
-def _spaced(number: str, unit: str) -> str:
-    return f"{number} {unit}".rstrip()
+    reached = [(factor, prefix) for factor, prefix in steps if rounded >= factor]
+    factor, prefix = max(reached, default=(1e-12, "p") if fraction else (1.0, ""))
+    return f"{_round(value / factor, digits)} {prefix}{unit}".rstrip()
 
 
 def _round(value: float, digits: int) -> str:
@@ -180,21 +172,15 @@ def axis(text: str) -> float | NDArray[np.float64]:
     start, stop = number(first), number(last)
     if start <= 0 or stop < start:
         raise InputError(f"'{text}': a sweep runs upwards from a positive value, such as 1..8192")
-    if not step or step.startswith("x"):
-        factor = number(step[1:]) if step else 2.0
-        if factor <= 1:
-            raise InputError(f"'{text}': the factor after ':x' must be above 1")
-        count = math.floor(math.log(stop / start) / math.log(factor) + 1e-9) + 1
-        _bounded(text, count)
-        return np.asarray(start * factor ** np.arange(count))
-    width = number(step)
+    factors = not step or step.startswith("x")
+    width = number(step.removeprefix("x")) if step else 2.0
+    if factors and width <= 1:
+        raise InputError(f"'{text}': the factor after ':x' must be above 1")
     if width <= 0:
         raise InputError(f"'{text}': the step after ':' must be positive")
-    count = math.floor((stop - start) / width + 1e-9) + 1
-    _bounded(text, count)
-    return np.asarray(start + width * np.arange(count))
-
-
-def _bounded(text: str, count: int) -> None:
+    last_place = math.log(stop / start) / math.log(width) if factors else (stop - start) / width
+    count = math.floor(last_place + 1e-9) + 1
     if count > 10_000_000:
         raise InputError(f"'{text}' has {count:,} values; ten million is the most")
+    places = np.arange(count)
+    return np.asarray(start * width**places if factors else start + width * places)

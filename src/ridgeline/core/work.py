@@ -13,8 +13,10 @@ A fused multiply-add is two flops. Counts are float64, scalars or arrays that br
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -42,12 +44,16 @@ def _scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
     return {key: value * factor for key, value in counts.items()}
 
 
-def total(values: Iterator[Array] | list[Array]) -> Array:
+def total(values: Iterable[Array]) -> Array:
     """Sum of scalars and arrays, 0.0 of none."""
-    result: Array = 0.0
-    for index, value in enumerate(values):
-        result = value if index == 0 else result + value
-    return result
+    listed = list(values)
+    return reduce(add, listed) if listed else 0.0
+
+
+def largest(values: Iterable[Array]) -> Array:
+    """The largest of scalars and arrays, case by case; 0.0 of none."""
+    listed = list(values)
+    return reduce(np.maximum, listed) if listed else 0.0
 
 
 @dataclass(frozen=True)
@@ -76,12 +82,10 @@ class Work:
     notes: tuple[str, ...] = ()
     kernels: tuple[Kernel, ...] = ()  # none where the counts are all that is known
 
-    # -- totals -------------------------------------------------------------------------------------------
-
     @property
     def flops(self) -> Array:
         """All arithmetic, a multiply-add counted as two."""
-        return total(list(self.counts.values()))
+        return total(self.counts.values())
 
     def by_engine(self) -> dict[tuple[str, str], Array]:
         flops: dict[tuple[str, str], Array] = {}
@@ -95,13 +99,11 @@ class Work:
         return self.bytes_at(MAIN)
 
     def bytes_at(self, level: str, direction: str | None = None) -> Array:
-        return total([value for (at, _, way), value in self.moves.items() if at == level and direction in (None, way)])
+        return total(value for (at, _, way), value in self.moves.items() if at == level and direction in (None, way))
 
     @property
     def footprint(self) -> Array:
-        if self.held is not None:
-            return self.held
-        return total(list(self.tensor_sizes().values()))
+        return total(self.tensor_sizes().values()) if self.held is None else self.held
 
     def tensor_sizes(self) -> dict[str, Array]:
         """Bytes of every tensor at the main memory; one that is read and written is one tensor."""
@@ -118,12 +120,9 @@ class Work:
         """Flops per byte crossing a level; zero flops give 0, no bytes at all are an error."""
         moved = self.bytes_at(level)
         if np.any(np.asarray(moved) <= 0):
-            raise InputError(
-                f"{self.name or 'work'} moves no bytes at level '{level}', so its intensity there is undefined"
-            )
+            name = self.name or "work"
+            raise InputError(f"{name} moves no bytes at level '{level}', so its intensity there is undefined")
         return self.flops / moved
-
-    # -- the algebra --------------------------------------------------------------------------------------
 
     def __add__(self, other: Work) -> Work:
         """One after the other. The footprint is the larger one: the second may reuse what the first held."""
@@ -143,25 +142,20 @@ class Work:
 
     def repeat(self, times: Array) -> Work:
         """The same work again and again in the same place: counts and waits grow, the footprint stays."""
-        return replace(
-            self,
-            counts=_scale(self.counts, times),
-            moves=_scale(self.moves, times),
-            waits=_scale(self.waits, times),
-            special=self.special * times,
-            held=self.footprint,
-            formulas={},
-            kernels=(),
-        )
+        return replace(self.scaled(times, times), waits=_scale(self.waits, times))
 
     def batch(self, size: Array) -> Work:
         """Many of the same at once, each on data of its own: counts and footprint grow, the waits stay."""
+        return replace(self.scaled(size, size), held=self.footprint * size)
+
+    def scaled(self, traffic: Array, arithmetic: Array) -> Work:
+        """Bytes and flops multiplied; the waits and the footprint stay."""
         return replace(
             self,
-            counts=_scale(self.counts, size),
-            moves=_scale(self.moves, size),
-            held=self.footprint * size,
-            special=self.special * size,
+            counts=_scale(self.counts, arithmetic),
+            moves=_scale(self.moves, traffic),
+            special=self.special * arithmetic,
+            held=self.footprint,
             formulas={},
             kernels=(),
         )
@@ -299,11 +293,5 @@ class Program:
         return Program(self.steps + other.steps, self.name or other.name)
 
     def total(self) -> Work:
-        result = Work()
-        for step in self.steps:
-            result = result + step.work.repeat(step.count)
-        return replace(result, name=self.name)
-
-
-def program(name: str = "", **steps: Work) -> Program:
-    return Program(tuple(Step(label, work) for label, work in steps.items()), name)
+        works = (step.work.repeat(step.count) for step in self.steps)
+        return replace(reduce(add, works, Work()), name=self.name)

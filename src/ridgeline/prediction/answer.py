@@ -3,34 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.bound import Bound, Term
-from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
-from ..core.roofline import achieved as achieved_rate
+from ..core.roofline import achieved
 from ..programs.ops import Op
-from .flat import efficiency as flat_efficiency
+from .expected import efficiency
 from .predict import Prediction, predict
 from .turning import TurningPoint, turning_point
 
+MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
+
 
 @dataclass(frozen=True)
-class Achieved:
-    """A measured time against the prediction of its case; shares are of 1."""
+class LevelRow:
+    """What crosses one memory level, and which side would bind if this were the only level."""
 
-    time_us: float
+    level: str
+    bandwidth: float | None
+    kind: str | None
+    bytes: float
+    counted: bool  # the floor has a term for it
+    intensity: float | None = None
+    ridge: float | None = None
+    time: float | None = None
+    bound: str | None = None
+
+
+@dataclass(frozen=True)
+class CeilingRow:
+    """One term of the floor; with flat efficiencies also the time expected of it."""
+
+    term: str
+    side: str
     rate: float
-    bandwidth: float
-    peak_share: float
-    bandwidth_share: float
-    roof_share: float
-    verdict: str
-    predicted_over_measured: float
+    kind: str
+    time: float
+    binds: bool
+    why: str
+    efficiency: float | None = None
+    expected: float | None = None
+
+
+@dataclass(frozen=True)
+class ItemRow:
+    """A share of the expected time; what an item takes away is negative."""
+
+    item: str
+    time: float
+    share: float
+
+
+@dataclass(frozen=True)
+class TimeItems:
+    """Where the expected time of the first case goes, and the fitted coefficients behind it."""
+
+    items: tuple[ItemRow, ...]
+    coefficients: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -54,18 +88,6 @@ class Answer:
         """The sizes that were given as an axis."""
         return [name for name, value in self.values.items() if isinstance(value, np.ndarray)]
 
-    @property
-    def levels(self) -> list[LevelRow]:
-        return _level_rows(self.prediction)
-
-    @property
-    def ceilings(self) -> list[CeilingRow]:
-        return _ceiling_rows(self.prediction)
-
-    @property
-    def time_items(self) -> TimeItems:
-        return _time_items(self.prediction)
-
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
         """One document per case, of the first `limit`."""
         rows = list(self.prediction.rows(limit))
@@ -76,21 +98,81 @@ class Answer:
         for row in rows:
             row.update(shared)
         if self.measured is not None:
-            rows[0]["achieved"] = to_document(self.achieved(rows[0]))
+            rows[0]["achieved"] = self.achieved(rows[0])
         return rows
 
-    def achieved(self, row: Mapping[str, Any]) -> Achieved:
-        """What the measured time means for the first case, whose row this is."""
+    def achieved(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The measured time against the prediction of the first case, whose row this is; shares are of 1."""
         time = self.measured or 0.0
         if time <= 0:
             raise InputError(f"a measured time must be positive, got {time} s")
         peak = float("inf") if self.bound.peak is None else first_number(self.bound.peak)
         level = [term for term in self.bound.terms.values() if term.side == "memory"][-1]
-        run = achieved_rate(row["flops"], row["bytes"], time, peak, level.ceiling.value)
-        return Achieved(
-            time * 1e6, float(run.rate), row["bytes"] / time, float(run.peak_share), float(run.bandwidth_share),
-            row["floor_us"] / (time * 1e6), str(run.verdict), row["time_us"] / (time * 1e6),
-        )  # fmt: skip
+        run = achieved(row["flops"], row["bytes"], time, peak, level.ceiling.value)
+        return {
+            "time_us": time * 1e6,
+            "rate": float(run.rate),
+            "bandwidth": row["bytes"] / time,
+            "peak_share": float(run.peak_share),
+            "bandwidth_share": float(run.bandwidth_share),
+            "roof_share": row["floor_us"] / (time * 1e6),
+            "verdict": str(run.verdict),
+            "predicted_over_measured": row["time_us"] / (time * 1e6),
+        }
+
+    # -- the first case, level by level and ceiling by ceiling --------------------------------------------
+
+    @property
+    def levels(self) -> list[LevelRow]:
+        """Every level of the machine, innermost first."""
+        bound = self.bound
+        flops, peak = first_number(bound.flops), None if bound.peak is None else first_number(bound.peak)
+        rows: list[LevelRow] = []
+        moved = 0.0  # what crosses a level must cross every level nearer the core too
+        for level in reversed(self.prediction.machine.levels):
+            term, bandwidth = bound.terms.get(level.name), level.bandwidth.value(bound.ceilings)
+            moved = max(moved, first_number(term.amount)) if term else moved
+            kind = level.bandwidth.kind(bound.ceilings) if bandwidth else None
+            row = LevelRow(level.name, bandwidth, kind, moved, term is not None)
+            if bandwidth:
+                row = replace(row, intensity=flops / moved if moved else None, time=moved / bandwidth)
+            if bandwidth and peak:
+                side = "compute" if flops / peak >= moved / bandwidth else "memory"
+                row = replace(row, ridge=peak / bandwidth, bound=side)
+            rows.append(row)
+        return rows[::-1]
+
+    @property
+    def ceilings(self) -> list[CeilingRow]:
+        bound, flat = self.bound, not self.prediction.expected[0].kernels
+        floor = first_number(bound.floor)
+        rows = []
+        for name, term in bound.terms.items():
+            time, rate, why = first_number(term.time), first_number(term.rate), _source(bound, name, term)
+            row = CeilingRow(name, term.side, rate, term.ceiling.kind, time, time == floor, why)
+            if flat:
+                share = efficiency(bound, name, self.prediction.given_efficiency)
+                why = f"{why}; efficiency: {share.why}"
+                row = replace(row, why=why, efficiency=share.value, expected=time / share.value)
+            rows.append(row)
+        return rows
+
+    @property
+    def time_items(self) -> TimeItems:
+        expected = self.prediction.expected[0]
+        total = first_number(expected.time)
+        rows = []
+        for item in expected.items():
+            seconds = first_number(item.seconds)
+            if abs(seconds) > MIN_ITEM_SHARE * total:
+                name = f"{item.kernel}: {item.effect}" if item.kernel else item.effect
+                rows.append(ItemRow(name, seconds, seconds / total))
+        sources = []
+        for kernel in expected.kernels:
+            if first_number(kernel.applies):  # other kernels are those of other cases
+                values = ", ".join(f"{name} {value:.3g}" for name, value in kernel.coefficients.items() if value)
+                sources.append(f"{kernel.selected.key}: {values}; {kernel.selected.fitted.source}")
+        return TimeItems((*rows, ItemRow("expected time", total, 1.0)), tuple(sources))
 
 
 def answer(
@@ -118,122 +200,9 @@ def first_number(value: Any) -> float:
     return float(np.asarray(value).ravel()[0])
 
 
-# -- the first case, level by level and ceiling by ceiling -----------------------------------------------------
-
-
-@dataclass(frozen=True)
-class LevelRow:
-    """What crosses one memory level, and which side would bind if this were the only level."""
-
-    level: str
-    bandwidth: float | None
-    kind: str | None
-    bytes: float
-    counted: bool  # the floor has a term for it
-    intensity: float | None = None
-    ridge: float | None = None
-    time: float | None = None
-    bound: str | None = None
-
-
-def _level_rows(prediction: Prediction) -> list[LevelRow]:
-    """Every level of the machine, innermost first."""
-    bound = prediction.bounds[0]
-    flops, peak = first_number(bound.flops), None if bound.peak is None else first_number(bound.peak)
-    rows: list[LevelRow] = []
-    moved = 0.0  # what crosses a level must cross every level nearer the core too
-    for level in reversed(prediction.machine.levels):
-        term = bound.terms.get(level.name)
-        moved = max(moved, first_number(term.amount)) if term else moved
-        bandwidth = level.bandwidth.value(bound.ceilings)
-        row = (
-            level.name,
-            bandwidth,
-            level.bandwidth.kind(bound.ceilings) if bandwidth else None,
-            moved,
-            term is not None,
-        )
-        if not bandwidth:
-            rows.append(LevelRow(*row))
-            continue
-        side = None if not peak else "compute" if flops / peak >= moved / bandwidth else "memory"
-        ridge = peak / bandwidth if peak else None
-        rows.append(LevelRow(*row, flops / moved if moved else None, ridge, moved / bandwidth, side))
-    return rows[::-1]
-
-
-@dataclass(frozen=True)
-class CeilingRow:
-    """One term of the floor; with flat efficiencies also the time expected of it."""
-
-    term: str
-    side: str
-    rate: float
-    kind: str
-    time: float
-    binds: bool
-    why: str
-    efficiency: float | None = None
-    expected: float | None = None
-
-
-def _ceiling_rows(prediction: Prediction) -> list[CeilingRow]:
-    bound = prediction.bounds[0]
-    flat = not prediction.expected[0].kernels
-    floor = first_number(bound.floor)
-    rows = []
-    for name, term in bound.terms.items():
-        time, why = first_number(term.time), _source(bound, name, term)
-        row = (name, term.side, first_number(term.rate), term.ceiling.kind, time, time == floor)
-        if flat:
-            efficiency = flat_efficiency(bound, name, prediction.given_efficiency)
-            why = f"{why}; efficiency: {efficiency.why}"
-            rows.append(CeilingRow(*row, why, efficiency.value, time / efficiency.value))
-        else:
-            rows.append(CeilingRow(*row, why))
-    return rows
-
-
 def _source(bound: Bound, name: str, term: Term) -> str:
     """The sentence behind a ceiling; where a mix of accesses was measured, that of the mix which was taken."""
     rate = first_number(term.rate)
     level = next((level for level in bound.machine.levels if level.name == name), None)
     mixes = level.mixes.values() if level and rate != term.ceiling.value else ()
     return next((figure.measurement for figure in mixes if figure.measured == rate), term.ceiling.why)
-
-
-@dataclass(frozen=True)
-class ItemRow:
-    """A share of the expected time; what an item takes away is negative."""
-
-    item: str
-    time: float
-    share: float
-
-
-MIN_ITEM_SHARE = 1e-4  # smaller items are not listed
-
-
-@dataclass(frozen=True)
-class TimeItems:
-    """Where the expected time of the first case goes, and the fitted coefficients behind it."""
-
-    items: tuple[ItemRow, ...]
-    coefficients: tuple[str, ...]
-
-
-def _time_items(prediction: Prediction) -> TimeItems:
-    expected = prediction.expected[0]
-    total = first_number(expected.time)
-    items = [
-        ItemRow(f"{item.kernel}: {item.effect}" if item.kernel else item.effect, seconds, seconds / total)
-        for item in expected.items()
-        for seconds in (first_number(item.seconds),)
-    ]
-    kept = [item for item in items if abs(item.time) > MIN_ITEM_SHARE * total]
-    sources = []
-    for kernel in expected.kernels:
-        if first_number(kernel.applies):  # other kernels are those of other cases
-            values = ", ".join(f"{name} {value:.3g}" for name, value in kernel.coefficients.items() if value)
-            sources.append(f"{kernel.selected.key}: {values}; {kernel.selected.fitted.source}")
-    return TimeItems((*kept, ItemRow("expected time", total, 1.0)), tuple(sources))

@@ -15,7 +15,7 @@ from ..core.work import Work
 from ..machines import files as catalog
 from ..machines.load import load
 from ..programs.ops import Op
-from .ceilings import default_dtype, engine_for, known_levels, known_peak
+from .ceilings import default_dtype, known_levels, known_peak
 from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
@@ -77,13 +77,18 @@ class Generation:
         return f"{phase}, by a little" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
 
 
+def _figures(machine: Machine, dtype: str, ceilings: str | None) -> tuple[str, float, float]:
+    """Engine, peak and main bandwidth; raises where one of them is not known."""
+    engine = machine.engine("matrix", dtype)
+    return engine, machine.peak(engine, ceilings).value, machine.bandwidth(MAIN, ceilings).value
+
+
 def generations(machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None) -> list[Generation]:
     """Peak, bandwidth and ridge of each machine, and how both grew from the one before; one kind of ceilings for all."""
     ceilings = ceilings or common_kind(machines, dtype)
     rows: list[Generation] = []
     for machine in machines:
-        engine = machine.engine("matrix", dtype)
-        peak, bandwidth = machine.peak(engine, ceilings).value, machine.bandwidth(ceilings=ceilings).value
+        engine, peak, bandwidth = _figures(machine, dtype, ceilings)
         growth = (peak / rows[-1].peak, bandwidth / rows[-1].bandwidth) if rows else (None, None)
         rows.append(Generation(machine, engine, peak, bandwidth, *growth))
     return rows
@@ -112,7 +117,7 @@ def comparison(
     known, left_out = [], []
     for machine in machines:
         try:
-            engine_for(machine, dtype, ceilings), machine.bandwidth(ceilings=ceilings)
+            _figures(machine, dtype, ceilings)
             known.append(machine)
         except MissingFigure as missing:
             left_out.append(f"{machine.name} left out: {missing}")
@@ -166,14 +171,13 @@ def roofs(
     for other in listed:
         name = dtype or default_dtype(other)
         try:
-            engine = engine_for(other, name, ceilings)
-            bandwidth = other.bandwidth(MAIN, ceilings).value
+            engine, peak, bandwidth = _figures(other, name, ceilings)
         except MissingFigure as missing:
             notes.append(f"{other.name} left out: {missing}")
             continue
         placed = predict_set(other, (("", work) for work in works), ceilings=ceilings)
         notes += placed.notes
-        rows.append(MachineRoof(other, name, engine, other.peak(engine, ceilings).value, bandwidth, placed))
+        rows.append(MachineRoof(other, name, engine, peak, bandwidth, placed))
     if not rows:
         raise InputError("none of these machines has a peak and a bandwidth to draw: " + "; ".join(notes))
     return Roofs(tuple(rows), ceilings, tuple(notes))
@@ -186,12 +190,9 @@ def _others(machine: Machine) -> list[Machine]:
         names = [name for name in WELL_KNOWN if name in catalog.names() and name != machine.name]
         if names:
             return [load(name) for name in names[:others]]
-    similar = [
-        other
-        for other in catalog.everything()
-        if other.kind == machine.kind and other.name != machine.name and known_levels(other) and other.peaks
-    ]
-    return sorted(similar, key=lambda other: -(other.main.bandwidth.value() or 0.0))[:others]
+    similar = [other for other in catalog.everything() if other.kind == machine.kind and other.name != machine.name]
+    complete = [other for other in similar if known_levels(other) and other.peaks]
+    return sorted(complete, key=lambda other: -(other.main.bandwidth.value() or 0.0))[:others]
 
 
 @dataclass(frozen=True)
@@ -218,17 +219,15 @@ def trend(
         if year in by_year:
             continue
         try:
-            engine = engine_for(other, dtype or _fastest_16_bit(other), ceilings)
-            peak, bandwidth = other.peak(engine, ceilings).value, other.bandwidth(MAIN, ceilings).value
+            engine, peak, bandwidth = _figures(other, dtype or _fastest_16_bit(other), ceilings)
         except InputError:
             continue
         if machines or bandwidth > record:
             record = max(record, bandwidth)
             by_year[year] = Generation(other, engine, peak, bandwidth)
     if len(by_year) < 2:
-        raise InputError(
-            f"a trend needs two generations with a release year, a peak and a bandwidth; found {len(by_year)} for {machine.vendor or machine.name}; add machines with --and"
-        )
+        known = f"found {len(by_year)} for {machine.vendor or machine.name}; add machines with --and"
+        raise InputError(f"a trend needs two generations with a release year, a peak and a bandwidth; {known}")
     return Trend(machine, dtype, by_year)
 
 

@@ -1,8 +1,12 @@
 """Expected: the time good library kernels take for a step, with an 80 % interval, its items and what it rests on.
 
 Where the kernels of a step and the cores of the machine are known, the formula of each kernel's family gives its time,
-with the coefficients selected for the machine (`kernel_time.py`). Every other case gets the flat form (`flat.py`). No
-expected time lies below the floor.
+with the coefficients selected for the machine (`coefficients.py`). Every other case gets the flat form, documented
+fractions of the ceilings; with measured ceilings the fraction is 1, because the loss is already in the ceiling:
+
+    time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
+
+No expected time lies below the floor.
 """
 
 from __future__ import annotations
@@ -17,9 +21,9 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.families import TimeItem, merged
 from ..core.figure import UNCERTAINTY
-from ..core.work import Array
-from .flat import flat_items, flat_time
-from .kernel_time import KernelTime, kernel_times
+from ..core.work import Array, largest, total
+from ..machines.defaults import defaults
+from .coefficients import KernelTime, kernel_times
 
 NOT_CALIBRATED = "family default, not calibrated"
 MEASURED_CEILINGS = "measured ceilings, kernel families not calibrated"
@@ -60,9 +64,7 @@ class Expected:
         """What the formulas say, before the floor."""
         if not self.kernels:
             return flat_time(self.bound, self.given_efficiency)
-        time: Array = self.kernels[0].time
-        for kernel in self.kernels[1:]:
-            time = time + kernel.time
+        time = total(kernel.time for kernel in self.kernels)
         return self._or_flat(time, flat_time(self.bound)) if np.any(self.uncovered) else time
 
     @cached_property
@@ -73,21 +75,19 @@ class Expected:
         """The second where a case has no coefficients."""
         return np.where(np.asarray(self.uncovered) > 0, flat, covered)
 
-    # -- interval -----------------------------------------------------------------------------------------
-
     def _relative_end(self, end: str) -> Array:
         """Relative distance of an end of the interval from the time."""
         low, high = UNCALIBRATED_INTERVAL
         uncalibrated = low / (1 + self._ceiling_doubt) - 1 if end == "low" else high - 1
         if not self.kernels:
             return uncalibrated
-        total: Array = 0.0
+        weighted: Array = 0.0
         for kernel in self.kernels:
             widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * np.log2(kernel.distance))
             relative = np.exp(np.log(getattr(kernel.selected.fitted, end)) * widening) - 1
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
-            total = total + relative * share
-        return self._or_flat(total, uncalibrated) if np.any(self.uncovered) else total
+            weighted = weighted + relative * share
+        return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted
 
     @property
     def _ceiling_doubt(self) -> float:
@@ -109,12 +109,7 @@ class Expected:
     @property
     def distance(self) -> Array:
         """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
-        factor: Array = 1.0
-        for kernel in self.kernels:
-            factor = np.maximum(factor, kernel.distance)
-        return factor
-
-    # -- items --------------------------------------------------------------------------------------------
+        return largest([1.0, *(kernel.distance for kernel in self.kernels)])
 
     def items(self) -> tuple[TimeItem, ...]:
         """Where the time goes, in seconds; the items sum to the time."""
@@ -132,8 +127,6 @@ class Expected:
         if np.any(np.asarray(raised) > 0):
             items.append(TimeItem("held at the floor", "correction", raised))
         return merged(items)
-
-    # -- what it rests on ---------------------------------------------------------------------------------
 
     @property
     def basis(self) -> str:
@@ -180,3 +173,59 @@ def _join(first: str, second: str) -> str:
 
 
 _joined = np.frompyfunc(_join, 2, 1)
+
+
+# -- the flat form --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """The fraction of a ceiling that kernels reach, and where that fraction comes from."""
+
+    value: float
+    why: str
+
+
+def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficiency:
+    """Of one term of a bound: the caller's, the library's, the machine's, else the default of the kind of ceiling."""
+    term = bound.terms[name]
+    if given is not None:
+        return Efficiency(given, "given by the caller")
+    library = bound.machine.efficiency.get(f"{bound.work.family}.{name}")
+    if library is not None and library.measured is not None:
+        return Efficiency(library.measured, library.measurement)
+    if term.ceiling.kind == "measured":
+        return Efficiency(1.0, "measured ceilings already contain the loss")
+    known = bound.machine.efficiency.get(name)
+    if known is not None and known.measured is not None:
+        return Efficiency(known.measured, known.source)
+    usual, of_memory = defaults("efficiency"), defaults("memory_efficiency")
+    if term.side == "compute":
+        return Efficiency(usual["compute"], "default for tuned kernels")
+    if name in of_memory:
+        return Efficiency(of_memory[name], f"default for {name.upper()}")
+    if any(name == link.name for link in bound.machine.links):
+        return Efficiency(usual["link"], "default for links")
+    return Efficiency(usual["other"], "default for caches and other memory")
+
+
+def flat_time(bound: Bound, given: float | None = None) -> Array:
+    slowest = largest(
+        term.amount * (1 / (term.rate * efficiency(bound, name, given).value)) for name, term in bound.terms.items()
+    )
+    return slowest + bound.launch * _launches(bound) if bound.launch else slowest
+
+
+def flat_items(bound: Bound, flat: Array, time: Array) -> tuple[TimeItem, ...]:
+    """Where an expected `time` goes whose flat form gives `flat`."""
+    floor = np.minimum(bound.floor, flat)
+    lost = np.maximum(time - bound.launch * _launches(bound) - floor, 0.0)
+    return (
+        TimeItem("floor", "main", floor),
+        TimeItem("below the ceilings", "other", lost),
+        TimeItem("launch", "launch", time - floor - lost),
+    )
+
+
+def _launches(bound: Bound) -> Array:
+    return bound.work.waits.get("launch", 0.0)

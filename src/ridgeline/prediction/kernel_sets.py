@@ -37,7 +37,7 @@ class PredictedKernel:
     engine: str
     level: str  # the outermost level (or link) its bytes cross
     group: str = ""
-    DOCUMENT: ClassVar = ("flops", "bytes", "time_us", "floor_us", "bound", "limiter")
+    DOCUMENT: ClassVar = ("flops", "bytes", "time_us=time", "floor_us=floor", "bound", "limiter")
 
     @property
     def intensity(self) -> float:
@@ -50,14 +50,6 @@ class PredictedKernel:
     @property
     def rate(self) -> float:
         return self.flops / self.time
-
-    @property
-    def time_us(self) -> float:
-        return self.time * 1e6
-
-    @property
-    def floor_us(self) -> float:
-        return self.floor * 1e6
 
 
 @dataclass(frozen=True)
@@ -82,9 +74,7 @@ class KernelSet:
 
     @property
     def kernels(self) -> list[PredictedKernel]:
-        return [
-            kernel for entry in self.entries for kernel in kernels_of(entry.prediction, entry.name, entry.group)
-        ]  # fmt: skip
+        return [kernel for item in self.entries for kernel in kernels_of(item.prediction, item.name, item.group)]
 
 
 def predict_set(
@@ -110,13 +100,11 @@ def kernels_of(
     predictions: Prediction | Iterable[Prediction], name: str = "", group: str = ""
 ) -> list[PredictedKernel]:
     """Every step and every array element of predictions as one kernel each."""
-    listed = [predictions] if isinstance(predictions, Prediction) else predictions
-    return [
-        kernel
-        for prediction in listed
-        for step, bound, expected in zip(prediction.steps, prediction.bounds, prediction.expected, strict=True)
-        for kernel in _kernels(step, bound, expected, name, group)
-    ]
+    kernels: list[PredictedKernel] = []
+    for prediction in [predictions] if isinstance(predictions, Prediction) else predictions:
+        for step, bound, expected in zip(prediction.steps, prediction.bounds, prediction.expected, strict=True):
+            kernels += _kernels(step, bound, expected, name, group)
+    return kernels
 
 
 def _kernels(step: Step, bound: Bound, expected: Expected, name: str, group: str) -> Iterator[PredictedKernel]:
@@ -150,10 +138,8 @@ def kernel_name(work: Work, index: int = 0) -> str:
         main = [f"{sizes.pop('c_in')}→{sizes.pop('c_out')} {sizes.pop('h')}x{sizes.pop('w')}"]
         sizes = {key: text for key, text in sizes.items() if key not in CONVOLUTION_DETAILS}
     shape = main[0] + "³" if len(main) == 3 and len(set(main)) == 1 else "x".join(main)
-    others = [
-        f"{ABBREVIATIONS.get(key, key + '=')}{text}" for key, text in sizes.items() if key not in UNNAMED_SIZES
-    ]  # fmt: skip
-    return " ".join([work.name or "work", *([shape] if shape else []), *others[:MAX_NAMED_SIZES]])
+    named = [f"{ABBREVIATIONS.get(key, key + '=')}{text}" for key, text in sizes.items() if key not in UNNAMED_SIZES]
+    return " ".join([work.name or "work", *([shape] if shape else []), *named[:MAX_NAMED_SIZES]])
 
 
 def _size(value: object, index: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,14 +30,12 @@ class Tile:
     fits_block: bool | None
 
 
-def tiles(machine: Machine, n: float = SIDE, dtype: str = "fp32", sides: Sequence[int] = TILE_SIDES) -> list[Tile]:
+def tiles(machine: Machine, n: float = SIDE, dtype: str = "fp32") -> list[Tile]:
     """Square tiles of a product of n x n matrices: working set of three tiles, the level that holds it, intensity at the feeding level."""
-    if any(side < 1 for side in sides):
-        raise InputError("tiles must be at least 1 wide")
     limit = machine.limits["shared_per_block"].value() if "shared_per_block" in machine.limits else None
     width = dtype_row(dtype).bytes
     rows = []
-    for side in sides:
+    for side in TILE_SIDES:
         working_set = 3 * side * side * width
         product = gemm(n, n, n, dtype=dtype, out_dtype=dtype, traffic="tiled", tile=side)
         total = working_set * machine.levels[0].instances
@@ -132,9 +129,8 @@ def locality(
     engine = engine_for(machine, dtype, ceilings)
     levels = known_levels(machine, ceilings)
     if len(levels) < 2:
-        raise InputError(
-            f"{machine.name} has no inner level with a known bandwidth, so there is one locality state only; use the roofline chart"
-        )
+        states = "so there is one locality state only; use the roofline chart"
+        raise InputError(f"{machine.name} has no inner level with a known bandwidth, {states}")
     peak = machine.peak(engine, ceilings).value
     rows = []
     for level in levels:

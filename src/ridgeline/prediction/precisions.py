@@ -36,10 +36,8 @@ def precision_sweep(
     op: Op, values: dict[str, Any], machine: Machine, dtypes: Sequence[str] | None = None, **options: Any
 ) -> PrecisionSweep:
     """The same op in every format the machine computes in, or in those asked for."""
-    if dtypes:
-        names = [dtype_row(name).name for name in dtypes]
-    else:
-        names = [name for name in TABLE if _computes_in(machine, name)]
+    asked = [dtype_row(name).name for name in dtypes or ()]
+    names = asked or [name for name in TABLE if name not in STORAGE_ONLY and _computes_in(machine, name)]
     if not names:
         raise MissingFigure(f"{machine.name} has no peaks to compare precisions with")
     predictions = ((name, predict(op(**{**values, "dtype": name}), machine, **options)) for name in names)
@@ -47,8 +45,6 @@ def precision_sweep(
 
 
 def _computes_in(machine: Machine, dtype: str) -> bool:
-    if dtype in STORAGE_ONLY:
-        return False
     try:
         machine.engine("matrix", dtype)
     except MissingFigure:

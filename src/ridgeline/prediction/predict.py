@@ -17,9 +17,14 @@ from ..core.bound import Bound, bound
 from ..core.errors import InputError
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
-from ..core.work import Array, Program, Step, Work
+from ..core.work import Array, Program, Step, Work, largest, total
 from .expected import Expected
 from .host import launch_latency
+
+
+def _of_step(name: str) -> Any:
+    """A property that only the bound of a single step has."""
+    return property(lambda prediction: getattr(prediction._only(), name))
 
 
 @dataclass(frozen=True)
@@ -32,25 +37,24 @@ class Prediction:
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
-            raise InputError(
-                f"this prediction has {len(self.bounds)} steps; ask one of `bounds`, or for `time` and `floor`, which add up"
-            )
+            sums = "ask one of `bounds`, or for `time` and `floor`, which add up"
+            raise InputError(f"this prediction has {len(self.bounds)} steps; {sums}")
         return self.bounds[0]
 
     @property
     def floor(self) -> Array:
-        return _sum(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+        return total(item.floor * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
     def time(self) -> Array:
-        return _sum(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
+        return total(item.time * step.count for item, step in zip(self.expected, self.steps, strict=True))
 
     def _end(self, end: str) -> Array:
         """An end of the interval of the sum: the errors of steps are independent, so their widths add as squares."""
         if len(self.expected) == 1:
             value: Array = getattr(self.expected[0], end) * self.steps[0].count
             return value
-        widths = _sum(
+        widths = total(
             ((getattr(item, end) - item.time) * step.count) ** 2
             for item, step in zip(self.expected, self.steps, strict=True)
         )
@@ -68,10 +72,7 @@ class Prediction:
     @property
     def distance(self) -> Array:
         """How far the sizes lie beyond those that were timed, as a factor; 1 within them."""
-        factor: Array = 1.0
-        for item in self.expected:
-            factor = np.maximum(factor, item.distance)
-        return factor
+        return largest([1.0, *(item.distance for item in self.expected)])
 
     @property
     def items(self) -> tuple[TimeItem, ...]:
@@ -85,11 +86,11 @@ class Prediction:
 
     @property
     def flops(self) -> Array:
-        return _sum(item.flops * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+        return total(item.flops * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
     def bytes(self) -> Array:
-        return _sum(item.bytes * step.count for item, step in zip(self.bounds, self.steps, strict=True))
+        return total(item.bytes * step.count for item, step in zip(self.bounds, self.steps, strict=True))
 
     @property
     def intensity(self) -> Array:
@@ -100,33 +101,13 @@ class Prediction:
         """Floor over expected time."""
         return self.floor / self.time
 
-    @property
-    def bound(self) -> Any:
-        return self._only().bound
-
-    @property
-    def limiter(self) -> Any:
-        return self._only().limiter
-
-    @property
-    def attainable(self) -> Array:
-        return self._only().attainable
-
-    @property
-    def ridge(self) -> Array | None:
-        return self._only().ridge
-
-    @property
-    def share_of_peak(self) -> Array:
-        return self._only().share_of_peak
-
-    @property
-    def sure(self) -> Array:
-        return self._only().confidence
-
-    @property
-    def work(self) -> Work:
-        return self._only().work
+    bound = _of_step("bound")
+    limiter = _of_step("limiter")
+    attainable = _of_step("attainable")
+    ridge = _of_step("ridge")
+    share_of_peak = _of_step("share_of_peak")
+    sure = _of_step("confidence")
+    work = _of_step("work")
 
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
@@ -147,18 +128,11 @@ class Prediction:
         count = self.count if limit is None else min(limit, self.count)
         columns = {name: listed(value, count) for name, value in self.columns().items()}
         shape = {name: listed(value, count) for name, value in self.work.shape.items()}
-        results = [name for name in columns if name not in NAMES]
-        cases = zip(
-            zip(*(columns[name] for name in NAMES), strict=True),
-            zip(*shape.values(), strict=True) if shape else [()] * count,
-            zip(*(columns[name] for name in results), strict=True),
-            strict=True,
-        )
-        for names, sizes, values in cases:
-            row: dict[str, Any] = dict(zip(NAMES, names, strict=True))
-            row["shape"] = dict(zip(shape, sizes, strict=True))
-            row.update(zip(results, values, strict=True))
-            yield row
+        cases = zip(*shape.values(), strict=True) if shape else [()] * count
+        shapes = [dict(zip(shape, sizes, strict=True)) for sizes in cases]
+        columns = {name: columns[name] for name in NAMES} | {"shape": shapes} | columns
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
 
 # The fields of a prediction by name; computed only when asked for, because a sweep may want one of them for millions.
@@ -189,13 +163,6 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
 NAMES = ("op", "dtype", "machine")
 SECONDS = ("floor", "time")  # for programs; documents carry microseconds
 RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS)
-
-
-def _sum(values: Iterator[Array]) -> Array:
-    result: Array | None = None
-    for value in values:
-        result = value if result is None else result + value
-    return 0.0 if result is None else result
 
 
 def plain(value: Any, index: int) -> Any:

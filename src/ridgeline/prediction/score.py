@@ -15,21 +15,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.documents import to_document
 from ..core.errors import InputError
+from ..core.families import Coefficient
 from ..core.machine import Machine
-from ..core.row_files import Row
 from ..core.statistics import Errors, Vector
+from ..core.tabular import Row
 from ..core.units import number
 from ..programs.ops import find
-from .fit import available, three_number_times
+from .fit.least_squares import available, halves, solve
 from .host import launch_latency
 from .table import Defaults, run
 
 FLAT_SHARE = 0.78  # of the roofline, which defines the flat baseline
 SPLIT_BY_DTYPE = ("gemm",)
 METHODS = ("ridgeline", "roofline", "flat", "fitted")
+THREE_NUMBERS = {
+    "compute": Coefficient(0.7, 0.01, 2.0, "share of the peak"),
+    "memory": Coefficient(0.8, 0.01, 2.0, "share of the bandwidth"),
+    "start": Coefficient(3e-6, 1e-8, 1e-2, "seconds added"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,21 +79,13 @@ class Evaluation:
 
 
 def document(evaluation: Evaluation) -> dict[str, Any]:
-    families = [
-        {
-            "family": score.family,
-            "cases": len(score.measured),
-            "inside_interval": float(score.inside.mean()),
-            **{name: to_document(score.errors(name)) for name in evaluation.methods},
-        }
-        for score in (*evaluation.families, evaluation.pooled)
-    ]
-    return {
-        "machine": evaluation.machine,
-        "families": families,
-        "failed": evaluation.failed,
-        "errors": list(evaluation.row_errors),
-    }
+    families = []
+    for score in (*evaluation.families, evaluation.pooled):
+        inside = float(score.inside.mean())
+        errors = {name: to_document(score.errors(name)) for name in evaluation.methods}
+        families.append({"family": score.family, "cases": len(score.measured), "inside_interval": inside, **errors})
+    failed = {"failed": evaluation.failed, "errors": list(evaluation.row_errors)}
+    return {"machine": evaluation.machine, "families": families, **failed}
 
 
 def family_of(row: Row) -> str:
@@ -147,7 +146,7 @@ def _times(
     }
     if available():
         groups = [f"{family_of(row)} {row['dtype']}" for row in rows]
-        times["fitted"] = three_number_times(groups, *_sides(at_stated, machines), measured)
+        times["fitted"] = _three_number_times(groups, *_sides(at_stated, machines), measured)
     return times
 
 
@@ -167,3 +166,24 @@ def _sides(rows: Sequence[Row], machines: Sequence[Machine]) -> tuple[Vector, Ve
     memory = np.array([row["bytes"] for row in rows]) / bandwidth
     peaks = [row["ridge"] * rate if row["ridge"] else np.inf for row, rate in zip(rows, bandwidth, strict=True)]
     return np.array([row["flops"] for row in rows], dtype=np.float64) / np.array(peaks), memory
+
+
+def _three_number_times(groups: Sequence[str], compute: Vector, memory: Vector, measured: Vector) -> Vector:
+    """Predicted seconds of every case; each half of a group is predicted by numbers fitted to the other half."""
+    predicted = np.empty_like(measured)
+    names = np.asarray(groups)
+
+    def formula(numbers: Mapping[str, float], cases: NDArray[np.int64]) -> Vector:
+        return np.maximum(compute[cases] / numbers["compute"], memory[cases] / numbers["memory"]) + numbers["start"]
+
+    for name in dict.fromkeys(groups):
+        members = np.flatnonzero(names == name)
+        (half,) = halves([len(members)])
+        for side in (False, True):
+            train, held_out = members[half == side], members[half != side]
+            if len(held_out) == 0:
+                continue
+            cases = train if len(train) else held_out
+            numbers = solve(lambda c, cases=cases: formula(c, cases), measured[cases], THREE_NUMBERS)  # type: ignore[misc]
+            predicted[held_out] = formula(numbers, held_out)
+    return predicted

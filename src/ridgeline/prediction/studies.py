@@ -29,9 +29,6 @@ BLAS_LEVELS = (
 EXAMPLE_CHANGES = "efficiency=0.6,tile=64,tile,fuse=gelu,efficiency=0.8"
 
 
-# -- sets of kernels --------------------------------------------------------------------------------------
-
-
 def roofline(
     machine: Machine,
     predictions: Prediction | Iterable[Prediction] | None = None,
@@ -71,9 +68,8 @@ def blas_levels(
     # the intensity of an N x N x N product grows in proportion to N
     ridge = machine.ridge(engine_for(machine, dtype, ceilings), MAIN, ceilings)
     crossing = math.ceil(ridge / float(ops.gemm(m=1, n=1, k=1, dtype=dtype).intensity()) * (1 - 1e-12))
-    note = (
-        f"gemm N³ reaches the ridge at N = {crossing}; level 1 has n = {size_text(ELEMENTS)}, level 2 {side} x {side}"
-    )
+    sizes_shown = f"level 1 has n = {size_text(ELEMENTS)}, level 2 {side} x {side}"
+    note = f"gemm N³ reaches the ridge at N = {crossing}; {sizes_shown}"
     title = f"BLAS levels in {dtype} on {machine.name}"
     return predict_set(
         machine, works.items(), dtype, ceilings, title, (note,), lambda name, work: BLAS_LEVELS.get(work.name, "")
@@ -249,9 +245,6 @@ def production_kernels(machine: Machine) -> KernelSet:
         "shares are what published benchmarks of such kernels report, a prior and not a law; intensities are computed"
     )
     return predict_set(machine, works, title=f"production kernels, judged on {machine.name}", notes=(note,))
-
-
-# -- an example of what-if --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Turning points: the size at which an op becomes compute-bound, and a linear layer against its batch."""
+"""Turning points: where an op becomes compute-bound; a linear layer against its batch, GEMM against its size, intensities."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,16 +12,20 @@ import numpy as np
 from ..core.bound import bound
 from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError
-from ..core.machine import Machine
+from ..core.machine import MAIN, Machine
 from ..core.roofline import batch_intensity, saturation
 from ..core.roofline import critical_batch as batch_at_ridge
+from ..core.work import Work
+from ..programs import ops
 from ..programs.ops import Op
 from ..programs.ops.blas import linear
-from .ceilings import default_dtype, engine_for
+from .ceilings import default_dtype, engine_for, known_peak
+from .kernel_sets import PredictedKernel, kernel_name, kernels_of
 from .predict import predict
 
 MAX_SIZE = 2.0**40  # an op that is memory-bound up to here is called never compute-bound
 MAX_REFINEMENTS = 4
+GEMM_SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 class TurningPoint(NamedTuple):
@@ -167,3 +172,72 @@ def batch_sweep(
     engine = engine_for(machine, arithmetic, ceilings)
     layer = critical_batch(in_features, out_features, machine, None, arithmetic, weights, ceilings)
     return BatchSweep(machine, engine, layer, ceilings, max_batch, weights)
+
+
+@dataclass(frozen=True)
+class Intensity:
+    name: str
+    dtype: str
+    value: float
+
+
+@dataclass(frozen=True)
+class IntensityScale:
+    """Intensities of some ops, and the ridges of a machine, that of `dtype` first."""
+
+    machine: Machine
+    dtype: str
+    ceilings: str | None
+    intensities: tuple[Intensity, ...]
+    ridges: dict[str, float]
+    notes: tuple[str, ...]
+
+
+def intensity_scale(
+    machine: Machine, dtype: str | None = None, works: Iterable[Work] | None = None, ceilings: str | None = None
+) -> IntensityScale:
+    """The works given, else vector add, dot product and a GEMM in fp32."""
+    dtype = dtype or default_dtype(machine)
+    if works is None:
+        size = 2**26
+        named = {
+            "vector add": ops.add(n=size, dtype="fp32"),
+            "dot product": ops.dot(n=size, dtype="fp32"),
+            "gemm 1024³": ops.gemm(m=1024, n=1024, k=1024, dtype="fp32"),
+        }
+        pairs, notes = list(named.items()), ["ops in fp32"]
+    else:
+        pairs, notes = [(kernel_name(work), work) for work in works], []
+    intensities = []
+    for name, work in pairs:
+        value = float(np.ravel(np.asarray(work.intensity()))[0])
+        if value > 0:
+            intensities.append(Intensity(name, work.dtype, value))
+        else:
+            notes.append(f"{name} does no flops: its intensity is 0")
+    engines = [engine_for(machine, dtype, ceilings)]
+    engines += ["vector.fp32"] if known_peak(machine, "vector.fp32", ceilings) is not None else []
+    ridges = {engine: machine.ridge(engine, MAIN, ceilings) for engine in engines}
+    return IntensityScale(machine, dtype, ceilings, tuple(intensities), ridges, tuple(notes))
+
+
+@dataclass(frozen=True)
+class SizeSweep:
+    """A square GEMM at several sizes."""
+
+    machine: Machine
+    dtype: str
+    ceilings: str | None
+    engine: str
+    sizes: tuple[int, ...]
+    kernels: tuple[PredictedKernel, ...]
+
+
+def gemm_sizes(
+    machine: Machine, dtype: str | None = None, sizes: Sequence[int] = GEMM_SIZES, ceilings: str | None = None
+) -> SizeSweep:
+    dtype = dtype or default_dtype(machine)
+    engine = engine_for(machine, dtype, ceilings)
+    side = np.asarray(sizes, dtype=np.float64)
+    prediction = predict(ops.gemm(m=side, n=side, k=side, dtype=dtype), machine, ceilings=ceilings)
+    return SizeSweep(machine, dtype, ceilings, engine, tuple(sizes), tuple(kernels_of(prediction)))

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import InputError, RidgelineError
-from ..core.row_files import SUFFIXES, Row, columns, read_rows, write_rows
-from ..core.tabular import delimiter
+from ..core.tabular import SUFFIXES, Row, columns, delimiter, read_rows, write_rows
 from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
 from .ops import OPS, Op, find

@@ -98,7 +98,7 @@ def predict_op(
 
 def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
     """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
-    from ...core.row_files import SUFFIXES
+    from ...core.tabular import SUFFIXES
     from ...machines.load import load
     from ...prediction.table import Defaults, run
     from ...programs import cases

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped, under_load
 
 QUERY_ROWS = 128.0  # query rows of a tile
 UNCACHED_WIDTH = 2.0  # bytes of an element of Q, K and V before they are cached
@@ -84,10 +84,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
         # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
         longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
         compute = np.maximum(waves * unit, longest)
-    if "clock" not in off:
-        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
-    memory: Array = _bytes(g) / (c["memory"] * hw.bandwidth)
-    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+    time = overlapped(under_load(compute, c, off), _bytes(g) / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
         fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
@@ -119,36 +116,16 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
         late = waves * unit
         if "split" not in off:
             late = late + np.where(parts > 1, c["split"], 0.0)
-    if "overlap" in off:
-        time: Array = np.maximum(np.maximum(compute, memory), late)
-    else:
-        time = blend(blend(compute, memory, c["blend"]), late, c["blend"])
+    time = overlapped(overlapped(compute, memory, c, off), late, c, off)
     if "sequence" not in off:
         time = time + c["sequence"] * g["batch"]
     return time if "launch" in off else time + c["launch"]
 
 
-ATTENTION = Family(
-    "attention",
-    prefill,
-    PREFILL,
-    (Effect("softmax", "softmax"), TILES, FILL, CLOCK, OVERLAP, Effect("prepare", "rotation and cache writes"), LAUNCH),
-    "work at the reached rates",
-    ("batch", "heads", "shared", "q", "kv", "d", "causal"),
-)
-DECODING = Family(
-    "decode",
-    decode,
-    DECODE,
-    (
-        Effect("cache", "kept in L2"),
-        TILES,
-        FILL,
-        Effect("split", "adding up splits", "shape"),
-        OVERLAP,
-        Effect("sequence", "per sequence"),
-        LAUNCH,
-    ),
-    "work at the reached rates",
-    ("batch", "heads", "shared", "q", "kv", "d"),
-)
+SOFTMAX, PREPARE = Effect("softmax", "softmax"), Effect("prepare", "rotation and cache writes")
+CACHE, SEQUENCE = Effect("cache", "kept in L2"), Effect("sequence", "per sequence")
+SPLIT = Effect("split", "adding up splits", "shape")
+SHAPE = ("batch", "heads", "shared", "q", "kv", "d")
+PREFILL_EFFECTS = (SOFTMAX, TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH)
+ATTENTION = Family("attention", prefill, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))
+DECODING = Family("decode", decode, DECODE, (CACHE, TILES, FILL, SPLIT, OVERLAP, SEQUENCE, LAUNCH), SHAPE)

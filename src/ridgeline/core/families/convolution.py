@@ -10,22 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
 from .product import ALIGNMENT, GEMM, tiled
 
-FROM_GEMM = (
-    "compute",
-    "memory",
-    "launch",
-    "tile",
-    "fill",
-    "blend",
-    "waves",
-    "split",
-    "sustained",
-    "settle",
-    "smallest",
-)
+NOT_FROM_GEMM = ("reuse", "prepare", "row", "parts", "most")  # coefficients of products that convolutions do without
 VECTOR_CHANNELS = 8.0  # that are loaded at once
 BLOCK_CHANNELS = 32.0  # and those that a step of the product takes
 MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
@@ -34,7 +22,7 @@ CHANNELS_LAST = "nhwc"  # the layout that stores a pixel's channels together
 WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 
 CONV = {
-    **{name: GEMM[name] for name in FROM_GEMM},
+    **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
     "thin": Coefficient(5.0, 0.2, 300.0, "channels at which the inner loop reaches half its speed"),
     "winograd": Coefficient(0.8, 0.02, 1.5, "speed of the products of a transform over that of direct ones", True),
     "transform": Coefficient(1.0, 0.1, 10.0, "passes over the transformed images and weights", True),
@@ -94,28 +82,13 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
             moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
             there = tiled(product, hw, c, off, rate * c["winograd"]) + c["transform"] * moved / hw.bandwidth
             compute = np.where(small & (there < compute), there, compute)
-    if "clock" not in off:
-        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
-    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+    time = overlapped(under_load(compute, c, off), memory, c, off)
     if c["layout"] and "layout" not in off:
         time = time + c["layout"] * (inputs + outputs) / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
 
 
-CONVOLUTION = Family(
-    "conv",
-    conv,
-    CONV,
-    (
-        TILES,
-        FILL,
-        Effect("channels", "few channels", "shape"),
-        Effect("transform", "fewer multiplications"),
-        CLOCK,
-        OVERLAP,
-        Effect("layout", "layout changes"),
-        LAUNCH,
-    ),
-    "work at the reached rates",
-    ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"),
-)
+CHANNELS, TRANSFORM = Effect("channels", "few channels", "shape"), Effect("transform", "fewer multiplications")
+LAYOUT = Effect("layout", "layout changes")
+EFFECTS = (TILES, FILL, CHANNELS, TRANSFORM, CLOCK, OVERLAP, LAYOUT, LAUNCH)
+CONVOLUTION = Family("conv", conv, CONV, EFFECTS, ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"))

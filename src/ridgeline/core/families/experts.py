@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Sizes, blend
+from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped, under_load
 
 TILE_ROWS = (16.0, 32.0, 64.0, 128.0)  # rows of a tile
 TILE_COLUMNS = 128.0  # columns of a tile
@@ -57,9 +57,7 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
                 again = units * (tall + TILE_COLUMNS) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
                 total = total + np.maximum(waves * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again)
             compute = np.minimum(compute, total)
-    if "clock" not in off:
-        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
-    time: Array = np.maximum(compute, memory) if "overlap" in off else blend(compute, memory, c["blend"])
+    time = overlapped(under_load(compute, c, off), memory, c, off)
     if "tokens" not in off:
         moved = routed * (hidden * 2 + inter * 3) * 2  # activations are two bytes wide
         time = time + c["tokens"] * moved / (10 * hw.bandwidth) + c["token"] * routed
@@ -68,11 +66,6 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     return time if "launch" in off else time + c["launch"]
 
 
-EXPERTS = Family(
-    "moe",
-    moe,
-    MOE,
-    (TILES, FILL, CLOCK, OVERLAP, Effect("tokens", "moving tokens"), Effect("experts", "per expert"), LAUNCH),
-    "work at the reached rates",
-    ("tokens", "experts", "topk", "hidden", "inter"),
-)
+TOKENS, PER_EXPERT = Effect("tokens", "moving tokens"), Effect("experts", "per expert")
+EFFECTS = (TILES, FILL, CLOCK, OVERLAP, TOKENS, PER_EXPERT, LAUNCH)
+EXPERTS = Family("moe", moe, MOE, EFFECTS, ("tokens", "experts", "topk", "hidden", "inter"))

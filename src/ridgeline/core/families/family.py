@@ -18,7 +18,6 @@ from .effects import Array, Effect, TimeItem
 Sizes = Mapping[str, Array]
 Mask = NDArray[np.bool_]
 Coefficients = Mapping[str, float]
-NO_EFFECTS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,11 @@ class Family:
     formula: Formula
     coefficients: Mapping[str, Coefficient]
     effects: tuple[Effect, ...]  # in the order of putting back
-    main: str
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
+    main: str = "work at the reached rates"
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
-        return self.formula(sizes, hardware, self.filled(given), NO_EFFECTS)
+        return self.formula(sizes, hardware, self.filled(given), frozenset())
 
     def filled(self, given: Coefficients) -> dict[str, float]:
         return {name: given.get(name, 0.0 if row.optional else row.default) for name, row in self.coefficients.items()}
@@ -89,3 +88,13 @@ def blend(first: Array, second: Array, power: float) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(larger > 0, smaller / larger, 0.0)
     return larger * (1 + ratio**power) ** (1 / power)
+
+
+def overlapped(first: Array, second: Array, c: Coefficients, off: frozenset[str]) -> Array:
+    """The longer of two, and what they fail to overlap."""
+    return np.maximum(first, second) if "overlap" in off else blend(first, second, c["blend"])
+
+
+def under_load(compute: Array, c: Coefficients, off: frozenset[str]) -> Array:
+    """Seconds at the clock that lasting load leaves."""
+    return compute if "clock" in off else compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))

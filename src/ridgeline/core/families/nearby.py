@@ -63,14 +63,13 @@ class Nearby:
     def _of_cells(self, numbers: Cells) -> Vector:
         """The corrections of cells, computed now or before."""
         cells, values = self._kept
+        missing = numbers
         if len(cells):
             places = np.minimum(np.searchsorted(cells, numbers), len(cells) - 1)
-            missing = cells[places] != numbers
-            if not np.any(missing):
+            missing = numbers[cells[places] != numbers]
+            if not len(missing):
                 return values[places]
-            fresh = np.unique(numbers[missing])
-        else:
-            fresh = np.unique(numbers)
+        fresh = np.unique(missing)
         if len(cells) + len(fresh) > MAX_CELLS:
             cells, values, fresh = cells[:0], values[:0], np.unique(numbers)
         parts = np.array_split(fresh, 1 + len(fresh) * len(self.log_errors) // MAX_PAIRS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
 
 TILE_SIDES = (
     *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
@@ -51,16 +51,8 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     memory: Array = moved / (c["memory"] * hw.bandwidth)
     if c["prepare"] and "prepare" not in off:
         memory = memory + b * m * (k * (c["prepare"] * (UNQUANTISED_WIDTH + g["a"]) / hw.bandwidth) + c["row"])
-    if "quantization" in off:
-        compute: Array = 2 * b * m * n * k / rate
-    else:
-        compute = tiled(g, hw, c, off, rate)
-    if "clock" not in off:
-        compute = compute * (1 + (1 / c["sustained"] - 1) * compute / (compute + c["settle"]))
-    if "overlap" in off:
-        time: Array = np.maximum(compute, memory)
-    else:
-        time = blend(compute, memory, c["blend"])
+    compute = 2 * b * m * n * k / rate if "quantization" in off else tiled(g, hw, c, off, rate)
+    time = overlapped(under_load(compute, c, off), memory, c, off)
     return time if "launch" in off else time + c["launch"]
 
 
@@ -119,11 +111,5 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
     return best
 
 
-PRODUCT = Family(
-    "gemm",
-    gemm,
-    GEMM,
-    (TILES, FILL, CLOCK, OVERLAP, Effect("prepare", "quantising A"), LAUNCH),
-    "work at the reached rates",
-    ("b", "m", "n", "k"),
-)
+PREPARE = Effect("prepare", "quantising A")
+PRODUCT = Family("gemm", gemm, GEMM, (TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH), ("b", "m", "n", "k"))

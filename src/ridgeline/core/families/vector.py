@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, blend, off
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped
 
 MAX_SHORT_ROW = 2048.0  # elements up to which libraries give a row to a warp or a small block
 VECTOR_LOAD = 4.0  # elements that are loaded at once
+BYTES = "bytes at the reached bandwidth"  # what is left of their times without any effect
 
 STREAM = {
     "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
@@ -55,7 +56,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     time: Array = memory
     if "arithmetic" not in off:
         work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
-        time = np.maximum(memory, work) if "overlap" in off else blend(memory, work, c["blend"])
+        time = overlapped(memory, work, c, off)
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
@@ -77,22 +78,15 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     time = _memory(read * (1 + again), written, hw, c, off)
     crowd: Array = 0.0 if "crowd" in off else number * (c["row"] + cols * c["element"] * (1 + again)) / hw.cores
     alone: Array = 0.0 if "alone" in off else cols * c["serial"] * (1 + again)
-    if "overlap" in off:
-        time = np.maximum(np.maximum(time, crowd), alone)
-    else:
-        time = blend(blend(time, crowd, c["blend"]), alone, c["blend"])
+    time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
     return time if "launch" in off else time + c["launch"]
 
 
 TRANSPOSE = {
-    "memory": STREAM["memory"],
-    "launch": STREAM["launch"],
-    "kept": STREAM["kept"],
-    "inner": STREAM["inner"],
+    **{name: STREAM[name] for name in ("memory", "launch", "kept", "inner")},
     "strided": Coefficient(1.0, 0.01, 20.0, "bytes fetched in vain per byte asked for, reading down the columns"),
     "thin": Coefficient(32.0, 1.0, 4096.0, "length of the shorter side at which half of that shows"),
-    "ramp": STREAM["ramp"],
-    "full": STREAM["full"],
+    **{name: STREAM[name] for name in ("ramp", "full")},
 }
 
 
@@ -107,41 +101,11 @@ def transpose(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> A
     return memory if "launch" in off else memory + c["launch"]
 
 
-TRANSPOSING = Family(
-    "transpose",
-    transpose,
-    TRANSPOSE,
-    (Effect("cache", "writes kept in L2"), Effect("strided", "strided reads"), RAMP, LAUNCH),
-    "bytes at the reached bandwidth",
-    ("rows", "cols"),
-)
-STREAMING = Family(
-    "stream",
-    stream,
-    STREAM,
-    (
-        Effect("turn", "reads and writes mixed"),
-        Effect("cache", "writes kept in L2"),
-        Effect("arithmetic", "arithmetic beyond memory"),
-        OVERLAP,
-        RAMP,
-        LAUNCH,
-    ),
-    "bytes at the reached bandwidth",
-    ("read", "written", "elements"),
-)
-ROWWISE = Family(
-    "rows",
-    rows,
-    ROWS,
-    (
-        Effect("again", "rows read again"),
-        Effect("cache", "writes kept in L2"),
-        Effect("crowd", "handling rows and elements"),
-        Effect("alone", "one row after its own elements"),
-        OVERLAP,
-        LAUNCH,
-    ),
-    "bytes at the reached bandwidth",
-    ("rows", "cols"),
-)
+CACHE, STRIDED = Effect("cache", "writes kept in L2"), Effect("strided", "strided reads")
+TURN, ARITHMETIC = Effect("turn", "reads and writes mixed"), Effect("arithmetic", "arithmetic beyond memory")
+AGAIN, CROWD = Effect("again", "rows read again"), Effect("crowd", "handling rows and elements")
+ALONE = Effect("alone", "one row after its own elements")
+TRANSPOSING = Family("transpose", transpose, TRANSPOSE, (CACHE, STRIDED, RAMP, LAUNCH), ("rows", "cols"), BYTES)
+STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, OVERLAP, RAMP, LAUNCH)
+STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES)
+ROWWISE = Family("rows", rows, ROWS, (AGAIN, CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("rows", "cols"), BYTES)

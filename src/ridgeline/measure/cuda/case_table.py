@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.row_files import csv_text
 from ...core.statistics import median, spread
+from ...core.tabular import csv_text
 from ...programs import cases
 from .cases import Case
 from .timing import Timed

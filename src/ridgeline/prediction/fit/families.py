@@ -7,18 +7,21 @@ formula around them. 16-bit dtypes mostly run the same kernels, and are then fit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...core.families import Key, nearby
+from ...core.errors import InputError
+from ...core.families import Family, Hardware, Key, formula, keys, nearby
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors
 from ...core.work import Kernel
-from .groups import Group, group
+from ...programs.cases import batches
+from ..coefficients import hardware, kernels
 from .least_squares import Vector, halves, solve
 
 MIN_TIMINGS = 12  # below which a group is not fitted
@@ -27,6 +30,70 @@ CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0), "mo
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
 TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
+
+
+@dataclass(frozen=True)
+class Group:
+    """Timings of one family, op and dtype on one machine: sizes and seconds of every case."""
+
+    family: Family
+    hardware: Hardware
+    sizes: Mapping[str, Vector]
+    times: Vector
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def part(self, chosen: NDArray[np.bool_]) -> Group:
+        sizes = {name: values[chosen] for name, values in self.sizes.items()}
+        return replace(self, sizes=sizes, times=self.times[chosen])
+
+    def joined(self, other: Group) -> Group:
+        sizes = {name: np.concatenate([values, other.sizes[name]]) for name, values in self.sizes.items()}
+        return replace(self, sizes=sizes, times=np.concatenate([self.times, other.times]))
+
+    def formula_times(self, coefficients: Mapping[str, float]) -> Vector:
+        return np.asarray(self.family.time(self.sizes, self.hardware, coefficients), dtype=np.float64)
+
+
+def group(
+    rows: Iterable[Mapping[str, Any]],
+    machine: Machine,
+    by_op: Callable[[Kernel], bool],
+    without_variants: Collection[str] = (),
+) -> dict[Key, Group]:
+    """Rows of op, sizes and `time_us` by the key of their kernel; ops of several kernels are left out.
+
+    `by_op` says which kernels have groups by op; families `without_variants` have one group for all their variants.
+    """
+    listed = list(rows)
+    calls, faults = batches(listed)
+    for place, why in faults.items():
+        raise InputError(f"row {place + 1}, {why}")
+    groups: dict[Key, Group] = {}
+    for batch in calls:
+        backend = batch.labels.get("backend", "")
+        times = np.array([float(listed[place]["time_us"]) for place in batch.places]) * 1e-6
+        of_call = kernels(batch.op(**batch.sizes, **batch.words))
+        if len(of_call) != 1:
+            continue
+        kernel = of_call[0]
+        every = Key(kernel.family, kernel.dtype, op=kernel.op)
+        known = hardware(machine, every.dtypes[0])
+        if known is None:
+            continue
+        arrays = {
+            name: np.broadcast_to(np.asarray(size, dtype=np.float64), times.shape)
+            for name, size in kernel.sizes.items()
+        }
+        timed = Group(formula(kernel.family), known, arrays, times)
+        alone = kernel.family in without_variants
+        for key, applies in [(every, 1.0)] if alone else keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op):
+            key = key._replace(op=key.op if by_op(kernel) else "", backend=backend)
+            cases = np.broadcast_to(np.asarray(applies) > 0, times.shape)
+            part = replace(timed, family=formula(key.family)).part(cases)
+            groups[key] = groups[key].joined(part) if key in groups else part
+    return groups
 
 
 def fit(
@@ -161,13 +228,9 @@ def fit_cases(
     A family starts from what the machine has or borrows, and its groups from the family: few timings move few
     coefficients. What the machine has or borrows stays where its error on the timings is smaller than that of the fit.
     """
-
-    def by_op(kernel: Kernel) -> bool:
-        return kernel.family not in SHARED_KERNELS
-
     joined: dict[Key, list[Group]] = {}
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
-    for key, timed in group(cases, machine, by_op).items():
+    for key, timed in group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS).items():
         joined.setdefault(_together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)
     fitted: dict[Key, Fitted] = {}
@@ -185,9 +248,8 @@ def fit_cases(
             continue
         fitted[key] = better
         if tell:
-            tell(
-                f"{key}: {better.cases} timings, left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
-            )
+            error = f"left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
+            tell(f"{key}: {better.cases} timings, {error}")
     return _completed(fitted, pool_fits, machine)
 
 

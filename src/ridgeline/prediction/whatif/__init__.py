@@ -12,8 +12,7 @@ Times are times on the device. Its wait for a host that launches kernel by kerne
 machine's own figure; a captured graph takes it away.
 """
 
-from .case import Case, Neighbour
-from .change import Change
+from .case import Case, Change, Neighbour
 from .changes import CHANGES, parse
 from .pricing import PricedCase, amdahl, apply, case_document, document
 

@@ -1,8 +1,8 @@
-"""Case: an op call, or work alone, on a machine, with the kernels before and after it; what a change transforms."""
+"""Case: an op call, or work alone, on a machine, with the kernels before and after it; Change: what makes another of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -58,9 +58,8 @@ class Case:
             raise InputError("a what-if starts from an op with its sizes, or from one Work")
         work = self.main
         if any(np.ndim(value) for value in (*work.shape.values(), work.flops, work.bytes)):
-            raise InputError(
-                f"a what-if prices one case; {work.name or 'this work'} has an axis of sizes, give one value"
-            )
+            name = work.name or "this work"
+            raise InputError(f"a what-if prices one case; {name} has an axis of sizes, give one value")
 
     @cached_property
     def main(self) -> Work:
@@ -80,8 +79,6 @@ class Case:
 
     def with_options(self, **options: Any) -> Case:
         return replace(self, options={**self.options, **options})
-
-    # -- neighbours ---------------------------------------------------------------------------------------
 
     def _edge(self, side: str) -> tuple[float, float | None, str]:
         """Elements, columns (None where not known) and format of the tensor at a side of the main kernel."""
@@ -134,13 +131,26 @@ class Case:
             else:
                 works.append(other)
         if self.traffic != 1.0 or self.arithmetic != 1.0:
-            works[place] = scaled(works[place], self.traffic, self.arithmetic)
-        return Program(
-            tuple(Step(work.name, work) for work in (*works, *self.after)), " + ".join(work.name for work in works)
-        )
+            works[place] = works[place].scaled(self.traffic, self.arithmetic)
+        steps = tuple(Step(work.name, work) for work in (*works, *self.after))
+        return Program(steps, " + ".join(work.name for work in works))
 
     def predict(self) -> Prediction:
         return predict(self.program, self.machine, **self.options)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A named transformation of a case; `prepare` adds to the baseline what the change is about to act on."""
+
+    name: str
+    make: Callable[[Case], Case]
+    prepare: Callable[[Case], Case] = lambda case: case
+    note: str = ""
+
+
+class NoEffect(Exception):
+    """A change that finds nothing to change; its text says why."""
 
 
 def tensor_of(work: Work, way: str) -> str:
@@ -156,15 +166,3 @@ def _fused(first: Work, then: Work) -> Work:
     """Two kernels as one, through what the first leaves and the second takes; their tensors go by `1.` and `2.`."""
     renamed = [replace(work.rename(place), name=work.name) for place, work in (("1", first), ("2", then))]
     return renamed[0].fuse(renamed[1], f"1.{tensor_of(first, WRITE)}", f"2.{tensor_of(then, READ)}")
-
-
-def scaled(work: Work, traffic: float, arithmetic: float) -> Work:
-    return replace(
-        work,
-        counts={key: value * arithmetic for key, value in work.counts.items()},
-        moves={key: value * traffic for key, value in work.moves.items()},
-        special=work.special * arithmetic,
-        held=work.footprint,
-        formulas={},
-        kernels=(),
-    )

@@ -1,46 +1,185 @@
-"""The changes there are, by name, and chains of them from text."""
+"""The changes there are, by name, and chains of them from text; those of the machine, of launching, and declared effects."""
 
 from __future__ import annotations
 
-from ...core.errors import InputError, unknown
-from . import machine_changes, op_changes
-from .change import Change, ChangeKind
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
-CHANGES: dict[str, ChangeKind] = {
-    "quantize": ChangeKind(
+from ...core.errors import InputError, unknown
+from ...core.figure import Figure
+from ...core.units import number
+from ...core.units import parse as quantity
+from ...machines import load as machines
+from ..compare import common_kind
+from ..host import graph_node_share, launch_latency
+from . import op_changes
+from .case import Case, Change, NoEffect
+
+
+def _factor(what: str, text: str) -> float:
+    factor = number(text.removeprefix("x"))
+    if not 0 < factor < math.inf:
+        raise InputError(f"{what}={text}: must be a factor above 0, such as 2 or 0.5")
+    return factor
+
+
+def _launch(case: Case) -> float:
+    """Seconds a launch takes in the case's own prediction."""
+    given = case.options.get("launch")
+    if given is not None:
+        return float(given)
+    fitted = [kernel.coefficients["launch"] for expected in case.predict().expected for kernel in expected.kernels]
+    return sum(fitted) / len(fitted) if fitted else launch_latency(case.machine)
+
+
+def graph(text: str) -> Change:
+    given = quantity(text, "s") if text else None
+    if given is not None and given < 0:
+        raise InputError(f"graph={text}: a node of a graph takes zero or more seconds, such as graph=1us")
+
+    def make(case: Case) -> Case:
+        queued, now = launch_latency(case.machine), _launch(case)
+        node = graph_node_share() * queued if given is None else given
+        # a fitted launch holds more than the queue: only what a graph saves of the queue goes
+        left = node if case.options.get("launch") is not None else max(now - max(queued - node, 0.0), 0.0)
+        if case.captured or left >= now:
+            why = "a launch costs no more than a node of a graph" if now else "launches cost nothing here"
+            raise NoEffect("it is a graph already" if case.captured else why)
+        return replace(case.with_options(launch=left), captured=True)
+
+    return Change("capture a graph", make)
+
+
+def overhead(text: str) -> Change:
+    if text:
+        raise InputError(f"overhead={text}: takes no value; it takes every launch away")
+
+    def make(case: Case) -> Case:
+        if not _launch(case):
+            raise NoEffect("launches cost nothing here")
+        return case.with_options(launch=0.0)
+
+    return Change("remove launch overhead", make)
+
+
+def machine(text: str) -> Change:
+    other = machines.load(text)
+
+    def prepare(case: Case) -> Case:
+        if case.options.get("ceilings") is not None:
+            return case
+        # ceilings of one kind: a measured machine must not look slower than a datasheet
+        return case.with_options(ceilings=common_kind([case.machine, other], case.main.dtype or None))
+
+    def make(case: Case) -> Case:
+        if other == case.machine:
+            raise NoEffect(f"it is {other.name} already")
+        return replace(case, machine=other)
+
+    return Change(f"on {other.name}", make, prepare)
+
+
+def _times(figure: Figure, factor: float) -> Figure:
+    values = {kind: getattr(figure, kind) for kind in ("stated", "derived", "measured", "sustained")}
+    return replace(figure, **{kind: value * factor for kind, value in values.items() if value is not None})
+
+
+def _faster(case: Case, what: str, factor: float, **figures: Any) -> Case:
+    """The case on a machine with other figures, with the change in its name and title."""
+    if factor == 1:
+        raise NoEffect("a factor of 1 changes nothing")
+    machine, what = case.machine, f"{what} x{factor:g}"
+    title = f"{machine.title or machine.name}, {what}"
+    return replace(case, machine=replace(machine, name=f"{machine.name} {what}", title=title, **figures))
+
+
+def bandwidth(text: str) -> Change:
+    factor = _factor("bandwidth", text)
+
+    def make(case: Case) -> Case:
+        outer = case.machine.main
+        mixes = {name: _times(figure, factor) for name, figure in outer.mixes.items()}
+        faster = replace(outer, bandwidth=_times(outer.bandwidth, factor), mixes=mixes)
+        return _faster(case, "bandwidth", factor, levels=(*case.machine.levels[:-1], faster))
+
+    return Change(f"bandwidth x{factor:g}", make)
+
+
+def compute(text: str) -> Change:
+    factor = _factor("compute", text)
+
+    def make(case: Case) -> Case:
+        peaks = {name: _times(figure, factor) for name, figure in case.machine.peaks.items()}
+        return _faster(case, "compute", factor, peaks=peaks)
+
+    return Change(f"compute x{factor:g}", make)
+
+
+def traffic(text: str) -> Change:
+    factor = _factor("bytes", text)
+    return Change(f"bytes x{factor:g}", lambda case: replace(case, traffic=case.traffic * factor))
+
+
+def arithmetic(text: str) -> Change:
+    factor = _factor("flops", text)
+    return Change(f"flops x{factor:g}", lambda case: replace(case, arithmetic=case.arithmetic * factor))
+
+
+def efficiency(text: str) -> Change:
+    share = number(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    if not 0 < share <= 1:
+        raise InputError(f"efficiency={text}: a share of the ceilings lies in (0, 1], such as 0.8")
+    return Change(f"efficiency {share:.0%}", lambda case: case.with_options(efficiency=share))
+
+
+# -- by name --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChangeKind:
+    """A change as it is asked for: `usage` with its value, what it does, and the function that makes it of the value."""
+
+    usage: str
+    does: str
+    change: Callable[[str], Change]
+
+    @property
+    def name(self) -> str:
+        return self.usage.partition("=")[0].removesuffix("[")
+
+    @property
+    def needs_value(self) -> bool:
+        return self.usage.startswith(f"{self.name}=")
+
+
+KINDS = (
+    ChangeKind(
         "quantize=[weights:|kv:|out:]FORMAT",
         "another number format, of everything or of what is stored",
         op_changes.quantize,
     ),
-    "fuse": ChangeKind(
+    ChangeKind(
         "fuse=[before:|after:]OP",
         "a neighbour into the kernel: the tensor between is neither written nor read",
         op_changes.fuse,
     ),
-    "batch": ChangeKind("batch=N", "N times as much at once; times are per unit", op_changes.batch),
-    "speculate": ChangeKind("speculate=K[:SHARE]", "verify K drafted tokens in one pass", op_changes.speculate),
-    "split": ChangeKind("split=N", "the op over N devices, with what they send each other", op_changes.split),
-    "tile": ChangeKind(
-        "tile[=SIDE]", "square tiles of a side, or everything kept on chip that can be", op_changes.tile, True
-    ),
-    "tensor": ChangeKind(
-        "tensor[=FORMAT]", "matrix products from the vector to the tensor units", op_changes.tensor_units, True
-    ),
-    "graph": ChangeKind(
-        "graph[=TIME]", "a captured graph: a launch costs what a node costs", machine_changes.graph, True
-    ),
-    "overhead": ChangeKind(
-        "overhead", "no launch latency at all: what remains is the kernel", machine_changes.overhead, True
-    ),
-    "machine": ChangeKind("machine=NAME", "another machine", machine_changes.machine),
-    "bandwidth": ChangeKind("bandwidth=F", "main memory F times as fast", machine_changes.bandwidth),
-    "compute": ChangeKind("compute=F", "every peak F times as high", machine_changes.compute),
-    "bytes": ChangeKind("bytes=F", "a declared effect: F times the traffic", machine_changes.traffic),
-    "flops": ChangeKind("flops=F", "a declared effect: F times the arithmetic", machine_changes.arithmetic),
-    "efficiency": ChangeKind(
-        "efficiency=SHARE", "a declared effect: this share of every ceiling is reached", machine_changes.efficiency
-    ),
-}
+    ChangeKind("batch=N", "N times as much at once; times are per unit", op_changes.batch),
+    ChangeKind("speculate=K[:SHARE]", "verify K drafted tokens in one pass", op_changes.speculate),
+    ChangeKind("split=N", "the op over N devices, with what they send each other", op_changes.split),
+    ChangeKind("tile[=SIDE]", "square tiles of a side, or everything kept on chip that can be", op_changes.tile),
+    ChangeKind("tensor[=FORMAT]", "matrix products from the vector to the tensor units", op_changes.tensor_units),
+    ChangeKind("graph[=TIME]", "a captured graph: a launch costs what a node costs", graph),
+    ChangeKind("overhead", "no launch latency at all: what remains is the kernel", overhead),
+    ChangeKind("machine=NAME", "another machine", machine),
+    ChangeKind("bandwidth=F", "main memory F times as fast", bandwidth),
+    ChangeKind("compute=F", "every peak F times as high", compute),
+    ChangeKind("bytes=F", "a declared effect: F times the traffic", traffic),
+    ChangeKind("flops=F", "a declared effect: F times the arithmetic", arithmetic),
+    ChangeKind("efficiency=SHARE", "a declared effect: this share of every ceiling is reached", efficiency),
+)
+CHANGES = {kind.name: kind for kind in KINDS}
 
 
 def parse(text: str) -> list[Change]:
@@ -52,7 +191,7 @@ def parse(text: str) -> list[Change]:
             continue
         if name not in CHANGES:
             raise unknown("change", name, CHANGES, f"Write {', '.join(kind.usage for kind in CHANGES.values())}.")
-        if not value and (equals or not CHANGES[name].value_optional):
+        if not value and (equals or CHANGES[name].needs_value):
             raise InputError(f"'{word.strip()}': {name} needs a value; write {CHANGES[name].usage}")
         changes.append(CHANGES[name].change(value))
     if not changes:

@@ -13,8 +13,7 @@ from ...core.units import number
 from ...core.work import WRITE, Work
 from ...programs.ops import Op, find
 from ...programs.ops.collective import all_gather, all_reduce
-from .case import AFTER, BEFORE, Case, Neighbour, scaled, tensor_of
-from .change import Change, NoEffect, op_of
+from .case import AFTER, BEFORE, Case, Change, Neighbour, NoEffect, tensor_of
 
 ACCEPTANCE = 0.8  # share of drafted tokens that the large model accepts, where none is given
 NORMS = ("layernorm", "rmsnorm", "batchnorm")  # run before a product by custom; other neighbours follow it
@@ -36,6 +35,12 @@ def _whole_number(what: str, text: str) -> float:
     if factor < 1 or factor != math.floor(factor):
         raise InputError(f"{what}={text}: must be a whole number of at least 1")
     return factor
+
+
+def _op_of(case: Case, what: str) -> Op:
+    if case.op is None:
+        raise InputError(f"{what} needs an op with its sizes; this case is a bare count of work")
+    return case.op
 
 
 def quantize(text: str) -> Change:
@@ -65,7 +70,7 @@ def _requantized(work: Work, name: str) -> Work:
     if work.dtype == name:
         raise NoEffect(f"it is {name} already")
     ratio = dtype_row(name).bytes / dtype_row(work.dtype).bytes
-    narrower = scaled(work, ratio, 1.0)
+    narrower = work.scaled(ratio, 1.0)
     counts = {(engine, name, label): value for (engine, _, label), value in narrower.counts.items()}
     return replace(narrower, counts=counts, dtype=name, held=work.footprint * ratio)
 
@@ -91,7 +96,7 @@ def fuse(text: str) -> Change:
 
 def _grown(case: Case, names: Sequence[str], factor: float, what: str) -> Case:
     """One size multiplied, the first of these names that the op has."""
-    op = op_of(case, what)
+    op = _op_of(case, what)
     name = next((each for each in names if each and each in op.params), None)
     if name is None:
         raise InputError(f"{what}: {op.name} has no size that stands for a batch; write it as gemm or linear")
@@ -108,9 +113,8 @@ def batch(text: str) -> Change:
         if case.op is None:
             grown = replace(case, given=case.main.batch(factor))
         else:
-            grown = _grown(
-                case, ("batch", case.op.grows, "n", "rows") if case.op.name != "gemv" else (), factor, f"batch={text}"
-            )
+            sizes = ("batch", case.op.grows, "n", "rows") if case.op.name != "gemv" else ()
+            grown = _grown(case, sizes, factor, f"batch={text}")
         return replace(grown, amount=case.amount * factor)
 
     return Change(f"batch x{factor:g}", make, note="times are per unit of the baseline's work")
@@ -128,22 +132,19 @@ def speculate(text: str) -> Change:
     kept = (1 - accepted ** (tokens + 1)) / (1 - accepted)
 
     def make(case: Case) -> Case:
-        op = op_of(case, "speculate")
+        op = _op_of(case, "speculate")
         grown = _grown(case, ("seq_q", "tokens", op.grows), tokens + 1, f"speculate={text}")
         return replace(grown, amount=case.amount * kept)
 
-    return Change(
-        f"speculate {tokens:g}",
-        make,
-        note=f"{kept:.3g} tokens a pass at {accepted:.0%} accepted; the time of the draft is not in it",
-    )
+    note = f"{kept:.3g} tokens a pass at {accepted:.0%} accepted; the time of the draft is not in it"
+    return Change(f"speculate {tokens:g}", make, note=note)
 
 
 def split(text: str) -> Change:
     ways = _whole_number("split", text)
 
     def make(case: Case) -> Case:
-        op = op_of(case, "split")
+        op = _op_of(case, "split")
         if ways == 1:
             raise NoEffect("one device is what it has")
         if op.name not in SPLITS:
@@ -155,20 +156,18 @@ def split(text: str) -> Change:
             raise InputError(f"split={text}: {', '.join(odd)} of {op.name} cannot be divided by {ways:g}")
         output = float(case.main.tensor_sizes()[tensor_of(case.main, WRITE)])
         follow = () if send is None else (send(bytes=math.ceil(output), ranks=ways),)
-        return replace(
-            case.with_values(**{name: size / ways for name, size in sizes.items()}), after=(*case.after, *follow)
-        )
+        share = case.with_values(**{name: size / ways for name, size in sizes.items()})
+        return replace(share, after=(*case.after, *follow))
 
-    return Change(
-        f"split over {ways:g}", make, note=f"the time of one of {ways:g} devices, with what they send each other"
-    )
+    note = f"the time of one of {ways:g} devices, with what they send each other"
+    return Change(f"split over {ways:g}", make, note=note)
 
 
 def tile(text: str) -> Change:
     side = _whole_number("tile", text) if text else None
 
     def make(case: Case) -> Case:
-        op = op_of(case, "tile")
+        op = _op_of(case, "tile")
         if side is not None:
             if "traffic" not in op.params:
                 raise InputError(f"tile={text}: {op.name} has no tiles of a chosen size; write tile alone")
@@ -180,14 +179,14 @@ def tile(text: str) -> Change:
             raise NoEffect("everything crosses the main memory once already")
         return case.with_values(**options, **({"tile": None} if "traffic" in options else {}))
 
-    return Change(f"tile {text}".strip() if text else "tile perfectly", make)
+    return Change(f"tile {text or 'perfectly'}", make)
 
 
 def tensor_units(text: str) -> Change:
     wanted = dtype_row(text).name if text else None
 
     def make(case: Case) -> Case:
-        op = op_of(case, "tensor")
+        op = _op_of(case, "tensor")
         products = [dtype for engine, dtype in case.main.by_engine() if engine == "matrix"]
         if not products:
             raise NoEffect(f"{op.name} has no matrix product, which is all that tensor units do")

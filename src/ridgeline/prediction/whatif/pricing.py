@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
+from ...core.bound import Bound
+from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
 from ..expected import Expected
 from ..host import waiting
 from ..predict import Prediction
-from .case import Case
-from .change import Change, NoEffect
+from .case import Case, Change, NoEffect
 
 BASELINE = "baseline"
 MIN_RELATIVE_CHANGE = 0.005  # of the time, up to which a change is said to bring nothing
@@ -44,6 +43,13 @@ class PricedCase:
     why: str = ""  # why nothing changed, where nothing did
     notes: tuple[str, ...] = ()
 
+    DOCUMENT: ClassVar = (
+        "name", "machine=case.machine.name", "time_us=time", "low_us=low", "high_us=high", "floor_us=floor",
+        "units=case.amount", "unit_time_us=unit_time", "waiting_us=waiting", "gain_us=gain", "ratio",
+        "total_gain_us=total_gain", "total_ratio", "direction", "bound_before", "bound", "limiter", "flops", "bytes",
+        "intensity", "rate", "why", "notes",
+    )  # fmt: skip
+
     @property
     def unit_time(self) -> float:
         """Seconds per unit of the baseline's work."""
@@ -52,19 +58,19 @@ class PricedCase:
     @property
     def gain(self) -> float:
         """Seconds per unit that the change saves."""
-        return 0.0 if self.before is None else self.before.unit_time - self.unit_time
+        return (self.before or self).unit_time - self.unit_time
 
     @property
     def ratio(self) -> float:
-        return 1.0 if self.before is None else self.before.unit_time / self.unit_time
+        return (self.before or self).unit_time / self.unit_time
 
     @property
     def total_gain(self) -> float:
-        return 0.0 if self.first is None else self.first.unit_time - self.unit_time
+        return (self.first or self).unit_time - self.unit_time
 
     @property
     def total_ratio(self) -> float:
-        return 1.0 if self.first is None else self.first.unit_time / self.unit_time
+        return (self.first or self).unit_time / self.unit_time
 
     @property
     def waiting(self) -> float | None:
@@ -109,25 +115,27 @@ class PricedCase:
         return self.flops / self.time
 
     @cached_property
-    def _heaviest(self) -> int:
-        times = [
-            float(item.time) * step.count
-            for item, step in zip(self.prediction.expected, self.prediction.steps, strict=True)
-        ]
-        return int(np.argmax(times))
+    def _longest(self) -> Bound:
+        """Of the kernel that takes most of the time."""
+        rows = zip(self.prediction.bounds, self.prediction.expected, self.prediction.steps, strict=True)
+        times = [(float(expected.time) * step.count, bound) for bound, expected, step in rows]
+        return max(times, key=lambda row: row[0])[1]
 
     @property
     def bound(self) -> str:
-        """Of the kernel that takes most of the time."""
-        return str(self.prediction.bounds[self._heaviest].bound)
+        return str(self._longest.bound)
+
+    @property
+    def bound_before(self) -> str | None:
+        return self.before.bound if self.before else None
 
     @property
     def limiter(self) -> str:
-        return str(self.prediction.bounds[self._heaviest].limiter)
+        return str(self._longest.limiter)
 
     @property
     def engine(self) -> str:
-        return str(self.prediction.bounds[self._heaviest].engine or "")
+        return str(self._longest.engine or "")
 
     @property
     def direction(self) -> str:
@@ -175,16 +183,13 @@ def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
         return []
     machine = before.case.machine
     if before.waiting is None:
-        return [
-            f"what the host takes to send a kernel is not known of {machine.name}: what a graph saves of it is not priced"
-        ]
+        cost = f"what the host takes to send a kernel is not known of {machine.name}"
+        return [f"{cost}: what a graph saves of it is not priced"]
     if not before.waiting:
         return []
-    each = show(machine.dispatch.value() or 0.0, "s", 3)
-    return [
-        f"sent one by one, the device also waits {show(before.waiting, 's', 3)} for the host, which takes {each} to send a "
-        "kernel; in a graph it does not"
-    ]
+    each, wait = show(machine.dispatch.value() or 0.0, "s", 3), show(before.waiting, "s", 3)
+    cost = f"the device also waits {wait} for the host, which takes {each} to send a kernel"
+    return [f"sent one by one, {cost}; in a graph it does not"]
 
 
 def _bound_notes(prediction: Prediction) -> list[str]:
@@ -225,36 +230,9 @@ def amdahl(share: float, ratio: float) -> float:
     return 1 / rest if rest else math.inf
 
 
-# -- documents ------------------------------------------------------------------------------------------------
-
-
 def case_document(priced: PricedCase, share: float | None = None) -> dict[str, Any]:
     """One case of a chain; with its share of a program also what the program gains."""
-    document = {
-        "name": priced.name,
-        "machine": priced.case.machine.name,
-        "time_us": priced.time * 1e6,
-        "low_us": priced.low * 1e6,
-        "high_us": priced.high * 1e6,
-        "floor_us": priced.floor * 1e6,
-        "units": priced.case.amount,
-        "unit_time_us": priced.unit_time * 1e6,
-        "waiting_us": None if priced.waiting is None else priced.waiting * 1e6,
-        "gain_us": priced.gain * 1e6,
-        "ratio": priced.ratio,
-        "total_gain_us": priced.total_gain * 1e6,
-        "total_ratio": priced.total_ratio,
-        "direction": priced.direction,
-        "bound_before": priced.before.bound if priced.before else None,
-        "bound": priced.bound,
-        "limiter": priced.limiter,
-        "flops": priced.flops,
-        "bytes": priced.bytes,
-        "intensity": priced.intensity,
-        "rate": priced.rate,
-        "why": priced.why,
-        "notes": list(priced.notes),
-    }
+    document: dict[str, Any] = to_document(priced)
     return document if share is None else {**document, "program_ratio": amdahl(share, priced.total_ratio)}
 
 
@@ -262,19 +240,13 @@ def document(chain: Sequence[PricedCase], share: float | None = None) -> dict[st
     """The chain as `ridgeline whatif --json` gives it; with a share of a program also what that gains, and can gain at most."""
     first, last = chain[0], chain[-1]
     steps = first.prediction.steps
-    program = (
-        {}
-        if share is None
-        else {
-            "share": share,
-            "program_ratio": amdahl(share, last.total_ratio),
-            "program_limit": amdahl(share, math.inf),
-        }
-    )
-    return {
+    chain_document = {
         "case": steps[0].name if len(steps) == 1 else first.case.program.name,
         "stops": [case_document(priced, share) for priced in chain],
         "total_ratio": last.total_ratio,
         "total_gain_us": last.total_gain * 1e6,
-        **program,
     }
+    if share is not None:
+        ratio, limit = amdahl(share, last.total_ratio), amdahl(share, math.inf)
+        chain_document |= {"share": share, "program_ratio": ratio, "program_limit": limit}
+    return chain_document

@@ -7,7 +7,7 @@ said in the notes, and only when nothing is left does it raise.
 from __future__ import annotations
 
 from ...core.errors import unknown
-from ...prediction import compare, locality, precisions, scales, studies, turning
+from ...prediction import compare, locality, precisions, studies, turning
 from ..chart import Picture
 from ..named import Named, by_name
 from . import changes, gaps, kernels, losses, machines, roofline, sizes
@@ -21,10 +21,10 @@ CHARTS: dict[str, Named[Picture]] = by_name(
         Named("locality", "One kernel at several locality states, each level's own intensity against its own ceiling.", roofline.locality, locality.locality),
         Named("blas", "BLAS levels 1 to 3 on one chart, GEMM at several sizes.", kernels.blas, studies.blas_levels),
         Named("dl", "Deep-learning ops coloured by category; vector ops are judged against the vector roof, products against the matrix one.", kernels.dl, studies.deep_learning),
-        Named("scale", "Arithmetic intensity as a line: ops and the ridges of the machine.", sizes.scale, scales.intensity_scale),
+        Named("scale", "Arithmetic intensity as a line: ops and the ridges of the machine.", sizes.scale, turning.intensity_scale),
         Named("peaks", "Bars of the peak by precision on a log axis, with the factor over the fp64 and fp32 vector peaks.", machines.peaks),
         Named("pyramid", "The memory hierarchy from the core outwards: capacity of one and of all, bandwidth, latency.", machines.pyramid),
-        Named("efficiency", "Expected rate of a square GEMM against its size, with the peak line; sizes shorter than a launch are marked as overhead.", sizes.efficiency, scales.gemm_sizes),
+        Named("efficiency", "Expected rate of a square GEMM against its size, with the peak line; sizes shorter than a launch are marked as overhead.", sizes.efficiency, turning.gemm_sizes),
         Named("batch", "Intensity of a linear layer against batch, with the ridge, both regions, the saturation line and the critical batch.", sizes.batch, turning.batch_sweep),
         Named("compare", "The roofs of two or more machines on one chart, with the ridge of each; works stand on the first machine's and the others' roofs.", machines.compare, compare.roofs),
         Named("phases", "Prefill and decode of one transformer layer side by side: the same ops at `tokens` rows and at one.", kernels.phases, studies.phases),

@@ -9,8 +9,7 @@ import numpy as np
 from ...core.documents import to_document
 from ...core.machine import MAIN
 from ...core.units import show
-from ...prediction.scales import IntensityScale, SizeSweep
-from ...prediction.turning import BatchSweep
+from ...prediction.turning import BatchSweep, IntensityScale, SizeSweep
 from ..chart import LOG, Axis, Chart, Line, Mark, Point, Region
 from ..draw.labels import amount, shorten
 from .plane import bound_regions, power_span
