@@ -30,9 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from ridgeline.core.documents import to_document
 from ridgeline.core.statistics import median
 from ridgeline.core.units import show
-from ridgeline.measure.cpu.bench import WARM_PASSES, Bench
+from ridgeline.measure.cpu.bench import WARM_PASSES, Bench, Kernel, Library, Pool, cores
 from ridgeline.measure.cpu.build import build
-from ridgeline.measure.cpu.pool import Kernel, Library, Pool, cores
 from ridgeline.measure.cpu.probes import local, measure
 from ridgeline.measure.protocol import calibrate
 

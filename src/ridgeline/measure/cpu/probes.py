@@ -25,14 +25,11 @@ from ...core.units import show
 from ...core.version import __version__
 from ..conditions import Watch, cpu_conditions, second_load
 from ..protocol import REAL, STOPPED, Clock, Probe, Progress, Run, Series, interleave, observation, sustain
-from .arithmetic import arithmetic
-from .bench import LIBRARY_BYTES, Bench, require_memory
+from .bench import LIBRARY_BYTES, Bench, Library, NoMemory, cores, require_memory
 from .build import BuildError, Built, build
+from .ceilings import arithmetic, latencies, numpy_streams, streams
 from .gemm import MAX_SECONDS, numpy_gemms, torch_gemms, within
-from .latency import latencies
 from .levels import with_plateau_notes
-from .pool import Library, NoMemory, cores
-from .streams import numpy_streams, streams
 
 MAX_CEILING_RATIO = 1.02  # beyond it a rate is a finding; timers and clocks differ by less
 STEPS = 1000  # of the progress of a whole measurement

@@ -1,4 +1,4 @@
-"""Bandwidth probes of a CPU: access mixes over working sets from the nearest cache to the main memory, by C or NumPy.
+"""The probes of a CPU's ceilings: bandwidth by access mix and working set (C or NumPy), arithmetic peaks, latency.
 
 Bytes are nominal (what the kernel asks for); a note says where a cache also reads the lines it is about to overwrite.
 """
@@ -13,13 +13,12 @@ import numpy as np
 
 from ...core.errors import RidgelineError
 from ...core.machine import MAIN, Machine
-from ...core.notes import LOWER_BOUND, Note
+from ...core.notes import LOWER_BOUND, NOT_MEASURED, Note
 from ...core.units import show
 from ...core.work import READ, WRITE, Work
 from ..protocol import Probe, Timing
-from .bench import WARM_PASSES, Bench
+from .bench import LINE, WARM_PASSES, Bench, Kernel, NoMemory, Pool, counted
 from .levels import MIN_BYTES, sweep, working_set, zones
-from .pool import Pool, counted
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 STREAMING = ("copy_nt", "triad_nt")  # with stores that bypass the caches; of use at the main memory alone
@@ -166,3 +165,76 @@ def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe
         f"{op} {show(touched, 'B', binary=True)}, NumPy", level, call, stream_work(op, reads, writes, flops, touched),
         settings, (lower, *allocate_note(op, reads, writes)), check=check,
     )  # fmt: skip
+
+
+CHECK_LOOPS = 1000
+
+
+def arithmetic(bench: Bench) -> list[Probe]:
+    probes = []
+    for (engine, dtype, isa), group in bench.library.arithmetic().items():
+        kernel = bench.fastest(group, bench.pools[0])
+        probes += [_arithmetic(engine, dtype, isa, kernel, pool) for pool in bench.pools]
+    return probes
+
+
+def _arithmetic(engine: str, dtype: str, isa: str, kernel: Kernel, pool: Pool) -> Probe:
+    counts = {("matrix" if engine == "tensor" else "vector", dtype, "fma"): kernel.flops * pool.threads}
+    settings = {
+        "mix": "none", "threads": pool.threads, "isa": isa, "dtype": dtype, "chains": kernel.chains, "burst": True,
+    }  # fmt: skip
+    return Probe(
+        f"{isa} {dtype} arithmetic, {counted(pool.threads)}",
+        f"{engine}.{dtype}",
+        lambda loops: pool.run(kernel, 0, loops, 1),
+        Work(counts=counts, name=f"{isa} {dtype}", dtype=dtype),
+        settings,
+        check=lambda: pool.check(kernel, 0, CHECK_LOOPS),
+    )
+
+
+HOPS = 16  # of one iteration of the pointer chase
+
+
+def latencies(bench: Bench) -> list[Probe]:
+    """One core; a working set that there is no memory for is named in the notes of the bench."""
+    pool = bench.pools[0]
+    middles = [int(zone.middle) for zone in bench.zones(pool)]
+    sizes = middles if bench.quick else sorted({*sweep(4 * MIN_BYTES, pool.size, 2.0), *middles})
+    probes = []
+    for size in sizes:
+        try:
+            probes.append(_latency(bench, pool, size // LINE * LINE))
+        except NoMemory as error:
+            text = f"not measured: latency {show(size, 'B', binary=True)} ({error})"
+            bench.notes += (Note(NOT_MEASURED, text),)
+    return probes
+
+
+def _latency(bench: Bench, pool: Pool, size: int) -> Probe:
+    inside, nearest, outermost = bench.place(pool, size)
+    chain = pool.chain(size)
+    lap = 0 if outermost else size // LINE
+    name = f"latency {show(size, 'B', binary=True)}"
+
+    def call(loops: int) -> Timing:
+        hops = -(-loops // HOPS) * HOPS
+        seconds, busy = pool.chase(chain, hops, lap)
+        return Timing(seconds * loops / hops, busy)
+
+    def check() -> None:
+        if not bench.library.raw.rl_chain_whole(chain):
+            raise RidgelineError(f"probe {name}: the chase does not visit every line once")
+
+    settings = {
+        "mix": "chase", "bytes": size, "threads": 1, "line": LINE, "state": "resident" if lap else "cold", "burst": True,
+    }  # fmt: skip
+    return Probe(
+        f"{name}, 1 core",
+        f"latency.{inside.name}" if inside else f"sweep.latency.{nearest.name}",
+        call,
+        Work(name="one dependent load"),
+        settings,
+        ("one call is one hop of a random cycle over all lines, address translation included",),
+        check=check,
+    )
