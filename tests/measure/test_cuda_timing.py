@@ -17,9 +17,13 @@ from ridgeline.measure.cuda.conditions import Watch
 from ridgeline.measure.cuda.timing import Event, Timed
 
 
+def times(timed_cases: list[shapes.Case], bench: FakeBench, repeats: int) -> list[Timed]:
+    return [timed for chunk in timing.chunks(timed_cases, bench, repeats) for timed in chunk]
+
+
 def test_a_time_is_the_sum_of_the_kernels_between_the_markers() -> None:
     bench = FakeBench()
-    (timed,) = timing.times(cases(5), repeats=7, bench=bench)
+    (timed,) = times(cases(5), bench, 7)
     assert bench.sessions == [[(5, 7)]]
     assert timed.samples == pytest.approx([15 * US] * 7)  # 5 + 10; the flush of 50 and the markers are not in it
     assert timed.span == pytest.approx([16 * US] * 7)  # and the gap of 1 between the two
@@ -31,12 +35,12 @@ def test_a_time_is_the_sum_of_the_kernels_between_the_markers() -> None:
 
 @pytest.mark.parametrize(("warm", "repeats"), [(0.9e-3, 7), (1.1e-3, 3)])
 def test_a_long_case_is_called_less_often(warm: float, repeats: int) -> None:
-    (timed,) = timing.times(cases(5), repeats=7, bench=FakeBench(warm=warm))
+    (timed,) = times(cases(5), FakeBench(warm=warm), 7)
     assert len(timed.samples) == repeats
 
 
 def test_a_case_that_fails_keeps_its_place_and_says_why() -> None:
-    found = timing.times(cases(1, 2, 3, 4), repeats=2, bench=FakeBench(refuses=2, breaks=3))
+    found = times(cases(1, 2, 3, 4), FakeBench(refuses=2, breaks=3), 2)
     assert [each.reason for each in found] == ["", "no default path", "CUDA out of memory.", ""]
     assert [each.case["n"] for each in found] == [1, 2, 3, 4]
     assert [len(each.samples) for each in found] == [2, 0, 0, 2]
@@ -44,25 +48,23 @@ def test_a_case_that_fails_keeps_its_place_and_says_why() -> None:
 
 def test_lost_events_send_the_chunk_through_again_in_halves() -> None:
     bench = FakeBench(loses=3, losses=1)
-    found = timing.times(cases(1, 2, 3, 4), repeats=2, bench=bench)
+    found = times(cases(1, 2, 3, 4), bench, 2)
     assert [[n for n, _ in session] for session in bench.sessions] == [[1, 2, 3, 4], [1, 2], [3, 4]]
     assert [each.samples[0] for each in found] == pytest.approx([3 * n * US for n in (1, 2, 3, 4)])
 
 
 def test_a_case_that_loses_its_events_every_time_is_given_up_alone() -> None:
     bench = FakeBench(loses=3, losses=100)
-    found = timing.times(cases(1, 2, 3, 4), repeats=2, bench=bench)
+    found = times(cases(1, 2, 3, 4), bench, 2)
     assert [[n for n, _ in session] for session in bench.sessions[-4:]] == [[3, 4], [3], [3], [4]]
     assert found[2].reason == "2 markers were seen of 4"
     assert [bool(each.samples) for each in found] == [True, True, False, True]
 
 
-def test_chunks_end_at_the_limit_and_progress_is_told() -> None:
+def test_chunks_come_one_by_one_and_end_at_the_limit() -> None:
     many = cases(*range(1, 2 * timing.CHUNK_CASES + 2))
-    told: list[tuple[int, int]] = []
     bench = FakeBench()
-    assert len(timing.times(many, 1, lambda done, whole: told.append((done, whole)), bench)) == len(many)
-    assert told == [(64, 129), (128, 129), (129, 129)]
+    assert [len(chunk) for chunk in timing.chunks(many, bench, 1)] == [64, 64, 1]
     assert bench.cleared == 3
     ticks = iter([0.0, 1.0, 2.0, 20.0])  # asked before the chunk, twice by its session, before the next chunk
     assert [len(part) for part in timing.chunks(many, FakeBench(), 1, until=10.0, now=lambda: next(ticks))] == [64]

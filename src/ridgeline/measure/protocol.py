@@ -118,9 +118,6 @@ def repeat(work: Callable[[], Any], count: int) -> Callable[[], None]:
     return repeated
 
 
-# -- one probe ------------------------------------------------------------------------------------------------
-
-
 def timed(call: Call, loops: int, clock: Clock) -> Timing:
     """One call of so many loops, by its own timing where it has one."""
     start = clock.now()
@@ -189,9 +186,6 @@ def _turn(series: Series, turn: int, clock: Clock) -> None:
         series.preempted.append((turn, timing.seconds, timing.busy))
         if attempt == RETRIES and (series.stand_in or not series.samples):
             series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
-
-
-# -- probes in turns, and one held ----------------------------------------------------------------------------
 
 
 def interleave(
@@ -284,9 +278,6 @@ def sustain(
     samples = samples or [seconds for _, seconds, _ in series.preempted]
     series.samples = samples[-STEADY_SAMPLES:]
     return series, samples[:-STEADY_SAMPLES]
-
-
-# -- what is made of a series ---------------------------------------------------------------------------------
 
 
 def observation(series: Series, conditions: Mapping[str, Any], version: str = "", partial: bool = False) -> Observation:

@@ -121,9 +121,6 @@ def _collectives(quick: bool, on_progress: Progress) -> Measured:
     return Measured("collective", tuple(observations), None, (*notes, *remarks(observations)))
 
 
-# -- what holds for all observations ----------------------------------------------------------------------------
-
-
 def remarks(observations: Sequence[Observation]) -> tuple[str, ...]:
     """What a reader must know of a measurement before using it, each thing once."""
     notes = list(dict.fromkeys(note for item in observations for note in of_kind(item.notes, NOT_MEASURED, CONDITIONS)))
@@ -168,9 +165,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_text(item) for item in value)
     return str(value)
-
-
-# -- the saved file ---------------------------------------------------------------------------------------------
 
 
 def keep(measured: Measured) -> list[Path]:

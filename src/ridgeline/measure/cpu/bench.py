@@ -193,10 +193,7 @@ CANDIDATE_SHARE, MAX_CANDIDATES = 0.9, 4  # variants so near the fastest, and no
 LEADER_SHARE = 0.93  # variants so near the fastest on the longer comparison are all measured where only that decides
 INDISTINGUISHABLE = 1.02  # ratio of two rates that such a comparison cannot separate
 ARRAY_FRACTIONS = (1, 2, 4)  # of the arrays wanted, tried in turn where memory is short; the last fills a cache
-LIBRARY_BYTES = {
-    True: 3 << 26,
-    False: 1 << 30,
-}  # that library products need, quick and full: a BLAS without them ends us
+LIBRARY_BYTES = {True: 3 << 26, False: 1 << 30}  # that library products need, quick and full, or BLAS ends us
 
 
 class Bench:

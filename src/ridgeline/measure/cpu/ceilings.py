@@ -22,14 +22,9 @@ from .levels import MIN_BYTES, sweep, working_set, zones
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 STREAMING = ("copy_nt", "triad_nt")  # with stores that bypass the caches; of use at the main memory alone
-NUMPY_MIXES = {  # arrays read, arrays written, flops per element
-    "read": (1, 0, 0),
-    "write": (0, 1, 0),
-    "copy": (1, 1, 0),
-    "scale": (1, 1, 1),
-    "add": (2, 1, 1),
-    "triad": (2, 1, 2),
-}
+# arrays read, arrays written, flops per element
+NUMPY_MIXES = {"read": (1, 0, 0), "write": (0, 1, 0), "copy": (1, 1, 0)}
+NUMPY_MIXES |= {"scale": (1, 1, 1), "add": (2, 1, 1), "triad": (2, 1, 2)}
 NUMPY_MIN_BYTES = 1 << 16  # Python's own time per call makes smaller working sets useless
 FACTOR = 0.75  # of scale and triad
 
@@ -152,15 +147,8 @@ def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe
 
     touched = float(a.nbytes * (reads + writes))
     lower = Note(LOWER_BOUND, f"lower bound: NumPy, because the C probes cannot be compiled here: {why}")
-    settings = {
-        "mix": op,
-        "bytes": touched,
-        "threads": 1,
-        "isa": "numpy",
-        "dtype": "fp64",
-        "state": state,
-        "burst": True,
-    }
+    settings = {"mix": op, "bytes": touched, "threads": 1, "isa": "numpy", "dtype": "fp64"}
+    settings |= {"state": state, "burst": True}
     return Probe(
         f"{op} {show(touched, 'B', binary=True)}, NumPy", level, call, stream_work(op, reads, writes, flops, touched),
         settings, (lower, *allocate_note(op, reads, writes)), check=check,

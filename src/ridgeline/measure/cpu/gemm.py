@@ -132,20 +132,14 @@ def _gemm(
     tensor = f"tensor.{dtype}" in machine.peaks
     width = {"fp64": 8.0, "fp32": 4.0}.get(dtype, 2.0)
     moves = {(MAIN, name, way): width * size * size for name, way in (("a", READ), ("b", READ), ("c", WRITE))}
+    settings = {"mix": "gemm", "kind": "gemm", "size": size, "threads": threads, "dtype": dtype}
+    settings |= {"library": version, "burst": True}
     return Probe(
         f"gemm {library} {dtype} {size}, {counted(threads)}",
         f"{'tensor' if tensor else 'vector'}.{dtype}",
         call,
         Work(counts={("matrix", dtype, "gemm"): 2.0 * size**3}, moves=moves, name="gemm", dtype=dtype),
-        {
-            "mix": "gemm",
-            "kind": "gemm",
-            "size": size,
-            "threads": threads,
-            "dtype": dtype,
-            "library": version,
-            "burst": True,
-        },
+        settings,
         (f"{version}; its threads are not pinned",),
         check=check,
     )

@@ -115,9 +115,6 @@ def stopped(observations: Iterable[Observation]) -> bool:
     return any(any(of_kind(item.notes, STOPPED_KIND)) for item in observations)
 
 
-# -- plan -------------------------------------------------------------------------------------------------------
-
-
 def plan(machine: Machine, quick: bool, tell: Tell) -> Plan:
     """All probes of the C library for this machine, instruction sets ranked; NumPy's where there is no compiler."""
     tell(0, 0, 1, "compiling the probes")
@@ -148,9 +145,6 @@ def products(machine: Machine, quick: bool, bench: Bench | None, clock: Clock) -
     if not quick:
         probes += torch_gemms(machine, quick, counts)
     return within(probes, MAX_SECONDS[quick], clock)
-
-
-# -- run --------------------------------------------------------------------------------------------------------
 
 
 def run(planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell) -> Samples:
@@ -204,9 +198,6 @@ def to_sustain(probes: Sequence[Probe], turns: Run) -> list[Probe]:
         if rate > fastest.get(probe.target, (0.0, probe))[0]:
             fastest[probe.target] = (rate, probe)
     return [probe for _, probe in fastest.values()]
-
-
-# -- observations -----------------------------------------------------------------------------------------------
 
 
 def observations(

@@ -45,7 +45,6 @@ class Reader(Protocol):
     via: str
 
     def facts(self) -> dict[str, Any]: ...
-
     def read(self) -> dict[str, Any]: ...
 
 

@@ -50,13 +50,8 @@ class Variant:
         return int(min(tiles, sms * self.blocks)) if self.blocks else tiles
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "vector_bytes": VECTOR_BYTES,
-            "block": self.threads,
-            "unroll": self.unroll,
-            "blocks_per_sm": self.blocks or "one per tile",
-            "path": PATHS[self.path],
-        }
+        shape = {"vector_bytes": VECTOR_BYTES, "block": self.threads, "unroll": self.unroll}
+        return {**shape, "blocks_per_sm": self.blocks or "one per tile", "path": PATHS[self.path]}
 
 
 def stream_work(mix: str, size: int) -> Work:

@@ -16,20 +16,14 @@ from ...core.statistics import median
 from ...core.work import Work, work
 from ..protocol import Probe, repeat
 from .device import Library, triton_matmul
+from .operands import FORMATS
 
 # what the library is given, and how far the product of these very operands may lie from fp64 (relative, by norm)
 MAX_ERRORS = {"fp64": 1e-12, "tf32": 2e-3, "bf16": 1e-2, "fp16": 2e-3, "fp8": 2e-2, "int8": 0.0}
 BURST_SECONDS, REST_SECONDS = 0.010, 0.030  # of a burst of products, and of the rest before it
 FINALISTS, REMATCHES = 3, 3
 MAX_OPERAND_SETS = 2048  # that take turns in the size sweep
-TORCH_TYPES = {
-    "fp64": "float64",
-    "tf32": "float32",
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "fp8": "float8_e4m3fn",
-    "int8": "int8",
-}
+TORCH_TYPES = {**FORMATS, "fp8": "float8_e4m3fn"}
 STORED = {"fp8": "bf16", "int8": "int32"}  # formats of products that differ from their operands'
 LAYOUTS = {"nn": "A and B by rows", "nt": "B by columns, as torch.nn.Linear stores weights", "tn": "A by columns"}
 
@@ -242,15 +236,9 @@ def _square(library: Library, dtype: str, size: int, sets: int, cold: bool) -> P
     flops = 2.0 * size**3
     read = {"A": (size * size, dtype), "B": (size * size, dtype)}
     counted = work(matrix={"product": (flops,)}, read=read, write={"C": (size * size, dtype)}, dtype=dtype)
-    settings = {
-        "dtype": dtype,
-        "shape": {"m": size, "n": size, "k": size},
-        "layout": "nt",
-        "state": "cold" if cold else "resident",
-        "burst": True,
-        "sweep_over": "size",
-        "timing": f"events around replays of a graph of {sets} products",
-    }
+    settings: dict[str, Any] = {"dtype": dtype, "shape": {"m": size, "n": size, "k": size}, "layout": "nt"}
+    settings |= {"state": "cold" if cold else "resident", "burst": True, "sweep_over": "size"}
+    settings |= {"timing": f"events around replays of a graph of {sets} products"}
     notes = ("a point of the size sweep, not a ceiling",)
     return Probe(
         name, f"tensor.{dtype}", call, counted, settings, notes, prepare, lambda: products[-1].check(replay[0])

@@ -82,23 +82,13 @@ def _cold(memory: Memory, mix: str, size: int, variant: Variant, tried: int) -> 
     count = min(128, max(4, memory.targets // size))
     launches = [memory.stream(mix, variant, size, slot) for slot in range(count)]
     name = f"{memory.main} {mix} {size * (reads + writes) // MIB} MiB cold"
-    settings = {
-        "mix": mix,
-        "bytes": size * (reads + writes),
-        "state": "cold",
-        "burst": True,
-        "dtype": "fp32",
-        "variants_tried": tried,
-        "timing": f"events around replays of a graph of {count} launches on rotating slices",
-        **variant.settings(),
-    }
+    settings = {"mix": mix, "bytes": size * (reads + writes), "state": "cold", "burst": True, "dtype": "fp32"}
+    timing = f"events around replays of a graph of {count} launches on rotating slices"
+    settings |= {"variants_tried": tried, "timing": timing, **variant.settings()}
     return Probe(
         name, memory.main, Loop(memory.device, launches), stream_work(mix, size), settings,
         (NO_ALLOCATE,) if writes else (), check=lambda: memory.check(mix, name, size, count, launches),
     )  # fmt: skip
-
-
-# -- one set again and again -----------------------------------------------------------------------------------
 
 
 def resident_sizes(l2: int, sms: int, quick: bool) -> list[int]:
@@ -166,9 +156,6 @@ def _repeated(
         return device.elapsed(repeat(launch, rounds), before) * loops / (rounds * passes)
 
     return call
-
-
-# -- L1 and shared memory --------------------------------------------------------------------------------------
 
 
 def _near(memory: Memory, path: str, kernel: str, shapes: Sequence[tuple[int, int]], window: int) -> Probe:

@@ -127,9 +127,6 @@ def split(events: Sequence[Event], repeats: Sequence[int]) -> list[list[list[Eve
     return by_case
 
 
-# -- the device of this machine ----------------------------------------------------------------------------------
-
-
 def _bus(torch: Any) -> str:
     """The PCI bus id of the current device; empty where neither torch nor cupy reports it."""
     index = torch.cuda.current_device()
@@ -165,7 +162,6 @@ def open_gpu() -> tuple[Gpu, Watch, dict[str, Any]]:
     return gpu, watch, conditions
 
 
-Progress = Callable[[int, int], None]
 Now = Callable[[], float]
 
 LONG_SECONDS = 1e-3  # from which a case is called less often
@@ -190,13 +186,9 @@ class Bench(Protocol):
     """Where cases run; tests bring their own."""
 
     def build(self, case: Case) -> Run: ...
-
     def warm(self, run: Run) -> float: ...
-
     def trace(self, plan: Sequence[tuple[Run, int]]) -> list[Event]: ...
-
     def conditions(self, begin: float, end: float) -> dict[str, float]: ...
-
     def clear(self) -> None: ...
 
 
@@ -215,22 +207,6 @@ def summed(case: Case, calls: Sequence[Sequence[Event]], conditions: Mapping[str
     median_call = calls[sums.index(sorted(sums)[len(sums) // 2])]
     kernels = tuple((short_name(event.name), event.duration) for event in median_call)
     return Timed(case, sums, spans, kernels, conditions=dict(conditions))
-
-
-def times(
-    cases: Sequence[Case], repeats: int = 7, on_progress: Progress | None = None, bench: Bench | None = None
-) -> list[Timed]:
-    """All cases in their order; one that cannot be timed keeps its place and says why."""
-    if bench is None:
-        gpu, watch, _ = open_gpu()
-        with watch:
-            return times(cases, repeats, on_progress, gpu)
-    timed: list[Timed] = []
-    for chunk in chunks(cases, bench, repeats):
-        timed += chunk
-        if on_progress is not None:
-            on_progress(len(timed), len(cases))
-    return timed
 
 
 def chunks(

@@ -118,18 +118,9 @@ def observations(
 
 def _point(group: Group, point: Point, conditions: dict[str, Any], notes: Sequence[str]) -> Observation:
     seconds = median(point.samples)
-    settings: dict[str, Any] = {
-        "op": point.op,
-        "bytes": point.bytes,
-        "ranks": group.ranks,
-        "backend": group.backend,
-        "dtype": "fp32",
-        "bus_bandwidth": point.sent / seconds,
-        "algorithm_bandwidth": point.bytes / seconds,
-        "loops": point.loops,
-        "slowest_rank": point.slowest,
-        "timing": TIMING,
-    }
+    settings: dict[str, Any] = {"op": point.op, "bytes": point.bytes, "ranks": group.ranks, "backend": group.backend}
+    settings |= {"dtype": "fp32", "bus_bandwidth": point.sent / seconds, "algorithm_bandwidth": point.bytes / seconds}
+    settings |= {"loops": point.loops, "slowest_rank": point.slowest, "timing": TIMING}
     noise = noise_note(point.samples)
     work = Work(moves={(LINK, "buffer", WRITE): point.sent}, name=point.op, dtype="fp32")
     return Observation(
@@ -145,16 +136,9 @@ def _line(
     line = fit([point.sent for point in points], medians)
     if line is None:
         return None
-    settings = {
-        "op": op,
-        "ranks": group.ranks,
-        "backend": group.backend,
-        "alpha": line.alpha,
-        "beta": line.beta,
-        "residual_relative": line.error,
-        "bytes": [point.bytes for point in points],
-        "fit": FIT,
-    }
+    settings: dict[str, Any] = {"op": op, "ranks": group.ranks, "backend": group.backend}
+    settings |= {"alpha": line.alpha, "beta": line.beta, "residual_relative": line.error}
+    settings |= {"bytes": [point.bytes for point in points], "fit": FIT}
     return Observation(
         f"{op} alpha beta", f"collective.{op}", tuple(medians), Work(), settings, conditions, "ridgeline",
         __version__, tuple(notes),
