@@ -35,7 +35,6 @@ class Kernel:
     engine: str
     reads: int
     writes: int
-    width: int
     chains: int
     flops: float  # stream: per 8-byte element; fma: per loop and thread
 
@@ -71,9 +70,9 @@ class Library:
         kind, op, isa, dtype, engine = (self.raw.rl_text(index, which).decode() for which in range(5))
         numbers = (ctypes.c_double * 6)()
         self.raw.rl_numbers(index, numbers)
-        reads, writes, width, chains = (int(value) for value in numbers[:4])
+        reads, writes, _, chains = (int(value) for value in numbers[:4])
         flops, runs_here = numbers[4:]
-        return Kernel(index, kind, op, isa, dtype, engine, reads, writes, width, chains, flops) if runs_here else None
+        return Kernel(index, kind, op, isa, dtype, engine, reads, writes, chains, flops) if runs_here else None
 
     def streams(self, op: str) -> list[Kernel]:
         return [kernel for kernel in self.kernels if kernel.kind == "stream" and kernel.op == op]
@@ -222,6 +221,7 @@ class Bench:
         raise NoMemory(shortage)
 
     def _allocate(self, groups: Sequence[Sequence[int]], wanted: Sequence[int], spare: int) -> list[Pool]:
+        """In a function of its own, so that the arrays are freed where the spare memory is missing."""
         pools = [Pool(self.library, group, size) for group, size in zip(groups, wanted, strict=True)]
         require_memory(spare)
         return pools

@@ -73,17 +73,10 @@ class Samples:
     stopped: bool = False
 
 
-def local() -> Machine:
-    from ...machines.detect.local import here
-
-    return here("cpu")
-
-
 def measure(
-    machine: Machine | None = None, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
+    machine: Machine, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
 ) -> list[Observation]:
     """Every ceiling of this CPU. Ctrl-C ends it and what was measured is returned, flagged in its notes."""
-    machine = machine or local()
     watch = Watch()
 
     def tell(stage: int, done: int, total: int, label: str) -> None:
@@ -157,7 +150,17 @@ def run(planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell) 
     samples = Samples([first], stopped=first.stopped)
     try:
         if not samples.stopped:
-            _run_products(samples, effort, planned, machine, quick, clock, tell)
+            probes: list[Probe] = []
+            try:
+                probes, samples.left_out = products(machine, quick, planned.bench, clock)
+            except NoMemory as error:
+                samples.notes = (Note(NOT_MEASURED, f"not measured: matrix products by libraries ({error})"),)
+            second = interleave(
+                probes, 3, clock, partial(tell, 1), min_seconds=effort.min_seconds, warm_seconds=0.0, max_rounds=5,
+                budget=effort.product_budget,
+            )  # fmt: skip
+            samples.runs.append(second)
+            samples.stopped = second.stopped
         if not samples.stopped and not quick:
             chosen = to_sustain(planned.probes, first)
             for place, probe in enumerate(chosen):
@@ -166,22 +169,6 @@ def run(planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell) 
     except KeyboardInterrupt:
         samples.stopped = True
     return samples
-
-
-def _run_products(
-    samples: Samples, effort: Effort, planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell
-) -> None:
-    probes: list[Probe] = []
-    try:
-        probes, samples.left_out = products(machine, quick, planned.bench, clock)
-    except NoMemory as error:
-        samples.notes = (Note(NOT_MEASURED, f"not measured: matrix products by libraries ({error})"),)
-    second = interleave(
-        probes, 3, clock, partial(tell, 1), min_seconds=effort.min_seconds, warm_seconds=0.0, max_rounds=5,
-        budget=effort.product_budget,
-    )  # fmt: skip
-    samples.runs.append(second)
-    samples.stopped = second.stopped
 
 
 def to_sustain(probes: Sequence[Probe], turns: Run) -> list[Probe]:

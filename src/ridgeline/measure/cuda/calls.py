@@ -31,10 +31,6 @@ def _linear(operands: Operands, m: int, n: int, k: int, bias: bool = False) -> R
     return operands.product(partial(linear, x, weights, operands.take(n) if bias else None))
 
 
-def _gemm(operands: Operands, m: int, n: int, k: int) -> Run:
-    return _linear(operands, m, n, k)
-
-
 def _linear_op(operands: Operands, batch: int, in_features: int, out_features: int, bias: int = 0) -> Run:
     if bias and operands.dtype in ("fp8_e4m3", "fp8_e5m2", "int8"):
         raise InputError(f"linear in {operands.dtype} with a bias has no default path in PyTorch")
@@ -43,14 +39,6 @@ def _linear_op(operands: Operands, batch: int, in_features: int, out_features: i
 
 def _bmm(operands: Operands, batch: int, m: int, n: int, k: int) -> Run:
     return operands.product(partial(operands.torch.bmm, operands.take(batch, m, k), operands.take(batch, k, n)))
-
-
-def _gemv(operands: Operands, m: int, n: int) -> Run:
-    return operands.product(partial(operands.torch.mv, operands.take(m, n), operands.take(n)))
-
-
-def _ger(operands: Operands, m: int, n: int) -> Run:
-    return partial(operands.torch.addr, operands.take(m, n), operands.take(m), operands.take(n))
 
 
 FACTOR = 3  # of scal, axpy and STREAM; an integer, so that integer data stay integers
@@ -82,12 +70,8 @@ BINARY: dict[str, Callable[[Any, Any, Any], Run]] = {
 }
 
 
-def _unary(name: str, operands: Operands, n: int) -> Run:
-    return UNARY[name](operands.torch, operands.take(n))
-
-
-def _binary(name: str, operands: Operands, n: int) -> Run:
-    return BINARY[name](operands.torch, operands.take(n), operands.take(n))
+def _vectors(call: Callable[..., Run], count: int, operands: Operands, n: int) -> Run:
+    return call(operands.torch, *(operands.take(n) for _ in range(count)))
 
 
 def _cast(operands: Operands, n: int, out_dtype: str = "bf16") -> Run:
@@ -96,10 +80,6 @@ def _cast(operands: Operands, n: int, out_dtype: str = "bf16") -> Run:
     if FORMATS[out_dtype] == FORMATS[operands.dtype]:
         raise InputError(f"cast from {operands.dtype} to {out_dtype}: both are stored alike, so nothing runs")
     return partial(operands.take(n).to, getattr(operands.torch, FORMATS[out_dtype]))
-
-
-def _softmax(operands: Operands, rows: int, cols: int) -> Run:
-    return partial(operands.torch.softmax, operands.take(rows, cols), -1)
 
 
 def _layernorm(operands: Operands, rows: int, cols: int) -> Run:
@@ -116,10 +96,6 @@ def _batchnorm(operands: Operands, rows: int, cols: int) -> Run:
     x, mean, gamma, beta = operands.take(rows, cols), operands.take(cols), operands.take(cols), operands.take(cols)
     variance = operands.take(cols).abs() + 0.5
     return partial(operands.torch.nn.functional.batch_norm, x, mean, variance, gamma, beta, False)
-
-
-def _sum_rows(operands: Operands, rows: int, cols: int) -> Run:
-    return partial(operands.torch.sum, operands.take(rows, cols), -1)
 
 
 def _transpose(operands: Operands, rows: int, cols: int) -> Run:
@@ -229,19 +205,19 @@ def _moe(operands: Operands, tokens: int, experts: int, topk: int, hidden: int, 
 
 
 BUILDERS: dict[str, Callable[..., Run]] = {
-    **{name: partial(_unary, name) for name in UNARY},
-    **{name: partial(_binary, name) for name in BINARY},
-    "gemm": _gemm,
+    **{name: partial(_vectors, call, 1) for name, call in UNARY.items()},
+    **{name: partial(_vectors, call, 2) for name, call in BINARY.items()},
+    "gemm": _linear,
     "linear": _linear_op,
     "bmm": _bmm,
-    "gemv": _gemv,
-    "ger": _ger,
+    "gemv": lambda operands, m, n: operands.product(partial(operands.torch.mv, operands.take(m, n), operands.take(n))),
+    "ger": lambda operands, m, n: partial(operands.torch.addr, operands.take(m, n), operands.take(m), operands.take(n)),
     "cast": _cast,
-    "softmax": _softmax,
+    "softmax": lambda operands, rows, cols: partial(operands.torch.softmax, operands.take(rows, cols), -1),
     "layernorm": _layernorm,
     "rmsnorm": _rmsnorm,
     "batchnorm": _batchnorm,
-    "sum_rows": _sum_rows,
+    "sum_rows": lambda operands, rows, cols: partial(operands.torch.sum, operands.take(rows, cols), -1),
     "transpose": _transpose,
     "cross_entropy": _cross_entropy,
     "embedding": _embedding,

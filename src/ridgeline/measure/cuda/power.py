@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.work import Work
 from ...prediction.fit import linear
-from ..protocol import Call, Clock, Probe, calibrate
+from ..protocol import Call, Clock, Probe, calibrate, in_turn
 from .arithmetic import Chain
 from .conditions import Watch, mean_power
 from .device import Device, u64
@@ -215,11 +215,7 @@ def halved(device: Device, works: Sequence[Callable[[], None]]) -> Callable[[int
     cycles = 10_000_000
     pace = cycles / min(device.elapsed(lambda: device.launch("spin", 1, 1, u64(cycles))) for _ in range(3))
 
-    def each_once() -> None:
-        for work in works:
-            work()
-
-    pause = u64(pace * device.elapsed(each_once) / len(works))
+    pause = u64(pace * device.elapsed(in_turn(works)) / len(works))
 
     def call(loops: int) -> float:
         def work() -> None:

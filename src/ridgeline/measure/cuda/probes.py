@@ -36,22 +36,18 @@ DATA = "standard normal, fixed seeds"
 
 
 def measure(
-    machine: Machine | None = None,
-    quick: bool = False,
-    clock: Clock = REAL,
-    on_progress: Progress | None = None,
-    index: int = 0,
+    machine: Machine | None = None, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
 ) -> list[Observation]:
     """Empirical ceilings of the GPU. Without one, or without anything to run on it, InputError says what to do.
 
     What cannot be measured (a missing package, a refused NVML) is named under `gaps` in every result's conditions.
     """
-    device, library, gaps = open_device(index)
+    device, library, gaps = open_device()
     if device is not None:
         name, bus, sms, l2 = device.name, device.bus, device.sms, device.l2
     else:
         assert library is not None
-        properties = library.torch.cuda.get_device_properties(index)
+        properties = library.torch.cuda.get_device_properties(0)
         name, bus, sms = str(properties.name), "", int(properties.multi_processor_count)
         l2 = int(properties.L2_cache_size)
     source, why = reader(bus) if bus else (None, "the bus id of the GPU is not known without cupy")
@@ -79,8 +75,8 @@ class Plan:
 
 def plan(session: Session) -> Plan:
     """Every probe in its best variant."""
-    probes: list[Probe] = []
-    products: dict[str, tuple[Product, list[dict[str, Any]]]] = {}
+    planned = Plan()
+    probes = planned.probes
     if session.device is not None:
         session.tell(0, 3, "ranking memory variants")
         memory = Memory(session.device, session.main)
@@ -92,11 +88,11 @@ def plan(session: Session) -> Plan:
         probes += launches(session.device, session.clock)
     if session.library is not None:
         session.tell(2, 3, "ranking matrix products")
-        products = rank_products(session.library, session.sms, session.quick, session.scale, session.gaps)
-        probes += [burst(product, table) for product, table in products.values()]
+        planned.products = rank_products(session.library, session.sms, session.quick, session.scale, session.gaps)
+        probes += [burst(product, table) for product, table in planned.products.values()]
         probes += by_size(session.library, "bf16", session.l2, session.quick)
         probes += dispatches(session.library)
-    return Plan(probes, products)
+    return planned
 
 
 def run(session: Session) -> list[Observation]:
@@ -164,10 +160,8 @@ def mark_sweep(session: Session) -> None:
     for place, item in enumerate(session.observations):
         best = bursts.get(item.target, 0.0)
         if best and "sweep_over" in item.settings and item.best_rate > MAX_SWEEP_RATIO * best:
-            note = (
-                f"finding: {item.best_rate / best - 1:.1%} above the best shape of the ranking ({show(best, 'flop/s')})"
-            )
-            session.observations[place] = replace(item, notes=(*item.notes, note))
+            above = f"{item.best_rate / best - 1:.1%} above the best shape of the ranking ({show(best, 'flop/s')})"
+            session.observations[place] = replace(item, notes=(*item.notes, f"finding: {above}"))
 
 
 def ceiling(machine: Machine | None, target: str) -> Figure | None:
@@ -188,17 +182,14 @@ def with_findings(session: Session, item: Observation) -> Observation:
     if figure is not None and limits and rate:
         limit = max(limits)
         settings = {**item.settings, "share_of_ceiling": rate / limit, "ceiling": limit}
+        sustained_product = item.target.startswith("tensor") and item.settings.get("burst") is False
         partly_cached = item.target == session.main and item.settings.get("state") == "resident"
         if rate > MAX_CEILING_RATIO * limit and not partly_cached:
             notes.append(
                 f"finding: {show(rate, figure.unit)} is {rate / limit:.1%} of the ceiling {show(limit, figure.unit)}; "
                 "the ceiling, the count or the place of the data is not what it is taken for"
             )
-        elif (
-            item.target.startswith("tensor")
-            and rate < LOW_PRODUCT_SHARE * limit
-            and item.settings.get("burst") is False
-        ):
+        elif sustained_product and rate < LOW_PRODUCT_SHARE * limit:
             notes += _held_down(item, session.machine)
         item = replace(item, settings=settings)
     others = session.facts.get("other_processes")

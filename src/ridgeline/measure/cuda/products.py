@@ -6,7 +6,7 @@ A product is compared with fp64 on a sample of its rows and columns. Data are st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,9 @@ class Product:
     layout: str = "nt"
     kernels: Any = None  # our Triton kernels, where not the library multiplies
     config: tuple[int, ...] = ()
-    call: Callable[[], Any] = field(init=False)
-    a: Any = field(init=False)
-    b: Any = field(init=False)
-    out: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        self.call: Callable[[], Any]
         torch, device = self.library.torch, self.library.device
         generator = torch.Generator(device=device)
         generator.manual_seed(13)

@@ -20,8 +20,7 @@ from ...core.statistics import median
 from ...core.version import __version__
 from ...core.work import LINK, WRITE, Work
 from ...prediction.fit import linear
-from ..conditions import now
-from ..noise import noise_note
+from ..conditions import noise_note, now
 from ..protocol import REAL, Clock, Progress
 from .ranks import SENT, Group, Link, Point, join, leave, local, ring_links
 
