@@ -240,7 +240,7 @@ def test_torch_alone_leaves_a_named_gap(monkeypatch: pytest.MonkeyPatch) -> None
 def test_cupy_whose_compiler_fails_leaves_a_named_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     packages(monkeypatch, cupy=fake_cupy(lambda: 1), torch=fake_torch(True))
 
-    def fail(cupy: Any, index: int) -> None:
+    def fail(cupy: Any) -> None:
         raise RuntimeError("libnvrtc.so: cannot open shared object file\n...")
 
     monkeypatch.setattr(devices, "CupyDevice", fail)

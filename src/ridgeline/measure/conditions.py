@@ -19,6 +19,12 @@ from ..core.statistics import median, median_deviation
 
 CPUS = Path("/sys/devices/system/cpu")
 DATA = "random, nearly normal (mean 0, deviation 1); arithmetic probes: small exact constants"
+MAX_OTHERS_BUSY = 0.15  # CPUs' worth of time that other programs may use before it is called a load
+MAX_STOLEN = MAX_OTHERS_BUSY / 3
+MIN_SAMPLES = 6  # fewer show neither a drift nor two groups
+DRIFT_DEVIATIONS = 3.0  # by which the halves of a series must differ to be called a drift
+GROUP_DEVIATIONS = 4.0  # by which two groups of samples must lie apart to be called two
+MIN_CHANGE = 0.05  # of the median, for either: less is the resolution of any timer
 
 
 def now() -> str:
@@ -114,10 +120,6 @@ def allowed_cpus() -> int:
     return os.cpu_count() or 1
 
 
-MAX_OTHERS_BUSY = 0.15  # CPUs' worth of time that other programs may use before it is called a load
-MAX_STOLEN = MAX_OTHERS_BUSY / 3
-
-
 class Watch:
     """Looks at the system before and after a run and says whether other programs were busy meanwhile."""
 
@@ -144,12 +146,6 @@ def second_load(conditions: Mapping[str, Any]) -> str:
     if conditions.get("stolen", 0.0) > MAX_STOLEN:
         texts.append(f"the hypervisor took {conditions['stolen']:.2g} CPUs' worth of time away")
     return "; ".join(texts)
-
-
-MIN_SAMPLES = 6  # fewer show neither a drift nor two groups
-DRIFT_DEVIATIONS = 3.0  # by which the halves of a series must differ to be called a drift
-GROUP_DEVIATIONS = 4.0  # by which two groups of samples must lie apart to be called two
-MIN_CHANGE = 0.05  # of the median, for either: less is the resolution of any timer
 
 
 def noise_note(samples: Sequence[float], preempted: int = 0) -> Note | None:

@@ -138,13 +138,9 @@ def remarks(observations: Sequence[Observation]) -> tuple[str, ...]:
         (DRIFT, "disturbed: samples drift or fall into two groups for"),
     ):
         if names := [item.name for item in observations if any(of_kind(item.notes, kind))]:
-            notes.append(Note(kind, f"{text} {_names(names)}"))
+            more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+            notes.append(Note(kind, f"{text} {'; '.join(names[:MAX_NAMES] + more)}"))
     return tuple(notes)
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMES
-    return "; ".join(names[:MAX_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
 def conditions(observations: Sequence[Observation]) -> dict[str, str]:

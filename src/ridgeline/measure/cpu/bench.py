@@ -21,6 +21,15 @@ from .build import Built
 from .levels import Zone, working_set, zones
 
 LINE = 64
+# Passes over a cache before it is timed: a shared one takes several to keep what it is given (benchmarks/cache_settling.py),
+# five to ten on a Neoverse N1, three to eight on an Emerald Rapids; the first few matter most.
+WARM_PASSES = 6
+SHORT_SECONDS = 5e-4  # of the first comparison of the variants of a kernel
+CANDIDATE_SHARE, MAX_CANDIDATES = 0.9, 4  # variants so near the fastest, and no more of them, are compared again
+LEADER_SHARE = 0.93  # variants so near the fastest on the longer comparison are all measured where only that decides
+INDISTINGUISHABLE = 1.02  # ratio of two rates that such a comparison cannot separate
+ARRAY_FRACTIONS = (1, 2, 4)  # of the arrays wanted, tried in turn where memory is short; the last fills a cache
+LIBRARY_BYTES = {True: 3 << 26, False: 1 << 30}  # that library products need, quick and full, or BLAS ends us
 
 
 @dataclass(frozen=True)
@@ -182,17 +191,6 @@ def cores() -> list[int]:
 
 def counted(count: int) -> str:
     return f"{count} core{'s' if count != 1 else ''}"
-
-
-# Passes over a cache before it is timed: a shared one takes several to keep what it is given (benchmarks/cache_settling.py),
-# five to ten on a Neoverse N1, three to eight on an Emerald Rapids; the first few matter most.
-WARM_PASSES = 6
-SHORT_SECONDS = 5e-4  # of the first comparison of the variants of a kernel
-CANDIDATE_SHARE, MAX_CANDIDATES = 0.9, 4  # variants so near the fastest, and no more of them, are compared again
-LEADER_SHARE = 0.93  # variants so near the fastest on the longer comparison are all measured where only that decides
-INDISTINGUISHABLE = 1.02  # ratio of two rates that such a comparison cannot separate
-ARRAY_FRACTIONS = (1, 2, 4)  # of the arrays wanted, tried in turn where memory is short; the last fills a cache
-LIBRARY_BYTES = {True: 3 << 26, False: 1 << 30}  # that library products need, quick and full, or BLAS ends us
 
 
 class Bench:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ NUMPY_MIXES = {"read": (1, 0, 0), "write": (0, 1, 0), "copy": (1, 1, 0)}
 NUMPY_MIXES |= {"scale": (1, 1, 1), "add": (2, 1, 1), "triad": (2, 1, 2)}
 NUMPY_MIN_BYTES = 1 << 16  # Python's own time per call makes smaller working sets useless
 FACTOR = 0.75  # of scale and triad
+CHECK_LOOPS = 1000
+HOPS = 16  # of one iteration of the pointer chase
 
 
 def stream_work(op: str, reads: int, writes: int, flops: float, touched: float) -> Work:
@@ -63,16 +66,16 @@ def stream(bench: Bench, op: str, pool: Pool, size: int, rank: int = 0) -> Probe
         "isa": kernel.isa, "dtype": "fp64", "state": "cold" if cold else "resident", "burst": True,
         "stores": "streaming" if op.endswith("_nt") else "plain",
     }  # fmt: skip
-    return Probe(
-        f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}{f', {kernel.isa}' if rank else ''}",
-        # between two levels a point speaks of neither, so that no level's best is taken from it
-        inside.name if inside else f"sweep.{nearest.name}",
-        lambda loops: pool.run(kernel, size, loops, 0 if outermost else WARM_PASSES),
-        stream_work(op, kernel.reads, kernel.writes, kernel.flops, touched),
-        settings,
-        allocate_note(op, kernel.reads, kernel.writes),
-        check=lambda: pool.check(kernel, size),
-    )
+    name = f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}{f', {kernel.isa}' if rank else ''}"
+    # between two levels a point speaks of neither, so that no level's best is taken from it
+    target = inside.name if inside else f"sweep.{nearest.name}"
+    work = stream_work(op, kernel.reads, kernel.writes, kernel.flops, touched)
+    notes, warm = allocate_note(op, kernel.reads, kernel.writes), 0 if outermost else WARM_PASSES
+
+    def call(loops: int) -> Timing:
+        return pool.run(kernel, size, loops, warm)
+
+    return Probe(name, target, call, work, settings, notes, check=lambda: pool.check(kernel, size))
 
 
 def streams(bench: Bench) -> list[Probe]:
@@ -155,9 +158,6 @@ def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe
     )  # fmt: skip
 
 
-CHECK_LOOPS = 1000
-
-
 def arithmetic(bench: Bench) -> list[Probe]:
     probes = []
     for (engine, dtype, isa), group in bench.library.arithmetic().items():
@@ -168,20 +168,15 @@ def arithmetic(bench: Bench) -> list[Probe]:
 
 def _arithmetic(engine: str, dtype: str, isa: str, kernel: Kernel, pool: Pool) -> Probe:
     counts = {("matrix" if engine == "tensor" else "vector", dtype, "fma"): kernel.flops * pool.threads}
-    settings = {
-        "mix": "none", "threads": pool.threads, "isa": isa, "dtype": dtype, "chains": kernel.chains, "burst": True,
-    }  # fmt: skip
-    return Probe(
-        f"{isa} {dtype} arithmetic, {counted(pool.threads)}",
-        f"{engine}.{dtype}",
-        lambda loops: pool.run(kernel, 0, loops, 1),
-        Work(counts=counts, name=f"{isa} {dtype}", dtype=dtype),
-        settings,
-        check=lambda: pool.check(kernel, 0, CHECK_LOOPS),
-    )
+    settings = {"mix": "none", "threads": pool.threads, "isa": isa, "dtype": dtype}
+    settings |= {"chains": kernel.chains, "burst": True}
+    name, work = f"{isa} {dtype} arithmetic, {counted(pool.threads)}", Work(counts, name=f"{isa} {dtype}", dtype=dtype)
 
+    def call(loops: int) -> Timing:
+        return pool.run(kernel, 0, loops, 1)
 
-HOPS = 16  # of one iteration of the pointer chase
+    check = partial(pool.check, kernel, 0, CHECK_LOOPS)
+    return Probe(name, f"{engine}.{dtype}", call, work, settings, check=check)
 
 
 def latencies(bench: Bench) -> list[Probe]:
@@ -214,15 +209,8 @@ def _latency(bench: Bench, pool: Pool, size: int) -> Probe:
         if not bench.library.raw.rl_chain_whole(chain):
             raise RidgelineError(f"probe {name}: the chase does not visit every line once")
 
-    settings = {
-        "mix": "chase", "bytes": size, "threads": 1, "line": LINE, "state": "resident" if lap else "cold", "burst": True,
-    }  # fmt: skip
-    return Probe(
-        f"{name}, 1 core",
-        f"latency.{inside.name}" if inside else f"sweep.latency.{nearest.name}",
-        call,
-        Work(name="one dependent load"),
-        settings,
-        ("one call is one hop of a random cycle over all lines, address translation included",),
-        check=check,
-    )
+    settings = {"mix": "chase", "bytes": size, "threads": 1, "line": LINE}
+    settings |= {"state": "resident" if lap else "cold", "burst": True}
+    target = f"latency.{inside.name}" if inside else f"sweep.latency.{nearest.name}"
+    notes = ("one call is one hop of a random cycle over all lines, address translation included",)
+    return Probe(f"{name}, 1 core", target, call, Work(name="one dependent load"), settings, notes, check=check)

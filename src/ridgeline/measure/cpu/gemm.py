@@ -134,15 +134,9 @@ def _gemm(
     moves = {(MAIN, name, way): width * size * size for name, way in (("a", READ), ("b", READ), ("c", WRITE))}
     settings = {"mix": "gemm", "kind": "gemm", "size": size, "threads": threads, "dtype": dtype}
     settings |= {"library": version, "burst": True}
-    return Probe(
-        f"gemm {library} {dtype} {size}, {counted(threads)}",
-        f"{'tensor' if tensor else 'vector'}.{dtype}",
-        call,
-        Work(counts={("matrix", dtype, "gemm"): 2.0 * size**3}, moves=moves, name="gemm", dtype=dtype),
-        settings,
-        (f"{version}; its threads are not pinned",),
-        check=check,
-    )
+    work = Work(counts={("matrix", dtype, "gemm"): 2.0 * size**3}, moves=moves, name="gemm", dtype=dtype)
+    name, target = f"gemm {library} {dtype} {size}, {counted(threads)}", f"{'tensor' if tensor else 'vector'}.{dtype}"
+    return Probe(name, target, call, work, settings, (f"{version}; its threads are not pinned",), check=check)
 
 
 def within(probes: Sequence[Probe], max_seconds: float, clock: Clock) -> tuple[list[Probe], list[str]]:

@@ -34,6 +34,7 @@ SIZES = (
 WORDS = ("out_dtype", "causal", "variant", "layout")
 RESULTS = ("time_us", "best_us", "span_us", "spread", "kernels", "kernel_name", "sm_clock", "power", "reason")
 COLUMNS = ("op", "dtype", *SIZES, *WORDS, *RESULTS)
+CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that the test set gets its time
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -77,9 +78,6 @@ def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
 def table(flat: Sequence[dict[str, Any]]) -> str:
     """Rows as CSV, with the columns that any of them uses."""
     return csv_text(flat, [name for name in COLUMNS if any(name in row for row in flat)])
-
-
-CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that the test set gets its time
 
 
 def collect(

@@ -15,6 +15,10 @@ from .memory import SUM_SLOTS, VECTOR_BYTES, Memory
 
 MAX_CHAIN_BYTES = 512 * MIB  # less on a small GPU
 SHARED = -1  # the path of a chase in shared memory; others are the load paths of the kernels
+QUEUED_LAUNCHES = 256  # behind the spin; a stream holds some 1024 before the host has to wait
+SPIN_CYCLES = 8_000_000  # some 4 ms: the host needs about 1 ms to queue so many launches
+GRAPH_NODES = 512
+EMPTY = Work(waits={"launch": 1.0}, name="nothing")
 
 
 class Chase:
@@ -81,12 +85,6 @@ def latencies(memory: Memory) -> list[Probe]:
             Probe(f"latency {path}", f"latency.{level}", chase, Work(), chase.settings, notes, check=chase.check)
         )
     return probes
-
-
-QUEUED_LAUNCHES = 256  # behind the spin; a stream holds some 1024 before the host has to wait
-SPIN_CYCLES = 8_000_000  # some 4 ms: the host needs about 1 ms to queue so many launches
-GRAPH_NODES = 512
-EMPTY = Work(waits={"launch": 1.0}, name="nothing")
 
 
 def launches(device: Device, clock: Clock = REAL) -> list[Probe]:

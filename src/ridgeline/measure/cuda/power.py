@@ -30,6 +30,8 @@ WINDOW_SECONDS = 0.05
 ROLL_WINDOWS = 10  # that the rolling variation is taken over
 MAX_VARIATION = 0.01  # coefficient of variation of the throughput of a steady load
 MAX_CLOCK_VARIATION = 0.015
+SUSTAINED_SECONDS = {True: (2.0, 2.5), False: (2.0, 6.0)}  # shortest and longest hold of a product, quick and full
+POWER_SECONDS = 1.2, 1.6  # of a load that is held for its power alone
 
 
 @dataclass
@@ -128,10 +130,6 @@ def fit(loads: Sequence[Load]) -> Fit | None:
         unresolved.append(names.pop(int(np.argmin(watts))))
     by_name = dict(zip(names, energy, strict=True))
     return Fit(static, by_name, error, error / float(power.mean()), len(loads), unresolved)
-
-
-SUSTAINED_SECONDS = {True: (2.0, 2.5), False: (2.0, 6.0)}  # shortest and longest hold of a product, quick and full
-POWER_SECONDS = 1.2, 1.6  # of a load that is held for its power alone
 
 
 def sustained(session: Session, ranked: Mapping[str, tuple[Product, list[dict[str, Any]]]]) -> list[Load]:

@@ -33,6 +33,10 @@ from .session import Session
 from .streams import host_copies, streams
 
 DATA = "standard normal, fixed seeds"
+MAX_CEILING_RATIO = 1.005  # beyond it a rate is a finding; less is the resolution of clocks and timers
+MAX_SWEEP_RATIO = 1.02
+LOW_PRODUCT_SHARE = 0.9  # a sustained product below this share of its peak gets a note with the reasons
+OLD_KERNEL = "the library's kernel is of the generation before this GPU's (sm_80): the units can do more"
 
 
 def measure(
@@ -135,12 +139,6 @@ def spaced(probes: Sequence[Probe]) -> list[Probe]:
     others = [probe for probe in probes if probe not in heavy and probe not in light]
     pairs = zip_longest(light, heavy)
     return [probe for pair in pairs for probe in pair if probe is not None] + others
-
-
-MAX_CEILING_RATIO = 1.005  # beyond it a rate is a finding; less is the resolution of clocks and timers
-MAX_SWEEP_RATIO = 1.02
-LOW_PRODUCT_SHARE = 0.9  # a sustained product below this share of its peak gets a note with the reasons
-OLD_KERNEL = "the library's kernel is of the generation before this GPU's (sm_80): the units can do more"
 
 
 def name_kernels(session: Session, products: Mapping[str, Product]) -> None:

@@ -15,8 +15,8 @@ from ...core.errors import RidgelineError, first_line
 from ...core.statistics import median
 from ...core.work import Work, work
 from ..protocol import Probe, repeat
+from .calls import FORMATS
 from .device import Library, triton_matmul
-from .operands import FORMATS
 
 # what the library is given, and how far the product of these very operands may lie from fp64 (relative, by norm)
 MAX_ERRORS = {"fp64": 1e-12, "tf32": 2e-3, "bf16": 1e-2, "fp16": 2e-3, "fp8": 2e-2, "int8": 0.0}

@@ -33,6 +33,7 @@ from .memory import (
 NO_ALLOCATE = "nominal bytes; GPU stores allocate no line first"
 MANY_PASSES = "events around launches that pass over one set many times"
 L1_PASSES = 4096  # over the window of each block in one launch
+IN, OUT = "host to device", "device to host"
 
 
 @dataclass
@@ -191,9 +192,6 @@ def _near_launch(
         u64(memory.source), u32(window), u32(passes), u64(memory.sums), u32(SUM_SLOTS - 1),
     )  # fmt: skip
     return lambda: memory.device.launch(f"{kernel}<{threads}, {unroll}>", grid, threads, *arguments, shared=shared)
-
-
-IN, OUT = "host to device", "device to host"
 
 
 def host_copies(memory: Memory, quick: bool) -> list[Probe]:

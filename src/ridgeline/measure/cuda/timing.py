@@ -15,11 +15,10 @@ from typing import Any, Protocol
 
 from ...core.errors import InputError, RidgelineError, first_line
 from ..conditions import now
-from .calls import build
+from .calls import Run, ValuePool, build
 from .cases import GIB, POOL_BYTES, Case
 from .conditions import Nvml, Watch, reader, summary, versions
 from .device import Library, package
-from .operands import Run, ValuePool
 
 MARKER = "spin_kernel"  # what torch.cuda._sleep runs
 WAITS = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event")  # waiting that is filed under the device
@@ -30,6 +29,11 @@ METHOD = (
     "normal random values; time_us is the median over the calls of the sum of durations, span_us of last end less "
     "first start, spread half the width of the central 80 % of the sums over their median"
 )
+Now = Callable[[], float]
+LONG_SECONDS = 1e-3  # from which a case is called less often
+LONG_REPEATS = 3
+CHUNK_CASES = 64  # in one session of the profiler: some two thousand kernels
+NAME_LENGTH = 120  # characters kept of a kernel's name
 
 
 @dataclass(frozen=True)
@@ -160,14 +164,6 @@ def open_gpu() -> tuple[Gpu, Watch, dict[str, Any]]:
         "method": METHOD,
     }
     return gpu, watch, conditions
-
-
-Now = Callable[[], float]
-
-LONG_SECONDS = 1e-3  # from which a case is called less often
-LONG_REPEATS = 3
-CHUNK_CASES = 64  # in one session of the profiler: some two thousand kernels
-NAME_LENGTH = 120  # characters kept of a kernel's name
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from .ranks import SENT, Group, Link, Point, join, leave, local, ring_links
 KIB, MIB = 1 << 10, 1 << 20
 TIMING = "host clock around calls that begin at a barrier; the slowest rank counts"
 FIT = "t = alpha + sent / beta over these sizes, least squares of relative errors"
+MIN_SHARE = 0.8  # of the median rank, or of the best link of its kind; below it a rank or link is a straggler
 
 
 def sizes(backend: str, quick: bool) -> list[int]:
@@ -142,9 +143,6 @@ def _line(
         f"{op} alpha beta", f"collective.{op}", tuple(medians), Work(), settings, conditions, "ridgeline",
         __version__, tuple(notes),
     )  # fmt: skip
-
-
-MIN_SHARE = 0.8  # of the median rank, or of the best link of its kind; below it a rank or link is a straggler
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,20 @@ from ..protocol import REAL, Clock, repeat
 
 RANK_TIMEOUT = timedelta(seconds=120)  # how long a rank waits for the others before it gives up
 HOW = "torchrun --nproc-per-node 2 -m ridgeline measure collective"
+ELEMENT_BYTES = 4  # fp32
+CHECKED_ELEMENTS = 32  # of every part that are compared with what they should be
+MAX_GROWTH = 30.0  # powers of ten a sum may grow by before the buffer is filled again: all_reduce works in place
+# bytes a rank sends, as a share of the buffer, by the ring algorithm
+SENT: dict[str, Callable[[int], float]] = {
+    "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    "all_gather": lambda ranks: (ranks - 1) / ranks,
+    "reduce_scatter": lambda ranks: (ranks - 1) / ranks,
+    "all_to_all": lambda ranks: (ranks - 1) / ranks,
+    "p2p": lambda ranks: 1.0,
+}
+MIB = 1 << 20
+LOCAL_SECONDS = 0.01  # of one sample of what a rank does by itself
+LINK_SECONDS = 0.03  # of one sample of a link, so that what buffers on the way take does not pass for its bandwidth
 
 
 @dataclass
@@ -112,21 +126,6 @@ def _initialize(torch: Any, device: Any, backend: str) -> None:
 def leave(group: Group) -> None:
     if group.started and group.dist.is_initialized():
         group.dist.destroy_process_group()
-
-
-ELEMENT_BYTES = 4  # fp32
-CHECKED_ELEMENTS = 32  # of every part that are compared with what they should be
-MAX_GROWTH = 30.0  # powers of ten a sum may grow by before the buffer is filled again: all_reduce works in place
-
-
-# bytes a rank sends, as a share of the buffer, by the ring algorithm
-SENT: dict[str, Callable[[int], float]] = {
-    "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
-    "all_gather": lambda ranks: (ranks - 1) / ranks,
-    "reduce_scatter": lambda ranks: (ranks - 1) / ranks,
-    "all_to_all": lambda ranks: (ranks - 1) / ranks,
-    "p2p": lambda ranks: 1.0,
-}
 
 
 @dataclass
@@ -245,11 +244,6 @@ class Point:
 def newest(module: Any, *names: str) -> Any:
     """The first of these functions there is: torch renames, and warns of the old name for as long as it has both."""
     return next(getattr(module, name) for name in names if hasattr(module, name))
-
-
-MIB = 1 << 20
-LOCAL_SECONDS = 0.01  # of one sample of what a rank does by itself
-LINK_SECONDS = 0.03  # of one sample of a link, so that what buffers on the way take does not pass for its bandwidth
 
 
 def loops_for(wanted: float, seconds: float) -> int:
