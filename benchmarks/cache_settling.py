@@ -12,16 +12,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from ridgeline.core.statistics import median
 from ridgeline.core.units import show
-from ridgeline.measure.cpu.bench import WARM_PASSES, Bench
+from ridgeline.machines.detect.local import here
+from ridgeline.measure.cpu.bench import WARM_PASSES, Bench, Library
 from ridgeline.measure.cpu.build import build
-from ridgeline.measure.cpu.pool import Library
-from ridgeline.measure.cpu.probes import local
 
 PASSES, TRIES = 16, 7
 
 
 def main() -> int:
-    bench = Bench(Library(build()), local(), True)
+    bench = Bench(Library(build()), here("cpu"), True)
     pool = bench.pools[0]
     cache = bench.zones(pool)[-2]
     for share, size in (("middle", int(cache.middle)), ("most", int(cache.last))):

@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from ridgeline.core.documents import to_document
 from ridgeline.core.statistics import median
 from ridgeline.core.units import show
-from ridgeline.measure.cpu.bench import WARM_PASSES, Bench
+from ridgeline.machines.detect.local import here
+from ridgeline.measure.cpu.bench import WARM_PASSES, Bench, Kernel, Library, Pool, cores
 from ridgeline.measure.cpu.build import build
-from ridgeline.measure.cpu.pool import Kernel, Library, Pool, cores
-from ridgeline.measure.cpu.probes import local, measure
+from ridgeline.measure.cpu.probes import measure
 from ridgeline.measure.protocol import calibrate
 
 GOAL = 0.97
@@ -178,7 +178,7 @@ def peak_matches(bench: Bench, seconds: float, pool: Pool, names: list[str], wan
 
 
 def compare(rounds: int, more: int, seconds: float, threads: str, only: str, wanted: str) -> list[Row]:
-    bench = Bench(Library(build()), local(), False)
+    bench = Bench(Library(build()), here("cpu"), False)
     # likwid-bench takes the first processor for one thread; so do we
     first = Pool(bench.library, cores()[:1], bench.pools[0].size)
     pools = {"one": [first], "all": bench.pools[-1:], "both": [first, *bench.pools[1:]]}[threads]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ridgeline.core.errors import InputError
 from ridgeline.measure.cuda.cases import Case
-from ridgeline.measure.cuda.tracing import Event
+from ridgeline.measure.cuda.timing import Event
 
 US = 1e-6
 

@@ -29,14 +29,12 @@ from ridgeline.machines.calibrate import measured_machine
 from ridgeline.measure import conditions
 from ridgeline.measure.cpu import bench as bench_module
 from ridgeline.measure.cpu import build as building
+from ridgeline.measure.cpu import ceilings
 from ridgeline.measure.cpu import gemm as cpu_gemm
 from ridgeline.measure.cpu import levels as cpu_levels
 from ridgeline.measure.cpu import probes as cpu
-from ridgeline.measure.cpu import streams
-from ridgeline.measure.cpu.arithmetic import arithmetic
-from ridgeline.measure.cpu.bench import Bench
-from ridgeline.measure.cpu.latency import latencies
-from ridgeline.measure.cpu.pool import Kernel, Library, NoMemory, Pool, cores
+from ridgeline.measure.cpu.bench import Bench, Kernel, Library, NoMemory, Pool, cores
+from ridgeline.measure.cpu.ceilings import arithmetic, latencies
 from ridgeline.measure.protocol import Probe, Timing, interleave
 
 MIXES = {"read": (8, 0), "write": (8, 0), "copy": (16, 0), "scale": (16, 1), "add": (24, 1), "triad": (24, 2)}
@@ -65,7 +63,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 def tiny(monkeypatch: pytest.MonkeyPatch, size: int = 1 << 19) -> None:
     """Arrays of so many bytes per thread, whatever the machine."""
-    for module in (bench_module, streams):
+    for module in (bench_module, ceilings):
         monkeypatch.setattr(module, "working_set", lambda machine, threads, quick: size)
 
 
@@ -107,7 +105,10 @@ def fake_compiler(folder: Path, script: str) -> str:
 @pytest.mark.needs_compiler
 def test_every_kernel_computes_what_it_should(library: Library) -> None:
     pool = Pool(library, cores()[:2], 1 << 17)
-    assert {kernel.op for kernel in library.kernels if kernel.kind == "stream"} >= {*streams.MIXES, *streams.STREAMING}
+    assert {kernel.op for kernel in library.kernels if kernel.kind == "stream"} >= {
+        *ceilings.MIXES,
+        *ceilings.STREAMING,
+    }
     assert {kernel.dtype for kernel in library.kernels if kernel.kind == "fma"} >= {"fp64", "fp32"}
     for kernel in library.kernels:
         for size, reps in ((1, 1), (5000, 2), (1 << 17, 3)):
@@ -145,7 +146,7 @@ def test_bytes_and_flops_per_element_are_those_of_stream(library: Library, mix: 
     elements = 64 * 8
     pool = Pool(library, cores()[:1], 1 << 16)
     touched = pool.touched(kernel, elements * 8 * (kernel.reads + kernel.writes))
-    counted = streams.stream_work(mix, kernel.reads, kernel.writes, kernel.flops, touched)
+    counted = ceilings.stream_work(mix, kernel.reads, kernel.writes, kernel.flops, touched)
     assert (counted.bytes / elements, counted.flops / elements) == MIXES[mix]
 
 
@@ -252,7 +253,7 @@ def test_no_room_is_told_without_taking_it() -> None:
 @pytest.mark.needs_compiler
 @pytest.mark.needs_machine
 def test_every_probe_of_a_tiny_machine_runs(bench: Bench) -> None:
-    probes = [*streams.streams(bench), *arithmetic(bench), *latencies(bench)]
+    probes = [*ceilings.streams(bench), *arithmetic(bench), *latencies(bench)]
     names = [probe.name for probe in probes]
     assert len(names) == len(set(names))
     targets = {probe.target for probe in probes}
@@ -263,7 +264,7 @@ def test_every_probe_of_a_tiny_machine_runs(bench: Bench) -> None:
         probe = row.probe
         assert probe.settings["threads"] >= 1
         assert row.samples[0] > 0
-        if probe.settings["mix"] in streams.MIXES:
+        if probe.settings["mix"] in ceilings.MIXES:
             assert probe.work.bytes == probe.settings["bytes"]
             assert any("write-allocate" in note for note in probe.notes) == (probe.settings["mix"] != "read")
 
@@ -271,7 +272,8 @@ def test_every_probe_of_a_tiny_machine_runs(bench: Bench) -> None:
 @pytest.mark.needs_compiler
 def test_points_between_levels_belong_to_none(bench: Bench) -> None:
     targets = {
-        size: streams.stream(bench, "read", bench.pools[0], size).target for size in (2048, 8192, 20480, 32768, 1 << 19)
+        size: ceilings.stream(bench, "read", bench.pools[0], size).target
+        for size in (2048, 8192, 20480, 32768, 1 << 19)
     }
     assert targets == {2048: "l1", 8192: "sweep.l2", 20480: "l2", 32768: "sweep.l3", 1 << 19: "memory"}
 
@@ -296,9 +298,7 @@ class Settling:
 
 
 def variants(*names: str) -> list[Kernel]:
-    return [
-        Kernel(place, "stream", "read", name, "fp64", "vector", 1, 0, 16, 0, 0.0) for place, name in enumerate(names)
-    ]
+    return [Kernel(place, "stream", "read", name, "fp64", "vector", 1, 0, 0, 0.0) for place, name in enumerate(names)]
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -328,7 +328,7 @@ def test_a_cache_is_passed_over_before_it_is_timed_and_memory_is_not(
     run = pool.run
     monkeypatch.setattr(pool, "run", lambda kernel, size, reps, passes: warm.append(passes) or run(kernel, size, reps))
     for size in (65536, 1 << 19):
-        probe = streams.stream(bench, "read", pool, size)
+        probe = ceilings.stream(bench, "read", pool, size)
         warm.clear()
         probe.call(1)
         assert warm == [bench_module.WARM_PASSES if size == 65536 else 0]
@@ -492,7 +492,7 @@ def test_a_compiler_that_is_not_there_is_named_beside_the_one_used(
 def test_a_compiler_that_does_not_know_this_cpu_still_serves(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = building.compiler()[0]
+    real = building.compiler()[0][0]
     script = f'for word in "$@"; do case "$word" in -m*=native) echo "error: unknown CPU" >&2; exit 1;; esac; done\nexec {real} "$@"'
     monkeypatch.setenv("CC", fake_compiler(tmp_path, script))
     built = building.build()
@@ -536,7 +536,7 @@ def test_an_unwritable_cache_folder_is_gone_round(cache: Path, tmp_path: Path) -
 
 @pytest.mark.needs_compiler
 def test_a_full_disk_is_gone_round_and_named(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    real = building.compiler()[0]
+    real = building.compiler()[0][0]
     script = f'case "$*" in *{cache}*) echo "fatal error: error writing to /x.s: No space left on device" >&2; exit 1;; esac\nexec {real} "$@"'
     monkeypatch.setenv("CC", fake_compiler(tmp_path, script))
     built = building.build()
@@ -560,7 +560,7 @@ def reads(*points: tuple[float, float]) -> list[Observation]:
             f"read {size}",
             "l1",
             (size / rate,),
-            streams.stream_work("read", 1, 0, 0, size),
+            ceilings.stream_work("read", 1, 0, 0, size),
             {"mix": "read", "bytes": size, "threads": 1},
         )
         for size, rate in points
@@ -740,7 +740,7 @@ def test_variants_that_a_look_cannot_tell_apart_are_all_measured_at_the_memory(b
     pair = bench.library.streams("scale")[:2]
     assert len({kernel.isa for kernel in pair}) == 2
     bench.variants["scale", "memory", 1] = bench.variants["scale", "l3", 1] = pair
-    probes = [probe for probe in streams.streams(bench) if probe.settings["mix"] == "scale"]
+    probes = [probe for probe in ceilings.streams(bench) if probe.settings["mix"] == "scale"]
     behind = [probe.settings["isa"] for probe in probes if probe.target == "memory"]
     assert set(behind) == {kernel.isa for kernel in pair}
     assert [probe.settings["isa"] for probe in probes if probe.target == "l3"] == [pair[0].isa]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.measure.cuda import case_table
 from ridgeline.measure.cuda import cases as shapes
-from ridgeline.measure.cuda.operands import FORMATS
+from ridgeline.measure.cuda import kernels
+from ridgeline.measure.cuda.calls import FORMATS
 from ridgeline.programs.ops import find
 
 
@@ -62,7 +62,7 @@ def test_drawn_cases_are_ones_their_ops_accept_within_the_caps(
         work = find(case["op"])(**sizes)
         assert work.flops <= (3e12 if case["dtype"] in ("fp32", "fp64") else 3e13), case
         assert work.footprint <= 12 * (1 << 30), case
-        assert all(type(value) is int for key, value in sizes.items() if key in case_table.SIZES), case
+        assert all(type(value) is int for key, value in sizes.items() if key in kernels.SIZES), case
         if case["op"] == "gemm" and case["dtype"] in ("fp8_e4m3", "int8"):
             assert case["n"] % 16 == case["k"] % 16 == 0, case
             assert case["dtype"] == "fp8_e4m3" or case["m"] > 16, case

@@ -9,7 +9,7 @@ import pytest
 from fake_gpu import FakeGpu
 
 from ridgeline.core.errors import RidgelineError
-from ridgeline.measure.cuda import arithmetic, launch, products
+from ridgeline.measure.cuda import arithmetic, latency, products
 from ridgeline.measure.cuda import device as devices
 from ridgeline.measure.cuda.device import Library
 
@@ -108,7 +108,7 @@ def test_the_size_sweep_says_when_it_is_cold(library: Library) -> None:
 
 
 def test_launches_are_told_apart(gpu: FakeGpu) -> None:
-    probes = launch.launches(gpu, gpu)
+    probes = latency.launches(gpu, gpu)
     assert [probe.settings["variant"] for probe in probes] == ["queued", "graph", "host", "graph launch", "synchronous"]
     for probe in probes:
         if probe.prepare:
@@ -118,7 +118,7 @@ def test_launches_are_told_apart(gpu: FakeGpu) -> None:
 
 @pytest.mark.needs_torch
 def test_the_dispatcher_is_checked(library: Library) -> None:
-    (probe,) = launch.dispatches(library)
+    (probe,) = latency.dispatches(library)
     probe.call(2)
     assert probe.check is not None
     probe.check()

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ridgeline.measure.cuda import conditions, energy
+from ridgeline.measure.cuda import conditions, power
 from ridgeline.measure.cuda.conditions import Watch
-from ridgeline.measure.cuda.energy import Load
+from ridgeline.measure.cuda.power import Load
 
 
 class Falling:
@@ -34,7 +34,7 @@ class Falling:
 
 def test_a_load_is_held_until_it_is_steady() -> None:
     load = Falling()
-    held = energy.hold(load, load, Watch(None), min_seconds=1.0, max_seconds=20.0)
+    held = power.hold(load, load, Watch(None), min_seconds=1.0, max_seconds=20.0)
     assert held.steady
     assert 1.0 <= load.time < 4.0
     assert held.steady_windows[-1] == pytest.approx(0.012, rel=0.02)
@@ -51,7 +51,7 @@ def test_a_load_that_never_settles_says_so() -> None:
         load.time += (took := float(next(times)) * loops)
         return took
 
-    held = energy.hold(restless, load, Watch(None), min_seconds=0.5, max_seconds=2.0)
+    held = power.hold(restless, load, Watch(None), min_seconds=0.5, max_seconds=2.0)
     assert not held.steady
     assert load.time >= 2.0
 
@@ -61,17 +61,17 @@ def test_energy_and_static_power_come_out_of_made_up_loads() -> None:
     rates = [{"hbm": 4e12}, {"hbm": 2e12}, {"vector.fp32": 5e13}, {"vector.fp32": 2.5e13}, {"hbm": 1e12}]
     cost = {"hbm": 20e-12, "vector.fp32": 1e-12}
     loads = [Load("", 100 + sum(cost[name] * rate for name, rate in row.items()), row) for row in rates]
-    fitted = energy.fit(loads)
+    fitted = power.fit(loads)
     assert fitted is not None
     assert fitted.static == pytest.approx(100)
     assert fitted.energy == pytest.approx(cost)
     assert fitted.residual == pytest.approx(0, abs=1e-9)
-    assert energy.fit(loads[:1]) is None
+    assert power.fit(loads[:1]) is None
 
 
 def test_energy_that_cannot_be_told_apart_is_named() -> None:
     loads = [Load("", 200, {"a": 1e12}), Load("", 300, {"a": 2e12}), Load("", 90, {"b": 1e12}), Load("", 80, {"b": 2e12})]  # fmt: skip
-    fitted = energy.fit(loads)
+    fitted = power.fit(loads)
     assert fitted is not None
     assert fitted.unresolved == ["b"]
     assert set(fitted.energy) == {"a"}

@@ -10,12 +10,12 @@ import pytest
 from fake_bench import FakeBench, cases
 
 from ridgeline.measure.cuda import cases as shapes
-from ridgeline.measure.cuda import kernels, tracing
+from ridgeline.measure.cuda import kernels, timing
 from ridgeline.measure.cuda.conditions import Watch
 
 
 def test_without_a_gpu_there_is_one_message(tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setattr(tracing, "package", lambda name: None)
+    monkeypatch.setattr(timing, "package", lambda name: None)
     assert kernels.main(["--out", str(tmp_path / "new")]) == 2
     assert "torch is not installed" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

@@ -8,8 +8,8 @@ import pytest
 from fake_gpu import MIB, FakeGpu
 
 from ridgeline.core.errors import RidgelineError
-from ridgeline.measure.cuda import copies, latency, streams
 from ridgeline.measure.cuda import device as devices
+from ridgeline.measure.cuda import latency, streams
 from ridgeline.measure.cuda import memory as memories
 from ridgeline.measure.cuda.memory import Memory
 from ridgeline.measure.protocol import Probe, interleave
@@ -121,7 +121,7 @@ def test_a_resident_set_is_touched_before_the_clock_starts(memory: Memory, gpu: 
 
 
 def test_host_copies_go_both_ways_and_are_compared(memory: Memory, gpu: FakeGpu) -> None:
-    probes = copies.host_copies(memory, quick=True)
+    probes = streams.host_copies(memory, quick=True)
     assert {probe.settings["way"] for probe in probes} == {"host to device", "device to host"}
     for probe in probes:
         probe.call(1)

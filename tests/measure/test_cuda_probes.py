@@ -20,7 +20,7 @@ from ridgeline.core.notes import NOISE, of_kind
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import work
 from ridgeline.machines.load import load
-from ridgeline.measure.cuda import arithmetic, conditions, energy, findings, power, products, streams
+from ridgeline.measure.cuda import arithmetic, conditions, power, products, streams
 from ridgeline.measure.cuda import device as devices
 from ridgeline.measure.cuda import memory as memories
 from ridgeline.measure.cuda import probes as cuda
@@ -61,7 +61,7 @@ def test_a_rate_above_the_ceiling_is_a_finding(gpu: FakeGpu) -> None:
         "hbm read", "hbm", lambda loops: 1e-6 * loops, memories.stream_work("read", 64 * MIB), {"mix": "read"}
     )
     one.keep(interleave([probe], 2, gpu, min_seconds=1e-7, warm_seconds=0))
-    told = findings.with_findings(one, one.observations[0])
+    told = cuda.with_findings(one, one.observations[0])
     assert told.settings["share_of_ceiling"] > 10
     assert told.best_bandwidth == pytest.approx(64 * MIB / 1e-6), "never clamped"
     assert "finding" in told.notes[-1]
@@ -75,7 +75,7 @@ def test_a_product_below_its_peak_says_why() -> None:
         "gemm bf16 sustained", "tensor.bf16", (1e-3,), work(matrix={"p": (780e9,)}),
         {"burst": False}, {"during": during, "power_limit": 700.0},
     )  # fmt: skip
-    (note,) = findings.with_findings(one, seen).notes
+    (note,) = cuda.with_findings(one, seen).notes
     assert note == (
         "below 90 % of the ceiling: SM clock 1.5 GHz where the peak is rated at 1.83 GHz; power 698 W of 700 W allowed; "
         "the driver held the clock for: power cap"
@@ -90,7 +90,7 @@ def test_a_sweep_point_above_the_ranking_is_a_finding() -> None:
         Observation(name, "tensor.bf16", (time,), counted, {} if "burst" in name else {"sweep_over": "size"})
         for name, time in times.items()
     ]
-    findings.mark_sweep(one)
+    cuda.mark_sweep(one)
     assert [len(each.notes) for each in one.observations] == [0, 0, 1]
     assert "finding: 11.1% above" in one.observations[2].notes[0]
 
@@ -98,7 +98,7 @@ def test_a_sweep_point_above_the_ranking_is_a_finding() -> None:
 def test_another_process_on_the_gpu_is_reported() -> None:
     one = Session(None, None, None, Watch(None), FakeGpu(), False, {"other_processes": [4]}, [])
     seen = Observation("x", "hbm", (1e-3,))
-    (note,) = of_kind(findings.with_findings(one, seen).notes, NOISE)
+    (note,) = of_kind(cuda.with_findings(one, seen).notes, NOISE)
     assert "1 other process held the GPU" in note
 
 
@@ -129,8 +129,8 @@ def test_ctrl_c_before_anything_says_so(gpu: FakeGpu) -> None:
 @pytest.mark.needs_machine
 def test_products_short_and_sustained(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "MAX_ERRORS", {"bf16": 1e-2, "int8": 0.0, "fp8": 2e-2})
-    hold = energy.hold
-    monkeypatch.setattr(energy, "hold", lambda call, clock, watch, shortest, longest: hold(call, clock, watch, 0.05, 0.1, 0.005))  # fmt: skip
+    hold = power.hold
+    monkeypatch.setattr(power, "hold", lambda call, clock, watch, shortest, longest: hold(call, clock, watch, 0.05, 0.1, 0.005))  # fmt: skip
     one = Session(None, library, None, Watch(None), REAL, True, {}, [], sms=2, scale=64)
     ranked = products.rank_products(library, 2, True, 64, one.gaps)
     assert set(ranked) >= {"bf16", "int8"}
@@ -160,11 +160,11 @@ def test_power_is_read_for_every_kind_of_load(gpu: FakeGpu, monkeypatch: pytest.
     probes = [*streams.streams(Memory(gpu), quick=True), *arithmetic.arithmetic(gpu, quick=True)]
     powers = iter(range(500, 0, -7))
 
-    def hold(call: Callable[[int], float], *_: Any) -> energy.Held:
+    def hold(call: Callable[[int], float], *_: Any) -> power.Held:
         each = call(4) / 4
-        return energy.Held([each] * 20, [each] * 10, True, (0.0, 1.0), float(next(powers)), "test", 1 / each)
+        return power.Held([each] * 20, [each] * 10, True, (0.0, 1.0), float(next(powers)), "test", 1 / each)
 
-    monkeypatch.setattr(energy, "hold", hold)
+    monkeypatch.setattr(power, "hold", hold)
     meter = conditions.Smi(lambda: "")
     one = session(gpu, None, watch=Watch(meter), quick=False)
     loads = power.held_loads(one, gpu, probes)
@@ -240,7 +240,7 @@ def test_torch_alone_leaves_a_named_gap(monkeypatch: pytest.MonkeyPatch) -> None
 def test_cupy_whose_compiler_fails_leaves_a_named_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     packages(monkeypatch, cupy=fake_cupy(lambda: 1), torch=fake_torch(True))
 
-    def fail(cupy: Any, index: int) -> None:
+    def fail(cupy: Any) -> None:
         raise RuntimeError("libnvrtc.so: cannot open shared object file\n...")
 
     monkeypatch.setattr(devices, "CupyDevice", fail)

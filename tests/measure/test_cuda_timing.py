@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 from fake_bench import US, FakeBench, cases
 
-from ridgeline.measure.cuda import case_table, timing, tracing
 from ridgeline.measure.cuda import cases as shapes
+from ridgeline.measure.cuda import kernels, timing
 from ridgeline.measure.cuda.conditions import Watch
-from ridgeline.measure.cuda.timing import Timed
-from ridgeline.measure.cuda.tracing import Event
+from ridgeline.measure.cuda.timing import Event, Timed
+
+
+def times(timed_cases: list[shapes.Case], bench: FakeBench, repeats: int) -> list[Timed]:
+    return [timed for chunk in timing.chunks(timed_cases, bench, repeats) for timed in chunk]
 
 
 def test_a_time_is_the_sum_of_the_kernels_between_the_markers() -> None:
     bench = FakeBench()
-    (timed,) = timing.times(cases(5), repeats=7, bench=bench)
+    (timed,) = times(cases(5), bench, 7)
     assert bench.sessions == [[(5, 7)]]
     assert timed.samples == pytest.approx([15 * US] * 7)  # 5 + 10; the flush of 50 and the markers are not in it
     assert timed.span == pytest.approx([16 * US] * 7)  # and the gap of 1 between the two
@@ -32,12 +35,12 @@ def test_a_time_is_the_sum_of_the_kernels_between_the_markers() -> None:
 
 @pytest.mark.parametrize(("warm", "repeats"), [(0.9e-3, 7), (1.1e-3, 3)])
 def test_a_long_case_is_called_less_often(warm: float, repeats: int) -> None:
-    (timed,) = timing.times(cases(5), repeats=7, bench=FakeBench(warm=warm))
+    (timed,) = times(cases(5), FakeBench(warm=warm), 7)
     assert len(timed.samples) == repeats
 
 
 def test_a_case_that_fails_keeps_its_place_and_says_why() -> None:
-    found = timing.times(cases(1, 2, 3, 4), repeats=2, bench=FakeBench(refuses=2, breaks=3))
+    found = times(cases(1, 2, 3, 4), FakeBench(refuses=2, breaks=3), 2)
     assert [each.reason for each in found] == ["", "no default path", "CUDA out of memory.", ""]
     assert [each.case["n"] for each in found] == [1, 2, 3, 4]
     assert [len(each.samples) for each in found] == [2, 0, 0, 2]
@@ -45,25 +48,23 @@ def test_a_case_that_fails_keeps_its_place_and_says_why() -> None:
 
 def test_lost_events_send_the_chunk_through_again_in_halves() -> None:
     bench = FakeBench(loses=3, losses=1)
-    found = timing.times(cases(1, 2, 3, 4), repeats=2, bench=bench)
+    found = times(cases(1, 2, 3, 4), bench, 2)
     assert [[n for n, _ in session] for session in bench.sessions] == [[1, 2, 3, 4], [1, 2], [3, 4]]
     assert [each.samples[0] for each in found] == pytest.approx([3 * n * US for n in (1, 2, 3, 4)])
 
 
 def test_a_case_that_loses_its_events_every_time_is_given_up_alone() -> None:
     bench = FakeBench(loses=3, losses=100)
-    found = timing.times(cases(1, 2, 3, 4), repeats=2, bench=bench)
+    found = times(cases(1, 2, 3, 4), bench, 2)
     assert [[n for n, _ in session] for session in bench.sessions[-4:]] == [[3, 4], [3], [3], [4]]
     assert found[2].reason == "2 markers were seen of 4"
     assert [bool(each.samples) for each in found] == [True, True, False, True]
 
 
-def test_chunks_end_at_the_limit_and_progress_is_told() -> None:
+def test_chunks_come_one_by_one_and_end_at_the_limit() -> None:
     many = cases(*range(1, 2 * timing.CHUNK_CASES + 2))
-    told: list[tuple[int, int]] = []
     bench = FakeBench()
-    assert len(timing.times(many, 1, lambda done, whole: told.append((done, whole)), bench)) == len(many)
-    assert told == [(64, 129), (128, 129), (129, 129)]
+    assert [len(chunk) for chunk in timing.chunks(many, bench, 1)] == [64, 64, 1]
     assert bench.cleared == 3
     ticks = iter([0.0, 1.0, 2.0, 20.0])  # asked before the chunk, twice by its session, before the next chunk
     assert [len(part) for part in timing.chunks(many, FakeBench(), 1, until=10.0, now=lambda: next(ticks))] == [64]
@@ -72,10 +73,10 @@ def test_chunks_end_at_the_limit_and_progress_is_told() -> None:
 def test_kernels_that_come_and_go_between_calls_are_lost_events() -> None:
     mark = Event("spin_kernel", 0, 0)
     work = Event("x", 0, 1)
-    assert tracing.split([mark, work, mark, mark, work, mark], [2]) == [[[work], [work]]]
-    assert tracing.split([mark, work, mark, mark, mark], [1, 1]) == [[[work]], [[]]]
-    with pytest.raises(tracing.LostEvents, match="between 0 and 1 kernels"):
-        tracing.split([mark, work, mark, mark, mark], [2])
+    assert timing.split([mark, work, mark, mark, work, mark], [2]) == [[[work], [work]]]
+    assert timing.split([mark, work, mark, mark, mark], [1, 1]) == [[[work]], [[]]]
+    with pytest.raises(timing.LostEvents, match="between 0 and 1 kernels"):
+        timing.split([mark, work, mark, mark, mark], [2])
     assert timing.summed({}, [[]], {}).reason == "no kernel ran on the device"
 
 
@@ -127,7 +128,7 @@ class FakeTorch:
 
 def test_every_call_finds_cold_caches_and_stands_between_markers() -> None:
     torch = FakeTorch()
-    gpu = tracing.Gpu(torch)
+    gpu = timing.Gpu(torch)
     assert torch.values * 4 == 3 * (60 << 20)  # fp32 values over three times the L2
     assert torch.backends.cudnn.benchmark is False
     calls = {name: lambda name=name: torch.queued.append(name) for name in ("one", "two")}
@@ -135,13 +136,13 @@ def test_every_call_finds_cold_caches_and_stands_between_markers() -> None:
     ran = [name for call in ("one", "one", "two") for name in ("sum", "spin_kernel", call, "spin_kernel")]
     assert [event.name for event in events] == ran
     assert torch.queued[-1] == "wait"  # before the session ends
-    found = tracing.split(events, [2, 1])
+    found = timing.split(events, [2, 1])
     assert [[event.name for call in each for event in call] for each in found] == [["one", "one"], ["two"]]
 
 
 def test_warming_up_calls_twice_and_times_the_second() -> None:
     torch = FakeTorch()
-    gpu = tracing.Gpu(torch)
+    gpu = timing.Gpu(torch)
     torch.queued.clear()
     assert gpu.warm(lambda: torch.queued.append("op")) == pytest.approx(3e-3)
     assert torch.queued == ["op", "op", "wait"]
@@ -149,7 +150,7 @@ def test_warming_up_calls_twice_and_times_the_second() -> None:
 
 def test_freed_memory_is_given_back_when_there_is_much_of_it() -> None:
     torch = FakeTorch()
-    gpu = tracing.Gpu(torch)
+    gpu = timing.Gpu(torch)
     for reserved, emptied in ((23 << 30, 0), (25 << 30, 1)):
         torch.reserved = reserved
         torch.queued.clear()
@@ -161,8 +162,8 @@ def test_conditions_are_those_read_during_the_session() -> None:
     watch = Watch(None)
     clocks = ((0.5, 1.2e9), (1.5, 1.9e9), (1.6, 1.98e9), (1.7, 1.95e9), (9.0, 1.0e9))
     watch.readings = [(at, {"sm_clock": clock}) for at, clock in clocks]
-    assert tracing.Gpu(FakeTorch(), watch=watch).conditions(1.0, 2.0) == {"sm_clock": 1.95e9}
-    assert tracing.Gpu(FakeTorch()).conditions(1.0, 2.0) == {}
+    assert timing.Gpu(FakeTorch(), watch=watch).conditions(1.0, 2.0) == {"sm_clock": 1.95e9}
+    assert timing.Gpu(FakeTorch()).conditions(1.0, 2.0) == {}
 
 
 def record(name: str, device: str, start: int, duration: int, note: bool = False) -> Any:
@@ -180,24 +181,24 @@ def test_the_device_s_records_come_in_order_of_start() -> None:
         record("ProfilerStep", "cuda", late, 900, note=True),
         record("Stream Wait Event", "cuda", late, 3),
     ]
-    found = tracing.device_events(told, "cuda")
+    found = timing.device_events(told, "cuda")
     assert [event.name for event in found] == ["a", "b"]
     assert [event.end - event.start for event in found] == pytest.approx([50e-9, 10e-9], rel=1e-6)
     assert found[1].start - found[0].start == pytest.approx(201e-9, rel=1e-6)
-    assert tracing.device_events([], "cuda") == []
+    assert timing.device_events([], "cuda") == []
 
 
 def test_rows_are_flat_and_leave_out_what_is_not_known() -> None:
     samples = tuple(n * US for n in (10, 11, 12, 13, 20))
     case = {"op": "attention", "dtype": "bf16", "batch": 2, "causal": True, "variant": "flash"}
     timed = Timed(case, samples, samples, (("small", 1 * US), ("large", 11 * US)), conditions={"power": 400.0})
-    done, failed = case_table.rows([timed, Timed({"op": "relu", "n": 3}, reason="why")])
+    done, failed = kernels.rows([timed, Timed({"op": "relu", "n": 3}, reason="why")])
     assert (done["time_us"], done["best_us"], done["span_us"]) == (12.0, 10.0, 12.0)
     # quantiles of five samples: 10 % lies 0.4 of the way from 10 to 11, 90 % 0.6 of the way from 13 to 20
     assert done["spread"] == pytest.approx((17.2 - 10.4) / 2 / 12, abs=1e-4)
     assert (done["kernels"], done["kernel_name"], done["causal"], done["power"]) == (2, "large", "yes", 400.0)
     assert failed == {"op": "relu", "n": 3, "reason": "why"}
-    back = list(csv.DictReader(case_table.table([done, failed]).splitlines()))
+    back = list(csv.DictReader(kernels.table([done, failed]).splitlines()))
     assert back[0]["time_us"] == "12.0"
     assert (back[1]["n"], back[1]["time_us"], back[1]["reason"]) == ("3", "", "why")
     assert "rows" not in back[0]  # a column nobody uses
@@ -205,7 +206,7 @@ def test_rows_are_flat_and_leave_out_what_is_not_known() -> None:
 
 def test_every_word_of_a_drawn_case_has_a_column() -> None:
     used = {key for case in shapes.calibration_cases(quick=True) for key in case}
-    assert used <= set(case_table.COLUMNS)
+    assert used <= set(kernels.COLUMNS)
 
 
 @pytest.mark.needs_torch
@@ -217,6 +218,6 @@ def test_the_profiler_answers_to_the_names_we_call() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as session:
         values.relu()
     told = session.profiler.kineto_results.events()
-    found = tracing.device_events(told, torch.autograd.DeviceType.CPU)
+    found = timing.device_events(told, torch.autograd.DeviceType.CPU)
     assert "aten::relu" in [event.name for event in found]
-    assert tracing.device_events(told, torch.autograd.DeviceType.CUDA) == []
+    assert timing.device_events(told, torch.autograd.DeviceType.CUDA) == []

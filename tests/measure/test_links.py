@@ -17,9 +17,8 @@ from ridgeline.app.cli.measure import SUFFIXES, measurement
 from ridgeline.core.errors import InputError, first_line
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import Work
-from ridgeline.measure.links import alpha_beta
 from ridgeline.measure.links import probes as collective
-from ridgeline.measure.links.point import SENT
+from ridgeline.measure.links.ranks import SENT
 from ridgeline.measure.session import Measured
 from ridgeline.programs.ops import collective as counted
 from ridgeline.render.charts import measured as charts
@@ -30,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_line_gives_back_what_was_put_in() -> None:
     """20 us and 5 GB/s, from 1 KiB to 64 MiB."""
     sent = [1024.0 * 4**step for step in range(9)]
-    line = alpha_beta.fit(sent, [20e-6 + size / 5e9 for size in sent])
+    line = collective.fit(sent, [20e-6 + size / 5e9 for size in sent])
     assert line is not None
     assert line.alpha == pytest.approx(20e-6)
     assert line.beta == pytest.approx(5e9)
@@ -40,32 +39,32 @@ def test_the_line_gives_back_what_was_put_in() -> None:
 def test_small_messages_count_as_much_as_large_ones() -> None:
     sent = [1024.0 * 4**step for step in range(9)]
     noise = 1 + 0.02 * np.random.default_rng(0).standard_normal(9)
-    line = alpha_beta.fit(sent, [(20e-6 + size / 5e9) * factor for size, factor in zip(sent, noise, strict=True)])
+    line = collective.fit(sent, [(20e-6 + size / 5e9) * factor for size, factor in zip(sent, noise, strict=True)])
     assert line is not None
     assert line.alpha == pytest.approx(20e-6, rel=0.05)
     assert line.beta == pytest.approx(5e9, rel=0.05)
 
 
 def test_no_line_through_too_little() -> None:
-    assert alpha_beta.fit([1.0, 2.0], [1.0, 2.0]) is None
-    assert alpha_beta.fit([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]) is None, "a larger message is never faster"
+    assert collective.fit([1.0, 2.0], [1.0, 2.0]) is None
+    assert collective.fit([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]) is None, "a larger message is never faster"
 
 
 def test_a_slow_rank_is_named_with_its_host() -> None:
     names = [f"rank {rank} on node{rank // 2}" for rank in range(4)]
-    assert alpha_beta.stragglers([10, 10.5, 6, 9.8], names, "own copy bandwidth") == [
+    assert collective.stragglers([10, 10.5, 6, 9.8], names, "own copy bandwidth") == [
         "rank 2 on node1 is a straggler: its own copy bandwidth is 61% of the median"
     ]
-    assert alpha_beta.stragglers([10, 10.5, 9, 9.8], names, "own copy bandwidth") == []
+    assert collective.stragglers([10, 10.5, 9, 9.8], names, "own copy bandwidth") == []
 
 
 def test_both_links_of_a_slow_host_are_named_of_three() -> None:
     """By the median the slow ones would be the middle, and the fast one merely better."""
-    told = alpha_beta.slow_links(
+    told = collective.slow_links(
         [
-            alpha_beta.Link("first", False, 10.0),
-            alpha_beta.Link("second", False, 1.0),
-            alpha_beta.Link("third", False, 1.1),
+            collective.Link("first", False, 10.0),
+            collective.Link("second", False, 1.0),
+            collective.Link("third", False, 1.1),
         ]
     )
     assert told == [
@@ -75,20 +74,20 @@ def test_both_links_of_a_slow_host_are_named_of_three() -> None:
 
 
 def test_a_link_between_hosts_is_not_held_against_one_within_a_host() -> None:
-    fast = [alpha_beta.Link(f"within {number}", True, 400.0 + number) for number in range(6)]
+    fast = [collective.Link(f"within {number}", True, 400.0 + number) for number in range(6)]
     assert (
-        alpha_beta.slow_links([*fast, alpha_beta.Link("out", False, 50.0), alpha_beta.Link("back", False, 48.0)]) == []
+        collective.slow_links([*fast, collective.Link("out", False, 50.0), collective.Link("back", False, 48.0)]) == []
     )
-    told = alpha_beta.slow_links([*fast, alpha_beta.Link("out", False, 50.0), alpha_beta.Link("back", False, 30.0)])
+    told = collective.slow_links([*fast, collective.Link("out", False, 50.0), collective.Link("back", False, 30.0)])
     assert told == ["back is a straggler: its bandwidth is 60% of the best between hosts"]
 
 
 def test_ranks_on_one_gpu_are_told() -> None:
     rows = [{"rank": 0, "gpu": "a"}, {"rank": 1, "gpu": "b"}, {"rank": 2, "gpu": "a"}]
-    assert alpha_beta.shared_gpus(rows) == [
+    assert collective.shared_gpus(rows) == [
         "ranks 0 and 2 share one GPU and take turns on it: the times are not those of a link between GPUs"
     ]
-    assert alpha_beta.shared_gpus([{"rank": 0, "gpu": ""}, {"rank": 1, "gpu": ""}]) == [], "CPUs have none"
+    assert collective.shared_gpus([{"rank": 0, "gpu": ""}, {"rank": 1, "gpu": ""}]) == [], "CPUs have none"
 
 
 def test_what_a_backend_says_comes_without_the_place_in_its_source() -> None:

@@ -9,7 +9,7 @@ from ridgeline.core.errors import RidgelineError
 from ridgeline.core.notes import DRIFT, NOISE, STAND_IN, STOPPED, of_kind
 from ridgeline.core.observation import from_document
 from ridgeline.core.work import work
-from ridgeline.measure.noise import noise_note
+from ridgeline.measure.conditions import noise_note
 from ridgeline.measure.protocol import (
     MAX_LOOPS,
     Probe,

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.families import FORMULAS, Coefficient, Family, Hardware, Key
 from ridgeline.core.machine import Fitted, Machine
-from ridgeline.measure import families
 from ridgeline.measure import session as measuring
 from ridgeline.prediction import fit as fitting
 from ridgeline.prediction.coefficients import kernels
@@ -430,11 +429,11 @@ class Process:
 def test_measuring_fits_what_a_process_times(small: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of `ridgeline measure --calibrate`; a case that failed has no time and is left out."""
     failed = {"op": "gemm", "dtype": "bf16", "m": 64, "n": 64, "k": 64, "error": "out of memory"}
-    monkeypatch.setattr(families.subprocess, "Popen", Process)
+    monkeypatch.setattr(measuring.subprocess, "Popen", Process)
     slower = [{**row, "time_us": 1.5 * row["time_us"]} for row in small]  # than any numbers say that are lent
     monkeypatch.setattr(Process, "rows", [*slower, failed])
     steps: list[tuple[str, int, int, str]] = []
-    fitted = families.fitted_families(H200, True, lambda *step: steps.append(step))
+    fitted = measuring.fitted_families(H200, True, lambda *step: steps.append(step))
     found = {str(key): row for key, row in fitted.items()}
     assert "--quick" in Process.words
     assert found["gemm.bf16"].cases == 30
@@ -446,10 +445,10 @@ def test_measuring_fits_what_a_process_times(small: list[dict[str, Any]], monkey
 
 
 def test_a_process_that_times_nothing_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(families.subprocess, "Popen", Process)
+    monkeypatch.setattr(measuring.subprocess, "Popen", Process)
     monkeypatch.setattr(Process, "rows", [])
     with pytest.raises(rl.RidgelineError, match="no kernels were timed: no GPU to be seen"):
-        families.fitted_families(H200, False, lambda *step: None)
+        measuring.fitted_families(H200, False, lambda *step: None)
 
 
 def test_without_scipy_fitting_says_what_to_install_before_anything_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Under which conditions a CPU measurement was made: what goes into every Observation, as plain JSON values."""
+"""Under which conditions a measurement was made, as plain JSON values, and whether its samples look disturbed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ import contextlib
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.notes import DRIFT, NOISE, Note
+from ..core.statistics import median, median_deviation
+
 CPUS = Path("/sys/devices/system/cpu")
 DATA = "random, nearly normal (mean 0, deviation 1); arithmetic probes: small exact constants"
+MAX_OTHERS_BUSY = 0.15  # CPUs' worth of time that other programs may use before it is called a load
+MAX_STOLEN = MAX_OTHERS_BUSY / 3
+MIN_SAMPLES = 6  # fewer show neither a drift nor two groups
+DRIFT_DEVIATIONS = 3.0  # by which the halves of a series must differ to be called a drift
+GROUP_DEVIATIONS = 4.0  # by which two groups of samples must lie apart to be called two
+MIN_CHANGE = 0.05  # of the median, for either: less is the resolution of any timer
 
 
 def now() -> str:
@@ -60,10 +72,6 @@ def waited() -> float | None:
     return sum(waits) if waits else None
 
 
-def governors() -> list[str]:
-    return sorted({_text(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {""})
-
-
 def clocks() -> dict[str, float]:
     """Clocks in Hz the system shows at this moment: highest allowed, and running now."""
     hertz: dict[str, float] = {}
@@ -74,18 +82,10 @@ def clocks() -> dict[str, float]:
         if values:
             hertz[key] = max(values)
     if "now" not in hertz:
-        rows = [
-            line.partition(":")[2] for line in _text("/proc/cpuinfo").splitlines() if line.lower().startswith("cpu mhz")
-        ]
-        with contextlib.suppress(ValueError):
-            if rows:
-                hertz["now"] = max(float(row) for row in rows) * 1e6
+        rows = (line for line in _text("/proc/cpuinfo").splitlines() if line.lower().startswith("cpu mhz"))
+        with contextlib.suppress(ValueError):  # no rows, or no number
+            hertz["now"] = max(float(row.partition(":")[2]) for row in rows) * 1e6
     return hertz
-
-
-def numa_nodes() -> int | None:
-    nodes = [path for path in Path("/sys/devices/system/node").glob("node[0-9]*") if path.is_dir()]
-    return len(nodes) or None
 
 
 def large_pages() -> str:
@@ -102,26 +102,22 @@ def cpu_conditions(
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is known before the run; what the system does not report is absent."""
-    import numpy as np
-
+    governors = sorted({_text(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {""})
+    nodes = [path for path in Path("/sys/devices/system/node").glob("node[0-9]*") if path.is_dir()]
     known: dict[str, Any] = {
         "date": now(), "cpu": model or platform.processor() or platform.machine(), "system": platform.platform(),
-        "governor": ", ".join(governors()), "clocks": clocks(), "cpus": _allowed(), "pinned": pinned, "compiler": compiler,
-        "flags": flags, "numa_nodes": numa_nodes(), "large_pages": large_pages(), "load_before": load_average(),
+        "governor": ", ".join(governors), "clocks": clocks(), "cpus": allowed_cpus(), "pinned": pinned, "compiler": compiler,
+        "flags": flags, "numa_nodes": len(nodes) or None, "large_pages": large_pages(), "load_before": load_average(),
         "python": sys.version.partition(" ")[0], "numpy": np.__version__, "data": DATA,
     }  # fmt: skip
     known |= extra or {}
     return {key: value for key, value in known.items() if value not in (None, "", {}, [])}
 
 
-def _allowed() -> int | None:
+def allowed_cpus() -> int:
     with contextlib.suppress(AttributeError, OSError):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count()
-
-
-MAX_OTHERS_BUSY = 0.15  # CPUs' worth of time that other programs may use before it is called a load
-MAX_STOLEN = MAX_OTHERS_BUSY / 3
+    return os.cpu_count() or 1
 
 
 class Watch:
@@ -150,3 +146,44 @@ def second_load(conditions: Mapping[str, Any]) -> str:
     if conditions.get("stolen", 0.0) > MAX_STOLEN:
         texts.append(f"the hypervisor took {conditions['stolen']:.2g} CPUs' worth of time away")
     return "; ".join(texts)
+
+
+def noise_note(samples: Sequence[float], preempted: int = 0) -> Note | None:
+    """A note where the samples do not look like one undisturbed machine.
+
+    Its kind is NOISE where threads of ours lost the core, and DRIFT where the samples drift from the first to the
+    second half or a group of them is clearly slower than the others, beyond what the scatter within explains.
+    """
+    texts = []
+    if preempted:
+        times = "once" if preempted == 1 else f"{preempted} times"
+        texts.append(f"another program had the core {times} while sampling (those samples are kept apart)")
+    unsteady = _drift_or_groups(np.asarray(samples, dtype=np.float64))
+    if unsteady:
+        texts.append(unsteady)
+    return Note(DRIFT if unsteady else NOISE, f"disturbed: {'; '.join(texts)}") if texts else None
+
+
+def _drift_or_groups(values: NDArray[np.float64]) -> str:
+    if len(values) < MIN_SAMPLES:
+        return ""
+    middle, half = median(values.tolist()), len(values) // 2
+    first, second = values[:half], values[-half:]
+    change = float(np.median(second) - np.median(first))
+    within = max(median_deviation(first), median_deviation(second))
+    if abs(change) > max(DRIFT_DEVIATIONS * within, MIN_CHANGE * middle):
+        direction = "slower" if change > 0 else "faster"
+        return f"samples drift: the second half is {abs(change) / middle:.0%} {direction} than the first"
+    if distance := _group_distance(np.sort(values), middle):
+        return f"samples fall into two groups {distance:.0%} apart, as when a second program loads the machine"
+    return ""
+
+
+def _group_distance(ordered: NDArray[np.float64], middle: float) -> float:
+    """How far apart two groups of at least two samples lie, relative to the median; 0 where there is one group."""
+    gaps = np.diff(ordered)
+    place = int(np.argmax(gaps[1:-1])) + 2  # at least two samples on each side
+    low, high = ordered[:place], ordered[place:]
+    distance = float(np.median(high) - np.median(low))
+    within = max(median_deviation(low), median_deviation(high), float(np.median(gaps)))
+    return distance / middle if distance > max(GROUP_DEVIATIONS * within, MIN_CHANGE * middle) else 0.0

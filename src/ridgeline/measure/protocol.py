@@ -21,7 +21,7 @@ from ..core.errors import RidgelineError
 from ..core.notes import Note
 from ..core.observation import Observation
 from ..core.work import Work
-from .noise import noise_note
+from .conditions import noise_note
 
 MIN_BUSY = 0.97  # a sample with a smaller share of running time was preempted: another program had the core
 MIN_CALIBRATION_BUSY = 0.1  # a smaller share is not believed when loops are counted, so that they stay finite
@@ -43,11 +43,9 @@ Progress = Callable[[int, int, str], None]  # steps done, steps in all, what is 
 
 
 class Clock(Protocol):
-    """Where the time comes from; tests bring their own."""
+    """Where the time comes from, in seconds from any fixed moment; tests bring their own."""
 
-    def now(self) -> float:
-        """Seconds from any fixed moment."""
-        ...
+    def now(self) -> float: ...
 
 
 class WallClock:
@@ -108,6 +106,16 @@ class Run:
         return self.why == STOPPED
 
 
+def in_turn(works: Sequence[Callable[[], Any]]) -> Callable[[], None]:
+    """A call that does each work once."""
+
+    def each_once() -> None:
+        for work in works:
+            work()
+
+    return each_once
+
+
 def repeat(work: Callable[[], Any], count: int) -> Callable[[], None]:
     """A call that does the work so many times."""
 
@@ -116,9 +124,6 @@ def repeat(work: Callable[[], Any], count: int) -> Callable[[], None]:
             work()
 
     return repeated
-
-
-# -- one probe ------------------------------------------------------------------------------------------------
 
 
 def timed(call: Call, loops: int, clock: Clock) -> Timing:
@@ -189,9 +194,6 @@ def _turn(series: Series, turn: int, clock: Clock) -> None:
         series.preempted.append((turn, timing.seconds, timing.busy))
         if attempt == RETRIES and (series.stand_in or not series.samples):
             series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
-
-
-# -- probes in turns, and one held ----------------------------------------------------------------------------
 
 
 def interleave(
@@ -286,9 +288,6 @@ def sustain(
     return series, samples[:-STEADY_SAMPLES]
 
 
-# -- what is made of a series ---------------------------------------------------------------------------------
-
-
 def observation(series: Series, conditions: Mapping[str, Any], version: str = "", partial: bool = False) -> Observation:
     """The Observation of a series: its undisturbed samples, the others in its conditions, what was noticed in its notes."""
     probe = series.probe
@@ -308,13 +307,7 @@ def observation(series: Series, conditions: Mapping[str, Any], version: str = ""
         # the share of its time that the best sample got: without the other program it may have been so much faster
         best = min(series.samples)
         conditions["stand_in_busy"] = max(busy for _, seconds, busy in series.preempted if seconds == best)
+    samples, settings = tuple(series.samples), {**probe.settings, "loops": series.loops}
     return Observation(
-        name=probe.name,
-        target=probe.target,
-        samples=tuple(series.samples),
-        work=probe.work,
-        settings={**probe.settings, "loops": series.loops},
-        conditions=conditions,
-        version=version,
-        notes=tuple(remarks),
+        probe.name, probe.target, samples, probe.work, settings, conditions, version=version, notes=tuple(remarks)
     )

@@ -10,26 +10,35 @@ Each stage is called once and returns its result to this file.
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.errors import InputError, RidgelineError
+from ..core.families.key import Key
 from ..core.files import write_text
-from ..core.machine import Machine
+from ..core.machine import Fitted, Machine
 from ..core.notes import CONDITIONS, DRIFT, NOISE, NOT_MEASURED, STAND_IN, Note, not_of_kind, of_kind
 from ..core.notes import STOPPED as STOPPED_KIND
 from ..core.observation import Observation
 from ..core.version import __version__
+from ..machines import coefficients
 from ..machines import write as save
 from ..machines.calibrate import calibrate, measured_machine
 from ..machines.detect import local as detect
 from ..machines.files import load_file, saved_file
 from ..machines.merge import merge
-from ..prediction.fit import require
-from .families import fitted_families
+from ..prediction.fit import fit_cases, require
 from .protocol import STOPPED
 
 Progress = Callable[[str, int, int, str], None]
@@ -112,9 +121,6 @@ def _collectives(quick: bool, on_progress: Progress) -> Measured:
     return Measured("collective", tuple(observations), None, (*notes, *remarks(observations)))
 
 
-# -- what holds for all observations ----------------------------------------------------------------------------
-
-
 def remarks(observations: Sequence[Observation]) -> tuple[str, ...]:
     """What a reader must know of a measurement before using it, each thing once."""
     notes = list(dict.fromkeys(note for item in observations for note in of_kind(item.notes, NOT_MEASURED, CONDITIONS)))
@@ -132,13 +138,9 @@ def remarks(observations: Sequence[Observation]) -> tuple[str, ...]:
         (DRIFT, "disturbed: samples drift or fall into two groups for"),
     ):
         if names := [item.name for item in observations if any(of_kind(item.notes, kind))]:
-            notes.append(Note(kind, f"{text} {_names(names)}"))
+            more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+            notes.append(Note(kind, f"{text} {'; '.join(names[:MAX_NAMES] + more)}"))
     return tuple(notes)
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMES
-    return "; ".join(names[:MAX_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
 def conditions(observations: Sequence[Observation]) -> dict[str, str]:
@@ -159,9 +161,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_text(item) for item in value)
     return str(value)
-
-
-# -- the saved file ---------------------------------------------------------------------------------------------
 
 
 def keep(measured: Measured) -> list[Path]:
@@ -190,3 +189,41 @@ def _with_earlier(measured: Measured, machine: Machine, file: Path) -> Machine:
         return merge(machine, load_file(file))
     except RidgelineError:  # damaged, or of another machine
         return machine
+
+
+def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[Key, Fitted]:
+    """Coefficients of the kernel families, fitted to kernels timed on this GPU; the fit starts from those of other machines."""
+    rows, conditions = timed_kernels(quick, on_progress)
+    how = f"{conditions['device']}, device time, cold caches, default paths of PyTorch"
+    source = f"timed on this machine ({how}), {conditions['date'][:10]}"
+    steps = count(1)
+
+    def tell(text: str) -> None:
+        done = next(steps)
+        on_progress("fit", done, done + 1, text)
+
+    return fit_cases(rows, coefficients.with_defaults(machine), source, tell)
+
+
+def timed_kernels(quick: bool, on_progress: Progress) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    """Kernels timed in another process, because the profiler slows every launch after it."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ridgeline.measure.cuda.kernels", "--out", folder, "--what", "calibration"]
+        package = str(Path(__file__).parents[2])
+        search = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+        process = subprocess.Popen(
+            [*command, *(["--quick"] if quick else [])], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": search},
+        )  # fmt: skip
+        last_line = ""
+        for line in process.stderr or ():
+            last_line = line.strip() or last_line
+            if progress := re.search(r"(\d+) of (\d+)", line):
+                on_progress("kernels", int(progress[1]), int(progress[2]), "")
+        process.wait()
+        timings, conditions = Path(folder) / "calibration.csv", Path(folder) / "conditions.json"
+        if not timings.is_file() or not conditions.is_file():
+            raise InputError(f"no kernels were timed: {last_line}")
+        with timings.open(encoding="utf-8", newline="") as file:
+            rows = [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]
+        return [row for row in rows if "time_us" in row], json.loads(conditions.read_text(encoding="utf-8"))

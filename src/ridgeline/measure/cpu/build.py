@@ -47,8 +47,8 @@ class Built:
     notes: tuple[Note, ...] = ()
 
 
-def requested_compiler() -> tuple[list[str], str]:
-    """The compiler that $CC names, and a remark where there is no such program."""
+def compiler() -> tuple[list[str], str]:
+    """The C compiler to call: $CC, else the first of cc, gcc, clang, with a remark where $CC names no program."""
     text = os.environ.get("CC", "").strip()
     try:
         words = shlex.split(text)
@@ -56,17 +56,10 @@ def requested_compiler() -> tuple[list[str], str]:
         words = []
     if words and shutil.which(words[0]):
         return words, ""
-    return [], f"$CC names '{text}', which cannot be found" if text else ""
-
-
-def compiler() -> list[str]:
-    """The C compiler to call: $CC, else the first of cc, gcc, clang."""
-    words, missing = requested_compiler()
-    if words:
-        return words
+    missing = f"$CC names '{text}', which cannot be found" if text else ""
     for name in COMPILERS:
         if path := shutil.which(name):
-            return [path]
+            return [path], missing
     also = f" {missing} either." if missing else ""
     raise BuildError(
         f"no C compiler found (looked for {', '.join(COMPILERS)}).{also} Install one (Debian: apt install gcc) for full speed."
@@ -110,11 +103,10 @@ def cache_folder() -> Path:
 
 def build() -> Built:
     """The library, from the cache or compiled now; BuildError with one clear message where that is impossible."""
-    command = compiler()
+    command, missing = compiler()
     if tuple(command) in _GIVEN_UP:
         raise BuildError(_GIVEN_UP[tuple(command)])
     name = version(command)
-    _, missing = requested_compiler()
     text = f"compiled without the compiler asked for: {missing}, so {command[0]} was used"
     other = (Note(CONDITIONS, text),) if missing else ()
     refusals: list[str] = []

@@ -16,7 +16,7 @@ from ...core.machine import MAIN, Machine
 from ...core.work import READ, WRITE, Work
 from ..conditions import waited
 from ..protocol import Call, Clock, Probe, Timing
-from .pool import counted
+from .bench import counted
 
 GEMM_SIZES = {True: (512, 1024), False: (256, 512, 1024, 2048, 4096)}
 MAX_SECONDS = {True: 0.25, False: 2.0}  # that one matrix product may take, quick and full
@@ -132,23 +132,11 @@ def _gemm(
     tensor = f"tensor.{dtype}" in machine.peaks
     width = {"fp64": 8.0, "fp32": 4.0}.get(dtype, 2.0)
     moves = {(MAIN, name, way): width * size * size for name, way in (("a", READ), ("b", READ), ("c", WRITE))}
-    return Probe(
-        f"gemm {library} {dtype} {size}, {counted(threads)}",
-        f"{'tensor' if tensor else 'vector'}.{dtype}",
-        call,
-        Work(counts={("matrix", dtype, "gemm"): 2.0 * size**3}, moves=moves, name="gemm", dtype=dtype),
-        {
-            "mix": "gemm",
-            "kind": "gemm",
-            "size": size,
-            "threads": threads,
-            "dtype": dtype,
-            "library": version,
-            "burst": True,
-        },
-        (f"{version}; its threads are not pinned",),
-        check=check,
-    )
+    settings = {"mix": "gemm", "kind": "gemm", "size": size, "threads": threads, "dtype": dtype}
+    settings |= {"library": version, "burst": True}
+    work = Work(counts={("matrix", dtype, "gemm"): 2.0 * size**3}, moves=moves, name="gemm", dtype=dtype)
+    name, target = f"gemm {library} {dtype} {size}, {counted(threads)}", f"{'tensor' if tensor else 'vector'}.{dtype}"
+    return Probe(name, target, call, work, settings, (f"{version}; its threads are not pinned",), check=check)
 
 
 def within(probes: Sequence[Probe], max_seconds: float, clock: Clock) -> tuple[list[Probe], list[str]]:

@@ -25,9 +25,6 @@ MIN_STEP_RATIO = 1.12  # neighbouring plateaus that differ by less are one
 MAX_CAPACITY_RATIO = 1.7  # a capacity within this factor of the reported one agrees with it
 
 
-# -- how large the working sets are ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Zone:
     """The working sets per thread that a level serves for certain: well above the level before, well within its own."""
@@ -82,9 +79,6 @@ def _available() -> float:
 def sweep(first: float, last: float, factor: float) -> list[int]:
     count = math.floor(math.log(last / first) / math.log(factor) + 1e-9) + 1
     return [int(first * factor**step) // 512 * 512 for step in range(count)]
-
-
-# -- levels from the sweep ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,11 @@ from ...core.units import show
 from ...core.version import __version__
 from ..conditions import Watch, cpu_conditions, second_load
 from ..protocol import REAL, STOPPED, Clock, Probe, Progress, Run, Series, interleave, observation, sustain
-from .arithmetic import arithmetic
-from .bench import LIBRARY_BYTES, Bench, require_memory
+from .bench import LIBRARY_BYTES, Bench, Library, NoMemory, cores, require_memory
 from .build import BuildError, Built, build
+from .ceilings import arithmetic, latencies, numpy_streams, streams
 from .gemm import MAX_SECONDS, numpy_gemms, torch_gemms, within
-from .latency import latencies
 from .levels import with_plateau_notes
-from .pool import Library, NoMemory, cores
-from .streams import numpy_streams, streams
 
 MAX_CEILING_RATIO = 1.02  # beyond it a rate is a finding; timers and clocks differ by less
 STEPS = 1000  # of the progress of a whole measurement
@@ -76,17 +73,10 @@ class Samples:
     stopped: bool = False
 
 
-def local() -> Machine:
-    from ...machines.detect.local import here
-
-    return here("cpu")
-
-
 def measure(
-    machine: Machine | None = None, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
+    machine: Machine, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
 ) -> list[Observation]:
     """Every ceiling of this CPU. Ctrl-C ends it and what was measured is returned, flagged in its notes."""
-    machine = machine or local()
     watch = Watch()
 
     def tell(stage: int, done: int, total: int, label: str) -> None:
@@ -116,9 +106,6 @@ def measure(
 def stopped(observations: Iterable[Observation]) -> bool:
     """Whether Ctrl-C ended the measurement these come from."""
     return any(any(of_kind(item.notes, STOPPED_KIND)) for item in observations)
-
-
-# -- plan -------------------------------------------------------------------------------------------------------
 
 
 def plan(machine: Machine, quick: bool, tell: Tell) -> Plan:
@@ -153,9 +140,6 @@ def products(machine: Machine, quick: bool, bench: Bench | None, clock: Clock) -
     return within(probes, MAX_SECONDS[quick], clock)
 
 
-# -- run --------------------------------------------------------------------------------------------------------
-
-
 def run(planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell) -> Samples:
     """The probes in turns, then the products, then the loads to sustain; Ctrl-C keeps what is done."""
     effort = QUICK if quick else FULL
@@ -166,7 +150,17 @@ def run(planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell) 
     samples = Samples([first], stopped=first.stopped)
     try:
         if not samples.stopped:
-            _run_products(samples, effort, planned, machine, quick, clock, tell)
+            probes: list[Probe] = []
+            try:
+                probes, samples.left_out = products(machine, quick, planned.bench, clock)
+            except NoMemory as error:
+                samples.notes = (Note(NOT_MEASURED, f"not measured: matrix products by libraries ({error})"),)
+            second = interleave(
+                probes, 3, clock, partial(tell, 1), min_seconds=effort.min_seconds, warm_seconds=0.0, max_rounds=5,
+                budget=effort.product_budget,
+            )  # fmt: skip
+            samples.runs.append(second)
+            samples.stopped = second.stopped
         if not samples.stopped and not quick:
             chosen = to_sustain(planned.probes, first)
             for place, probe in enumerate(chosen):
@@ -175,22 +169,6 @@ def run(planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell) 
     except KeyboardInterrupt:
         samples.stopped = True
     return samples
-
-
-def _run_products(
-    samples: Samples, effort: Effort, planned: Plan, machine: Machine, quick: bool, clock: Clock, tell: Tell
-) -> None:
-    probes: list[Probe] = []
-    try:
-        probes, samples.left_out = products(machine, quick, planned.bench, clock)
-    except NoMemory as error:
-        samples.notes = (Note(NOT_MEASURED, f"not measured: matrix products by libraries ({error})"),)
-    second = interleave(
-        probes, 3, clock, partial(tell, 1), min_seconds=effort.min_seconds, warm_seconds=0.0, max_rounds=5,
-        budget=effort.product_budget,
-    )  # fmt: skip
-    samples.runs.append(second)
-    samples.stopped = second.stopped
 
 
 def to_sustain(probes: Sequence[Probe], turns: Run) -> list[Probe]:
@@ -207,9 +185,6 @@ def to_sustain(probes: Sequence[Probe], turns: Run) -> list[Probe]:
         if rate > fastest.get(probe.target, (0.0, probe))[0]:
             fastest[probe.target] = (rate, probe)
     return [probe for _, probe in fastest.values()]
-
-
-# -- observations -----------------------------------------------------------------------------------------------
 
 
 def observations(

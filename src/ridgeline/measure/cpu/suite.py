@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...core.errors import RidgelineError
 from ...core.work import Work, work
 from ...programs import ops
+from ..conditions import allowed_cpus
 from ..protocol import Probe, Timing
 from .gemm import blas
 
@@ -35,14 +36,12 @@ class Kernel:
     work: Work
     run: Callable[[], Any]
     check: Callable[[], None]
-    how: str
+    how: str = "C, all cores"
     library: bool = False  # runs in a library with its own threads
 
     def probe(self) -> Probe:
-        def call(loops: int) -> Timing:
-            return _on_all_cores(self.run, loops)
-
-        return Probe(self.name, self.work.name, call, self.work, {"how": self.how}, check=self.check, min_seconds=0.02)
+        call, settings = partial(_on_all_cores, self.run), {"how": self.how}
+        return Probe(self.name, self.work.name, call, self.work, settings, check=self.check, min_seconds=0.02)
 
 
 def _on_all_cores(call: Callable[[], Any], loops: int = 1) -> Timing:
@@ -51,12 +50,8 @@ def _on_all_cores(call: Callable[[], Any], loops: int = 1) -> Timing:
     for _ in range(loops):
         call()
     wall = time.perf_counter() - start
-    share = (time.process_time() - ran) / (wall * cores())
+    share = (time.process_time() - ran) / (wall * allowed_cpus())
     return Timing(wall, min(1.0, share / IDLE_SHARE))
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _address(array: NDArray[Any]) -> Pointer:
@@ -64,21 +59,16 @@ def _address(array: NDArray[Any]) -> Pointer:
 
 
 class Suite:
-    """The compiled kernels over shared arrays, cut into one range of rows per core."""
+    """The kernels over shared arrays, cut into one range of rows per core; without a compiled library only `gemm`."""
 
     def __init__(self, library: Any, cache: float) -> None:
         self.library = library
         self.cache = cache  # bytes of the largest cache: what is meant for the memory must be well beyond it
-        self.threads = cores()
+        self.threads = allowed_cpus()
         self.pool = ThreadPoolExecutor(self.threads)
         self.random = np.random.default_rng(1)
         if library is not None:
             library.suite_dot.restype = ctypes.c_double
-
-    @classmethod
-    def without_library(cls, cache: float) -> Suite:
-        """Where nothing can be compiled: only the kernels that need no C."""
-        return cls(None, cache)
 
     def over(self, rows: int, call: Callable[[int, int], Any]) -> list[Any]:
         """Call once per core on its range of rows; the foreign functions release the interpreter's lock."""
@@ -97,14 +87,12 @@ class Suite:
         """Elements per array so that all of them together are four times the largest cache, and 64 MB at least."""
         return int(max(4 * self.cache, 64e6) / (arrays * width)) // 4096 * 4096
 
-    # -- kernels ------------------------------------------------------------------------------------------
-
     def triad(self) -> Kernel:
         n, s = self.large(8, 3), 0.75
         a, b, c = np.zeros(n), self.floats(n, dtype="float64"), self.floats(n, dtype="float64")
         arguments = (_address(a), _address(b), _address(c), ctypes.c_double(s))
         call = self.compiled(self.library.suite_triad, arguments, n)
-        return Kernel("triad", ops.stream_triad(n), call, lambda: _expect("triad", a, b + s * c), "C, all cores")
+        return Kernel("triad", ops.stream_triad(n), call, lambda: _expect("triad", a, b + s * c))
 
     def dot(self) -> Kernel:
         n = self.large(8, 2)
@@ -114,10 +102,8 @@ class Suite:
         def call() -> None:
             result[0] = sum(parts())
 
-        def check() -> None:
-            _expect("dot", result[0], float(x @ y), 1e-6)
-
-        return Kernel("dot", ops.dot(n, dtype="fp64"), call, check, "C, all cores")
+        counted = ops.dot(n, dtype="fp64")
+        return Kernel("dot", counted, call, lambda: _expect("dot", result[0], float(x @ y), 1e-6))
 
     def gemv(self) -> Kernel:
         columns = 4096
@@ -126,7 +112,7 @@ class Suite:
         arguments = (_address(a), _address(x), _address(y), Index(columns))
         call = self.compiled(self.library.suite_gemv, arguments, rows)
         counted = ops.gemv(rows, columns, dtype="fp32")
-        return Kernel("gemv", counted, call, lambda: _expect("gemv", y, a @ x, 1e-3), "C, all cores")
+        return Kernel("gemv", counted, call, lambda: _expect("gemv", y, a @ x, 1e-3))
 
     def gemm(self, n: int = 1024, dtype: str = "fp32") -> Kernel:
         kind = {"fp32": "float32", "fp64": "float64"}[dtype]
@@ -137,15 +123,11 @@ class Suite:
         if set_threads:
             set_threads(self.threads)  # a probe before may have left the library on one core
 
-        def call() -> None:
-            np.matmul(a, b, out=c)
-
         def check() -> None:
             _expect("gemm", c[:8], (a[:8].astype(np.float64) @ b.astype(np.float64)), 1e-3)
 
-        return Kernel(
-            f"gemm {dtype}", ops.gemm(n, n, n, dtype=dtype), call, check, "NumPy's BLAS, its own threads", True
-        )
+        call, counted = partial(np.matmul, a, b, out=c), ops.gemm(n, n, n, dtype=dtype)
+        return Kernel(f"gemm {dtype}", counted, call, check, "NumPy's BLAS, its own threads", True)
 
     def softmax(self) -> Kernel:
         columns = 4096
@@ -157,7 +139,7 @@ class Suite:
             raised = np.exp(x[:4].astype(np.float64) - x[:4].max(axis=1, keepdims=True))
             _expect("softmax", y[:4], raised / raised.sum(axis=1, keepdims=True), 1e-4)
 
-        return Kernel("softmax", ops.softmax(rows, columns, dtype="fp32"), call, check, "C, all cores")
+        return Kernel("softmax", ops.softmax(rows, columns, dtype="fp32"), call, check)
 
     def layernorm(self) -> Kernel:
         columns = 4096
@@ -172,7 +154,7 @@ class Suite:
             scaled = (rows - rows.mean(axis=1, keepdims=True)) / np.sqrt(rows.var(axis=1, keepdims=True) + 1e-5)
             _expect("layernorm", y[:4], scaled * gamma + beta, 1e-3)
 
-        return Kernel("layernorm", ops.layernorm(rows, columns, dtype="fp32"), call, check, "C, all cores")
+        return Kernel("layernorm", ops.layernorm(rows, columns, dtype="fp32"), call, check)
 
     def stencil(self) -> Kernel:
         width = 4096
@@ -193,7 +175,7 @@ class Suite:
             dtype="fp32",
         )
         counted = replace(counted, name="stencil", family="stream")
-        return Kernel("stencil 3x3", counted, call, check, "C, all cores")
+        return Kernel("stencil 3x3", counted, call, check)
 
     def exponential(self) -> Probe:
         """Results per second of the suite's own exp on data in the nearest cache: the special-function ceiling of its kernels."""

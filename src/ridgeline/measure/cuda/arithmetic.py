@@ -65,16 +65,9 @@ class Chain:
         return median((pace[:, 0] / np.maximum(pace[:, 1], 1.0)).tolist()) * 1e9
 
     def settings(self, dtype: str, tried: int) -> dict[str, Any]:
-        return {
-            "dtype": dtype,
-            "block": self.threads,
-            "blocks_per_sm": self.per_sm,
-            "chains": self.chains,
-            "steps": STEPS,
-            "variants_tried": tried,
-            "burst": True,
-            "timing": "events around queued launches",
-        }
+        shape = {"dtype": dtype, "block": self.threads, "blocks_per_sm": self.per_sm, "chains": self.chains}
+        shape |= {"steps": STEPS, "variants_tried": tried}
+        return {**shape, "burst": True, "timing": "events around queued launches"}
 
 
 class Arithmetic:

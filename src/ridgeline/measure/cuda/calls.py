@@ -1,16 +1,106 @@
-"""The default PyTorch path of each op: library calls that run a case out of place on prepared operands."""
+"""The default PyTorch path of each op: library calls that run a case out of place, on views of random normal values."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from inspect import signature
 from typing import Any
 
 from ...core.errors import InputError
 from ...programs.ops import find
-from .cases import Case
-from .operands import FORMATS, Operands, Run, ValuePool
+from .cases import GIB, POOL_BYTES, Case
+
+Run = Callable[[], Any]
+
+
+ALIGN_ELEMENTS = 512  # elements between operands, so that each starts on a boundary kernels like
+FILL_ELEMENTS = 1 << 28  # elements filled at once
+
+# Our names of formats and torch's; tf32 is stored as fp32.
+FORMATS = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "tf32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
+    "int8": "int8",
+}
+
+
+class ValuePool:
+    """Random normal values of each format, made once; operands are views of them, never zeros."""
+
+    def __init__(self, torch: Any, device: str, size: int = POOL_BYTES) -> None:
+        self.torch, self.device, self.size = torch, device, size
+        self._values: dict[str, Any] = {}
+        self._next: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """A new case: its operands may lie where those of the last one did, but not over each other."""
+        self._next.clear()
+
+    def take(self, name: str, *shape: int) -> Any:
+        torch_name = FORMATS[name]
+        values = self._values.get(torch_name)
+        if values is None:
+            values = self._values[torch_name] = self._fill(torch_name)
+        count, start = math.prod(shape), self._next.get(torch_name, 0)
+        if start + count > values.numel():
+            raise InputError(
+                f"the operands need {(start + count) * values.element_size() / GIB:.1f} GiB of {name} values and the "
+                f"pool holds {self.size / GIB:.1f}; use smaller sizes"
+            )
+        self._next[torch_name] = start + -(-count // ALIGN_ELEMENTS) * ALIGN_ELEMENTS
+        return values[start : start + count].view(shape)
+
+    def _fill(self, torch_name: str) -> Any:
+        torch = self.torch
+        dtype = getattr(torch, torch_name)
+        count = self.size // torch.empty(0, dtype=dtype).element_size()
+        values = torch.empty(count, dtype=dtype, device=self.device)
+        narrow = values.element_size() == 1  # no generator of its own: made in fp32 and converted
+        deviation = 32.0 if torch_name == "int8" else 1.0
+        for part in values.split(FILL_ELEMENTS):
+            if narrow:
+                part.copy_((torch.randn(part.numel(), device=self.device) * deviation).clamp_(-120.0, 120.0))
+            else:
+                part.normal_()
+        return values
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What a builder works with: operands in the format of the case, and torch."""
+
+    torch: Any
+    device: str
+    dtype: str
+    pool: ValuePool
+
+    def take(self, *shape: int) -> Any:
+        return self.pool.take(self.dtype, *shape)
+
+    def integers(self, below: int, count: int) -> Any:
+        return self.torch.randint(below, (count,), device=self.device)
+
+    def product(self, run: Run) -> Run:
+        """The same run with TF32 allowed exactly when the case asks for it; other formats know no such switch."""
+        if FORMATS[self.dtype] != "float32":
+            return run
+        products, convolutions = self.torch.backends.cuda.matmul, self.torch.backends.cudnn
+        allowed = self.dtype == "tf32"
+
+        def switched() -> Any:
+            products.allow_tf32 = allowed
+            convolutions.allow_tf32 = allowed
+            return run()
+
+        return switched
 
 
 def _linear(operands: Operands, m: int, n: int, k: int, bias: bool = False) -> Run:
@@ -31,10 +121,6 @@ def _linear(operands: Operands, m: int, n: int, k: int, bias: bool = False) -> R
     return operands.product(partial(linear, x, weights, operands.take(n) if bias else None))
 
 
-def _gemm(operands: Operands, m: int, n: int, k: int) -> Run:
-    return _linear(operands, m, n, k)
-
-
 def _linear_op(operands: Operands, batch: int, in_features: int, out_features: int, bias: int = 0) -> Run:
     if bias and operands.dtype in ("fp8_e4m3", "fp8_e5m2", "int8"):
         raise InputError(f"linear in {operands.dtype} with a bias has no default path in PyTorch")
@@ -43,14 +129,6 @@ def _linear_op(operands: Operands, batch: int, in_features: int, out_features: i
 
 def _bmm(operands: Operands, batch: int, m: int, n: int, k: int) -> Run:
     return operands.product(partial(operands.torch.bmm, operands.take(batch, m, k), operands.take(batch, k, n)))
-
-
-def _gemv(operands: Operands, m: int, n: int) -> Run:
-    return operands.product(partial(operands.torch.mv, operands.take(m, n), operands.take(n)))
-
-
-def _ger(operands: Operands, m: int, n: int) -> Run:
-    return partial(operands.torch.addr, operands.take(m, n), operands.take(m), operands.take(n))
 
 
 FACTOR = 3  # of scal, axpy and STREAM; an integer, so that integer data stay integers
@@ -82,12 +160,8 @@ BINARY: dict[str, Callable[[Any, Any, Any], Run]] = {
 }
 
 
-def _unary(name: str, operands: Operands, n: int) -> Run:
-    return UNARY[name](operands.torch, operands.take(n))
-
-
-def _binary(name: str, operands: Operands, n: int) -> Run:
-    return BINARY[name](operands.torch, operands.take(n), operands.take(n))
+def _vectors(call: Callable[..., Run], count: int, operands: Operands, n: int) -> Run:
+    return call(operands.torch, *(operands.take(n) for _ in range(count)))
 
 
 def _cast(operands: Operands, n: int, out_dtype: str = "bf16") -> Run:
@@ -96,10 +170,6 @@ def _cast(operands: Operands, n: int, out_dtype: str = "bf16") -> Run:
     if FORMATS[out_dtype] == FORMATS[operands.dtype]:
         raise InputError(f"cast from {operands.dtype} to {out_dtype}: both are stored alike, so nothing runs")
     return partial(operands.take(n).to, getattr(operands.torch, FORMATS[out_dtype]))
-
-
-def _softmax(operands: Operands, rows: int, cols: int) -> Run:
-    return partial(operands.torch.softmax, operands.take(rows, cols), -1)
 
 
 def _layernorm(operands: Operands, rows: int, cols: int) -> Run:
@@ -116,10 +186,6 @@ def _batchnorm(operands: Operands, rows: int, cols: int) -> Run:
     x, mean, gamma, beta = operands.take(rows, cols), operands.take(cols), operands.take(cols), operands.take(cols)
     variance = operands.take(cols).abs() + 0.5
     return partial(operands.torch.nn.functional.batch_norm, x, mean, variance, gamma, beta, False)
-
-
-def _sum_rows(operands: Operands, rows: int, cols: int) -> Run:
-    return partial(operands.torch.sum, operands.take(rows, cols), -1)
 
 
 def _transpose(operands: Operands, rows: int, cols: int) -> Run:
@@ -229,19 +295,19 @@ def _moe(operands: Operands, tokens: int, experts: int, topk: int, hidden: int, 
 
 
 BUILDERS: dict[str, Callable[..., Run]] = {
-    **{name: partial(_unary, name) for name in UNARY},
-    **{name: partial(_binary, name) for name in BINARY},
-    "gemm": _gemm,
+    **{name: partial(_vectors, call, 1) for name, call in UNARY.items()},
+    **{name: partial(_vectors, call, 2) for name, call in BINARY.items()},
+    "gemm": _linear,
     "linear": _linear_op,
     "bmm": _bmm,
-    "gemv": _gemv,
-    "ger": _ger,
+    "gemv": lambda operands, m, n: operands.product(partial(operands.torch.mv, operands.take(m, n), operands.take(n))),
+    "ger": lambda operands, m, n: partial(operands.torch.addr, operands.take(m, n), operands.take(m), operands.take(n)),
     "cast": _cast,
-    "softmax": _softmax,
+    "softmax": lambda operands, rows, cols: partial(operands.torch.softmax, operands.take(rows, cols), -1),
     "layernorm": _layernorm,
     "rmsnorm": _rmsnorm,
     "batchnorm": _batchnorm,
-    "sum_rows": _sum_rows,
+    "sum_rows": lambda operands, rows, cols: partial(operands.torch.sum, operands.take(rows, cols), -1),
     "transpose": _transpose,
     "cross_entropy": _cross_entropy,
     "embedding": _embedding,

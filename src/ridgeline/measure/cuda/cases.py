@@ -86,13 +86,12 @@ class Draw:
 
 
 def _draw_gemm(draw: Draw, index: int, dtype: str) -> Case:
-    narrow = dtype in ("fp8_e4m3", "int8")
     if draw.smooth:
         step = 64 if draw.chance(0.5) else 1
         m, n, k = draw.size(1, 16384), draw.size(64, 32768, step), draw.size(64, 32768, step)
     else:
         m, n, k = _mixed_product(draw, index)
-    if narrow:
+    if dtype in ("fp8_e4m3", "int8"):
         n, k = -(-n // 16) * 16, -(-k // 16) * 16
     return {"op": "gemm", "dtype": dtype, "m": max(m, 17) if dtype == "int8" else m, "n": n, "k": k}
 
@@ -156,9 +155,8 @@ def _draw_reduction(draw: Draw, index: int) -> Case:
 def _draw_rows(draw: Draw, index: int) -> Case:
     op, dtype = ROWS[index % len(ROWS)], draw.choice(("bf16", "fp32", "fp16"))
     rows = draw.mixed(1, 1 << 20)
-    cols = (
-        draw.mixed(16, 1 << 18) if draw.smooth or draw.chance(0.6) else draw.choice(WIDTHS + ODD_SIZES + VOCABULARIES)
-    )
+    usual = WIDTHS + ODD_SIZES + VOCABULARIES
+    cols = draw.mixed(16, 1 << 18) if draw.smooth or draw.chance(0.6) else draw.choice(usual)
     return {"op": op, "dtype": dtype, "rows": rows, "cols": cols}
 
 
@@ -182,32 +180,27 @@ def _heads(draw: Draw) -> tuple[int, int]:
     return heads, heads // draw.choice([share for share in (1, 1, 4, 8) if heads % share == 0])
 
 
-def _draw_attention(draw: Draw, index: int) -> Case:
-    heads, kv_heads = _heads(draw)
-    seq = draw.mixed(16, 32768)
+def _attention(draw: Draw, index: int, batch: int, heads: tuple[int, int], seq_q: int, seq_kv: int) -> Case:
     return {
-        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.mixed(1, 64), "heads": heads},
-        **{"kv_heads": kv_heads, "seq_q": seq, "seq_kv": seq, "head_dim": draw.choice(HEAD_DIMS)},
-        **{"causal": bool(index // 2 % 2), "variant": "flash"},
-    }
-
-
-def _draw_decode(draw: Draw, index: int) -> Case:
-    heads, kv_heads = _heads(draw)
-    return {
-        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.mixed(1, 256), "heads": heads},
-        **{"kv_heads": kv_heads, "seq_q": 1, "seq_kv": draw.mixed(16, 65536), "head_dim": draw.choice(HEAD_DIMS)},
+        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": batch, "heads": heads[0]},
+        **{"kv_heads": heads[1], "seq_q": seq_q, "seq_kv": seq_kv, "head_dim": draw.choice(HEAD_DIMS)},
         **{"causal": False, "variant": "flash"},
     }
 
 
+def _draw_attention(draw: Draw, index: int) -> Case:
+    heads, seq = _heads(draw), draw.mixed(16, 32768)
+    return _attention(draw, index, draw.mixed(1, 64), heads, seq, seq) | {"causal": bool(index // 2 % 2)}
+
+
+def _draw_decode(draw: Draw, index: int) -> Case:
+    heads = _heads(draw)
+    return _attention(draw, index, draw.mixed(1, 256), heads, 1, draw.mixed(16, 65536))
+
+
 def _draw_standard(draw: Draw, index: int) -> Case:
     heads, seq = draw.choice(HEADS), draw.mixed(32, 8192)
-    return {
-        **{"op": "attention", "dtype": ("bf16", "fp16")[index % 2], "batch": draw.mixed(1, 32), "heads": heads},
-        **{"kv_heads": heads, "seq_q": seq, "seq_kv": seq, "head_dim": draw.choice(HEAD_DIMS)},
-        **{"causal": False, "variant": "standard"},
-    }
+    return _attention(draw, index, draw.mixed(1, 32), (heads, heads), seq, seq) | {"variant": "standard"}
 
 
 def _draw_conv(draw: Draw, index: int) -> Case:
@@ -237,14 +230,10 @@ def _draw_moe(draw: Draw, index: int) -> Case:
     }
 
 
+GEMMS = {"bf16": 800, "fp16": 300, "fp8_e4m3": 300, "tf32": 350, "fp32": 350, "fp64": 250, "int8": 200}
 # family, cases in a full calibration, and how one is drawn
 PLAN: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
-    *(
-        (f"gemm {dtype}", count, partial(_draw_gemm, dtype=dtype))
-        for dtype, count in {
-            **{"bf16": 800, "fp16": 300, "fp8_e4m3": 300, "tf32": 350, "fp32": 350, "fp64": 250, "int8": 200}
-        }.items()
-    ),
+    *((f"gemm {dtype}", count, partial(_draw_gemm, dtype=dtype)) for dtype, count in GEMMS.items()),
     ("bmm", 400, _draw_bmm),
     ("gemv", 300, _draw_gemv),
     ("stream", 1400, _draw_stream),
@@ -269,12 +258,8 @@ def fits(case: Case, memory: float = MAX_BYTES) -> bool:
     operands = sum(float(size) for tensor, size in work.tensor_sizes().items() if tensor in read)
     max_flops = MAX_FLOPS_SLOW if case["dtype"] in SLOW_DTYPES else MAX_FLOPS
     elements = case["rows"] * case["cols"] if "cols" in case and case["op"] != "embedding" else 1
-    return bool(
-        work.flops <= max_flops
-        and work.footprint <= memory
-        and operands <= min(memory, POOL_BYTES)
-        and elements <= MAX_ELEMENTS
-    )
+    in_memory = work.footprint <= memory and operands <= min(memory, POOL_BYTES)
+    return bool(work.flops <= max_flops and in_memory and elements <= MAX_ELEMENTS)
 
 
 def _key(case: Case) -> tuple[Any, ...]:

@@ -45,7 +45,6 @@ class Reader(Protocol):
     via: str
 
     def facts(self) -> dict[str, Any]: ...
-
     def read(self) -> dict[str, Any]: ...
 
 
@@ -58,21 +57,19 @@ class Nvml:
         self.nvml, self.handle = nvml, handle
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        function = getattr(self.nvml, name, None)
-        if function is None:
-            return None
         try:
-            return function(*arguments)
-        except Exception:  # pynvml's errors share only this base where the library itself is missing
+            return getattr(self.nvml, name)(*arguments)
+        except Exception:  # a call this pynvml lacks; its own errors share only this base where the library is missing
             return None
 
     def facts(self) -> dict[str, Any]:
+        driver = self._ask("nvmlSystemGetDriverVersion")
         ecc = self._ask("nvmlDeviceGetEccMode", self.handle)
         limit = self._ask("nvmlDeviceGetEnforcedPowerLimit", self.handle)
         cuda = self._ask("nvmlSystemGetCudaDriverVersion_v2") or self._ask("nvmlSystemGetCudaDriverVersion")
         max_clock = self._ask("nvmlDeviceGetMaxClockInfo", self.handle, 1)
         facts = {
-            "driver": _text(self._ask("nvmlSystemGetDriverVersion")),
+            "driver": driver.decode() if isinstance(driver, bytes) else driver,
             "cuda_driver": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
             "power_limit": limit / 1e3 if limit else None,
             "ecc": None if ecc is None else ("on" if ecc[0] else "off"),
@@ -111,15 +108,10 @@ class Nvml:
         return None if power is None else power / 1e3
 
 
-SMI_FIELDS = (
-    "clocks.sm",
-    "clocks.mem",
-    "temperature.gpu",
-    "power.draw",
-    "enforced.power.limit",
-    "ecc.mode.current",
-    "driver_version",
-)
+# fields of nvidia-smi that are read again and again: our name and the factor to our unit
+SMI_READINGS = {"clocks.sm": ("sm_clock", MHZ), "clocks.mem": ("memory_clock", MHZ)}
+SMI_READINGS |= {"temperature.gpu": ("temperature", 1.0), "power.draw": ("power", 1.0)}
+SMI_FIELDS = (*SMI_READINGS, "enforced.power.limit", "ecc.mode.current", "driver_version")
 
 
 class Smi:
@@ -145,14 +137,9 @@ class Smi:
 
     def read(self) -> dict[str, Any]:
         row = self._row()
-        keys = (
-            ("sm_clock", "clocks.sm", MHZ),
-            ("memory_clock", "clocks.mem", MHZ),
-            ("temperature", "temperature.gpu", 1.0),
-            ("power", "power.draw", 1.0),
-        )
-        numbers = ((key, _number(row.get(name)), scale) for key, name, scale in keys)
-        return {key: value * scale for key, value, scale in numbers if value is not None}
+        numbers = {name: _number(row.get(name)) for name in SMI_READINGS}
+        scaled = ((*SMI_READINGS[name], value) for name, value in numbers.items())
+        return {key: value * scale for key, scale, value in scaled if value is not None}
 
 
 def smi_row(text: str) -> dict[str, str]:
@@ -171,18 +158,13 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _text(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def reader(bus: str) -> tuple[Reader | None, str]:
     """A reader of the GPU on a PCI bus id, or None and why there is none."""
     why = "pynvml is not installed"
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByPciBusId(bus.encode())
-        return Nvml(nvml, handle), ""
+        return Nvml(nvml, nvml.nvmlDeviceGetHandleByPciBusId(bus.encode())), ""
     except ImportError:
         pass
     except Exception as error:  # every NVML refusal is an NVMLError, a class that exists only when the import succeeds
@@ -196,9 +178,7 @@ def reader(bus: str) -> tuple[Reader | None, str]:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
 
     smi = Smi(ask)
-    if not smi.read():
-        return None, f"{why}, and nvidia-smi does not answer"
-    return smi, ""
+    return (smi, "") if smi.read() else (None, f"{why}, and nvidia-smi does not answer")
 
 
 @dataclass

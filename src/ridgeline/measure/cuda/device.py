@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import InputError, RidgelineError, first_line
+from ..protocol import in_turn
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 MIB = 1 << 20
@@ -70,34 +71,25 @@ class Device(Protocol):
     l2: int
 
     def free(self) -> int: ...
-
     def allocate(self, size: int) -> int: ...
-
     def pinned(self, size: int) -> NDArray[np.uint8]: ...
-
     def upload(self, at: int, values: NDArray[Any]) -> None: ...
-
     def download(self, at: int, dtype: Any, count: int) -> NDArray[Any]: ...
-
     def copy(self, target: int, source: int, size: int) -> None: ...
-
     def launch(self, kernel: str, grid: int, block: int, *arguments: Any, shared: int = 0) -> None: ...
-
     def record(self, works: Sequence[Callable[[], None]]) -> Callable[[], None]: ...
-
     def elapsed(self, work: Callable[[], None], before: Callable[[], None] | None = None, spin: int = 0) -> float: ...
-
     def synchronize(self) -> None: ...
 
 
 class CupyDevice:
     """The device through CuPy: a stream, buffers, kernels compiled by NVRTC for exactly this GPU."""
 
-    def __init__(self, cupy: Any, index: int = 0) -> None:
+    def __init__(self, cupy: Any) -> None:
         self.cupy, self.runtime = cupy, cupy.cuda.runtime
-        device = cupy.cuda.Device(index)
+        device = cupy.cuda.Device(0)
         device.use()
-        properties = self.runtime.getDeviceProperties(index)
+        properties = self.runtime.getDeviceProperties(0)
         self.name = properties["name"].decode()
         self.sms, self.l2 = int(properties["multiProcessorCount"]), int(properties["l2CacheSize"])
         self.capability = (int(properties["major"]), int(properties["minor"]))
@@ -155,8 +147,7 @@ class CupyDevice:
         """A graph of the works; calling it queues them all at once."""
         with self.stream:
             self.stream.begin_capture()
-            for work in works:
-                work()
+            in_turn(works)()
             graph = self.stream.end_capture()
         self._held.append(graph)
         return lambda: graph.launch(self.stream)
@@ -200,20 +191,14 @@ class Library:
     def record(self, works: Sequence[Callable[[], None]]) -> Callable[[], None]:
         """A graph of the works on a GPU; elsewhere they run one after the other."""
         if not self.on_gpu:
-
-            def in_turn() -> None:
-                for work in works:
-                    work()
-
-            return in_turn
+            return in_turn(works)
         side = self.torch.cuda.Stream()
         with self.torch.cuda.stream(side):
             works[0]()  # a library sets itself up in its first call, which must not be captured
         side.synchronize()
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph):
-            for work in works:
-                work()
+            in_turn(works)()
         return lambda: graph.replay()
 
     def rest(self, seconds: float) -> None:
@@ -251,7 +236,7 @@ def triton_matmul() -> Any | None:
     return module
 
 
-def open_device(index: int = 0) -> tuple[CupyDevice | None, Library | None, list[str]]:
+def open_device() -> tuple[CupyDevice | None, Library | None, list[str]]:
     """The device through CuPy and through torch, and what is missing; InputError when there is nothing to measure with."""
     cupy, torch = package("cupy"), package("torch")
     if cupy is None and torch is None:
@@ -260,14 +245,14 @@ def open_device(index: int = 0) -> tuple[CupyDevice | None, Library | None, list
             "install cupy-cuda13x or cupy-cuda12x, and torch with CUDA"
         )
     gaps: list[str] = []
-    device, why = _cupy_device(cupy, index, gaps)
+    device, why = _cupy_device(cupy, gaps)
     library: Library | None = None
     if torch is None:
         gaps.append(f"{TORCH_PROBES}: torch is not installed")
     elif not torch.cuda.is_available():
         gaps.append(f"{TORCH_PROBES}: this torch sees no CUDA GPU")
     else:
-        torch.cuda.set_device(index)
+        torch.cuda.set_device(0)
         library = Library(torch)
     if device is None and library is None:
         reason = why or "; ".join(gaps)
@@ -275,18 +260,18 @@ def open_device(index: int = 0) -> tuple[CupyDevice | None, Library | None, list
     return device, library, gaps
 
 
-def _cupy_device(cupy: Any | None, index: int, gaps: list[str]) -> tuple[CupyDevice | None, str]:
+def _cupy_device(cupy: Any | None, gaps: list[str]) -> tuple[CupyDevice | None, str]:
     """The device through CuPy, or why the driver shows none; a CuPy that is missing or fails is a gap."""
     if cupy is None:
         gaps.append(f"{CUPY_PROBES}: cupy is not installed")
         return None, ""
     try:
-        if cupy.cuda.runtime.getDeviceCount() <= index:
-            return None, f"the driver shows no GPU number {index}"
+        if cupy.cuda.runtime.getDeviceCount() < 1:
+            return None, "the driver shows no GPU number 0"
     except Exception as error:  # CUDARuntimeError, or a driver library that cannot be loaded
         return None, first_line(error)
     try:
-        return CupyDevice(cupy, index), ""
+        return CupyDevice(cupy), ""
     except RidgelineError:
         raise
     except Exception as error:

@@ -3,7 +3,7 @@
     python -m ridgeline.measure.cuda.kernels --out FOLDER
 
 A case is a dict of an op's name, dtype and sizes, as in a table of cases. `cases` draws them, `calls` makes a library
-call of each, `tracing` records its kernels, `timing` sums them, `case_table` writes the result.
+call of each, `timing` records and sums its kernels; the result is a CSV table with one flat row per case.
 """
 
 from __future__ import annotations
@@ -12,20 +12,72 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import RidgelineError
+from ...core.errors import InputError, RidgelineError
 from ...core.files import write_text
-from .case_table import read_cases, rows, table
+from ...core.row_files import csv_text
+from ...core.statistics import median, spread
+from ...programs import cases
 from .cases import Case, calibration_cases, random_cases
 from .conditions import summary
-from .timing import Bench, chunks
-from .tracing import open_gpu
+from .timing import Bench, Timed, chunks, open_gpu
 
+SIZES = (
+    *("batch", "m", "n", "k", "in_features", "out_features", "rows", "cols", "vocab"),
+    *("c_in", "c_out", "h", "w", "kernel", "stride", "padding", "groups", "dilation"),
+    *("heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "tokens", "experts", "topk", "hidden", "inter"),
+)
+WORDS = ("out_dtype", "causal", "variant", "layout")
+RESULTS = ("time_us", "best_us", "span_us", "spread", "kernels", "kernel_name", "sm_clock", "power", "reason")
+COLUMNS = ("op", "dtype", *SIZES, *WORDS, *RESULTS)
 CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that the test set gets its time
+
+
+def read_cases(path: Path) -> list[Case]:
+    """Cases from a table such as `rows` writes; results in it are left aside."""
+    return [_case(row, f"{path}, row {number}") for number, row in enumerate(cases.read(path), 1)]
+
+
+def _case(row: Mapping[str, Any], where: str) -> Case:
+    try:
+        op = cases.op_of(row)
+        values = op.bind(row)
+    except InputError as error:
+        raise InputError(f"{where}, {error}") from error
+    if "dtype" not in values:
+        raise InputError(f"{where}, column dtype: is empty; a timing is of one dtype")
+    kinds = {name: {"Flag": bool, "Size": int, "Count": int}.get(op.params[name].kind, str) for name in values}
+    return {"op": op.name, **{name: kinds[name](value) for name, value in values.items()}}
+
+
+def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
+    """One flat row per case: its parameters, then median, best and span in microseconds; what is not known is absent."""
+    flat = []
+    for each in timed:
+        row = {key: ("no", "yes")[value] if isinstance(value, bool) else value for key, value in each.case.items()}
+        if each.samples:
+            row |= {
+                "time_us": round(median(each.samples) * 1e6, 3),
+                "best_us": round(min(each.samples) * 1e6, 3),
+                "span_us": round(median(each.span) * 1e6, 3),
+                "spread": round(spread(each.samples), 4),
+                "kernels": len(each.kernels),
+                "kernel_name": max(each.kernels, key=lambda kernel: kernel[1])[0],
+                **each.conditions,
+            }
+        if each.reason:
+            row["reason"] = each.reason
+        flat.append(row)
+    return flat
+
+
+def table(flat: Sequence[dict[str, Any]]) -> str:
+    """Rows as CSV, with the columns that any of them uses."""
+    return csv_text(flat, [name for name in COLUMNS if any(name in row for row in flat)])
 
 
 def collect(

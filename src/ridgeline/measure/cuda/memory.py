@@ -17,6 +17,7 @@ from ...core.errors import RidgelineError
 from ...core.machine import MAIN
 from ...core.statistics import median
 from ...core.work import READ, WRITE, Work
+from ..protocol import in_turn
 from .device import MIB, Device, u32, u64
 
 VECTOR_BYTES = 16  # of one access
@@ -50,13 +51,8 @@ class Variant:
         return int(min(tiles, sms * self.blocks)) if self.blocks else tiles
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "vector_bytes": VECTOR_BYTES,
-            "block": self.threads,
-            "unroll": self.unroll,
-            "blocks_per_sm": self.blocks or "one per tile",
-            "path": PATHS[self.path],
-        }
+        shape = {"vector_bytes": VECTOR_BYTES, "block": self.threads, "unroll": self.unroll}
+        return {**shape, "blocks_per_sm": self.blocks or "one per tile", "path": PATHS[self.path]}
 
 
 def stream_work(mix: str, size: int) -> Work:
@@ -70,11 +66,6 @@ def stream_work(mix: str, size: int) -> Work:
 
 def word_sum(words: NDArray[np.uint32]) -> int:
     return int(words.sum(dtype=np.uint64))
-
-
-def slots(base: int, region: int, size: int) -> list[int]:
-    """Addresses of the arrays of `size` bytes that fit a region."""
-    return [base + place * size for place in range(max(1, region // size))]
 
 
 class Memory:
@@ -131,8 +122,7 @@ class Memory:
         """Addresses of the target and of the inputs of a stream, the slot-th of their regions, counted round."""
 
         def at(base: int, region: int) -> int:
-            places = slots(base, region, size)
-            return places[slot % len(places)]
+            return base + slot % max(1, region // size) * size
 
         half = self.pool // 2
         regions = [(self.source, half), (self.source + half, half)] if mix == "triad" else [(self.source, self.pool)]
@@ -157,8 +147,7 @@ class Memory:
         self.clear()
         if mix != "read":
             self.fill(self.target, self.targets, 4)
-        for launch in launches:
-            launch()
+        in_turn(launches)()
         self.device.synchronize()
         if mix == "read":
             sums = (word_sum(self.known_sums(self.arrays(mix, size, slot)[1][0], size)) for slot in range(slot_count))
@@ -186,13 +175,7 @@ class Memory:
         """The variant with the shortest time, and how many were tried: all on a short sample, the first few again."""
 
         def seconds(variant: Variant) -> float:
-            launches = [self.stream(mix, variant, size, slot, passes) for slot in range(4)]
-
-            def work() -> None:
-                for launch in launches:
-                    launch()
-
-            return self.device.elapsed(work)
+            return self.device.elapsed(in_turn([self.stream(mix, variant, size, slot, passes) for slot in range(4)]))
 
         fitting = [variant for variant in candidates if size % variant.tile_bytes == 0]
         first = {variant: min(seconds(variant) for _ in range(3)) for variant in fitting}
@@ -207,11 +190,8 @@ class Memory:
 def variants(mix: str, quick: bool) -> list[Variant]:
     paths = {"read": (0, 1, 3), "write": (0, 1), "copy": (0, 1), "triad": (0, 1, 3)}[mix]
     if quick:
-        return [
-            Variant(threads, unroll, blocks, path)
-            for path in paths[:2]
-            for threads, unroll, blocks in ((256, 4, 0), (512, 2, 0), (512, 4, 4), (1024, 4, 2), (256, 8, 8))
-        ]
+        shapes = ((256, 4, 0), (512, 2, 0), (512, 4, 4), (1024, 4, 2), (256, 8, 8))
+        return [Variant(*shape, path) for path in paths[:2] for shape in shapes]
     return [
         Variant(threads, unroll, blocks, path)
         for path in paths

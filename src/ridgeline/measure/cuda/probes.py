@@ -8,50 +8,50 @@ and energy is fitted from the loads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 from ...core.errors import InputError
+from ...core.figure import Figure
 from ...core.machine import Machine
+from ...core.notes import NOISE, Note
 from ...core.observation import Observation
+from ...core.units import show
 from ...machines.files import by_driver_name
 from ..protocol import REAL, Clock, Probe, Progress, interleave
 from .arithmetic import arithmetic
 from .conditions import Watch, reader, versions
-from .copies import host_copies
 from .device import open_device
-from .findings import mark_sweep, name_kernels, with_findings
-from .latency import latencies
-from .launch import dispatches, launches
+from .latency import dispatches, latencies, launches
 from .memory import Memory
 from .power import add_energy, held_loads, sustained
 from .products import Product, burst, by_size, rank_products
 from .session import Session
-from .streams import streams
+from .streams import host_copies, streams
 
 DATA = "standard normal, fixed seeds"
+MAX_CEILING_RATIO = 1.005  # beyond it a rate is a finding; less is the resolution of clocks and timers
+MAX_SWEEP_RATIO = 1.02
+LOW_PRODUCT_SHARE = 0.9  # a sustained product below this share of its peak gets a note with the reasons
+OLD_KERNEL = "the library's kernel is of the generation before this GPU's (sm_80): the units can do more"
 
 
 def measure(
-    machine: Machine | None = None,
-    quick: bool = False,
-    clock: Clock = REAL,
-    on_progress: Progress | None = None,
-    index: int = 0,
+    machine: Machine | None = None, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
 ) -> list[Observation]:
     """Empirical ceilings of the GPU. Without one, or without anything to run on it, InputError says what to do.
 
     What cannot be measured (a missing package, a refused NVML) is named under `gaps` in every result's conditions.
     """
-    device, library, gaps = open_device(index)
+    device, library, gaps = open_device()
     if device is not None:
         name, bus, sms, l2 = device.name, device.bus, device.sms, device.l2
     else:
         assert library is not None
-        properties = library.torch.cuda.get_device_properties(index)
+        properties = library.torch.cuda.get_device_properties(0)
         name, bus, sms = str(properties.name), "", int(properties.multi_processor_count)
         l2 = int(properties.L2_cache_size)
     source, why = reader(bus) if bus else (None, "the bus id of the GPU is not known without cupy")
@@ -79,8 +79,8 @@ class Plan:
 
 def plan(session: Session) -> Plan:
     """Every probe in its best variant."""
-    probes: list[Probe] = []
-    products: dict[str, tuple[Product, list[dict[str, Any]]]] = {}
+    planned = Plan()
+    probes = planned.probes
     if session.device is not None:
         session.tell(0, 3, "ranking memory variants")
         memory = Memory(session.device, session.main)
@@ -92,11 +92,11 @@ def plan(session: Session) -> Plan:
         probes += launches(session.device, session.clock)
     if session.library is not None:
         session.tell(2, 3, "ranking matrix products")
-        products = rank_products(session.library, session.sms, session.quick, session.scale, session.gaps)
-        probes += [burst(product, table) for product, table in products.values()]
+        planned.products = rank_products(session.library, session.sms, session.quick, session.scale, session.gaps)
+        probes += [burst(product, table) for product, table in planned.products.values()]
         probes += by_size(session.library, "bf16", session.l2, session.quick)
         probes += dispatches(session.library)
-    return Plan(probes, products)
+    return planned
 
 
 def run(session: Session) -> list[Observation]:
@@ -139,3 +139,75 @@ def spaced(probes: Sequence[Probe]) -> list[Probe]:
     others = [probe for probe in probes if probe not in heavy and probe not in light]
     pairs = zip_longest(light, heavy)
     return [probe for pair in pairs for probe in pair if probe is not None] + others
+
+
+def name_kernels(session: Session, products: Mapping[str, Product]) -> None:
+    """Last of all, because a profiler that was on once slows every launch after it."""
+    names = {f"tensor.{dtype}": product.kernel() for dtype, product in products.items()}
+    hopper = float(session.facts.get("compute_capability", 0)) >= 9
+    for place, item in enumerate(session.observations):
+        kernel = names.get(item.target, "")
+        if kernel and "sweep_over" not in item.settings:
+            notes = (*item.notes, OLD_KERNEL) if "_80_" in kernel and hopper else item.notes
+            session.observations[place] = replace(item, settings={**item.settings, "kernel": kernel}, notes=notes)
+
+
+def mark_sweep(session: Session) -> None:
+    """A point of the size sweep that beats the best shape of the ranking says that the ranking missed something."""
+    bursts = {item.target: item.best_rate for item in session.observations if item.name.endswith("burst")}
+    for place, item in enumerate(session.observations):
+        best = bursts.get(item.target, 0.0)
+        if best and "sweep_over" in item.settings and item.best_rate > MAX_SWEEP_RATIO * best:
+            above = f"{item.best_rate / best - 1:.1%} above the best shape of the ranking ({show(best, 'flop/s')})"
+            session.observations[place] = replace(item, notes=(*item.notes, f"finding: {above}"))
+
+
+def ceiling(machine: Machine | None, target: str) -> Figure | None:
+    if machine is None:
+        return None
+    bandwidths = {level.name: level.bandwidth for level in machine.levels}
+    links = {link.name: link.per_direction for link in machine.links}
+    return {**links, **bandwidths, **machine.peaks}.get(target)
+
+
+def with_findings(session: Session, item: Observation) -> Observation:
+    """The observation with its share of the stated ceiling, and a finding where it lies above a physical limit."""
+    notes = list(item.notes)
+    figure = ceiling(session.machine, item.target)
+    limits = [] if figure is None else [value for value in (figure.stated, figure.derived) if value is not None]
+    arithmetic = item.target.startswith(("vector", "tensor", "special"))
+    rate = item.best_rate if arithmetic or item.target == "pcie" else item.best_bandwidth
+    if figure is not None and limits and rate:
+        limit = max(limits)
+        settings = {**item.settings, "share_of_ceiling": rate / limit, "ceiling": limit}
+        sustained_product = item.target.startswith("tensor") and item.settings.get("burst") is False
+        partly_cached = item.target == session.main and item.settings.get("state") == "resident"
+        if rate > MAX_CEILING_RATIO * limit and not partly_cached:
+            notes.append(
+                f"finding: {show(rate, figure.unit)} is {rate / limit:.1%} of the ceiling {show(limit, figure.unit)}; "
+                "the ceiling, the count or the place of the data is not what it is taken for"
+            )
+        elif sustained_product and rate < LOW_PRODUCT_SHARE * limit:
+            notes += _held_down(item, session.machine)
+        item = replace(item, settings=settings)
+    others = session.facts.get("other_processes")
+    if others:
+        plural = "es" if len(others) > 1 else ""
+        notes.append(Note(NOISE, f"disturbed: {len(others)} other process{plural} held the GPU"))
+    return replace(item, notes=tuple(notes), conditions={**item.conditions, "gaps": list(session.gaps)})
+
+
+def _held_down(item: Observation, machine: Machine | None) -> list[str]:
+    """Why a matrix product stays below its peak, as far as the clock and the power show."""
+    during = item.conditions.get("during", {})
+    reasons = []
+    clock = during.get("sm_clock", {}).get("median")
+    rated = machine.clocks.get("vector" if item.target.endswith("fp64") else "tensor") if machine else None
+    if clock and rated and rated.value():
+        reasons.append(f"SM clock {show(clock, 'Hz')} where the peak is rated at {show(rated.value(), 'Hz')}")
+    power, limit = during.get("power", {}).get("median"), item.conditions.get("power_limit")
+    if power and limit:
+        reasons.append(f"power {power:.0f} W of {limit:.0f} W allowed")
+    if during.get("clock_held_by"):
+        reasons.append(f"the driver held the clock for: {', '.join(during['clock_held_by'])}")
+    return [f"below 90 % of the ceiling: {'; '.join(reasons)}"] if reasons else []

@@ -6,7 +6,7 @@ A product is compared with fp64 on a sample of its rows and columns. Data are st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ...core.errors import RidgelineError, first_line
 from ...core.statistics import median
 from ...core.work import Work, work
 from ..protocol import Probe, repeat
+from .calls import FORMATS
 from .device import Library, triton_matmul
 
 # what the library is given, and how far the product of these very operands may lie from fp64 (relative, by norm)
@@ -22,14 +23,7 @@ MAX_ERRORS = {"fp64": 1e-12, "tf32": 2e-3, "bf16": 1e-2, "fp16": 2e-3, "fp8": 2e
 BURST_SECONDS, REST_SECONDS = 0.010, 0.030  # of a burst of products, and of the rest before it
 FINALISTS, REMATCHES = 3, 3
 MAX_OPERAND_SETS = 2048  # that take turns in the size sweep
-TORCH_TYPES = {
-    "fp64": "float64",
-    "tf32": "float32",
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "fp8": "float8_e4m3fn",
-    "int8": "int8",
-}
+TORCH_TYPES = {**FORMATS, "fp8": "float8_e4m3fn"}
 STORED = {"fp8": "bf16", "int8": "int32"}  # formats of products that differ from their operands'
 LAYOUTS = {"nn": "A and B by rows", "nt": "B by columns, as torch.nn.Linear stores weights", "tn": "A by columns"}
 
@@ -46,12 +40,9 @@ class Product:
     layout: str = "nt"
     kernels: Any = None  # our Triton kernels, where not the library multiplies
     config: tuple[int, ...] = ()
-    call: Callable[[], Any] = field(init=False)
-    a: Any = field(init=False)
-    b: Any = field(init=False)
-    out: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        self.call: Callable[[], Any]
         torch, device = self.library.torch, self.library.device
         generator = torch.Generator(device=device)
         generator.manual_seed(13)
@@ -242,15 +233,9 @@ def _square(library: Library, dtype: str, size: int, sets: int, cold: bool) -> P
     flops = 2.0 * size**3
     read = {"A": (size * size, dtype), "B": (size * size, dtype)}
     counted = work(matrix={"product": (flops,)}, read=read, write={"C": (size * size, dtype)}, dtype=dtype)
-    settings = {
-        "dtype": dtype,
-        "shape": {"m": size, "n": size, "k": size},
-        "layout": "nt",
-        "state": "cold" if cold else "resident",
-        "burst": True,
-        "sweep_over": "size",
-        "timing": f"events around replays of a graph of {sets} products",
-    }
+    settings: dict[str, Any] = {"dtype": dtype, "shape": {"m": size, "n": size, "k": size}, "layout": "nt"}
+    settings |= {"state": "cold" if cold else "resident", "burst": True, "sweep_over": "size"}
+    settings |= {"timing": f"events around replays of a graph of {sets} products"}
     notes = ("a point of the size sweep, not a ceiling",)
     return Probe(
         name, f"tensor.{dtype}", call, counted, settings, notes, prepare, lambda: products[-1].check(replay[0])

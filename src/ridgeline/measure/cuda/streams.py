@@ -1,4 +1,4 @@
-"""Bandwidth probes of a GPU: streams over its main memory and L2, passes over L1 and shared memory.
+"""Bandwidth probes of a GPU: streams over its main memory and L2, passes over L1 and shared memory, copies to the host.
 
 The bytes of a probe are nominal and counted under `main`, the boundary its target names. Cold: slices of a pool far
 larger than the L2 take turns. Resident: one set again and again inside one kernel.
@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...core.errors import RidgelineError
+from ...core.work import LINK, READ, WRITE, Work
 from ..protocol import Probe, repeat
 from .device import L1_SHAPES, MIB, SHARED_SHAPES, Device, u32, u64
 from .memory import (
@@ -30,6 +33,7 @@ from .memory import (
 NO_ALLOCATE = "nominal bytes; GPU stores allocate no line first"
 MANY_PASSES = "events around launches that pass over one set many times"
 L1_PASSES = 4096  # over the window of each block in one launch
+IN, OUT = "host to device", "device to host"
 
 
 @dataclass
@@ -79,23 +83,13 @@ def _cold(memory: Memory, mix: str, size: int, variant: Variant, tried: int) -> 
     count = min(128, max(4, memory.targets // size))
     launches = [memory.stream(mix, variant, size, slot) for slot in range(count)]
     name = f"{memory.main} {mix} {size * (reads + writes) // MIB} MiB cold"
-    settings = {
-        "mix": mix,
-        "bytes": size * (reads + writes),
-        "state": "cold",
-        "burst": True,
-        "dtype": "fp32",
-        "variants_tried": tried,
-        "timing": f"events around replays of a graph of {count} launches on rotating slices",
-        **variant.settings(),
-    }
+    settings = {"mix": mix, "bytes": size * (reads + writes), "state": "cold", "burst": True, "dtype": "fp32"}
+    timing = f"events around replays of a graph of {count} launches on rotating slices"
+    settings |= {"variants_tried": tried, "timing": timing, **variant.settings()}
     return Probe(
         name, memory.main, Loop(memory.device, launches), stream_work(mix, size), settings,
         (NO_ALLOCATE,) if writes else (), check=lambda: memory.check(mix, name, size, count, launches),
     )  # fmt: skip
-
-
-# -- one set again and again -----------------------------------------------------------------------------------
 
 
 def resident_sizes(l2: int, sms: int, quick: bool) -> list[int]:
@@ -165,9 +159,6 @@ def _repeated(
     return call
 
 
-# -- L1 and shared memory --------------------------------------------------------------------------------------
-
-
 def _near(memory: Memory, path: str, kernel: str, shapes: Sequence[tuple[int, int]], window: int) -> Probe:
     """Passes over windows in the L1 of every SM, by ordinary loads or from shared memory; the best shape is kept."""
     device = memory.device
@@ -201,3 +192,38 @@ def _near_launch(
         u64(memory.source), u32(window), u32(passes), u64(memory.sums), u32(SUM_SLOTS - 1),
     )  # fmt: skip
     return lambda: memory.device.launch(f"{kernel}<{threads}, {unroll}>", grid, threads, *arguments, shared=shared)
+
+
+def host_copies(memory: Memory, quick: bool) -> list[Probe]:
+    largest = min(256 * MIB, memory.targets)
+    host = memory.device.pinned(largest)
+    block = np.random.default_rng(11).standard_normal(min(largest, 16 * MIB) // 4).astype(np.float32).view(np.uint8)
+    host[:] = np.resize(block, largest)
+    sizes = [largest] if quick or largest < 16 * MIB else [largest // 256, largest // 16, largest]
+    return [_copy(memory, host, block, size, way) for size in sizes for way in (IN, OUT)]
+
+
+def _copy(memory: Memory, host: NDArray[np.uint8], block: NDArray[np.uint8], size: int, way: str) -> Probe:
+    device, at = memory.device, int(host.ctypes.data)
+    target, source = (memory.target, at) if way == IN else (at, memory.source)
+
+    def copy() -> None:
+        device.copy(target, source, size)
+
+    def check() -> None:
+        if way == IN:
+            host[:] = np.resize(block, len(host))
+        copy()
+        device.synchronize()
+        on_device = device.download(memory.target if way == IN else memory.source, np.uint8, size)
+        if not np.array_equal(on_device, host[:size]):
+            raise RidgelineError(f"probe {way}: the copy differs from its source; do not use it")
+
+    settings = {"mix": "copy", "bytes": size, "way": way, "memory": "pinned", "burst": True}
+    settings |= {"timing": "events around queued copies"}
+    moves: dict[tuple[str, str, str], Any] = {(LINK, "buffer", READ if way == IN else WRITE): float(size)}
+    name = f"{way} {size // MIB or size / MIB:g} MiB"
+    return Probe(
+        name, "pcie", lambda loops: device.elapsed(repeat(copy, loops)), Work(moves=moves, name="copy"), settings,
+        check=check,
+    )  # fmt: skip

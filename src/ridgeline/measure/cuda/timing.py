@@ -1,28 +1,169 @@
-"""Device times of many cases with cold caches: built, warmed and traced in chunks, each with its reason where it fails.
+"""Device times of many cases on an NVIDIA GPU: CUPTI through torch's profiler, marker kernels around each call.
 
-A sample is the sum of the durations of a call's kernels; `span` is last end less first start.
+Before each call a buffer of three times the L2 is read, so that the call finds its operands in main memory and no
+dirty line is left to be written back under it. A sample is the sum of the durations of a call's kernels; `span` is
+last end less first start.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from ...core.errors import first_line
-from .cases import Case
-from .operands import Run
-from .tracing import Event, open_gpu, split
+from ...core.errors import InputError, RidgelineError, first_line
+from ..conditions import now
+from .calls import Run, ValuePool, build
+from .cases import GIB, POOL_BYTES, Case
+from .conditions import Nvml, Watch, reader, summary, versions
+from .device import Library, package
 
-Progress = Callable[[int, int], None]
+MARKER = "spin_kernel"  # what torch.cuda._sleep runs
+WAITS = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event")  # waiting that is filed under the device
+MAX_CACHED_BYTES = 24 * GIB  # what torch may keep of freed memory between chunks
+METHOD = (
+    "device time of the default PyTorch path: kernels, copies and fills between two marker kernels, by "
+    "CUPTI through torch.profiler; two calls to warm up; before each call three times the L2 is read; operands are "
+    "normal random values; time_us is the median over the calls of the sum of durations, span_us of last end less "
+    "first start, spread half the width of the central 80 % of the sums over their median"
+)
 Now = Callable[[], float]
-
 LONG_SECONDS = 1e-3  # from which a case is called less often
 LONG_REPEATS = 3
 CHUNK_CASES = 64  # in one session of the profiler: some two thousand kernels
 NAME_LENGTH = 120  # characters kept of a kernel's name
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing the device did: a kernel, a copy or a fill; seconds on the device's clock."""
+
+    name: str
+    start: float
+    end: float
+
+    @property
+    def duration(self) -> float:
+        return self.end - self.start
+
+
+class LostEvents(RidgelineError):
+    """The profiler did not record all that ran."""
+
+
+class Gpu:
+    """The current CUDA device through torch."""
+
+    def __init__(self, torch: Any, pool_bytes: int = POOL_BYTES, watch: Watch | None = None) -> None:
+        self.torch, self.watch = torch, watch
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self.pool = ValuePool(torch, "cuda", min(pool_bytes, int(properties.total_memory) // 10))
+        torch.manual_seed(1)
+        torch.backends.cudnn.benchmark = False
+        self.flushed = torch.randn(3 * int(properties.L2_cache_size) // 4, device="cuda")
+        self.total = torch.empty((), device="cuda")
+        self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.trace([(self.flushed.relu, 1)])  # the first session sets CUPTI up and may lose events
+
+    def build(self, case: Case) -> Run:
+        return build(case, self.torch, "cuda", self.pool)
+
+    def warm(self, run: Run) -> float:
+        """Two calls, so that libraries are set up and their choices made; seconds of the second."""
+        run()
+        self.begin.record()
+        run()
+        self.end.record()
+        self.end.synchronize()
+        return float(self.begin.elapsed_time(self.end)) / 1e3
+
+    def trace(self, plan: Sequence[tuple[Run, int]]) -> list[Event]:
+        """What the device did, in order of start, with a marker on both sides of each call."""
+        torch = self.torch
+        total, flushed, out, mark = torch.sum, self.flushed, self.total, torch.cuda._sleep
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as session:
+            for run, repeats in plan:
+                for _ in range(repeats):
+                    total(flushed, 0, out=out)
+                    mark(1)
+                    run()
+                    mark(1)
+            torch.cuda.synchronize()
+        return device_events(session.profiler.kineto_results.events(), torch.autograd.DeviceType.CUDA)
+
+    def conditions(self, begin: float, end: float) -> dict[str, float]:
+        """Median clock and power between two moments of the watch's clock."""
+        if self.watch is None:
+            return {}
+        during = summary(self.watch.during([(begin, end)]))
+        return {key: during[key]["median"] for key in ("sm_clock", "power") if key in during}
+
+    def clear(self) -> None:
+        cuda = self.torch.cuda
+        if cuda.memory_reserved() - cuda.memory_allocated() > MAX_CACHED_BYTES:
+            cuda.empty_cache()
+
+
+def device_events(records: Iterable[Any], device: Any) -> list[Event]:
+    """The profiler's records of the device, in order of start; host calls and annotations are left out."""
+    rows = sorted(
+        (row.start_ns(), row.start_ns() + row.duration_ns(), row.name())
+        for row in records
+        if row.device_type() == device and not row.is_user_annotation() and row.name() not in WAITS
+    )
+    first = rows[0][0] if rows else 0  # nanoseconds since 1970 would not fit a float
+    return [Event(name, (start - first) / 1e9, (end - first) / 1e9) for start, end, name in rows]
+
+
+def split(events: Sequence[Event], repeats: Sequence[int]) -> list[list[list[Event]]]:
+    """The events of each call of each case: those between its two markers."""
+    places = [index for index, event in enumerate(events) if MARKER in event.name]
+    if len(places) != 2 * sum(repeats):
+        raise LostEvents(f"{len(places)} markers were seen of {2 * sum(repeats)}")
+    calls = iter([list(events[start + 1 : end]) for start, end in zip(places[::2], places[1::2], strict=True)])
+    by_case = [[next(calls) for _ in range(count)] for count in repeats]
+    for case_calls in by_case:
+        counts = {len(call) for call in case_calls}
+        if len(counts) > 1:
+            raise LostEvents(f"calls of one case show between {min(counts)} and {max(counts)} kernels")
+    return by_case
+
+
+def _bus(torch: Any) -> str:
+    """The PCI bus id of the current device; empty where neither torch nor cupy reports it."""
+    index = torch.cuda.current_device()
+    properties = torch.cuda.get_device_properties(index)
+    if hasattr(properties, "pci_bus_id"):
+        return f"{properties.pci_domain_id:08x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}.0"
+    cupy = package("cupy")
+    return str(cupy.cuda.Device(index).pci_bus_id) if cupy is not None else ""
+
+
+def open_gpu() -> tuple[Gpu, Watch, dict[str, Any]]:
+    """The device, a watch that is not yet running, and the conditions at this moment."""
+    torch = package("torch")
+    if torch is None or not torch.cuda.is_available():
+        why = "torch is not installed" if torch is None else "this torch sees no CUDA GPU"
+        raise InputError(f"timing kernels needs torch with CUDA and an NVIDIA GPU: {why}")
+    bus = _bus(torch)
+    source, why = reader(bus) if bus else (None, "the bus id of the GPU is not known")
+    # nvidia-smi starts a process for each reading, which would disturb the host if asked often
+    watch = Watch(source, period=0.05 if isinstance(source, Nvml) else 2.0)
+    gpu = Gpu(torch, watch=watch)
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    conditions = {
+        "device": str(properties.name),
+        "date": now(),
+        "l2": int(properties.L2_cache_size),
+        "sms": int(properties.multi_processor_count),
+        "memory": int(properties.total_memory),
+        **(source.facts() if source is not None else {"gaps": [why]}),
+        "versions": {**versions(), **Library(torch).versions()},
+        "method": METHOD,
+    }
+    return gpu, watch, conditions
 
 
 @dataclass(frozen=True)
@@ -41,13 +182,9 @@ class Bench(Protocol):
     """Where cases run; tests bring their own."""
 
     def build(self, case: Case) -> Run: ...
-
     def warm(self, run: Run) -> float: ...
-
     def trace(self, plan: Sequence[tuple[Run, int]]) -> list[Event]: ...
-
     def conditions(self, begin: float, end: float) -> dict[str, float]: ...
-
     def clear(self) -> None: ...
 
 
@@ -66,22 +203,6 @@ def summed(case: Case, calls: Sequence[Sequence[Event]], conditions: Mapping[str
     median_call = calls[sums.index(sorted(sums)[len(sums) // 2])]
     kernels = tuple((short_name(event.name), event.duration) for event in median_call)
     return Timed(case, sums, spans, kernels, conditions=dict(conditions))
-
-
-def times(
-    cases: Sequence[Case], repeats: int = 7, on_progress: Progress | None = None, bench: Bench | None = None
-) -> list[Timed]:
-    """All cases in their order; one that cannot be timed keeps its place and says why."""
-    if bench is None:
-        gpu, watch, _ = open_gpu()
-        with watch:
-            return times(cases, repeats, on_progress, gpu)
-    timed: list[Timed] = []
-    for chunk in chunks(cases, bench, repeats):
-        timed += chunk
-        if on_progress is not None:
-            on_progress(len(timed), len(cases))
-    return timed
 
 
 def chunks(

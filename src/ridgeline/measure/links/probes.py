@@ -9,6 +9,7 @@ observations, the others an empty list.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,15 @@ from ...core.observation import Observation
 from ...core.statistics import median
 from ...core.version import __version__
 from ...core.work import LINK, WRITE, Work
-from ..conditions import now
-from ..noise import noise_note
+from ...prediction.fit import linear
+from ..conditions import noise_note, now
 from ..protocol import REAL, Clock, Progress
-from .alpha_beta import fit, shared_gpus, slow_links, stragglers
-from .group import Group, join, leave
-from .point import SENT, Point
-from .ranks import local, ring_links
+from .ranks import SENT, Group, Link, Point, join, leave, local, ring_links
 
 KIB, MIB = 1 << 10, 1 << 20
 TIMING = "host clock around calls that begin at a barrier; the slowest rank counts"
 FIT = "t = alpha + sent / beta over these sizes, least squares of relative errors"
+MIN_SHARE = 0.8  # of the median rank, or of the best link of its kind; below it a rank or link is a straggler
 
 
 def sizes(backend: str, quick: bool) -> list[int]:
@@ -119,18 +118,9 @@ def observations(
 
 def _point(group: Group, point: Point, conditions: dict[str, Any], notes: Sequence[str]) -> Observation:
     seconds = median(point.samples)
-    settings: dict[str, Any] = {
-        "op": point.op,
-        "bytes": point.bytes,
-        "ranks": group.ranks,
-        "backend": group.backend,
-        "dtype": "fp32",
-        "bus_bandwidth": point.sent / seconds,
-        "algorithm_bandwidth": point.bytes / seconds,
-        "loops": point.loops,
-        "slowest_rank": point.slowest,
-        "timing": TIMING,
-    }
+    settings: dict[str, Any] = {"op": point.op, "bytes": point.bytes, "ranks": group.ranks, "backend": group.backend}
+    settings |= {"dtype": "fp32", "bus_bandwidth": point.sent / seconds, "algorithm_bandwidth": point.bytes / seconds}
+    settings |= {"loops": point.loops, "slowest_rank": point.slowest, "timing": TIMING}
     noise = noise_note(point.samples)
     work = Work(moves={(LINK, "buffer", WRITE): point.sent}, name=point.op, dtype="fp32")
     return Observation(
@@ -146,17 +136,67 @@ def _line(
     line = fit([point.sent for point in points], medians)
     if line is None:
         return None
-    settings = {
-        "op": op,
-        "ranks": group.ranks,
-        "backend": group.backend,
-        "alpha": line.alpha,
-        "beta": line.beta,
-        "residual_relative": line.error,
-        "bytes": [point.bytes for point in points],
-        "fit": FIT,
-    }
+    settings: dict[str, Any] = {"op": op, "ranks": group.ranks, "backend": group.backend}
+    settings |= {"alpha": line.alpha, "beta": line.beta, "residual_relative": line.error}
+    settings |= {"bytes": [point.bytes for point in points], "fit": FIT}
     return Observation(
         f"{op} alpha beta", f"collective.{op}", tuple(medians), Work(), settings, conditions, "ridgeline",
         __version__, tuple(notes),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """t = alpha + sent / beta, fitted to relative errors."""
+
+    alpha: float
+    beta: float
+    error: float  # root mean square of the relative errors
+
+
+def fit(sent: Sequence[float], times: Sequence[float]) -> Line | None:
+    """Least squares of relative errors, so that small messages count as much as large ones."""
+    if len(set(sent)) < 3:
+        return None
+    sizes = np.asarray(sent, dtype=np.float64)
+    (alpha, slope), error = linear([np.ones_like(sizes), sizes], np.asarray(times, dtype=np.float64), relative=True)
+    return Line(alpha, 1 / slope, error) if slope > 0 else None
+
+
+def stragglers(rates: Sequence[float], names: Sequence[str], what: str) -> list[str]:
+    """A sentence for each rank clearly slower than the median rank."""
+    middle = median(rates)
+    return [
+        f"{name} is a straggler: its {what} is {rate / middle:.0%} of the median"
+        for name, rate in zip(names, rates, strict=True)
+        if rate < MIN_SHARE * middle
+    ]
+
+
+def slow_links(links: Sequence[Link]) -> list[str]:
+    """A sentence for each link clearly slower than the best of its kind, within a host or between hosts.
+
+    Not the median: one slow host has two slow links, and of three that is the middle one.
+    """
+    best: dict[bool, float] = {}
+    for link in links:
+        best[link.within] = max(link.bandwidth, best.get(link.within, 0.0))
+    kinds = {True: "within a host", False: "between hosts"}
+    return [
+        f"{link.name} is a straggler: its bandwidth is {link.bandwidth / best[link.within]:.0%} of the best {kinds[link.within]}"
+        for link in links
+        if link.bandwidth < MIN_SHARE * best[link.within]
+    ]
+
+
+def shared_gpus(hosts: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each GPU that several ranks use: their turns on it are not times of a link."""
+    ranks: dict[str, list[str]] = {}
+    for row in hosts:
+        if row["gpu"]:
+            ranks.setdefault(row["gpu"], []).append(str(row["rank"]))
+    return [
+        f"ranks {' and '.join(names)} share one GPU and take turns on it: the times are not those of a link between GPUs"
+        for names in ranks.values()
+        if len(names) > 1
+    ]

@@ -13,9 +13,9 @@ from ...core.machine import Machine
 from ...core.notes import DRIFT, NOISE, not_of_kind
 from ...core.observation import Observation
 from ...core.units import show
+from ...measure.cpu.bench import counted
 from ...measure.cpu.levels import Plateau
 from ...measure.cpu.levels import levels as measured_levels
-from ...measure.cpu.pool import counted
 from ...prediction.ceilings import known_peak
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 

@@ -1,4 +1,4 @@
-"""Bandwidth probes of a CPU: access mixes over working sets from the nearest cache to the main memory, by C or NumPy.
+"""The probes of a CPU's ceilings: bandwidth by access mix and working set (C or NumPy), arithmetic peaks, latency.
 
 Bytes are nominal (what the kernel asks for); a note says where a cache also reads the lines it is about to overwrite.
 """
@@ -7,32 +7,29 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import RidgelineError
 from ...core.machine import MAIN, Machine
-from ...core.notes import LOWER_BOUND, Note
+from ...core.notes import LOWER_BOUND, NOT_MEASURED, Note
 from ...core.units import show
 from ...core.work import READ, WRITE, Work
 from ..protocol import Probe, Timing
-from .bench import WARM_PASSES, Bench
+from .bench import LINE, WARM_PASSES, Bench, Kernel, NoMemory, Pool, counted
 from .levels import MIN_BYTES, sweep, working_set, zones
-from .pool import Pool, counted
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 STREAMING = ("copy_nt", "triad_nt")  # with stores that bypass the caches; of use at the main memory alone
-NUMPY_MIXES = {  # arrays read, arrays written, flops per element
-    "read": (1, 0, 0),
-    "write": (0, 1, 0),
-    "copy": (1, 1, 0),
-    "scale": (1, 1, 1),
-    "add": (2, 1, 1),
-    "triad": (2, 1, 2),
-}
+# arrays read, arrays written, flops per element
+NUMPY_MIXES = {"read": (1, 0, 0), "write": (0, 1, 0), "copy": (1, 1, 0)}
+NUMPY_MIXES |= {"scale": (1, 1, 1), "add": (2, 1, 1), "triad": (2, 1, 2)}
 NUMPY_MIN_BYTES = 1 << 16  # Python's own time per call makes smaller working sets useless
 FACTOR = 0.75  # of scale and triad
+CHECK_LOOPS = 1000
+HOPS = 16  # of one iteration of the pointer chase
 
 
 def stream_work(op: str, reads: int, writes: int, flops: float, touched: float) -> Work:
@@ -69,16 +66,16 @@ def stream(bench: Bench, op: str, pool: Pool, size: int, rank: int = 0) -> Probe
         "isa": kernel.isa, "dtype": "fp64", "state": "cold" if cold else "resident", "burst": True,
         "stores": "streaming" if op.endswith("_nt") else "plain",
     }  # fmt: skip
-    return Probe(
-        f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}{f', {kernel.isa}' if rank else ''}",
-        # between two levels a point speaks of neither, so that no level's best is taken from it
-        inside.name if inside else f"sweep.{nearest.name}",
-        lambda loops: pool.run(kernel, size, loops, 0 if outermost else WARM_PASSES),
-        stream_work(op, kernel.reads, kernel.writes, kernel.flops, touched),
-        settings,
-        allocate_note(op, kernel.reads, kernel.writes),
-        check=lambda: pool.check(kernel, size),
-    )
+    name = f"{op} {show(touched, 'B', binary=True)}, {counted(pool.threads)}{f', {kernel.isa}' if rank else ''}"
+    # between two levels a point speaks of neither, so that no level's best is taken from it
+    target = inside.name if inside else f"sweep.{nearest.name}"
+    work = stream_work(op, kernel.reads, kernel.writes, kernel.flops, touched)
+    notes, warm = allocate_note(op, kernel.reads, kernel.writes), 0 if outermost else WARM_PASSES
+
+    def call(loops: int) -> Timing:
+        return pool.run(kernel, size, loops, warm)
+
+    return Probe(name, target, call, work, settings, notes, check=lambda: pool.check(kernel, size))
 
 
 def streams(bench: Bench) -> list[Probe]:
@@ -153,16 +150,67 @@ def _numpy_stream(op: str, level: str, state: str, data: Any, why: str) -> Probe
 
     touched = float(a.nbytes * (reads + writes))
     lower = Note(LOWER_BOUND, f"lower bound: NumPy, because the C probes cannot be compiled here: {why}")
-    settings = {
-        "mix": op,
-        "bytes": touched,
-        "threads": 1,
-        "isa": "numpy",
-        "dtype": "fp64",
-        "state": state,
-        "burst": True,
-    }
+    settings = {"mix": op, "bytes": touched, "threads": 1, "isa": "numpy", "dtype": "fp64"}
+    settings |= {"state": state, "burst": True}
     return Probe(
         f"{op} {show(touched, 'B', binary=True)}, NumPy", level, call, stream_work(op, reads, writes, flops, touched),
         settings, (lower, *allocate_note(op, reads, writes)), check=check,
     )  # fmt: skip
+
+
+def arithmetic(bench: Bench) -> list[Probe]:
+    probes = []
+    for (engine, dtype, isa), group in bench.library.arithmetic().items():
+        kernel = bench.fastest(group, bench.pools[0])
+        probes += [_arithmetic(engine, dtype, isa, kernel, pool) for pool in bench.pools]
+    return probes
+
+
+def _arithmetic(engine: str, dtype: str, isa: str, kernel: Kernel, pool: Pool) -> Probe:
+    counts = {("matrix" if engine == "tensor" else "vector", dtype, "fma"): kernel.flops * pool.threads}
+    settings = {"mix": "none", "threads": pool.threads, "isa": isa, "dtype": dtype}
+    settings |= {"chains": kernel.chains, "burst": True}
+    name, work = f"{isa} {dtype} arithmetic, {counted(pool.threads)}", Work(counts, name=f"{isa} {dtype}", dtype=dtype)
+
+    def call(loops: int) -> Timing:
+        return pool.run(kernel, 0, loops, 1)
+
+    check = partial(pool.check, kernel, 0, CHECK_LOOPS)
+    return Probe(name, f"{engine}.{dtype}", call, work, settings, check=check)
+
+
+def latencies(bench: Bench) -> list[Probe]:
+    """One core; a working set that there is no memory for is named in the notes of the bench."""
+    pool = bench.pools[0]
+    middles = [int(zone.middle) for zone in bench.zones(pool)]
+    sizes = middles if bench.quick else sorted({*sweep(4 * MIN_BYTES, pool.size, 2.0), *middles})
+    probes = []
+    for size in sizes:
+        try:
+            probes.append(_latency(bench, pool, size // LINE * LINE))
+        except NoMemory as error:
+            text = f"not measured: latency {show(size, 'B', binary=True)} ({error})"
+            bench.notes += (Note(NOT_MEASURED, text),)
+    return probes
+
+
+def _latency(bench: Bench, pool: Pool, size: int) -> Probe:
+    inside, nearest, outermost = bench.place(pool, size)
+    chain = pool.chain(size)
+    lap = 0 if outermost else size // LINE
+    name = f"latency {show(size, 'B', binary=True)}"
+
+    def call(loops: int) -> Timing:
+        hops = -(-loops // HOPS) * HOPS
+        seconds, busy = pool.chase(chain, hops, lap)
+        return Timing(seconds * loops / hops, busy)
+
+    def check() -> None:
+        if not bench.library.raw.rl_chain_whole(chain):
+            raise RidgelineError(f"probe {name}: the chase does not visit every line once")
+
+    settings = {"mix": "chase", "bytes": size, "threads": 1, "line": LINE}
+    settings |= {"state": "resident" if lap else "cold", "burst": True}
+    target = f"latency.{inside.name}" if inside else f"sweep.latency.{nearest.name}"
+    notes = ("one call is one hop of a random cycle over all lines, address translation included",)
+    return Probe(f"{name}, 1 core", target, call, Work(name="one dependent load"), settings, notes, check=check)
