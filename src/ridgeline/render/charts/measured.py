@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.figure import Figure
 from ...core.machine import Machine
 from ...core.notes import DRIFT, NOISE, not_of_kind
 from ...core.observation import Observation
@@ -18,6 +17,7 @@ from ...measure.cpu.levels import levels as measured_levels
 from ...measure.cpu.pool import counted
 from ...prediction.ceilings import known_peak
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
+from ..tables.measured import ceiling_rows
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # the line of one core beside those of all
@@ -204,29 +204,6 @@ def _fit_line(name: str, alpha: float, beta: float, points: Sequence[Observation
 
 
 # -- ceilings and kernels -------------------------------------------------------------------------------------
-
-
-def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:
-    """Every figure that was measured beside its stated or derived limit, and the share of it that was reached."""
-    figures = {name: (figure, _limit(figure)) for name, figure in machine.peaks.items()}
-    figures |= {level.name: (level.bandwidth, _limit(level.bandwidth)) for level in machine.levels}
-    for level in machine.levels:
-        for mix, figure in level.mixes.items():
-            limit = _limit(figure)
-            figures[f"{level.name}, {mix}"] = figure, _limit(level.bandwidth) if limit is None else limit
-    figures |= {link.name: (link.per_direction, _limit(link.per_direction)) for link in machine.links}
-    return [
-        {
-            "ceiling": name, "measured": figure.measured, "sustained": figure.sustained, "spread": figure.spread, "limit": limit,
-            "share": figure.measured / limit if limit else None, "how": figure.measurement, "unit": figure.unit,
-        }
-        for name, (figure, limit) in figures.items()
-        if figure.measured is not None
-    ]  # fmt: skip
-
-
-def _limit(figure: Figure) -> float | None:
-    return figure.stated if figure.stated is not None else figure.derived
 
 
 def shares(machine: Machine) -> Chart:

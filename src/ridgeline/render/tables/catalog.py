@@ -41,9 +41,15 @@ def machines_table() -> tuple[Table, list[dict[str, Any]]]:
     return Table(f"{len(rows)} machines", shown, rows, (note,)), rows
 
 
+def limit_of(figure: Figure) -> float | None:
+    """What the vendor says, else what the counts give."""
+    return figure.stated if figure.stated is not None else figure.derived
+
+
 def _published(figure: Figure) -> float | None:
-    """What the vendor says, else the counts, else a measurement: a list compares machines, so its figures are alike."""
-    return next((value for value in (figure.stated, figure.derived, figure.measured) if value is not None), None)
+    """The limit, else a measurement: a list compares machines, so its figures are alike."""
+    limit = limit_of(figure)
+    return figure.measured if limit is None else limit
 
 
 def _matrix_peak(machine: Machine, dtype: str) -> float | None:
@@ -95,7 +101,7 @@ def _short(machine: Machine, source: str) -> str:
 
 
 def _figure_row(machine: Machine, name: str, figure: Figure, **more: Any) -> dict[str, Any]:
-    limit = figure.stated if figure.stated is not None else figure.derived
+    limit = limit_of(figure)
     reached = figure.measured / limit if figure.measured and limit else None
     return {
         "name": name, "stated": figure.stated, "derived": figure.derived, "measured": figure.measured, "reached": reached,
