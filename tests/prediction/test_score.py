@@ -21,7 +21,7 @@ from ridgeline.prediction import score as evaluate
 from ridgeline.prediction.score import Evaluation, document
 from ridgeline.prediction.table import Defaults
 from ridgeline.programs.cases import read
-from ridgeline.render.charts.score import score_chart
+from ridgeline.render.charts.measured import score_chart
 from ridgeline.render.draw import files
 from ridgeline.render.tables.studies import score_table
 

@@ -27,7 +27,7 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     from ...prediction import score
     from ...prediction.table import Defaults
     from ...programs.cases import read
-    from ...render.charts.score import score_chart
+    from ...render.charts.measured import score_chart
     from ...render.tables.studies import score_table
 
     chosen = machine.load() if machine else None

@@ -1,4 +1,4 @@
-"""Charts of what was measured: bandwidth against working set, GEMM rate and collectives against size, kernels predicted and run."""
+"""Charts of what was measured: bandwidth, GEMM rate and collectives against size, ceilings, kernels beside predictions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from ...measure.cpu.levels import Plateau
 from ...measure.cpu.levels import levels as measured_levels
 from ...measure.cpu.pool import counted
 from ...prediction.ceilings import known_peak
+from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 from ..tables.measured import ceiling_rows
+from .plane import main_roofs
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # the line of one core beside those of all
 MAX_MARKED_POINTS = 8  # a line of so few points needs markers
 FIT_POINTS = 40
+# Families that a picture can tell apart by colour: products as one, what streams as one.
+FAMILY_GROUPS = {"gemv": "rows", "reduce": "stream", "transpose": "stream", "gather": "stream"}
+BANDS = {"+25 %": 1.25, "-20 %": 0.8}
 Sizes = dict[str, dict[float, float]]  # by line: size -> best rate
 
 
@@ -203,9 +208,6 @@ def _fit_line(name: str, alpha: float, beta: float, points: Sequence[Observation
     return Line(tuple(zip(sizes.tolist(), curve.tolist(), strict=True)), "series", name, name)
 
 
-# -- ceilings and kernels -------------------------------------------------------------------------------------
-
-
 def shares(machine: Machine) -> Chart:
     """Measured ceilings as bars beside the limits they have."""
     rows = [row for row in ceiling_rows(machine) if row["limit"] and "," not in row["ceiling"]]
@@ -232,21 +234,38 @@ def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
     bandwidth, peaks = machine.bandwidth().value, {name: machine.peak(name).value for name in engines}
     top, at = max(peaks.values()), [item["flops"] / item["bytes"] for item in kernels]
     left, right = min(at) / 3, max([*at, *(peak / bandwidth for peak in peaks.values())]) * 4
-    roof = f"{machine.main.name} {show(bandwidth, 'B/s')}"
-    lines = [Line(((left, left * bandwidth), (top / bandwidth, top)), "bandwidth", roof)]
-    for name, peak in peaks.items():
-        ends = ((peak / bandwidth, peak), (right, peak))
-        lines.append(Line(ends, "peak", f"{name} {show(peak, 'flop/s')}"))
+    lines = main_roofs(machine, peaks, (left, right), top)
     points: list[Point] = []
     for item, x in zip(kernels, at, strict=True):
         name, predicted, measured = item["name"], item["flops"] / item["predicted"], item["flops"] / item["measured"]
         lines.append(Line(((x, predicted), (x, measured)), "guide", "", "measured"))
-        times = {"time": item["predicted"]}, {"time": item["measured"]}
-        points.append(Point(x, predicted, "", "predicted", "target", f"{name}, predicted", times[0]))
-        points.append(Point(x, measured, name, "measured", "observed", f"{name}, measured", times[1]))
+        for key, rate, label, role in (
+            ("predicted", predicted, "", "target"),
+            ("measured", measured, name, "observed"),
+        ):
+            points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}))
     low = min([left * bandwidth, *(point.y for point in points)]) / 2
     note = "a thin line joins where a kernel was predicted with where it landed; the roof is the best access mix of the memory"
     return Chart(
         "landing", f"Predicted and measured on {machine.name}", Axis("arithmetic intensity", "FLOP/byte", LOG, (left, right)),
         Axis("performance", "FLOP/s", LOG, (low, top * 2)), f"{machine.title}, measured ceilings", tuple(lines), tuple(points), notes=(note,),
+    )  # fmt: skip
+
+
+def score_chart(evaluation: Evaluation) -> Chart:
+    """Predicted over measured time, a group per family, with the diagonal and the lines a quarter off it."""
+    points = []
+    for family in evaluation.families:
+        kind = family.family.partition(" ")[0]
+        pairs = zip(family.measured, family.predicted["ridgeline"], strict=True)
+        points += [Point(float(x), float(y), group=FAMILY_GROUPS.get(kind, kind), role="value") for x, y in pairs]
+    times = [time for point in points for time in (point.x, point.y)]
+    low, high = min(times) / 1.5, max(times) * 1.5
+    lines = [Line(((low, low), (high, high)), "guide", "predicted = measured")]
+    lines += [Line(((low, low * by), (high, high * by)), "target", label) for label, by in BANDS.items()]
+    errors = evaluation.pooled.errors()
+    note = f"{len(points)} cases: median error {errors.median:.1%}, P90 {errors.p90:.1%}, signed median {errors.signed:+.1%}"
+    return Chart(
+        "evaluation", f"Expected against measured: {evaluation.machine}", Axis("measured", "s", LOG, (low, high)),
+        Axis("expected", "s", LOG, (low, high)), lines=tuple(lines), points=tuple(points), notes=(note,),
     )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 Segment = tuple[tuple[float, float], tuple[float, float]]
@@ -20,34 +19,19 @@ class Box:
     def centred(cls, x: float, y: float, width: float, height: float) -> Box:
         return cls(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
 
-    @classmethod
-    def around(cls, boxes: Sequence[Box]) -> Box:
-        return cls(
-            min(box.x0 for box in boxes),
-            min(box.y0 for box in boxes),
-            max(box.x1 for box in boxes),
-            max(box.y1 for box in boxes),
-        )
-
     @property
     def centre(self) -> tuple[float, float]:
         return (self.x0 + self.x1) / 2, (self.y0 + self.y1) / 2
 
     def clipped(self, width: float, height: float) -> Box:
         """The part inside a plot of a given size."""
-        (x0, x1), (y0, y1) = (
-            (max(0.0, min(low, size)), max(0.0, min(high, size)))
-            for low, high, size in ((self.x0, self.x1, width), (self.y0, self.y1, height))
-        )
+        x0, x1 = (max(0.0, min(x, width)) for x in (self.x0, self.x1))
+        y0, y1 = (max(0.0, min(y, height)) for y in (self.y0, self.y1))
         return Box(x0, y0, x1, y1)
 
     def overlaps(self, other: Box, gap: float = 0.0) -> bool:
-        return (
-            self.x0 < other.x1 + gap
-            and other.x0 < self.x1 + gap
-            and self.y0 < other.y1 + gap
-            and other.y0 < self.y1 + gap
-        )
+        across = self.x0 < other.x1 + gap and other.x0 < self.x1 + gap
+        return across and self.y0 < other.y1 + gap and other.y0 < self.y1 + gap
 
     def within(self, frame: Box) -> bool:
         return self.x0 >= frame.x0 and self.y0 >= frame.y0 and self.x1 <= frame.x1 and self.y1 <= frame.y1
@@ -60,12 +44,8 @@ class Box:
         (ax, ay), (bx, by) = segment
         dx, dy = bx - ax, by - ay
         start, end = 0.0, 1.0
-        for change, room in (
-            (-dx, ax - (self.x0 - gap)),
-            (dx, self.x1 + gap - ax),
-            (-dy, ay - (self.y0 - gap)),
-            (dy, self.y1 + gap - ay),
-        ):
+        across = (-dx, ax - (self.x0 - gap)), (dx, self.x1 + gap - ax)
+        for change, room in (*across, (-dy, ay - (self.y0 - gap)), (dy, self.y1 + gap - ay)):
             if change == 0:
                 if room <= 0:
                     return False

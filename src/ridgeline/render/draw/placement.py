@@ -73,13 +73,12 @@ class Obstacles:
 
 def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles) -> list[Placed | None]:
     """A place for every label, or None where there is none that touches nothing."""
-    crowds = [
-        sum(
-            abs(label.x - other.x) < CROWD_WIDTH + label.width / 2 and abs(label.y - other.y) < CROWD_HEIGHT
-            for other in labels
-        )
-        for label in labels
-    ]
+
+    def crowd(label: Anchor) -> int:
+        near = CROWD_WIDTH + label.width / 2
+        return sum(abs(label.x - other.x) < near and abs(label.y - other.y) < CROWD_HEIGHT for other in labels)
+
+    crowds = [crowd(label) for label in labels]
     occupied = Obstacles(list(obstacles.discs), list(obstacles.segments), list(obstacles.boxes))
     places: list[Placed | None] = [None] * len(labels)
     for index in sorted(range(len(labels)), key=lambda index: (-crowds[index], index)):
@@ -92,10 +91,10 @@ def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles) -> list[Pl
 
 
 def _cheapest(label: Anchor, frame: Box, occupied: Obstacles) -> Placed | None:
-    candidates = _candidates(label)
-    near = occupied.near(Box.around([box for _, _, box in candidates]))
+    reach = label.radius + GAPS[-1]
+    near = occupied.near(Box.centred(label.x, label.y, 2 * (reach + label.width), 2 * (reach + label.height)))
     best, best_cost = None, math.inf
-    for cost, gap, box in candidates:
+    for cost, gap, box in _candidates(label):
         if cost >= best_cost:
             break
         if not box.within(frame) or not near.leave_free(box):

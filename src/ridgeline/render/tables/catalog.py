@@ -16,9 +16,18 @@ from ..table import Column, Table, columns, facts_table, percent
 KINDS = ("stated", "derived", "measured")
 REACHED = percent("reached")  # what was measured, of the stated or derived limit
 DERIVED_FROM = columns("derivation", "source")
-
-
-# -- machines -------------------------------------------------------------------------------------------------
+USES = {
+    "fp64": "simulation, solvers",
+    "fp32": "elementwise work, accumulation",
+    "tf32": "fp32 matrices at tensor speed (stored in 4 bytes)",
+    "bf16": "training, inference",
+    "fp16": "inference, mixed-precision training",
+    "fp8": "training and inference with scales",
+    "mxfp8": "block-scaled training and inference",
+    **dict.fromkeys(("mxfp6", "mxfp4", "nvfp4"), "block-scaled inference"),
+    **dict.fromkeys(("int8", "int4"), "quantised inference"),
+    "int1": "binary networks",
+}
 
 
 def machines_table() -> tuple[Table, list[dict[str, Any]]]:
@@ -146,22 +155,6 @@ def _links(machine: Machine) -> Table:
     return Table("links", shown, rows, notes)
 
 
-# -- peaks by precision ---------------------------------------------------------------------------------------
-
-USES = {
-    "fp64": "simulation, solvers",
-    "fp32": "elementwise work, accumulation",
-    "tf32": "fp32 matrices at tensor speed (stored in 4 bytes)",
-    "bf16": "training, inference",
-    "fp16": "inference, mixed-precision training",
-    "fp8": "training and inference with scales",
-    "mxfp8": "block-scaled training and inference",
-    **dict.fromkeys(("mxfp6", "mxfp4", "nvfp4"), "block-scaled inference"),
-    **dict.fromkeys(("int8", "int4"), "quantised inference"),
-    "int1": "binary networks",
-}
-
-
 def peaks_table(machine: Machine) -> Table:
     """Every peak with bits, ratio to fp32 vector and ridge; 2:4-sparse rates are their own rows."""
     base = machine.peaks["vector.fp32"].value() if "vector.fp32" in machine.peaks else None
@@ -181,9 +174,6 @@ def peaks_table(machine: Machine) -> Table:
     )
     title = f"peak rates of {machine.name} (dense unless the engine says sparse; an FMA is 2 flops)"
     return Table(title, shown, rows)
-
-
-# -- ops ------------------------------------------------------------------------------------------------------
 
 
 def ops_table() -> Table:

@@ -99,9 +99,6 @@ def gate_table(verdict: Verdict) -> Table:
     return Table("", shown, rows, (*notes, *verdict.notes, verdict.sentence))
 
 
-# -- the ledger ------------------------------------------------------------------------------------------------
-
-
 def seal_table(seal: Sealed) -> Table:
     shown = columns(
         "name", "op", "dtype", "bound", Column("floor_us", "floor us"), Column("time_us", "time us"), Column("low_us", "from"),
@@ -113,12 +110,9 @@ def seal_table(seal: Sealed) -> Table:
 
 def settlement_table(settlement: Settled) -> Table:
     rows = [
-        {
-            "name": item["name"], "sealed": "yes" if item["sealed"] else "no", "repeat": "yes" if item["repeat"] else "",
-            "reason": item["reason"],
-        }
+        {**item, "sealed": "yes" if item["sealed"] else "no", "repeat": "yes" if item["repeat"] else ""}
         for item in settlement.items
-    ]  # fmt: skip
+    ]
     shown = columns("name", Column("sealed", "sealed evidence"), "repeat", "reason")
     return Table(f"settled beside the seal {settlement.seal}", shown, rows)
 

@@ -143,9 +143,6 @@ def kernels(items: Sequence[Mapping[str, Any]], sentence: str, sealed: Mapping[s
     return Table("predicted, sealed, run, reconciled", shown, [dict(item) for item in items], tuple(notes))
 
 
-# -- what a profiler saw ----------------------------------------------------------------------------------------
-
-
 def observations_table(observations: Sequence[Observation], limit: int = MAX_ROWS) -> Table:
     """The first `limit` observations as people read them."""
     rows = [

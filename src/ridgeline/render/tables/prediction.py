@@ -34,9 +34,6 @@ def shape_text(shape: dict[str, Any]) -> str:
     return " ".join(f"{name}={text(value)}" for name, value in shape.items())
 
 
-# -- one case -------------------------------------------------------------------------------------------------
-
-
 def card(answer: Answer) -> Table:
     """The whole answer of one case, top to bottom, ending in what to try next."""
     (row,), bound, machine = answer.rows(), answer.bound, answer.prediction.machine
@@ -90,9 +87,6 @@ def _achieved(run: dict[str, Any], engine: str | None) -> dict[str, str]:
     shares = f"{peak}{run['bandwidth_share']:.1%} of the bandwidth"
     ratio = f"predicted / measured {run['predicted_over_measured']:.2f}"
     return {"measured": text, "verdict": f"{run['verdict']} ({shares}); {ratio}"}
-
-
-# -- many cases -----------------------------------------------------------------------------------------------
 
 
 def rows_table(answer: Answer, limit: int | None = None) -> Table:
