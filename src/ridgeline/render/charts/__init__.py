@@ -6,11 +6,14 @@ said in the notes, and only when nothing is left does it raise.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...core.errors import unknown
 from ...prediction import compare, locality, precisions, scales, studies, turning
 from ..chart import Picture
 from ..named import Named, by_name
 from . import changes, gaps, machines, roofline, sizes
+from .plane import plane_chart
 
 CHARTS: dict[str, Named[Picture]] = by_name(
     "chart",
@@ -19,7 +22,7 @@ CHARTS: dict[str, Named[Picture]] = by_name(
         Named("ceilings", "All memory levels with a known bandwidth and several compute roofs on one chart.", roofline.ceilings_chart),
         Named("precisions", "One bandwidth line and a flat roof with its ridge for every number format; an arrow for quantising a kernel.", roofline.precisions, precisions.quantization),
         Named("locality", "One kernel at several locality states, each level's own intensity against its own ceiling.", roofline.locality, locality.locality),
-        Named("blas", "BLAS levels 1 to 3 on one chart, GEMM at several sizes.", roofline.blas, studies.blas_levels),
+        Named("blas", "BLAS levels 1 to 3 on one chart, GEMM at several sizes.", partial(plane_chart, "blas"), studies.blas_levels),
         Named("dl", "Deep-learning ops coloured by category; vector ops are judged against the vector roof, products against the matrix one.", roofline.dl, studies.deep_learning),
         Named("scale", "Arithmetic intensity as a line: ops and the ridges of the machine.", sizes.scale, scales.intensity_scale),
         Named("peaks", "Bars of the peak by precision on a log axis, with the factor over the fp64 and fp32 vector peaks.", machines.peaks),

@@ -24,9 +24,6 @@ Losses = Iterable[tuple[str, float]]  # causes and amounts
 Given = tuple[Losses, float] | None  # the losses of a kernel and its measured rate
 
 
-# -- several machines -----------------------------------------------------------------------------------------
-
-
 def compare(study: ComparedRoofs) -> Chart:
     """The roofs of several machines with the ridge of each, and the same works on all of them."""
     roofs = study.roofs
@@ -67,9 +64,7 @@ def trend(study: Trend) -> Chart:
     machine, rows = study.machine, list(study.by_year.values())
     years, first = list(study.by_year), rows[0]
     growth = {
-        "peak": [row.peak / first.peak for row in rows],
-        "bandwidth": [row.bandwidth / first.bandwidth for row in rows],
-        "ridge": [row.ridge / first.ridge for row in rows],
+        name: [getattr(row, name) / getattr(first, name) for row in rows] for name in ("peak", "bandwidth", "ridge")
     }
     lines, points = [], []
     for label, factors in growth.items():
@@ -89,9 +84,6 @@ def trend(study: Trend) -> Chart:
         f"dense peaks in {study.dtype or '16-bit formats where there are any'}", tuple(lines), tuple(points),
         notes=(f"{older.name} to {newer.name}: compute {compute:.3g}x, bandwidth {memory:.3g}x, so {gains}",),
     )  # fmt: skip
-
-
-# -- one machine ----------------------------------------------------------------------------------------------
 
 
 def peaks(machine: Machine, ceilings: str | None = None, sparse: bool = False) -> Chart:
@@ -164,9 +156,6 @@ def _level_bar(level: Level, ceilings: str | None) -> Bar:
     }  # fmt: skip
     total = level.total if level.total is not None else math.nan
     return Bar(name, total, None, " · ".join(parts), "", "value", details)
-
-
-# -- what is reached of a stated figure ------------------------------------------------------------------------
 
 
 def _public(machine: Machine, name: str) -> tuple[float, str] | None:

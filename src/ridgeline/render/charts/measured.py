@@ -77,13 +77,8 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
 def _mixes(machine: Machine, observations: Iterable[Observation]) -> tuple[Sizes, int]:
     """Best bandwidth by access mix and working set of each core, and the number of cores; lines of one point are left out."""
     levels = {level.name for level in machine.levels}
-    sweeps = [
-        item
-        for item in observations
-        if item.settings.get("mix") in MIXES
-        and "bytes" in item.settings
-        and item.target.removeprefix("sweep.") in levels
-    ]
+    sweeps = [item for item in observations if item.settings.get("mix") in MIXES and "bytes" in item.settings]
+    sweeps = [item for item in sweeps if item.target.removeprefix("sweep.") in levels]
     cores = max((int(item.settings.get("threads", 0)) for item in sweeps), default=0)
     lines: Sizes = {}
     for item in sweeps:

@@ -117,8 +117,9 @@ def main_roofs(machine: Machine, peaks: Mapping[str, float], across: Range, top:
     return lines
 
 
-def ridge_marks(ridges: Sequence[Point], of: str = "") -> list[Mark]:
-    """A line at every ridge; `of` names the machine where several share the plane."""
+def ridge_marks(ridges: Sequence[Point]) -> list[Mark]:
+    """A line at every ridge of a machine, which is named where several share the plane."""
+    of = ridges[0].group
     named = len(ridges) > 1 or of
     where = f", {of}" if of else ""
     return [
@@ -210,18 +211,15 @@ def roof_chart(
 ) -> Chart:
     """The roofs, ridges and regions of one machine or several, and what is shown under them; `label` is that of the x axis."""
     several = len(roofs) > 1
-    drawn: list[Line] = []
-    corners: list[Point] = []
-    marks: list[Mark] = []
-    for roof in roofs:
-        group = roof.machine.name if several else ""
-        of_machine, dots = roof.lines(ranges[0], group)
-        drawn, corners, marks = [*drawn, *of_machine], [*corners, *dots], [*marks, *ridge_marks(dots, group)]
+    drawn = [roof.lines(ranges[0], roof.machine.name if several else "") for roof in roofs]
+    corners = [dot for _, dots in drawn for dot in dots]
+    marks = [mark for _, dots in drawn for mark in ridge_marks(dots)]
+    every_line = (*(line for roof_lines, _ in drawn for line in roof_lines), *lines)
     who = ", ".join(roof.machine.name for roof in roofs) if several else title_of(roofs[0].machine)
     kinds = dict.fromkeys(roof.kinds for roof in roofs)
     return Chart(
         kind, title, *plane_axes(ranges, [name for roof in roofs for name in roof.engines], label), f"{who}, {' and '.join(kinds)}",
-        (*drawn, *lines), (*corners, *points), regions=bound_regions([dot.x for dot in corners], ranges[0]), marks=tuple(marks),
+        every_line, (*corners, *points), regions=bound_regions([dot.x for dot in corners], ranges[0]), marks=tuple(marks),
         arrows=tuple(arrows), notes=tuple(notes),
     )  # fmt: skip
 

@@ -47,13 +47,7 @@ def _without_shared_words(chart: Chart) -> Chart:
         return replace(point, label=" ".join([op, *(word for word in words if word not in shared.get(op, ()))]))
 
     notes = [f"{op}: all {' '.join(word for word in labels[op][0] if word in shared[op])}" for op in shared]
-    points = tuple(shortened(point) if point.label.split()[:1] else point for point in chart.points)
-    return replace(chart, points=points, notes=(*notes, *chart.notes))
-
-
-def blas(study: KernelSet) -> Chart:
-    """BLAS levels 1 to 3, coloured by level."""
-    return plane_chart("blas", study)
+    return replace(chart, points=tuple(map(shortened, chart.points)), notes=(*notes, *chart.notes))
 
 
 def dl(study: KernelSet) -> Chart:

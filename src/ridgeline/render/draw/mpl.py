@@ -149,9 +149,6 @@ def _write_below(page: Page, picture: Picture, style: ChartStyle, names: list[Pl
     page.add_legend(list(by_name.values()), BODY_SIZE, 6.5, "legend")
 
 
-# -- the page ------------------------------------------------------------------------------------------------
-
-
 @cache
 def measurer() -> Measure:
     """Measures texts in points; at ten times their size, so that rounding to pixels does not matter."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 
 from ..chart import Chart, Line, Region
-from .geometry import Box, Disc, Segment, distance
 from .labels import position, shorten
-from .placement import Anchor, Obstacles, Placed, place, place_in_rows
+from .placement import Anchor, Box, Disc, Obstacles, Placed, Segment, distance, place, place_in_rows
 from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle, Entry
 
 RADIUS = {"expected": 4.6, "overhead": 4.8, "floor": 3.4, "observed": 5.0, "target": 5.0, "ridge": 4.4, "value": 4.4}

@@ -95,9 +95,6 @@ def _indented(text: str, pen: Pen) -> list[str]:
     return ["  " + line for line in wrap(text, pen.width - 2, len)]
 
 
-# -- a chart with two axes -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Listed:
     """A point with its letter; `under` is the letter that covers it on the canvas."""

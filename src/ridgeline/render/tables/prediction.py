@@ -135,9 +135,6 @@ def levels_table(answer: Answer) -> Table:
     return Table(f"levels{'' if answer.single else ' (first case)'}", shown, rows, (note,))
 
 
-# -- what a prediction rests on --------------------------------------------------------------------------------
-
-
 def explanation(answer: Answer) -> list[Table]:
     """Every addend of flops and bytes, every ceiling, every item of the expected time."""
     case = "" if answer.single else " (first case)"

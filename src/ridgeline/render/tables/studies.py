@@ -15,7 +15,7 @@ from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
 from ...prediction.host import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
-from ...prediction.locality import TiledRow, Tiling
+from ...prediction.locality import Tiling
 from ...prediction.precisions import PrecisionSweep
 from ...prediction.predict import plain
 from ...prediction.score import Evaluation
@@ -55,14 +55,13 @@ def tiling_table(study: Tiling) -> Table:
     """Tile sizes: working set and the level that holds it; traffic, intensity, bound and rate where the main memory feeds the tiles."""
     machine = study.machine
     bandwidths = {level.name: level.bandwidth.value() for level in machine.levels}
-
-    def row(tiled: TiledRow) -> dict[str, Any]:
-        values = {**to_document(tiled), "tile": tiled.label}
-        tile = tiled.tile
-        return values if tile is None else {
-            **values, "working_set": tile.working_set, "level": tile.level, "bandwidth": bandwidths.get(tile.level), "fits_block": tile.fits_block,
-        }  # fmt: skip
-
+    rows = []
+    for tiled in study.rows:
+        row = {**to_document(tiled), "tile": tiled.label}
+        if (tile := tiled.tile) is not None:
+            row |= {"working_set": tile.working_set, "level": tile.level, "fits_block": tile.fits_block}
+            row["bandwidth"] = bandwidths.get(tile.level)
+        rows.append(row)
     shown = columns(
         "tile", Column("working_set", "three tiles", "B", binary=True), Column("level", "held in"), Column("bandwidth", "its bandwidth", "B/s"),
         Column("fits_block", "fits one block"), Column("traffic", "tiles read and written", "B"), INTENSITY, "bound",
@@ -71,7 +70,7 @@ def tiling_table(study: Tiling) -> Table:
     peak, memory = show(machine.peak(study.engine).value, "flop/s"), show(machine.bandwidth().value, "B/s")
     notes = (f"bound and rate: {study.engine}, {peak}, against {machine.main.name}, {memory}", study.largest)
     title = f"tiled product of {study.n:.0f} x {study.n:.0f} matrices in {study.dtype} on {machine.name}"
-    return Table(title, shown, [row(tiled) for tiled in study.rows], notes)
+    return Table(title, shown, rows, notes)
 
 
 def regimes_table(machine: Machine, dtype: str | None = None) -> Table:
