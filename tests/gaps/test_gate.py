@@ -16,7 +16,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.gaps.gate import FASTER, SAME, SLOWER, UNCLEAR, compare, load, read
-from ridgeline.render.tables.gate import gate_table as table
+from ridgeline.render.tables.gaps import gate_table as table
 from strategies import law
 
 

@@ -21,9 +21,9 @@ from ridgeline.prediction import score as evaluate
 from ridgeline.prediction.score import Evaluation, document
 from ridgeline.prediction.table import Defaults
 from ridgeline.programs.cases import read
-from ridgeline.render.charts.score import score_chart
+from ridgeline.render.charts.measured import score_chart
 from ridgeline.render.draw import files
-from ridgeline.render.tables.score import score_table
+from ridgeline.render.tables.studies import score_table
 
 TWO = rl.two_number(peak=1e12, bandwidth=1e11, launch=1e-6)  # 1000 flop/ns, 100 B/ns, a launch of 1 us
 

@@ -20,7 +20,7 @@ from ridgeline.programs import ops
 from ridgeline.render.chart import Axis, Chart, Line, Panel, Picture, Point, document, read
 from ridgeline.render.charts import CHARTS, find
 from ridgeline.render.charts.gaps import Observed, gaps
-from ridgeline.render.charts.losses import bandwidth_bars, waterfall
+from ridgeline.render.charts.machines import bandwidth_bars, waterfall
 from strategies import law
 
 A100 = rl.machine("a100-sxm-80gb")

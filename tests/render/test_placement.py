@@ -7,8 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.render.draw.geometry import Box, Disc
-from ridgeline.render.draw.placement import Anchor, Obstacles, place, place_in_rows, spread
+from ridgeline.render.draw.placement import Anchor, Box, Disc, Obstacles, place, place_in_rows, spread
 from strategies import law
 
 spots = st.tuples(st.floats(0, 400), st.floats(0, 300), st.floats(5, 120), st.floats(8, 16))

@@ -16,8 +16,7 @@ from ridgeline.prediction.turning import critical_batch
 from ridgeline.programs import ops
 from ridgeline.render.table import Column, Table, columns, facts_table, percent
 from ridgeline.render.tables.catalog import machine_tables, machines_table
-from ridgeline.render.tables.glossary import glossary
-from ridgeline.render.tables.named import TABLES
+from ridgeline.render.tables.named import TABLES, glossary
 from ridgeline.render.tables.prediction import levels_table, prediction_tables, rows_table
 from ridgeline.render.tables.studies import comparison_table, critical_batch_table, precisions_table
 

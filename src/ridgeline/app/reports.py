@@ -13,7 +13,7 @@ from ..core.errors import InputError, RidgelineError
 from ..measure.session import remarks
 from ..render.charts import measured as charts
 from ..render.charts.gaps import report_chart
-from ..render.draw.report import Section, write
+from ..render.draw.html import Section, write
 from ..render.tables import measured as tables
 
 if TYPE_CHECKING:

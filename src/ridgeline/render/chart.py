@@ -7,8 +7,8 @@ plain values for JSON, `rows` the table behind the picture, `read` makes a chart
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..core.documents import to_document
@@ -16,11 +16,6 @@ from ..core.errors import InputError
 
 SCHEMA = "ridgeline.chart/1"
 LOG, LINEAR = "log", "linear"
-
-# roles a drawing tells apart; others are drawn plainly
-LINE_ROLES = ("bandwidth", "peak", "guide", "series", "target")
-POINT_ROLES = ("expected", "overhead", "floor", "observed", "target", "ridge", "value")
-BAR_ROLES = ("value", "measured", "loss", "unexplained")
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Axis:
 @dataclass(frozen=True)
 class Line:
     points: tuple[tuple[float, float], ...]
-    role: str = "series"
+    role: str = "series"  # bandwidth, peak, guide, series, target; others are drawn plainly
     label: str = ""
     group: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +57,7 @@ class Point:
     y: float
     label: str = ""
     group: str = ""
-    role: str = "expected"
+    role: str = "expected"  # expected, overhead, floor, observed, target, ridge, value
     name: str = ""  # the whole name where the label is a shortened one
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -76,7 +71,7 @@ class Bar:
     start: float | None = None
     text: str = ""
     group: str = ""
-    role: str = "value"
+    role: str = "value"  # value, measured, loss, unexplained
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -110,6 +105,9 @@ class Arrow:
     group: str = ""
 
 
+Item = Line | Point | Bar | Mark | Arrow
+
+
 @dataclass(frozen=True)
 class Chart:
     kind: str
@@ -138,10 +136,8 @@ class Chart:
 
     def groups(self) -> list[str]:
         """Groups in order of appearance; colours follow this order."""
-        every = [
-            item.group for items in (self.lines, self.points, self.bars, self.marks, self.arrows) for item in items
-        ]
-        return list(dict.fromkeys(group for group in every if group))
+        items: tuple[Item, ...] = (*self.lines, *self.points, *self.bars, *self.marks, *self.arrows)
+        return list(dict.fromkeys(item.group for item in items if item.group))
 
     def rows(self) -> list[dict[str, Any]]:
         """The data behind the picture: one row per vertex, point, bar, mark and arrow."""
@@ -184,6 +180,7 @@ class Panel:
 
 
 Picture = Chart | Panel
+PARTS: dict[str, Any] = {"lines": Line, "points": Point, "bars": Bar, "regions": Region, "marks": Mark, "arrows": Arrow}
 
 
 def document(picture: Picture) -> Any:
@@ -204,9 +201,7 @@ def tabulate(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     return columns, [[_finite(to_document(row.get(column))) for column in columns] for row in rows]
 
 
-def _row(
-    what: str, item: Line | Point | Bar | Mark | Arrow, values: Mapping[str, Any], name: str = ""
-) -> dict[str, Any]:
+def _row(what: str, item: Item, values: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     texts = {"what": what, "label": name or item.label, "group": item.group, "role": item.role}
     return {key: text for key, text in texts.items() if text} | _known(values)
 
@@ -215,11 +210,11 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key): value for key, value in values.items() if value is not None}
 
 
-def _pair(values: Iterable[float] | None) -> tuple[float, float] | None:
-    if values is None:
-        return None
-    first, second = values
-    return float(first), float(second)
+def _tuples(value: Any) -> Any:
+    """The value with tuples for lists, which charts are made of."""
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def read(source: Mapping[str, Any]) -> Picture:
@@ -228,29 +223,9 @@ def read(source: Mapping[str, Any]) -> Picture:
         raise InputError(
             f"this is not a chart this ridgeline can read: schema is {source.get('schema')!r}, known is '{SCHEMA}'"
         )
-    values: dict[str, Any] = {key: value for key, value in source.items() if key != "schema"}
-    values["notes"] = tuple(values.get("notes", ()))
+    values = _tuples({key: value for key, value in source.items() if key != "schema"})
     if "charts" in values:
         charts = (read(chart) for chart in values["charts"])
         return Panel(**{**values, "charts": tuple(chart for chart in charts if isinstance(chart, Chart))})
-    for key, kind, pairs in PARTS:
-        values[key] = tuple(
-            kind(**{**item, **{name: _pair(item[name]) for name in pairs}}) for item in values.get(key, ())
-        )
-    for name in ("x", "y"):
-        values[name] = Axis(**{**values[name], "range": _pair(values[name]["range"])})
-    values["lines"] = tuple(
-        replace(line, points=tuple((x, y) for x, y in line.points)) for line in values["lines"]
-    )  # fmt: skip
-    return Chart(**{**values, "unplaced": tuple(values.get("unplaced", ()))})
-
-
-# What a chart consists of: the key, the class, and which of its fields are pairs.
-PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
-    ("lines", Line, ()),
-    ("points", Point, ()),
-    ("bars", Bar, ()),
-    ("regions", Region, ("x", "y")),
-    ("marks", Mark, ()),
-    ("arrows", Arrow, ("start", "end")),
-)
+    parts = {key: tuple(kind(**item) for item in values.get(key, ())) for key, kind in PARTS.items()}
+    return Chart(**{**values, **parts, "x": Axis(**values["x"]), "y": Axis(**values["y"])})

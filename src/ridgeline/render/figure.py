@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..core.machine import Machine
-    from ..prediction.predict import Prediction
-    from .chart import Picture
-
-__all__ = ["Figure", "plot"]
+from ..core.machine import Machine
+from ..prediction.predict import Prediction
+from .chart import Picture, document
+from .charts import find
+from .draw import files, mpl, terminal
 
 
 @dataclass(frozen=True)
@@ -23,25 +22,17 @@ class Figure:
 
     def save(self, path: str | Path, theme: str = "light") -> Path:
         """Write .svg .png .pdf .html .json .csv or .md; the suffix decides."""
-        from .draw.files import save
-
-        return save(self.chart, path, theme)
+        return files.save(self.chart, path, theme)
 
     def text(self, width: int = 80, height: int = 22, ascii: bool = False, colour: bool = False) -> str:
         """The chart as text for a terminal."""
-        from .draw.terminal import draw
-
-        return draw(self.chart, width, height, ascii, colour)
+        return terminal.draw(self.chart, width, height, ascii, colour)
 
     def svg(self, theme: str = "light") -> str:
-        from .draw.mpl import svg
-
-        return svg(self.chart, theme)
+        return mpl.svg(self.chart, theme)
 
     def document(self) -> Any:
         """Plain values for JSON."""
-        from .chart import document
-
         return document(self.chart)
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
@@ -63,8 +54,6 @@ def plot(
 
     `rl.plot(h200, [p]).save("gemm.svg")`
     """
-    from .charts import find
-
     if kind == "roofline":
         options = {"predictions": predictions, **options}
     return Figure(find(kind)(machine, **options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,11 +31,8 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
-            return (
-                show(value * 100, "%", self.digits)
-                if self.percent
-                else show(value, unit or self.unit, self.digits, self.binary)
-            )
+            shown, unit = (value * 100, "%") if self.percent else (value, unit or self.unit)
+            return show(shown, unit, self.digits, self.binary)
         return str(value)
 
 
@@ -79,10 +76,7 @@ class Table:
         """Aligned columns without frames, for pipes and files."""
         cells = self.cells()
         heads = [column.head for column in self.columns]
-        widths = [
-            max(len(head), *(len(row[index]) for row in cells), 0) if cells else len(head)
-            for index, head in enumerate(heads)
-        ]
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
         right = [self.numeric(index) for index in range(len(heads))]
         lines = [self.title] if self.title else []
         for row in [heads, *cells]:
@@ -103,17 +97,17 @@ class Table:
 
     def csv(self) -> str:
         """Plain values in base units, one header row."""
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow([column.key for column in self.columns])
-        writer.writerows(
-            [["" if row.get(column.key) is None else row[column.key] for column in self.columns] for row in self.rows]
-        )
-        return buffer.getvalue()
+        return csv_text([column.key for column in self.columns], (record.values() for record in self.records))
+
+
+def csv_text(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A header row, then the rows; what is not known is empty."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([heads, *rows])
+    return buffer.getvalue()
 
 
 def facts_table(title: str, facts: Mapping[str, str], notes: tuple[str, ...] = ()) -> Table:
     """Names and values, one a row."""
-    return Table(
-        title, columns("fact", "value"), [{"fact": name, "value": text} for name, text in facts.items()], notes
-    )
+    rows = [{"fact": name, "value": text} for name, text in facts.items()]
+    return Table(title, columns("fact", "value"), rows, notes)

@@ -27,8 +27,8 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     from ...prediction import score
     from ...prediction.table import Defaults
     from ...programs.cases import read
-    from ...render.charts.score import score_chart
-    from ...render.tables.score import score_table
+    from ...render.charts.measured import score_chart
+    from ...render.tables.studies import score_table
 
     chosen = machine.load() if machine else None
     scores = score.evaluate(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
@@ -50,7 +50,7 @@ def gate(
 ) -> None:
     """Whether CURRENT is slower than BASELINE beyond what their samples leave open; exit code 1 if so."""
     from ...gaps.gate import compare, load
-    from ...render.tables.gate import gate_table
+    from ...render.tables.gaps import gate_table
 
     verdict = compare(load(baseline), load(current), least, chance, strict)
     present_table(gate_table(verdict), output, verdict)

@@ -23,7 +23,7 @@ def import_file(file: Path, form: str | None, output: Output) -> None:
     The format is recognised from the content. Counts that the tool did not make are absent, never 0.
     """
     from ...profilers.load import document, load
-    from ...render.tables.observations import observations_data, observations_table
+    from ...render.tables.measured import observations_data, observations_table
 
     observations = load(file, form)
     csv = output.out is not None and output.out.suffix == ".csv"
@@ -64,7 +64,7 @@ def profile(
     from ...profilers.load import document
     from ...profilers.profile import profile as run
     from ...profilers.self_check import self_check
-    from ...render.tables.observations import observations_table, self_check_table
+    from ...render.tables.measured import observations_table, self_check_table
 
     if check:
         counts = self_check(report or Path("self-check.csv"), to_stderr)

@@ -53,7 +53,7 @@ def seal(
     from ...gaps import settle
     from ...gaps.ledger import open_ledger
     from ...programs.cases import read
-    from ...render.tables.ledger import seal_table
+    from ...render.tables.gaps import seal_table
 
     with broken_is_1(ctx):
         sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note)
@@ -113,8 +113,7 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
     """Remarks on standard error, then the gap report; `unchecked_gpus` are those whose counters were not validated."""
     from ...core.documents import to_document
     from ...render.charts.gaps import report_chart
-    from ...render.tables.gaps import report_tables, with_sentence
-    from ...render.tables.ledger import settlement_table
+    from ...render.tables.gaps import report_tables, settlement_table, with_sentence
     from ..reports import gap_report
 
     report, settled = reconciled.report, reconciled.settled
@@ -151,7 +150,7 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
     """
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
-    from ...render.tables.ledger import ledger_tables
+    from ...render.tables.gaps import ledger_tables
 
     if expect is not None and what != "verify":
         raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HASH")
@@ -173,7 +172,7 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
 def verify(ctx: click.Context, book: Ledger, expect: str | None, output: Output) -> None:
     """Whether the chain of records holds; exit code 1 where it does not."""
     from ...core.documents import to_document
-    from ...render.tables.ledger import verification_table
+    from ...render.tables.gaps import verification_table
 
     findings = book.verify(expect)
     records, head = (0, "not readable") if any(item.what == "damaged" for item in findings) else book.head()

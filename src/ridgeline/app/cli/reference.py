@@ -46,6 +46,6 @@ def ops(name: str | None, output: Output) -> None:
 @json_output
 def glossary(term: tuple[str, ...], output: Output) -> None:
     """The words of the tool, and further reading; with TERM, one of them."""
-    from ...render.tables.glossary import glossary as glossary_table
+    from ...render.tables.named import glossary as glossary_table
 
     present_table(glossary_table(" ".join(term)), output)

@@ -19,8 +19,8 @@ from typing import Any
 
 from ...core.errors import InputError, RidgelineError
 from ...core.files import write_text
-from ...core.row_files import csv_text
 from ...core.statistics import median, spread
+from ...core.tabular import csv_text
 from ...programs import cases
 from .cases import Case, calibration_cases, random_cases
 from .conditions import summary

@@ -14,77 +14,27 @@ from ...prediction.ceilings import default_dtype, engine_for
 from ...prediction.kernel_sets import kernel_name
 from ...prediction.studies import Changes
 from ...prediction.whatif import PricedCase
-from ..chart import Arrow, Chart, Line, Mark, Point
+from ..chart import Arrow, Chart, Line, Point
 from ..draw.labels import shorten
-from .plane import MIN_GAP, Spot, bound_regions, decade_span, plane_axes, power_span, ridge_marks, roof_lines
-from .wording import kinds_used, level_title, times, title_of
+from .plane import MIN_GAP, Ranges, Roofs, Spot, decade_span, power_span, roof_chart
+from .wording import level_title, times
 
 STEP = "change"
 MIN_DISTANCE = 0.02  # of the logarithm of a coordinate; nearer points are one place
 
 
-@dataclass(frozen=True)
-class Roof:
-    """One machine's roofs as far as points are judged against them."""
-
-    machine: Machine
-    engines: tuple[str, ...]
-    level: str
-    ceilings: str | None
-
-    @property
-    def peaks(self) -> list[float]:
-        return [self.machine.peak(name, self.ceilings).value for name in self.engines]
-
-    @property
-    def bandwidth(self) -> float:
-        return self.machine.bandwidth(self.level, self.ceilings).value
-
-    @property
-    def ridges(self) -> list[float]:
-        return [peak / self.bandwidth for peak in self.peaks]
-
-
-def _path_chart(
-    kind: str,
-    title: str,
-    roofs: Sequence[Roof],
-    points: Sequence[Point],
-    arrows: Sequence[Arrow],
-    guides: Sequence[Line],
-    notes: Sequence[str],
-) -> Chart:
-    """The roofs of one or several machines with points and arrows; colours tell machines apart where there are several."""
+def _path_ranges(roofs: Sequence[Roofs], points: Sequence[Point]) -> Ranges:
+    """Ranges of both axes around the ridges of all machines and the points."""
     ridges = [ridge for roof in roofs for ridge in roof.ridges]
+    peaks = [peak for roof in roofs for peak in roof.peaks]
     at, rates = [point.x for point in points], [point.y for point in points]
     across = power_span([min(ridges) / 4, max(ridges) * 4, min(at) / 1.5, max(at) * 1.5], 2.0, 1.1)
-    low = min([across[0] * min(roof.bandwidth for roof in roofs) * 2, *rates])
-    up = decade_span(low / 1.6, max([*(peak for roof in roofs for peak in roof.peaks), *rates]) * 1.5)
-    several = len(roofs) > 1
-    lines: list[Line] = []
-    corners: list[Point] = []
-    marks: list[Mark] = []
-    for roof in roofs:
-        engines = sorted(roof.engines, key=lambda name: -roof.machine.peak(name, roof.ceilings).value)
-        group = roof.machine.name if several else ""
-        drawn, dots = roof_lines(roof.machine, engines, [roof.level], across, roof.ceilings, group)
-        lines, corners, marks = [*lines, *drawn], [*corners, *dots], [*marks, *ridge_marks(dots, group)]
-    kinds = dict.fromkeys(kinds_used(roof.machine, roof.engines, [roof.level], roof.ceilings) for roof in roofs)
-    who = ", ".join(roof.machine.name for roof in roofs) if several else title_of(roofs[0].machine)
-    if any(roof.level != roof.machine.main.name for roof in roofs):
-        notes = [*notes, f"the data sit in {', '.join(level_title(roof.level) for roof in roofs)}"]
-    return Chart(
-        kind, title, *plane_axes(across, up, [name for roof in roofs for name in roof.engines]), f"{who}, {' and '.join(kinds)}",
-        (*lines, *guides), (*corners, *points), regions=bound_regions(ridges, across), marks=tuple(marks),
-        arrows=tuple(arrows), notes=tuple(notes),
-    )  # fmt: skip
+    low = min([across[0] * min(roof.bandwidths[0] for roof in roofs) * 2, *rates])
+    return across, decade_span(low / 1.6, max([*peaks, *rates]) * 1.5)
 
 
 def _apart(first: Spot, second: Spot) -> bool:
     return any(abs(math.log(a / b)) > MIN_DISTANCE for a, b in zip(first, second, strict=True))
-
-
-# -- changes --------------------------------------------------------------------------------------------------
 
 
 def changes(study: Changes) -> Chart:
@@ -125,19 +75,22 @@ def changes(study: Changes) -> Chart:
     notes = ["an example, not a measurement"] if study.example else []
     notes += [_stop_line(number, stop) for number, stop in enumerate(chain)]
     notes += dict.fromkeys(note for stop in chain for note in stop.notes)
-    return _path_chart("changes", study.title, roofs, points, arrows, guides, notes)
+    if any(roof.levels[0] != roof.machine.main.name for roof in roofs):
+        notes.append(f"the data sit in {', '.join(level_title(roof.levels[0]) for roof in roofs)}")
+    ranges = _path_ranges(roofs, points)
+    return roof_chart("changes", study.title, roofs, ranges, guides, points, arrows, notes)
 
 
-def _roofs(stops: Sequence[PricedCase]) -> list[Roof]:
-    """The roofs of every machine on the way, with the engines its stops are judged by."""
-    by_machine: dict[str, Roof] = {}
+def _roofs(stops: Sequence[PricedCase]) -> list[Roofs]:
+    """The roofs of every machine on the way, with the engines its stops are judged by, the fastest first."""
+    by_machine: dict[str, Roofs] = {}
     for stop in stops:
-        machine, options = stop.case.machine, stop.case.options
+        machine, ceilings = stop.case.machine, stop.case.options.get("ceilings")
         before = by_machine[machine.name].engines if machine.name in by_machine else ()
         engines = dict.fromkeys((*before, *((stop.engine,) if stop.engine else ())))
-        ceilings = options.get("ceilings")
-        level = machine.bandwidth(options.get("resident") or MAIN, ceilings).name
-        by_machine[machine.name] = Roof(machine, tuple(engines), level, ceilings)
+        fastest_first = sorted(engines, key=lambda name: -machine.peak(name, ceilings).value)
+        level = machine.bandwidth(stop.case.options.get("resident") or MAIN, ceilings).name
+        by_machine[machine.name] = Roofs(machine, fastest_first, [level], ceilings)
     return [roof for roof in by_machine.values() if roof.engines]
 
 
@@ -149,9 +102,6 @@ def _stop_line(number: int, stop: PricedCase) -> str:
     if stop.before is not None:
         change = f"{stop.ratio:.3g}x, " if stop.ratio >= 1 else f"{1 / stop.ratio:.3g}x slower, "
     return f"{number}  {stop.name}: {show(stop.unit_time, 's', 3)}, {change}{stop.bound}-bound"
-
-
-# -- measured versions ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -181,11 +131,11 @@ def version(observation: Observation, machine: Machine) -> Version:
     return Version(observation.name, observation.median, flops, moved)
 
 
-def _example_versions(roof: Roof) -> list[Version]:
+def _example_versions(roof: Roofs) -> list[Version]:
     """Three made-up versions of a product, as texts tell the story: naive, tiled, pipelined."""
-    (peak,), (ridge,), flops = roof.peaks, roof.ridges, 2.0 * 4096**3
+    (peak,), (bandwidth,), (ridge,), flops = roof.peaks, roof.bandwidths, roof.ridges, 2.0 * 4096**3
     return [
-        Version("naive", flops / (roof.bandwidth * ridge / 16 * 0.3), flops, flops / (ridge / 16)),
+        Version("naive", flops / (bandwidth * ridge / 16 * 0.3), flops, flops / (ridge / 16)),
         Version("tiled", flops / (peak * 0.35), flops, flops / (ridge * 3)),
         Version("pipelined", flops / (peak * 0.78), flops, flops / (ridge * 3.2)),
     ]
@@ -208,7 +158,7 @@ def versions(
         machine.peak(engine, ceilings)
     except MissingFigure as missing:
         raise InputError(f"no roof to draw the versions under: {missing}") from missing
-    roof = Roof(machine, (engine,), machine.bandwidth(MAIN, ceilings).name, ceilings)
+    roof = Roofs(machine, [engine], [machine.bandwidth(MAIN, ceilings).name], ceilings)
     chain = list(path) if path is not None else _example_versions(roof)
     if not chain:
         raise InputError("no version is given; a path needs at least one of name, time, flops and bytes")
@@ -225,13 +175,13 @@ def versions(
         if number and _apart(before.spot, item.spot):
             arrows.append(Arrow(before.spot, item.spot, times(before.time / item.time), "change", point.group))
     title = title or f"{len(chain)} versions on {machine.name}"
-    return _path_chart("versions", title, [roof], points, arrows, (), notes)
+    return roof_chart("versions", title, [roof], _path_ranges([roof], points), (), points, arrows, notes)
 
 
-def _version_point(number: int, item: Version, first: Version, roof: Roof) -> tuple[Point, list[str]]:
+def _version_point(number: int, item: Version, first: Version, roof: Roofs) -> tuple[Point, list[str]]:
     """Where a version stands, and what the list below the chart says of it."""
-    (intensity, rate), (peak,), (ridge,) = item.spot, roof.peaks, roof.ridges
-    attainable, total = min(peak, roof.bandwidth * intensity), first.time / item.time
+    (intensity, rate), (peak,), (bandwidth,), (ridge,) = item.spot, roof.peaks, roof.bandwidths, roof.ridges
+    attainable, total = min(peak, bandwidth * intensity), first.time / item.time
     side = "memory side" if intensity < ridge else "compute side"
     details = {
         "time_us": item.time * 1e6, "flops": item.flops, "bytes": item.bytes, "share_of_roof": rate / attainable, "total_ratio": total,

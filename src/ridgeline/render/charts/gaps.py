@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...core.errors import InputError
-from ...core.machine import MAIN, Machine, positive
+from ...core.machine import Machine, positive
 from ...core.notes import ABOVE_ROOFLINE, Note
-from ...core.units import show
 from ...gaps.report import Report
 from ...prediction.ceilings import default_dtype, engine_for
 from ..chart import LOG, Arrow, Axis, Chart, Line, Point
 from ..draw.labels import shorten
-from .plane import MIN_GAP, Spot, axis_ranges, bound_regions, plane_axes, ridge_marks, roof_lines
-from .wording import INTENSITY, PER_BYTE, PERFORMANCE, kinds_used, times, title_of
+from .plane import MIN_GAP, Roofs, Spot, main_roofs, roof_chart
+from .wording import INTENSITY, PER_BYTE, PERFORMANCE, times
 
 MIN_REPORTED_GAP = 1.05  # gaps of a report below this factor are not drawn
 MAX_NAMED_KERNELS = 30  # more labels cannot be told apart
@@ -36,8 +35,8 @@ def gaps(
 ) -> Chart:
     """Observed points with their vertical gap to the roof as an arrow, and algorithmic intensity as a target to the right."""
     engine = engine_for(machine, dtype or default_dtype(machine), ceilings)
-    peak, bandwidth = machine.peak(engine, ceilings).value, machine.bandwidth(MAIN, ceilings).value
-    ridge = peak / bandwidth
+    roofs = Roofs(machine, [engine], [machine.main.name], ceilings)
+    (peak,), (bandwidth,), (ridge,) = roofs.peaks, roofs.bandwidths, roofs.ridges
     kernels = list(points or _example(peak, bandwidth))
     dots: list[Point] = []
     arrows: list[Arrow] = []
@@ -56,13 +55,8 @@ def gaps(
     spots = [(kernel.intensity, kernel.rate) for kernel in kernels]
     # a target counts with the time of its kernel, so that the range leaves room above it too
     spots += [(item.algorithmic, item.rate * item.algorithmic / item.intensity) for item in kernels if item.algorithmic]
-    across, up = axis_ranges(machine, [engine], [MAIN], spots, ceilings)
-    roofs, corner = roof_lines(machine, [engine], [machine.main.name], across, ceilings)
-    return Chart(
-        "gaps", f"Gaps on {machine.name}", *plane_axes(across, up, [engine], f"{INTENSITY}, observed"),
-        f"{title_of(machine)}, {kinds_used(machine, [engine], [MAIN], ceilings)}", (*roofs, *targets), (*corner, *dots),
-        regions=bound_regions([ridge], across), marks=tuple(ridge_marks(corner)), arrows=tuple(arrows), notes=tuple(notes),
-    )  # fmt: skip
+    title, label = f"Gaps on {machine.name}", f"{INTENSITY}, observed"
+    return roof_chart("gaps", title, [roofs], roofs.ranges(spots), targets, dots, arrows, notes, label)
 
 
 def _example(peak: float, bandwidth: float) -> list[Observed]:
@@ -88,9 +82,6 @@ def _gap(kernel: Observed, roof: float, side: str) -> tuple[list[Point], list[Ar
         points.append(Point(*target, label, side, "target", name, {}))
         lines.append(Line((spot, target), "target", "", side, {}))
     return points, arrows, lines
-
-
-# -- a gap report ---------------------------------------------------------------------------------------------
 
 
 def report_chart(report: Report) -> Chart:
@@ -147,13 +138,8 @@ def _report_roofs(machine: Machine, peaks: dict[str, float], points: Sequence[Po
     at, rates = [point.x for point in points], [point.y for point in points]
     top = max(peaks.values(), default=max(rates))
     left, right = min(at) / 3, max([*at, top / bandwidth]) * 3
-    slope = ((left, left * bandwidth), (top / bandwidth, top))
-    lines = [Line(slope, "bandwidth", f"{machine.main.name} {show(bandwidth, 'B/s')}")]
-    lines += [
-        Line(((peak / bandwidth, peak), (right, peak)), "peak", f"{name} {show(peak, 'flop/s')}")
-        for name, peak in peaks.items()
-    ]
-    return lines, (left, right), (min([*rates, left * bandwidth]) / 2, max([top, *rates]) * 2)
+    up = (min([*rates, left * bandwidth]) / 2, max([top, *rates]) * 2)
+    return main_roofs(machine, peaks, (left, right), top), (left, right), up
 
 
 def _report_notes(report: Report, shown: int) -> tuple[str, ...]:

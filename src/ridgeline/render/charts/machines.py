@@ -1,51 +1,54 @@
-"""Charts of machines: several roofs on one plane, generations, peaks by precision, the memory hierarchy."""
+"""Charts of machines: several roofs on one plane, generations, peaks, the memory hierarchy, what is reached of a figure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ...core.errors import InputError
-from ...core.figure import Level
-from ...core.machine import MAIN, Machine
+from ...core.figure import Figure, Level
+from ...core.machine import Machine, positive
 from ...core.units import show
-from ...prediction.ceilings import known_peak
-from ...prediction.compare import MachineRoof, Roofs, Trend
-from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
+from ...prediction.ceilings import default_dtype, engine_for, known_peak
+from ...prediction.compare import MachineRoof, Trend
+from ...prediction.compare import Roofs as ComparedRoofs
+from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Panel, Picture, Point
 from ..draw.labels import amount
-from .plane import Range, bound_regions, decade_span, has_place, kernel_points, plane_axes, power_span, roof_lines
-from .wording import PER_BYTE, is_integer, kinds_used, level_title, rate, times, title_of
+from ..tables.catalog import limit_of
+from .plane import Roofs, bound_regions, decade_span, has_place, kernel_points, plane_axes, power_span
+from .wording import PER_BYTE, level_title, rate, rate_unit, times, title_of
 
 NO_AXIS = Axis("", "", "linear", (0.0, 1.0), shown=False)
+Losses = Iterable[tuple[str, float]]  # causes and amounts
+Given = tuple[Losses, float] | None  # the losses of a kernel and its measured rate
 
 
-# -- several machines -----------------------------------------------------------------------------------------
-
-
-def compare(study: Roofs) -> Chart:
+def compare(study: ComparedRoofs) -> Chart:
     """The roofs of several machines with the ridge of each, and the same works on all of them."""
-    roofs, ceilings = study.roofs, study.ceilings
+    roofs = study.roofs
+    planes = [Roofs(roof.machine, [roof.engine], [roof.machine.main.name], study.ceilings) for roof in roofs]
     ridges = [roof.ridge for roof in roofs]
     points = [point for roof in roofs for point in _works(roof)]
     across = power_span([min(ridges) / 32, max(ridges) * 10, *(point.x for point in points)], 2.0, 1.1)
     lines: list[Line] = []
     corners: list[Point] = []
     marks = []
-    for roof in roofs:
+    for roof, drawn in zip(roofs, planes, strict=True):
         name = roof.machine.name
-        drawn, (corner,) = _named_roof(roof, across, ceilings)
-        lines, corners = [*lines, *drawn], [*corners, corner]
-        marks.append(
-            Mark("x", corner.x, f"ridge of {name} ({roof.dtype}): {amount(corner.x, PER_BYTE)}", "ridge", name)
-        )
+        roof_lines, (corner,) = drawn.lines(across, name)
+        # the name of the machine is on the flat line
+        lines += [replace(line, label=f"{name} {line.label}") if line.role == "peak" else line for line in roof_lines]
+        corners.append(corner)
+        label = f"ridge of {name} ({roof.dtype}): {amount(corner.x, PER_BYTE)}"
+        marks.append(Mark("x", corner.x, label, "ridge", name))
     up = decade_span(min(across[0] * roof.bandwidth for roof in roofs), max(roof.peak for roof in roofs) * 1.6)
     notes = list(study.notes)
     if len({roof.dtype for roof in roofs}) > 1:
         notes.append("each machine in the format it is usually judged by; give a dtype to compare one")
-    kinds = (f"{roof.machine.name}: {kinds_used(roof.machine, [roof.engine], [MAIN], ceilings)}" for roof in roofs)
+    kinds = (f"{plane.machine.name}: {plane.kinds}" for plane in planes)
     return Chart(
-        "compare", "Roofs of " + ", ".join(roof.machine.name for roof in roofs), *plane_axes(across, up, [roof.engine for roof in roofs]),
+        "compare", "Roofs of " + ", ".join(roof.machine.name for roof in roofs), *plane_axes((across, up), [roof.engine for roof in roofs]),
         "; ".join(kinds), tuple(lines), (*corners, *points), regions=bound_regions(ridges, across), marks=tuple(marks), notes=tuple(notes),
     )  # fmt: skip
 
@@ -56,23 +59,12 @@ def _works(roof: MachineRoof) -> list[Point]:
     return [replace(point, group=roof.machine.name) for point in points if point.role != "floor"]
 
 
-def _named_roof(roof: MachineRoof, across: Range, ceilings: str | None) -> tuple[list[Line], list[Point]]:
-    """The roof of one machine; its name is on the flat line."""
-    machine = roof.machine
-    lines, corner = roof_lines(machine, [roof.engine], [machine.main.name], across, ceilings, machine.name)
-    return [
-        replace(line, label=f"{machine.name} {line.label}") if line.role == "peak" else line for line in lines
-    ], corner  # fmt: skip
-
-
 def trend(study: Trend) -> Chart:
     """Peak, bandwidth and ridge relative to the first generation, by year of release."""
     machine, rows = study.machine, list(study.by_year.values())
     years, first = list(study.by_year), rows[0]
     growth = {
-        "peak": [row.peak / first.peak for row in rows],
-        "bandwidth": [row.bandwidth / first.bandwidth for row in rows],
-        "ridge": [row.ridge / first.ridge for row in rows],
+        name: [getattr(row, name) / getattr(first, name) for row in rows] for name in ("peak", "bandwidth", "ridge")
     }
     lines, points = [], []
     for label, factors in growth.items():
@@ -92,9 +84,6 @@ def trend(study: Trend) -> Chart:
         f"dense peaks in {study.dtype or '16-bit formats where there are any'}", tuple(lines), tuple(points),
         notes=(f"{older.name} to {newer.name}: compute {compute:.3g}x, bandwidth {memory:.3g}x, so {gains}",),
     )  # fmt: skip
-
-
-# -- one machine ----------------------------------------------------------------------------------------------
 
 
 def peaks(machine: Machine, ceilings: str | None = None, sparse: bool = False) -> Chart:
@@ -118,9 +107,8 @@ def peaks(machine: Machine, ceilings: str | None = None, sparse: bool = False) -
     notes = (
         factors if base else "no fp64 or fp32 vector peak to compare with", "tensor-sparse: 2:4" if sparse else "dense peaks",
     )  # fmt: skip
-    unit = "OP/s" if all(is_integer(name) for name in drawn) else "FLOP/s"
     return Chart(
-        "peaks", f"Peak by precision of {machine.name}", Axis("peak", unit, LOG, (10 ** math.floor(math.log10(low / 2)), high * 1.3)), NO_AXIS,
+        "peaks", f"Peak by precision of {machine.name}", Axis("peak", rate_unit(drawn), LOG, (10 ** math.floor(math.log10(low / 2)), high * 1.3)), NO_AXIS,
         f"{title_of(machine)}, {' and '.join(kinds)} ceilings", bars=tuple(bars), notes=notes, look="bars",
     )  # fmt: skip
 
@@ -168,3 +156,128 @@ def _level_bar(level: Level, ceilings: str | None) -> Bar:
     }  # fmt: skip
     total = level.total if level.total is not None else math.nan
     return Bar(name, total, None, " · ".join(parts), "", "value", details)
+
+
+def _public(machine: Machine, name: str) -> tuple[float, str] | None:
+    """The fraction of a ceiling that a public measurement reached, and its source."""
+    figure = machine.efficiency.get(name)
+    value = None if figure is None else figure.value()
+    return None if figure is None or value is None else (float(value), figure.source)
+
+
+def bandwidth_bars(rows: Iterable[tuple[str, float, float | None]], notes: Sequence[str] = ()) -> Chart:
+    """Bars of theoretical and measured bandwidth (B/s) per device with the percentage; a device without a measurement shows one bar."""
+    bars = []
+    for name, limit, measured in rows:
+        positive(f"bandwidth of {name}", limit)
+        bars.append(Bar(name, limit, None, show(limit, "B/s", 4), "theoretical", "value", {}))
+        if measured is not None:
+            share = positive(f"measured bandwidth of {name}", measured) / limit
+            text = f"{show(measured, 'B/s', 4)}   {share * 100:.1f} %"
+            bars.append(Bar(name, measured, None, text, "measured", "measured", {"share": share}))
+    if not bars:
+        raise InputError("there is no bandwidth to draw; give at least one device")
+    across = Axis("bandwidth", "B/s", "linear", (0.0, max(bar.value for bar in bars) * 1.02))
+    return Chart(
+        "bandwidth", "Theoretical against measured bandwidth", across, NO_AXIS, "percent of the theoretical figure", bars=tuple(bars), notes=tuple(notes), look="bars",
+    )  # fmt: skip
+
+
+def bandwidth(machine: Machine, machines: Sequence[Machine] | None = None, measured: float | None = None) -> Chart:
+    """Theoretical against measured bandwidth; without a measurement of one's own, the public one the machine file carries."""
+    rows: list[tuple[str, float, float | None]] = []
+    notes: list[str] = []
+    for other in [machine, *(each for each in machines or () if each.name != machine.name)]:
+        limit = limit_of(other.main.bandwidth)
+        if limit is None:
+            notes.append(f"{other.name} has no stated or derived bandwidth")
+            continue
+        reached = measured if other is machine and measured is not None else other.main.bandwidth.measured
+        public = _public(other, other.main.name)
+        if reached is None and public is not None:
+            reached = limit * public[0]
+            notes.append(f"{other.name}: public measurement, {public[1]}")
+        elif reached is None:
+            notes.append(f"{other.name}: nothing measured yet")
+        rows.append((other.name, limit, reached))
+    if not rows:
+        raise InputError(
+            f"{'; '.join(notes)}, so there is nothing to hold a measurement against; add machines with --and"
+        )
+    return bandwidth_bars(rows, notes=notes)
+
+
+def waterfall(
+    title: str, unit: str, peak: float, losses: Losses, measured: float, subtitle: str = "percent of the peak"
+) -> Chart:
+    """From a peak through named losses (amounts, same unit) to what was measured; what no cause explains is a bar of its own."""
+    positive("peak", peak)
+    positive("measured", measured)
+
+    def text(value: float, sign: str = "", digits: int = 1) -> str:
+        return f"{sign}{show(value, unit, 4)}   {value / peak * 100:.{digits}f} %"
+
+    bars = [Bar("peak", peak, 0.0, text(peak, digits=0), "peak", "value", {})]
+    left = peak
+    for cause, lost in losses:
+        if not 0 <= lost <= left:
+            raise InputError(
+                f"loss '{cause}' of {show(lost, unit)} does not fit: {show(left, unit)} is left of the peak"
+            )
+        bars.append(Bar(cause, left, left - lost, text(lost, "-"), "loss", "loss", {}))
+        left -= lost
+    remainder = left - measured
+    if abs(remainder) > 1e-9 * peak:
+        ends, words = (max(left, measured), min(left, measured)), text(abs(remainder), "-" if remainder > 0 else "+")
+        bars.append(Bar("unexplained", *ends, words, "unexplained", "unexplained", {"remainder": remainder}))
+    bars.append(Bar("measured", measured, 0.0, text(measured), "measured", "measured", {}))
+    notes = ("the named losses add up to more than was lost",) if remainder < -1e-9 * peak else ()
+    across = Axis("rate", unit, "linear", (0.0, peak * 1.02))
+    return Chart("losses", title, across, NO_AXIS, subtitle, bars=tuple(bars), notes=notes, look="bars")
+
+
+def losses(machine: Machine, dtype: str | None = None, memory: Given = None, compute: Given = None) -> Picture:
+    """Loss cascades of a memory-bound and a compute-bound kernel: `(losses, measured)` each, in B/s and flop/s.
+
+    Without numbers of one's own, what was measured of the machine is shown: the power limit is what lasting load takes
+    from a burst, the rest stays unexplained. Where nothing was measured here, a public measurement stands in.
+    """
+    engine = engine_for(machine, dtype or default_dtype(machine))
+    main = machine.main
+    sides = (
+        ("memory-bound", main.bandwidth, "B/s", main.name, memory),
+        ("compute-bound", machine.peaks[engine], rate_unit([engine]), engine, compute),
+    )
+    charts, notes = [], []
+    for title, figure, unit, name, given in sides:
+        chart, note = _cascade(machine, title, figure, unit, name, given)
+        charts += [chart] if chart is not None else []
+        notes += [note] if note else []
+    if not charts:
+        raise InputError(
+            f"{machine.name}: {'; '.join(notes)}, so there is no loss to draw; measure a machine whose peaks are stated, "
+            "or give memory= or compute= in Python"
+        )
+    if len(charts) == 1:
+        return replace(charts[0], title=f"Losses on {machine.name}, {charts[0].title}", notes=tuple(notes))
+    return Panel(f"Losses on {machine.name}", tuple(charts), title_of(machine), tuple(notes), "losses")
+
+
+def _cascade(
+    machine: Machine, title: str, figure: Figure, unit: str, name: str, given: Given
+) -> tuple[Chart | None, str]:
+    """The losses of one figure and what they rest on, or why there is nothing to draw."""
+    peak, public = limit_of(figure), _public(machine, name)
+    if peak is None:
+        return None, f"{name} has no stated or derived figure to lose from"
+    if given is not None:
+        return waterfall(title, unit, peak, *given), ""
+    if figure.measured is not None:
+        lasting = figure.sustained if figure.sustained is not None else figure.measured
+        power = figure.measured - lasting
+        causes = [("power limit under lasting load", power)] if power > 0 else []
+        return waterfall(title, unit, peak, causes, lasting, f"{name}: measured"), f"{name}: {figure.measurement}"
+    if public is not None:
+        chart = waterfall(title, unit, peak, (), peak * public[0], f"{name}: public measurement")
+        return chart, f"{name}: {public[1]}"
+    return None, f"nothing measured for {name}"

@@ -1,4 +1,4 @@
-"""Charts of what was measured: bandwidth against working set, GEMM rate and collectives against size, kernels predicted and run."""
+"""Charts of what was measured: bandwidth, GEMM rate and collectives against size, ceilings, kernels beside predictions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.figure import Figure
 from ...core.machine import Machine
 from ...core.notes import DRIFT, NOISE, not_of_kind
 from ...core.observation import Observation
@@ -17,12 +16,18 @@ from ...measure.cpu.bench import counted
 from ...measure.cpu.levels import Plateau
 from ...measure.cpu.levels import levels as measured_levels
 from ...prediction.ceilings import known_peak
+from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
+from ..tables.measured import ceiling_rows
+from .plane import main_roofs
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # the line of one core beside those of all
 MAX_MARKED_POINTS = 8  # a line of so few points needs markers
 FIT_POINTS = 40
+# Families that a picture can tell apart by colour: products as one, what streams as one.
+FAMILY_GROUPS = {"gemv": "rows", "reduce": "stream", "transpose": "stream", "gather": "stream"}
+BANDS = {"+25 %": 1.25, "-20 %": 0.8}
 Sizes = dict[str, dict[float, float]]  # by line: size -> best rate
 
 
@@ -72,13 +77,8 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
 def _mixes(machine: Machine, observations: Iterable[Observation]) -> tuple[Sizes, int]:
     """Best bandwidth by access mix and working set of each core, and the number of cores; lines of one point are left out."""
     levels = {level.name for level in machine.levels}
-    sweeps = [
-        item
-        for item in observations
-        if item.settings.get("mix") in MIXES
-        and "bytes" in item.settings
-        and item.target.removeprefix("sweep.") in levels
-    ]
+    sweeps = [item for item in observations if item.settings.get("mix") in MIXES and "bytes" in item.settings]
+    sweeps = [item for item in sweeps if item.target.removeprefix("sweep.") in levels]
     cores = max((int(item.settings.get("threads", 0)) for item in sweeps), default=0)
     lines: Sizes = {}
     for item in sweeps:
@@ -203,32 +203,6 @@ def _fit_line(name: str, alpha: float, beta: float, points: Sequence[Observation
     return Line(tuple(zip(sizes.tolist(), curve.tolist(), strict=True)), "series", name, name)
 
 
-# -- ceilings and kernels -------------------------------------------------------------------------------------
-
-
-def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:
-    """Every figure that was measured beside its stated or derived limit, and the share of it that was reached."""
-    figures = {name: (figure, _limit(figure)) for name, figure in machine.peaks.items()}
-    figures |= {level.name: (level.bandwidth, _limit(level.bandwidth)) for level in machine.levels}
-    for level in machine.levels:
-        for mix, figure in level.mixes.items():
-            limit = _limit(figure)
-            figures[f"{level.name}, {mix}"] = figure, _limit(level.bandwidth) if limit is None else limit
-    figures |= {link.name: (link.per_direction, _limit(link.per_direction)) for link in machine.links}
-    return [
-        {
-            "ceiling": name, "measured": figure.measured, "sustained": figure.sustained, "spread": figure.spread, "limit": limit,
-            "share": figure.measured / limit if limit else None, "how": figure.measurement, "unit": figure.unit,
-        }
-        for name, (figure, limit) in figures.items()
-        if figure.measured is not None
-    ]  # fmt: skip
-
-
-def _limit(figure: Figure) -> float | None:
-    return figure.stated if figure.stated is not None else figure.derived
-
-
 def shares(machine: Machine) -> Chart:
     """Measured ceilings as bars beside the limits they have."""
     rows = [row for row in ceiling_rows(machine) if row["limit"] and "," not in row["ceiling"]]
@@ -255,21 +229,38 @@ def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
     bandwidth, peaks = machine.bandwidth().value, {name: machine.peak(name).value for name in engines}
     top, at = max(peaks.values()), [item["flops"] / item["bytes"] for item in kernels]
     left, right = min(at) / 3, max([*at, *(peak / bandwidth for peak in peaks.values())]) * 4
-    roof = f"{machine.main.name} {show(bandwidth, 'B/s')}"
-    lines = [Line(((left, left * bandwidth), (top / bandwidth, top)), "bandwidth", roof)]
-    for name, peak in peaks.items():
-        ends = ((peak / bandwidth, peak), (right, peak))
-        lines.append(Line(ends, "peak", f"{name} {show(peak, 'flop/s')}"))
+    lines = main_roofs(machine, peaks, (left, right), top)
     points: list[Point] = []
     for item, x in zip(kernels, at, strict=True):
         name, predicted, measured = item["name"], item["flops"] / item["predicted"], item["flops"] / item["measured"]
         lines.append(Line(((x, predicted), (x, measured)), "guide", "", "measured"))
-        times = {"time": item["predicted"]}, {"time": item["measured"]}
-        points.append(Point(x, predicted, "", "predicted", "target", f"{name}, predicted", times[0]))
-        points.append(Point(x, measured, name, "measured", "observed", f"{name}, measured", times[1]))
+        for key, rate, label, role in (
+            ("predicted", predicted, "", "target"),
+            ("measured", measured, name, "observed"),
+        ):
+            points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}))
     low = min([left * bandwidth, *(point.y for point in points)]) / 2
     note = "a thin line joins where a kernel was predicted with where it landed; the roof is the best access mix of the memory"
     return Chart(
         "landing", f"Predicted and measured on {machine.name}", Axis("arithmetic intensity", "FLOP/byte", LOG, (left, right)),
         Axis("performance", "FLOP/s", LOG, (low, top * 2)), f"{machine.title}, measured ceilings", tuple(lines), tuple(points), notes=(note,),
+    )  # fmt: skip
+
+
+def score_chart(evaluation: Evaluation) -> Chart:
+    """Predicted over measured time, a group per family, with the diagonal and the lines a quarter off it."""
+    points = []
+    for family in evaluation.families:
+        kind = family.family.partition(" ")[0]
+        pairs = zip(family.measured, family.predicted["ridgeline"], strict=True)
+        points += [Point(float(x), float(y), group=FAMILY_GROUPS.get(kind, kind), role="value") for x, y in pairs]
+    times = [time for point in points for time in (point.x, point.y)]
+    low, high = min(times) / 1.5, max(times) * 1.5
+    lines = [Line(((low, low), (high, high)), "guide", "predicted = measured")]
+    lines += [Line(((low, low * by), (high, high * by)), "target", label) for label, by in BANDS.items()]
+    errors = evaluation.pooled.errors()
+    note = f"{len(points)} cases: median error {errors.median:.1%}, P90 {errors.p90:.1%}, signed median {errors.signed:+.1%}"
+    return Chart(
+        "evaluation", f"Expected against measured: {evaluation.machine}", Axis("measured", "s", LOG, (low, high)),
+        Axis("expected", "s", LOG, (low, high)), lines=tuple(lines), points=tuple(points), notes=(note,),
     )  # fmt: skip

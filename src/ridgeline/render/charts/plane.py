@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.documents import to_document
@@ -13,27 +13,15 @@ from ...core.machine import MAIN, Machine
 from ...core.units import show
 from ...prediction.ceilings import default_dtype, engine_for, known_levels
 from ...prediction.kernel_sets import KernelSet, PredictedKernel
-from ..chart import LOG, Axis, Chart, Line, Mark, Point, Region
+from ..chart import LOG, Arrow, Axis, Chart, Line, Mark, Point, Region
 from ..draw.labels import amount, shorten
-from .wording import (
-    INTENSITY,
-    PER_BYTE,
-    PERFORMANCE,
-    engine_title,
-    kinds_used,
-    level_title,
-    rate,
-    rate_unit,
-    title_of,
-)
+from .wording import INTENSITY, PER_BYTE, PERFORMANCE, engine_title, level_title, rate, rate_unit, title_of
 
 MAX_POINTS, MAX_NAMED_POINTS = 5000, 60
 MIN_GAP = 1.02  # a rate nearer to its roof than this factor stands on the roof
 Range = tuple[float, float]
+Ranges = tuple[Range, Range]  # of the x axis, of the y axis
 Spot = tuple[float, float]  # intensity, rate
-
-
-# -- axes -----------------------------------------------------------------------------------------------------
 
 
 def power_span(values: Iterable[float], base: float, margin: float) -> Range:
@@ -48,64 +36,90 @@ def decade_span(low: float, high: float) -> Range:
     return 10 ** (math.floor(math.log10(low) * 4) / 4), 10 ** (math.ceil(math.log10(high) * 4) / 4)
 
 
-def plane_axes(
-    across: Range, up: Range, engines: Iterable[str], label: str = INTENSITY
-) -> tuple[Axis, Axis]:  # fmt: skip
+def plane_axes(ranges: Ranges, engines: Iterable[str], label: str = INTENSITY) -> tuple[Axis, Axis]:
+    across, up = ranges
     return Axis(label, PER_BYTE, LOG, across), Axis(PERFORMANCE, rate_unit(engines), LOG, up)
 
 
-def axis_ranges(
-    machine: Machine, engines: Sequence[str], levels: Sequence[str], spots: Sequence[Spot], ceilings: str | None
-) -> tuple[Range, Range]:
-    """Ranges of both axes: every ridge with room to its sides, and every point."""
-    peaks = [machine.peak(name, ceilings).value for name in engines]
-    bandwidths = [machine.bandwidth(name, ceilings).value for name in levels]
-    ridges = [peak / bandwidth for peak in peaks for bandwidth in bandwidths]
-    at = [intensity for intensity, _ in spots]
-    across = power_span(
-        [min(ridges) / 16, max(ridges) * 8, *at, *(intensity * 1.5 for intensity in at)], 2.0, 1.25
-    )  # fmt: skip
-    low = min([across[0] * min(bandwidths) * 2, *(reached for _, reached in spots)])
-    return across, decade_span(low / 1.6, max(peaks) * 1.5)
+@dataclass(frozen=True)
+class Roofs:
+    """Engines and memory levels of a machine that kernels are judged against; the first level sets the ridges."""
+
+    machine: Machine
+    engines: Sequence[str]
+    levels: Sequence[str]
+    ceilings: str | None = None
+
+    @property
+    def peaks(self) -> list[float]:
+        return [self.machine.peak(name, self.ceilings).value for name in self.engines]
+
+    @property
+    def bandwidths(self) -> list[float]:
+        return [self.machine.bandwidth(name, self.ceilings).value for name in self.levels]
+
+    @property
+    def ridges(self) -> list[float]:
+        return [peak / self.bandwidths[0] for peak in self.peaks]
+
+    @property
+    def kinds(self) -> str:
+        """Which kind of ceilings the picture shows, as every output must say."""
+        used = {self.machine.peak(name, self.ceilings).kind for name in self.engines}
+        used |= {self.machine.bandwidth(name, self.ceilings).kind for name in self.levels}
+        return " and ".join(sorted(used)) + " ceilings"
+
+    @property
+    def subtitle(self) -> str:
+        return f"{title_of(self.machine)}, {self.kinds}"
+
+    def ranges(self, spots: Sequence[Spot]) -> Ranges:
+        """Ranges of both axes: every ridge with room to its sides, and every point."""
+        peaks, bandwidths = self.peaks, self.bandwidths
+        low, high = min(peaks) / max(bandwidths), max(peaks) / min(bandwidths)
+        at = [intensity for intensity, _ in spots]
+        across = power_span([low / 16, high * 8, *at, *(intensity * 1.5 for intensity in at)], 2.0, 1.25)
+        lowest = min([across[0] * min(bandwidths) * 2, *(reached for _, reached in spots)])
+        return across, decade_span(lowest / 1.6, max(peaks) * 1.5)
+
+    def lines(self, across: Range, group: str = "") -> tuple[list[Line], list[Point]]:
+        """Sloped lines of the levels up to the highest roof, flat lines of the engines from the fastest level on, corner dots."""
+        top, fastest = max(self.peaks), max(self.bandwidths)
+        lines, ridges = [], []
+        for name in self.levels:
+            bandwidth = self.machine.bandwidth(name, self.ceilings)
+            speed, end = bandwidth.value, min(top / bandwidth.value, across[1])
+            label = f"{level_title(name)} {show(speed, 'B/s', 4)}"
+            details = {"bandwidth": speed, "kind": bandwidth.kind, "level": name}
+            lines.append(Line(((across[0], across[0] * speed), (end, end * speed)), "bandwidth", label, group, details))
+        merged: dict[float, list[str]] = {}
+        for name, peak in zip(self.engines, self.peaks, strict=True):
+            merged.setdefault(peak, []).append(name)
+        for peak, names in merged.items():
+            title = " = ".join(engine_title(name) for name in names)
+            kind = self.machine.peak(names[0], self.ceilings).kind
+            details = {"peak": peak, "kind": kind, "engine": " ".join(names)}
+            ends = ((peak / fastest, peak), (across[1], peak))
+            lines.append(Line(ends, "peak", f"{title} {rate(peak, names[0])}", group, details))
+            ridge, level = peak / self.bandwidths[0], self.levels[0]
+            ridges.append(Point(ridge, peak, "", group, "ridge", f"ridge of {title}", {"level": level}))
+        return lines, ridges
 
 
-# -- roofs ----------------------------------------------------------------------------------------------------
+def main_roofs(machine: Machine, peaks: Mapping[str, float], across: Range, top: float) -> list[Line]:
+    """The line of the main memory up to `top` and a flat line for every peak, for charts that need no ridges."""
+    bandwidth = machine.bandwidth().value
+    slope = ((across[0], across[0] * bandwidth), (top / bandwidth, top))
+    lines = [Line(slope, "bandwidth", f"{machine.main.name} {show(bandwidth, 'B/s')}")]
+    for name, peak in peaks.items():
+        ends = ((peak / bandwidth, peak), (across[1], peak))
+        lines.append(Line(ends, "peak", f"{name} {show(peak, 'flop/s')}"))
+    return lines
 
 
-def roof_lines(
-    machine: Machine,
-    engines: Sequence[str],
-    levels: Sequence[str],
-    across: Range,
-    ceilings: str | None,
-    group: str = "",
-) -> tuple[list[Line], list[Point]]:
-    """Sloped lines of the levels up to the highest roof, flat lines of the engines from the fastest level on, corner dots."""
-    peaks = {name: machine.peak(name, ceilings) for name in engines}
-    bandwidths = {name: machine.bandwidth(name, ceilings) for name in levels}
-    top, fastest = max(peak.value for peak in peaks.values()), max(speed.value for speed in bandwidths.values())
-    lines, ridges = [], []
-    for name, ceiling in bandwidths.items():
-        speed = ceiling.value
-        end = min(top / speed, across[1])
-        label = f"{level_title(name)} {show(speed, 'B/s', 4)}"
-        details = {"bandwidth": speed, "kind": ceiling.kind, "level": name}
-        lines.append(Line(((across[0], across[0] * speed), (end, end * speed)), "bandwidth", label, group, details))
-    merged: dict[float, list[str]] = {}
-    for name, ceiling in peaks.items():
-        merged.setdefault(ceiling.value, []).append(name)
-    for peak, names in merged.items():
-        title = " = ".join(engine_title(name) for name in names)
-        details = {"peak": peak, "kind": peaks[names[0]].kind, "engine": " ".join(names)}
-        ends = ((peak / fastest, peak), (across[1], peak))
-        lines.append(Line(ends, "peak", f"{title} {rate(peak, names[0])}", group, details))
-        ridge = peak / bandwidths[levels[0]].value
-        ridges.append(Point(ridge, peak, "", group, "ridge", f"ridge of {title}", {"level": levels[0]}))
-    return lines, ridges
-
-
-def ridge_marks(ridges: Sequence[Point], of: str = "") -> list[Mark]:
-    """A line at every ridge; `of` names the machine where several share the plane."""
+def ridge_marks(ridges: Sequence[Point]) -> list[Mark]:
+    """A line at every ridge of a machine, which is named where several share the plane."""
+    of = ridges[0].group
     named = len(ridges) > 1 or of
     where = f", {of}" if of else ""
     return [
@@ -120,7 +134,7 @@ def bound_regions(ridges: Sequence[float], across: Range) -> tuple[Region, ...]:
     return left, Region("compute-bound", (max(ridges), across[1]), None, "compute")
 
 
-def roofs_used(study: KernelSet) -> tuple[list[str], list[str]]:
+def roofs_used(study: KernelSet) -> Roofs:
     """Engines and levels that kernels are judged against, the highest roof and the outermost level first."""
     machine, ceilings = study.machine, study.ceilings
     kernels = study.kernels
@@ -130,10 +144,7 @@ def roofs_used(study: KernelSet) -> tuple[list[str], list[str]]:
     engines = sorted(set(engines), key=lambda name: (-machine.peak(name, ceilings).value, name))
     reached = {kernel.level for kernel in kernels if has_place(machine, kernel)}
     levels = [level for level in known_levels(machine, ceilings) if level in reached]
-    return engines, levels or [machine.bandwidth(MAIN, ceilings).name]
-
-
-# -- kernels --------------------------------------------------------------------------------------------------
+    return Roofs(machine, engines, levels or [machine.bandwidth(MAIN, ceilings).name], ceilings)
 
 
 def has_place(machine: Machine, kernel: PredictedKernel) -> bool:
@@ -187,44 +198,57 @@ def _unplaced(machine: Machine, kernels: Sequence[PredictedKernel]) -> tuple[lis
     return rows, notes
 
 
-# -- the chart ------------------------------------------------------------------------------------------------
-
-
-def plane_chart(
+def roof_chart(
     kind: str,
-    study: KernelSet,
-    roofs: tuple[Sequence[str], Sequence[str]] | None = None,
-    ranges: tuple[Range, Range] | None = None,
-    by_bound: bool = False,
-    notes: Sequence[str] = (),
+    title: str,
+    roofs: Sequence[Roofs],
+    ranges: Ranges,
+    lines: Iterable[Line],
+    points: Iterable[Point],
+    arrows: Iterable[Arrow] = (),
+    notes: Iterable[str] = (),
+    label: str = INTENSITY,
 ) -> Chart:
-    """A roofline chart of some engines and levels with a set of kernels on it."""
-    machine, ceilings = study.machine, study.ceilings
-    engines, levels = roofs or roofs_used(study)
-    placed = [kernel for kernel in study.kernels if has_place(machine, kernel)]
-    if len(placed) > MAX_POINTS:
-        raise InputError(f"{len(placed):,} points are more than a chart can show; pick {MAX_POINTS:,} or fewer")
-    spots = [(kernel.intensity, kernel.rate) for kernel in placed]
-    across, up = ranges or axis_ranges(machine, engines, levels, spots, ceilings)
-    lines, ridges = roof_lines(machine, engines, levels, across, ceilings)
-    points, guides = kernel_points(placed, by_bound)
-    unplaced, reasons = _unplaced(machine, study.kernels)
-    shown = [*study.notes, *notes, *reasons]
-    if len(placed) > MAX_NAMED_POINTS:
-        points, guides = [replace(point, label="") for point in points if point.role != "floor"], []
-        shown.append(f"{len(placed)} points, too many to name here; the table behind the chart names them")
-    shown += _reading_notes(ridges if kind != "precisions" else (), levels, {point.role for point in points})
+    """The roofs, ridges and regions of one machine or several, and what is shown under them; `label` is that of the x axis."""
+    several = len(roofs) > 1
+    drawn = [roof.lines(ranges[0], roof.machine.name if several else "") for roof in roofs]
+    corners = [dot for _, dots in drawn for dot in dots]
+    marks = [mark for _, dots in drawn for mark in ridge_marks(dots)]
+    every_line = (*(line for roof_lines, _ in drawn for line in roof_lines), *lines)
+    who = ", ".join(roof.machine.name for roof in roofs) if several else title_of(roofs[0].machine)
+    kinds = dict.fromkeys(roof.kinds for roof in roofs)
     return Chart(
-        kind, study.title, *plane_axes(across, up, engines), f"{title_of(machine)}, {kinds_used(machine, engines, levels, ceilings)}",
-        (*lines, *guides), (*ridges, *points), regions=bound_regions([dot.x for dot in ridges], across),
-        marks=tuple(ridge_marks(ridges)), notes=tuple(shown), unplaced=tuple(unplaced),
+        kind, title, *plane_axes(ranges, [name for roof in roofs for name in roof.engines], label), f"{who}, {' and '.join(kinds)}",
+        every_line, (*corners, *points), regions=bound_regions([dot.x for dot in corners], ranges[0]), marks=tuple(marks),
+        arrows=tuple(arrows), notes=tuple(notes),
     )  # fmt: skip
 
 
-def _reading_notes(ridges: Sequence[Point], levels: Sequence[str], roles: set[str]) -> list[str]:
+def plane_chart(
+    kind: str, study: KernelSet, roofs: Roofs | None = None, ranges: Ranges | None = None, by_bound: bool = False
+) -> Chart:
+    """A roofline chart of some engines and levels with a set of kernels on it."""
+    roofs = roofs or roofs_used(study)
+    placed = [kernel for kernel in study.kernels if has_place(study.machine, kernel)]
+    if len(placed) > MAX_POINTS:
+        raise InputError(f"{len(placed):,} points are more than a chart can show; pick {MAX_POINTS:,} or fewer")
+    ranges = ranges or roofs.ranges([(kernel.intensity, kernel.rate) for kernel in placed])
+    points, guides = kernel_points(placed, by_bound)
+    unplaced, reasons = _unplaced(study.machine, study.kernels)
+    notes = [*study.notes, *reasons]
+    if len(placed) > MAX_NAMED_POINTS:
+        points, guides = [replace(point, label="") for point in points if point.role != "floor"], []
+        notes.append(f"{len(placed)} points, too many to name here; the table behind the chart names them")
+    ridges = len(set(roofs.peaks)) if kind != "precisions" else 0
+    notes += _reading_notes(ridges, roofs.levels, {point.role for point in points})
+    chart = roof_chart(kind, study.title, [roofs], ranges, guides, points, notes=notes)
+    return replace(chart, unplaced=tuple(unplaced))
+
+
+def _reading_notes(ridges: int, levels: Sequence[str], roles: set[str]) -> list[str]:
     """How to read what this chart shows."""
     notes = []
-    if len(ridges) > 1:
+    if ridges > 1:
         notes.append("regions: left of every ridge and right of every ridge; between them it depends on the engine")
     if len(levels) > 1:
         notes.append(f"ridges and regions are those of {level_title(levels[0])}")

@@ -1,4 +1,4 @@
-"""The roofs of one machine: kernels under them, all levels and engines, all number formats, one kernel at every level."""
+"""The roofs of one machine: sets of kernels under them, all levels and engines, all formats, one kernel at every level."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ...prediction.kernel_sets import Entry, KernelSet
 from ...prediction.locality import LevelTraffic, Locality
 from ...prediction.precisions import Quantization
 from ...prediction.predict import Prediction
-from ..chart import Arrow, Chart, Point
-from .plane import axis_ranges, bound_regions, kernel_points, plane_axes, plane_chart, ridge_marks, roof_lines
-from .wording import engine_title, kinds_used, level_title, rate, title_of
+from ...prediction.studies import Phases
+from ..chart import Arrow, Chart, Panel, Point
+from .plane import Roofs, kernel_points, plane_chart, roof_chart, roofs_used
+from .wording import engine_title, level_title, rate, title_of
 
 OTHER_ENGINES = ("vector.fp64", "tensor.fp8", "tensor.int8", "vector.bf16", ANY)
 MIN_SHARED_LABELS = 3  # of one op, before what they share is said once
@@ -46,8 +47,33 @@ def _without_shared_words(chart: Chart) -> Chart:
         return replace(point, label=" ".join([op, *(word for word in words if word not in shared.get(op, ()))]))
 
     notes = [f"{op}: all {' '.join(word for word in labels[op][0] if word in shared[op])}" for op in shared]
-    points = tuple(shortened(point) if point.label.split()[:1] else point for point in chart.points)
-    return replace(chart, points=points, notes=(*notes, *chart.notes))
+    return replace(chart, points=tuple(map(shortened, chart.points)), notes=(*notes, *chart.notes))
+
+
+def dl(study: KernelSet) -> Chart:
+    """Deep-learning ops coloured by category."""
+    roofs = roofs_used(study)
+    note = "elementwise ops and norms run on the vector units and are judged against their roof, the others against the matrix roof"
+    notes = (*study.notes, note) if len(roofs.engines) > 1 else study.notes
+    return plane_chart("dl", replace(study, notes=notes), roofs)
+
+
+def phases(study: Phases) -> Panel:
+    """Prefill and decode side by side under the same roofs and axes."""
+    both = (study.prefill, study.decode)
+    machine = study.prefill.machine
+    every = replace(study.prefill, entries=(*study.prefill.entries, *study.decode.entries))
+    roofs = roofs_used(every)
+    ranges = roofs.ranges([(kernel.intensity, kernel.rate) for kernel in every.kernels])
+    charts = [plane_chart("phases", replace(phase, notes=()), roofs, ranges) for phase in both]
+    notes = [note for phase in both for note in phase.notes] + [note for chart in charts for note in chart.notes]
+    return Panel(
+        f"Prefill and decode in {study.dtype} on {machine.name}",
+        tuple(replace(chart, notes=(), subtitle="") for chart in charts),
+        f"{title_of(machine)}, one layer of width {study.hidden}, {roofs.kinds}",
+        tuple(dict.fromkeys(notes)),
+        "phases",
+    )
 
 
 def ceilings_chart(
@@ -64,7 +90,8 @@ def ceilings_chart(
     notes = (f"no {ceilings or 'published'} bandwidth for {left_out}",) if absent else ()
     entries = tuple(Entry("", prediction) for prediction in predictions)
     study = KernelSet(machine, entries, dtype, ceilings, f"Ceilings of {machine.name}", notes)
-    return plane_chart("ceilings", study, (_shown_engines(machine, dtype, ceilings), levels), by_bound=True)
+    roofs = Roofs(machine, _shown_engines(machine, dtype, ceilings), levels, ceilings)
+    return plane_chart("ceilings", study, roofs, by_bound=True)
 
 
 def _shown_engines(machine: Machine, dtype: str | None, ceilings: str | None) -> list[str]:
@@ -84,12 +111,11 @@ def _shown_engines(machine: Machine, dtype: str | None, ceilings: str | None) ->
 def precisions(study: Quantization) -> Chart:
     """One bandwidth line and a flat roof with its ridge for every number format; an arrow for quantizing a kernel."""
     machine, ceilings = study.machine, study.ceilings
-    levels = [machine.bandwidth(MAIN, ceilings).name]
+    roofs = Roofs(machine, study.engines, [machine.bandwidth(MAIN, ceilings).name], ceilings)
     pair = [kernel for kernel in (study.before, study.after) if kernel is not None]
     plane = KernelSet(machine, (), study.dtype, ceilings, f"Precisions of {machine.name}", _quantization_notes(study))
     spots = [(kernel.intensity, kernel.rate) for kernel in pair]
-    ranges = axis_ranges(machine, study.engines, levels, spots, ceilings)
-    chart = plane_chart("precisions", plane, (study.engines, levels), ranges)
+    chart = plane_chart("precisions", plane, roofs, roofs.ranges(spots))
     # the kernels are on their roofs: an expected time must not be in their data
     kernels = tuple(
         replace(point, role="value", details={key: point.details[key] for key in ("flops", "bytes", "floor_us")})
@@ -125,18 +151,12 @@ def _quantization_notes(study: Quantization) -> tuple[str, ...]:
 
 def locality(study: Locality) -> Chart:
     """One kernel with its data at every level: x is flops over the bytes that cross the level, y the rate the level allows."""
-    machine, engine, ceilings = study.machine, study.engine, study.ceilings
-    levels = [row.level for row in study.levels]
+    roofs = Roofs(study.machine, [study.engine], [row.level for row in study.levels], study.ceilings)
     points = [_level_point(study.kernel, row) for row in study.levels]
-    spots = [(point.x, point.y) for point in points]
-    across, up = axis_ranges(machine, [engine], levels, spots, ceilings)
-    lines, ridges = roof_lines(machine, [engine], levels, across, ceilings)
-    return Chart(
-        "locality", f"{study.kernel}: one kernel, {len(points)} places its data can be",
-        *plane_axes(across, up, [engine], "arithmetic intensity at each level"),
-        f"{title_of(machine)}, {kinds_used(machine, [engine], levels, ceilings)}", tuple(lines), (*ridges, *points),
-        regions=bound_regions([ridges[0].x], across), marks=tuple(ridge_marks(ridges)), notes=_locality_notes(study, points),
-    )  # fmt: skip
+    title = f"{study.kernel}: one kernel, {len(points)} places its data can be"
+    ranges = roofs.ranges([(point.x, point.y) for point in points])
+    label, notes = "arithmetic intensity at each level", _locality_notes(study, points)
+    return roof_chart("locality", title, [roofs], ranges, (), points, (), notes, label)
 
 
 def _level_point(kernel: str, row: LevelTraffic) -> Point:

@@ -12,8 +12,8 @@ from ...core.units import show
 from ...prediction.turning import BatchSweep, IntensityScale, SizeSweep
 from ..chart import LOG, Axis, Chart, Line, Mark, Point, Region
 from ..draw.labels import amount, shorten
-from .plane import bound_regions, power_span
-from .wording import INTENSITY, PER_BYTE, PERFORMANCE, engine_title, kinds_used, level_title, rate, rate_unit, title_of
+from .plane import Roofs, bound_regions, power_span
+from .wording import INTENSITY, PER_BYTE, PERFORMANCE, engine_title, level_title, rate, rate_unit, title_of
 
 CURVE_POINTS = 97
 
@@ -31,7 +31,7 @@ def scale(study: IntensityScale) -> Chart:
     ]
     across = power_span([point.x for point in (*points, *ridges)], 2.0, 4.0)
     engine, ridge = next(iter(study.ridges.items()))
-    kinds = kinds_used(machine, study.ridges, [MAIN], study.ceilings)
+    kinds = Roofs(machine, list(study.ridges), [MAIN], study.ceilings).kinds
     return Chart(
         "scale", f"Arithmetic intensity on {machine.name}",
         Axis(INTENSITY, PER_BYTE, LOG, across), Axis("", "", "linear", (0.0, 1.0), shown=False),
@@ -63,7 +63,7 @@ def efficiency(study: SizeSweep) -> Chart:
     return Chart(
         "efficiency", f"Square GEMM in {study.dtype} on {machine.name}", Axis("N of an N x N x N product", "", LOG, across),
         Axis(PERFORMANCE, rate_unit([engine]), "linear", (0.0, peak * 1.12)),
-        f"{title_of(machine)}, {kinds_used(machine, [engine], [MAIN], study.ceilings)}", lines, tuple(points), notes=tuple(notes),
+        Roofs(machine, [engine], [MAIN], study.ceilings).subtitle, lines, tuple(points), notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def batch(study: BatchSweep) -> Chart:
     return Chart(
         "batch", f"Linear {layer.in_features:.0f} to {layer.out_features:.0f} in {layer.dtype}{stored}: intensity against batch",
         Axis("batch", "", LOG, (2.0**-1, study.max_batch * 2.0)), Axis(INTENSITY, PER_BYTE, LOG, (low, high)),
-        f"{title_of(machine)}, {kinds_used(machine, [study.engine], [MAIN], study.ceilings)}",
+        Roofs(machine, [study.engine], [MAIN], study.ceilings).subtitle,
         (Line(tuple(zip(sizes.tolist(), curve.tolist(), strict=True)), "series", "", "linear layer", {}),), tuple(points),
         regions=regions, marks=marks, notes=tuple(notes),
     )  # fmt: skip

@@ -43,10 +43,3 @@ def rate(value: float, engine: str = "") -> str:
 
 def times(factor: float) -> str:
     return f"{factor:.1f}x" if factor < 9.95 else f"{factor:.0f}x"
-
-
-def kinds_used(machine: Machine, engines: Iterable[str], levels: Iterable[str], ceilings: str | None) -> str:
-    """Which kind of ceilings the picture shows, as every output must say."""
-    used = {machine.peak(name, ceilings).kind for name in engines}
-    used |= {machine.bandwidth(name, ceilings).kind for name in levels}
-    return " and ".join(sorted(used)) + " ceilings"

@@ -56,12 +56,9 @@ class Canvas:
                 self.cells[row][x], self.codes[row][x] = letter, code
 
     def is_free(self, column: int, row: int, length: int) -> bool:
-        return (
-            0 <= row < self.height
-            and column >= 0
-            and column + length <= self.width
-            and all(self.cells[row][x] == " " and not self.dots[row][x] for x in range(column, column + length))
-        )
+        columns = range(column, column + length)
+        inside = 0 <= row < self.height and column >= 0 and columns.stop <= self.width
+        return inside and all(self.cells[row][x] == " " and not self.dots[row][x] for x in columns)
 
     def line(self, start: tuple[float, float], end: tuple[float, float], code: str, dotted: bool = False) -> None:
         """From one place to another in cells; what lies outside is left out."""

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..chart import Picture, document
+from ..table import csv_text
 
 
 def _json(picture: Picture) -> str:
     return json.dumps(document(picture), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _csv(picture: Picture) -> str:
-    columns, rows = picture.table()
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def _markdown(picture: Picture) -> str:
@@ -41,7 +32,11 @@ def _cell(value: Any) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
 
 
-_WRITERS = {".json": _json, ".csv": _csv, ".md": _markdown}
+_WRITERS: dict[str, Callable[[Picture], str]] = {
+    ".json": _json,
+    ".csv": lambda picture: csv_text(*picture.table()),
+    ".md": _markdown,
+}
 SUFFIXES = tuple(_WRITERS)
 
 

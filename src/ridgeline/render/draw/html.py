@@ -1,21 +1,23 @@
 """One self-contained HTML file: the picture as inline SVG that follows the reader's light or dark setting, its table, its data.
 
-Nothing is loaded from elsewhere: no script runs, no font or style is fetched. `figure`, `table`, `data` and `page` are
-also the parts of longer reports.
+Nothing is loaded from elsewhere: no script runs, no font or style is fetched. `write` makes a longer report of sections.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from ...core.files import write_text
 from ..chart import Picture, document
-from .themes import THEMES
-from .themes import theme as palette_of
+from ..table import Table
+from . import mpl
+from .themes import THEMES, palette_of
 
 SUFFIXES = (".html",)
 MAX_UNBROKEN_CELL = 32  # characters; a longer cell is broken into lines
@@ -36,11 +38,7 @@ footer { color: var(--rl-muted); font-size: 13px; }
 def variables(theme: str | None = None) -> str:
     """Colours as CSS variables: one theme, or light with dark where the reader's system asks for it."""
     if theme is None:
-        return f"{_variables('light')}\n@media (prefers-color-scheme: dark) {{ {_variables('dark')} }}"
-    return _variables(theme)
-
-
-def _variables(theme: str) -> str:
+        return f"{variables('light')}\n@media (prefers-color-scheme: dark) {{ {variables('dark')} }}"
     colours = " ".join(f"--rl-{role}: {value};" for role, value in THEMES[theme].items())
     return f":root {{ color-scheme: {theme}; {colours} }}"
 
@@ -54,8 +52,6 @@ def themed(svg: str) -> str:
 
 def figure(picture: Picture, prefix: str = "") -> str:
     """The picture as a <figure> for a page that carries `variables`."""
-    from . import mpl
-
     return f'<figure class="ridgeline">\n{themed(mpl.svg(picture, "light", prefix))}</figure>'
 
 
@@ -100,3 +96,32 @@ def render(picture: Picture, path: str | Path, theme: str = "light") -> None:
         "<footer>Drawn by ridgeline. Values are in base units: flop, B, s.</footer>",
     ]
     Path(path).write_text(page(picture.title, "\n".join(parts), "dark" if theme == "dark" else None), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a few words, then pictures and tables; whatever is empty is left out."""
+
+    title: str
+    words: str = ""
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+
+
+def _titled_table(shown: Table) -> str:
+    title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
+    notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in shown.notes)
+    return title + table([column.head for column in shown.columns], shown.cells()) + notes
+
+
+def write(path: Path, title: str, sections: Sequence[Section], document: Any, theme: str | None = None) -> Path:
+    """A report: charts and tables by section, and the raw data."""
+    parts = [f"<h1>{escape(title)}</h1>"]
+    for number, section in enumerate(sections):
+        parts.append(f"<h2>{escape(section.title)}</h2>")
+        if section.words:
+            parts.append(f"<p>{escape(section.words)}</p>")
+        parts += [figure(picture, f"s{number}p{index}-") for index, picture in enumerate(section.pictures)]
+        parts += [_titled_table(shown) for shown in section.tables]
+    footer = "<footer>Made by ridgeline. The raw data are in this file, as JSON in the element with id data.</footer>"
+    return write_text(path, page(title, "\n".join([*parts, data(document), footer]), theme))

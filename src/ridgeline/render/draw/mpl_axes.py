@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..chart import Axis, Chart, Point
 from .labels import position, shorten, ticks
-from .legend import MARKER
 from .placement import spread
 from .plane_labels import Label, PlaneLabels, radius_of
-from .themes import BODY_SIZE, GROUP_COLOURS, SMALL_SIZE, ChartStyle
+from .themes import BODY_SIZE, GROUP_COLOURS, MARKER, SMALL_SIZE, ChartStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +63,7 @@ def _thin_ticks(axes: Axes, style: ChartStyle) -> None:
     values, labels = list(axes.get_xticks()), [label.get_text() for label in axes.get_xticklabels()]
     for stride in range(1, len(values) + 1):
         centres = [axes.transData.transform((value, 1))[0] for value in values[::stride]]
-        widths = [style.measure(label, SMALL_SIZE, "normal") for label in labels[::stride]]
+        widths = [style.measure(SMALL_SIZE, "normal", label) for label in labels[::stride]]
         pairs = pairwise(zip(centres, widths, strict=True))
         if all(right - left > (left_width + right_width) / 2 + 4 for (left, left_width), (right, right_width) in pairs):
             if stride > 1:
@@ -205,10 +204,9 @@ def _draw_pyramid(axes: Axes, chart: Chart, style: ChartStyle, height: float) ->
 
 def _widen_steps(axes: Axes, chart: Chart, style: ChartStyle, width: float) -> None:
     """From a first step that holds the longest name to a last one of full width."""
-    narrowest = min(
-        1.0,
-        (max(style.measure(shorten(bar.label, MAX_BAR_LABEL), BODY_SIZE, "bold") for bar in chart.bars) + 28) / width,
-    )
+    names = [shorten(bar.label, MAX_BAR_LABEL) for bar in chart.bars]
+    longest = max(style.measure(BODY_SIZE, "bold", name) for name in names)
+    narrowest = min(1.0, (longest + 28) / width)
     for index, step in enumerate(axes.patches):
         share = index / (len(chart.bars) - 1) if len(chart.bars) > 1 else 1.0
         wide = narrowest + (1 - narrowest) * share

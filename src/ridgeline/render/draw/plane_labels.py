@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 
 from ..chart import Chart, Line, Region
-from .geometry import Box, Disc, Segment, distance
 from .labels import position, shorten
-from .legend import Entry
-from .placement import Anchor, Obstacles, Placed, place, place_in_rows
-from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle
+from .placement import Anchor, Box, Disc, Obstacles, Placed, Segment, distance, place, place_in_rows
+from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle, Entry
 
 RADIUS = {"expected": 4.6, "overhead": 4.8, "floor": 3.4, "observed": 5.0, "target": 5.0, "ridge": 4.4, "value": 4.4}
 DEFAULT_RADIUS, ARROW_RADIUS, MARKER_GAP = 4.0, 3.0, 0.8
@@ -95,16 +93,14 @@ class PlaneLabels:
         for arrow in chart.arrows:
             yield self.at(*arrow.start), self.at(*arrow.end)
 
-    # -- captions of regions --------------------------------------------------------------------------------
-
     def _place_caption(self, region: Region) -> None:
         """At a free place near the bottom of the region."""
         (x0, x1), (y0, y1) = region.x or self.chart.x.range, region.y or self.chart.y.range
         area = Box(*self.at(x0, y0), *self.at(x1, y1)).clipped(self.width, self.height)
         size = HEAD_SIZE
-        if area.x1 - area.x0 <= self.style.measure(region.label, size, "bold") + 14:
+        if area.x1 - area.x0 <= self.style.measure(size, "bold", region.label) + 14:
             size = SMALL_SIZE - 0.5
-        boxes = list(self._caption_places(area, self.style.measure(region.label, size, "bold")))
+        boxes = list(self._caption_places(area, self.style.measure(size, "bold", region.label)))
         inner = Box(4, 4, self.width - 4, self.height - 4)
         free = (box for box in boxes if box.within(inner) and self.obstacles.leave_free(box, 3.0, 2.0))
         box = next(free, boxes[0])
@@ -122,8 +118,6 @@ class PlaneLabels:
             y = min(area.y0 + 12 + up * (area.y1 - area.y0), area.y1 - 10)
             yield Box.centred(x, y, width, CAPTION_HEIGHT)
 
-    # -- names along roofs ----------------------------------------------------------------------------------
-
     def _place_roof_name(self, index: int, line: Line) -> None:
         """Along the roof, above it if possible; in the legend when there is no free place."""
         colour = self.style.group_colour(line.group)
@@ -132,7 +126,7 @@ class PlaneLabels:
         (ax, ay), (bx, by) = roof
         length = math.hypot(bx - ax, by - ay) or math.inf
         ux, uy = (bx - ax) / length, (by - ay) / length
-        width, side = self.style.measure(line.label, SMALL_SIZE, "normal"), 1.24 * ROOF_HEIGHT
+        width, side = self.style.measure(SMALL_SIZE, "normal", line.label), 1.24 * ROOF_HEIGHT
         upright = Obstacles(self.obstacles.discs, [], self.obstacles.boxes)
         for x, y in self._roof_places(roof, -uy * ROOF_GAP, ux * ROOF_GAP):
             # a slanted text is covered by upright boxes along its line
@@ -159,8 +153,6 @@ class PlaneLabels:
             if inside:
                 part = inside[0] + (inside[-1] - inside[0]) * share
                 yield ax + (bx - ax) * part + side * dx, ay + (by - ay) * part + side * dy
-
-    # -- names of points and arrows -------------------------------------------------------------------------
 
     def _names(self) -> Iterator[_Name]:
         style = self.style
@@ -213,7 +205,7 @@ class PlaneLabels:
             texts = [str(ranks[index]) if index in numbered else name.text for index, name in enumerate(names)]
 
     def _anchor(self, text: str, name: _Name, number: bool) -> Anchor:
-        width = self.style.measure(text, SMALL_SIZE, "bold" if number else "normal")
+        width = self.style.measure(SMALL_SIZE, "bold" if number else "normal", text)
         return Anchor(name.x, name.y, width + 1, LINE_HEIGHT, name.radius)
 
 

@@ -1,4 +1,4 @@
-"""Colours of the light and the dark theme, and the colour and id of each item of a chart."""
+"""Colours of the light and the dark theme, the colour and id of each item of a chart, and its legend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...core.errors import unknown
-from ..chart import Mark, Point
+from ..chart import Chart, Mark, Point
 
 # Okabe and Ito's set, darkened or lightened where the background asks for contrast; each colour is used once in a theme.
 THEMES: dict[str, dict[str, str]] = {
@@ -23,20 +23,16 @@ THEMES: dict[str, dict[str, str]] = {
 }  # fmt: skip
 GROUP_COLOURS = 7  # c0 .. c6
 
+MARKER = {"expected": "o", "overhead": "s", "floor": "_", "observed": "D", "target": "o", "ridge": "o", "value": "o"}
 TITLE_SIZE, HEAD_SIZE, BODY_SIZE, SMALL_SIZE = 14.0, 11.0, 9.5, 9.0  # points
 
-Measure = Callable[[str, float, str], float]  # a text, its size and its weight -> its width in points
+Measure = Callable[[float, str, str], float]  # size and weight of a text, and the text -> its width in points
 
 
-def theme(name: str) -> dict[str, str]:
+def palette_of(name: str) -> dict[str, str]:
     if name not in THEMES:
         raise unknown("theme", name, THEMES)
     return THEMES[name]
-
-
-def gid_of(number: int, kind: str, index: int | str = "") -> str:
-    """The id of an element of chart `number` of a picture."""
-    return f"c{number}-{kind}" + (f"-{index}" if index != "" else "")
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,8 @@ class ChartStyle:
     alone: bool = True  # whether the picture is this chart and nothing else
 
     def gid(self, kind: str, index: int | str = "") -> str:
-        return self.prefix + gid_of(self.number, kind, index)
+        """The id of an element of this chart."""
+        return f"{self.prefix}c{self.number}-{kind}" + (f"-{index}" if index != "" else "")
 
     def group_colour(self, group: str, otherwise: str = "ink") -> str:
         role = f"c{self.groups.index(group) % GROUP_COLOURS}" if group in self.groups else otherwise
@@ -62,3 +59,40 @@ class ChartStyle:
 
     def mark_colour(self, mark: Mark) -> str:
         return self.group_colour(mark.group, "ridge" if mark.role == "ridge" else "muted")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A text beside a marker, a line or both."""
+
+    text: str
+    colour: str
+    marker: str = ""
+    dash: str = ""
+
+
+def entries_of(chart: Chart, style: ChartStyle) -> list[Entry]:
+    entries = [entry for group in chart.groups() if (entry := _group_entry(chart, group, style)) is not None]
+    if chart.kind == "scale" and len([entry for entry in entries if entry.marker]) == 1:
+        entries = []  # the points of the only group are named on the scale
+    for mark in chart.marks:
+        if mark.label:
+            ridge = mark.role == "ridge"
+            marker = "o" if ridge and mark.axis == "x" else ""
+            entries.append(Entry(mark.label, style.mark_colour(mark), marker, "--" if ridge else ":"))
+    return entries
+
+
+def _group_entry(chart: Chart, group: str, style: ChartStyle) -> Entry | None:
+    colour = style.group_colour(group)
+    roles = {point.role for point in chart.points if point.group == group}
+    point_roles = roles - {"floor", "ridge"}
+    if point_roles:
+        return Entry(group, colour, MARKER.get(point_roles.pop(), "o") if len(point_roles) == 1 else "o")
+    if any(line.group == group and line.role in ("series", "bandwidth", "peak") for line in chart.lines):
+        if any(mark.group == group and mark.label for mark in chart.marks):
+            return None  # the entry of the mark names the group
+        return Entry(group, colour, dash="-")
+    if any(bar.group == group for bar in chart.bars):
+        return Entry(group, colour, "s")
+    return Entry(group, colour, "o") if "ridge" in roles else None

@@ -16,9 +16,18 @@ from ..table import Column, Table, columns, facts_table, percent
 KINDS = ("stated", "derived", "measured")
 REACHED = percent("reached")  # what was measured, of the stated or derived limit
 DERIVED_FROM = columns("derivation", "source")
-
-
-# -- machines -------------------------------------------------------------------------------------------------
+USES = {
+    "fp64": "simulation, solvers",
+    "fp32": "elementwise work, accumulation",
+    "tf32": "fp32 matrices at tensor speed (stored in 4 bytes)",
+    "bf16": "training, inference",
+    "fp16": "inference, mixed-precision training",
+    "fp8": "training and inference with scales",
+    "mxfp8": "block-scaled training and inference",
+    **dict.fromkeys(("mxfp6", "mxfp4", "nvfp4"), "block-scaled inference"),
+    **dict.fromkeys(("int8", "int4"), "quantised inference"),
+    "int1": "binary networks",
+}
 
 
 def machines_table() -> tuple[Table, list[dict[str, Any]]]:
@@ -41,9 +50,15 @@ def machines_table() -> tuple[Table, list[dict[str, Any]]]:
     return Table(f"{len(rows)} machines", shown, rows, (note,)), rows
 
 
+def limit_of(figure: Figure) -> float | None:
+    """What the vendor says, else what the counts give."""
+    return figure.stated if figure.stated is not None else figure.derived
+
+
 def _published(figure: Figure) -> float | None:
-    """What the vendor says, else the counts, else a measurement: a list compares machines, so its figures are alike."""
-    return next((value for value in (figure.stated, figure.derived, figure.measured) if value is not None), None)
+    """The limit, else a measurement: a list compares machines, so its figures are alike."""
+    limit = limit_of(figure)
+    return figure.measured if limit is None else limit
 
 
 def _matrix_peak(machine: Machine, dtype: str) -> float | None:
@@ -95,7 +110,7 @@ def _short(machine: Machine, source: str) -> str:
 
 
 def _figure_row(machine: Machine, name: str, figure: Figure, **more: Any) -> dict[str, Any]:
-    limit = figure.stated if figure.stated is not None else figure.derived
+    limit = limit_of(figure)
     reached = figure.measured / limit if figure.measured and limit else None
     return {
         "name": name, "stated": figure.stated, "derived": figure.derived, "measured": figure.measured, "reached": reached,
@@ -140,22 +155,6 @@ def _links(machine: Machine) -> Table:
     return Table("links", shown, rows, notes)
 
 
-# -- peaks by precision ---------------------------------------------------------------------------------------
-
-USES = {
-    "fp64": "simulation, solvers",
-    "fp32": "elementwise work, accumulation",
-    "tf32": "fp32 matrices at tensor speed (stored in 4 bytes)",
-    "bf16": "training, inference",
-    "fp16": "inference, mixed-precision training",
-    "fp8": "training and inference with scales",
-    "mxfp8": "block-scaled training and inference",
-    **dict.fromkeys(("mxfp6", "mxfp4", "nvfp4"), "block-scaled inference"),
-    **dict.fromkeys(("int8", "int4"), "quantised inference"),
-    "int1": "binary networks",
-}
-
-
 def peaks_table(machine: Machine) -> Table:
     """Every peak with bits, ratio to fp32 vector and ridge; 2:4-sparse rates are their own rows."""
     base = machine.peaks["vector.fp32"].value() if "vector.fp32" in machine.peaks else None
@@ -175,9 +174,6 @@ def peaks_table(machine: Machine) -> Table:
     )
     title = f"peak rates of {machine.name} (dense unless the engine says sparse; an FMA is 2 flops)"
     return Table(title, shown, rows)
-
-
-# -- ops ------------------------------------------------------------------------------------------------------
 
 
 def ops_table() -> Table:

@@ -1,4 +1,4 @@
-"""Tables of a measurement and of the main job: ceilings, latencies, changes, observations, collectives, kernels."""
+"""Tables of what was measured: ceilings, latencies, changes, observations, collectives, kernels, counters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,32 @@ from typing import Any
 
 from ...core.machine import Machine
 from ...core.observation import Observation
+from ...core.units import show
 from ...machines.merge import changes
-from ..charts.measured import ceiling_rows
-from ..table import Column, Table
+from ..table import Column, Table, columns, percent
+from .catalog import limit_of
+
+MAX_ROWS, MAX_NOTES = 60, 4
+MAX_KERNEL_NAME = 60
+
+
+def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:
+    """Every figure that was measured beside its stated or derived limit, and the share of it that was reached."""
+    figures = {name: (figure, limit_of(figure)) for name, figure in machine.peaks.items()}
+    figures |= {level.name: (level.bandwidth, limit_of(level.bandwidth)) for level in machine.levels}
+    for level in machine.levels:
+        for mix, figure in level.mixes.items():
+            limit = limit_of(figure)
+            figures[f"{level.name}, {mix}"] = figure, limit_of(level.bandwidth) if limit is None else limit
+    figures |= {link.name: (link.per_direction, limit_of(link.per_direction)) for link in machine.links}
+    return [
+        {
+            "ceiling": name, "measured": figure.measured, "sustained": figure.sustained, "spread": figure.spread, "limit": limit,
+            "share": figure.measured / limit if limit else None, "how": figure.measurement, "unit": figure.unit,
+        }
+        for name, (figure, limit) in figures.items()
+        if figure.measured is not None
+    ]  # fmt: skip
 
 
 def ceilings(machine: Machine) -> Table:
@@ -19,11 +42,9 @@ def ceilings(machine: Machine) -> Table:
     for row in ceiling_rows(machine):
         unit = row.pop("unit")
         rows.append(row | {f"{key}:unit": unit for key in ("measured", "sustained", "limit")})
-    columns = (
-        Column("ceiling"), Column("measured"), Column("sustained"), Column("spread", "spread", percent=True, digits=2), Column("limit", "stated or derived"),
-        Column("share", "of it", percent=True, digits=3), Column("how", "how"),
-    )  # fmt: skip
-    return Table(f"measured ceilings of {machine.title or machine.name}", columns, rows, machine.notes)
+    limits = Column("limit", "stated or derived"), percent("share", "of it")
+    shown = columns("ceiling", "measured", "sustained", percent("spread", digits=2), *limits, "how")
+    return Table(f"measured ceilings of {machine.title or machine.name}", shown, rows, machine.notes)
 
 
 def latencies(machine: Machine) -> Table:
@@ -34,7 +55,7 @@ def latencies(machine: Machine) -> Table:
     ]
     if machine.launch.measured:
         rows.append({"level": "launch", "latency": machine.launch.measured, "how": machine.launch.measurement})
-    return Table("latencies", (Column("level"), Column("latency", unit="s"), Column("how")), rows)
+    return Table("latencies", columns("level", Column("latency", unit="s"), "how"), rows)
 
 
 def against(earlier: Machine, now: Machine) -> Table:
@@ -46,23 +67,16 @@ def against(earlier: Machine, now: Machine) -> Table:
         }
         for change in changes(earlier, now)
     ]  # fmt: skip
-    columns = (
-        Column("ceiling"),
-        Column("first", "earlier"),
-        Column("second", "now"),
-        Column("ratio", digits=3),
-        Column("spread", "both spreads", percent=True, digits=2),
-        Column("verdict"),
-    )
+    values = Column("first", "earlier"), Column("second", "now"), Column("ratio", digits=3)
+    shown = columns("ceiling", *values, percent("spread", "both spreads", 2), "verdict")
     notes = []
     if earlier.title != now.title:
         notes.append(f"these are two machines: {earlier.title or earlier.name} and {now.title or now.name}")
     for unit in {**earlier.units, **now.units}:
-        if earlier.units.get(unit) != now.units.get(unit):
-            notes.append(
-                f"the earlier one has {earlier.units.get(unit, 0)} of the {unit}s, this one {now.units.get(unit, 0)}"
-            )
-    return Table("against the earlier measurement", columns, rows, tuple(notes))
+        before, after = earlier.units.get(unit, 0), now.units.get(unit, 0)
+        if before != after:
+            notes.append(f"the earlier one has {before} of the {unit}s, this one {after}")
+    return Table("against the earlier measurement", shown, rows, tuple(notes))
 
 
 def observations(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> Table:
@@ -71,16 +85,13 @@ def observations(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> T
         {"name": item.name, "target": item.target, "best": item.best, "median": item.median, "spread": item.spread, "samples": len(item.samples), "rate": item.best_rate if item.amount else None}
         for item in items
     ]  # fmt: skip
-    columns = (
-        Column("name"),
-        Column("target"),
-        Column("best", unit="s"),
-        Column("median", unit="s"),
-        Column("spread", percent=True, digits=2),
-        Column("samples"),
-        Column("rate", "amount/s"),
+    times = Column("best", unit="s"), Column("median", unit="s"), percent("spread", digits=2)
+    return Table(
+        f"{len(rows)} observations",
+        columns("name", "target", *times, "samples", Column("rate", "amount/s")),
+        rows,
+        notes,
     )
-    return Table(f"{len(rows)} observations", columns, rows, notes)
 
 
 def collectives(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> list[Table]:
@@ -101,26 +112,24 @@ def collectives(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> li
     return [
         Table(
             "every rank's machine, all at the same time",
-            (Column("rank"), Column("host"), Column("device"), Column("copy", "own copy", "B/s"), Column("product", "own product fp32", "flop/s"), Column("next", "to the next rank", "B/s")),
-            ranks,
-            notes,
+            columns("rank", "host", "device", Column("copy", "own copy", "B/s"), Column("product", "own product fp32", "flop/s"), Column("next", "to the next rank", "B/s")),
+            ranks, notes,
         ),
         Table(
             f"{settings['ranks']} ranks, {settings['backend']}: time = alpha + bytes sent / beta",
-            (Column("op"), Column("alpha", "latency alpha", "s"), Column("beta", "bandwidth beta", "B/s"), Column("residual", "residual", percent=True, digits=2)),
-            fits,
-            tuple(conditions.get("gaps", ())),
+            columns("op", Column("alpha", "latency alpha", "s"), Column("beta", "bandwidth beta", "B/s"), percent("residual", digits=2)),
+            fits, tuple(conditions.get("gaps", ())),
         ),
-        Table("every size: median of the slowest rank", (Column("op"), Column("bytes", unit="B", binary=True), Column("median", unit="s"), Column("spread", percent=True, digits=2), Column("bus", "bus bandwidth", "B/s")), sizes),
+        Table("every size: median of the slowest rank", columns("op", Column("bytes", unit="B", binary=True), Column("median", unit="s"), percent("spread", digits=2), Column("bus", "bus bandwidth", "B/s")), sizes),
     ]  # fmt: skip
 
 
 def kernels(items: Sequence[Mapping[str, Any]], sentence: str, sealed: Mapping[str, Any]) -> Table:
     """Kernels of the main job, predicted and run; under it the sentence, the seal, and each note once with its kernels."""
-    columns = (
-        Column("name", "kernel"), Column("bound_predicted", "bound"), Column("limiter"), Column("floor_us", "floor us"), Column("predicted_us", "predicted us"),
-        Column("measured_us", "measured us"), Column("spread", percent=True, digits=2), Column("error", "predicted/measured - 1", percent=True, digits=2),
-        Column("share_of_roof", "of the roof", percent=True, digits=3), Column("band", "verdict"),
+    shown = columns(
+        Column("name", "kernel"), Column("bound_predicted", "bound"), "limiter", Column("floor_us", "floor us"), Column("predicted_us", "predicted us"),
+        Column("measured_us", "measured us"), percent("spread", digits=2), percent("error", "predicted/measured - 1", 2),
+        percent("share_of_roof", "of the roof"), Column("band", "verdict"),
     )  # fmt: skip
     notes = [sentence]
     if sealed:
@@ -131,4 +140,49 @@ def kernels(items: Sequence[Mapping[str, Any]], sentence: str, sealed: Mapping[s
         for note in item["notes"]:
             names_by_note.setdefault(note, []).append(item["name"])
     notes += [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
-    return Table("predicted, sealed, run, reconciled", columns, [dict(item) for item in items], tuple(notes))
+    return Table("predicted, sealed, run, reconciled", shown, [dict(item) for item in items], tuple(notes))
+
+
+def observations_table(observations: Sequence[Observation], limit: int = MAX_ROWS) -> Table:
+    """The first `limit` observations as people read them."""
+    rows = [
+        {
+            "name": item.name, "kernel": item.kernel[:MAX_KERNEL_NAME], "time": item.median, "runs": len(item.samples),
+            "flops": _counts(item.flops, "flop"), "bytes": _counts(item.bytes, "B"),
+        }
+        for item in observations[:limit]
+    ]  # fmt: skip
+    count, first = len(observations), observations[0]
+    notes = [f"{count - limit} more: use --json or --out FILE"] if count > limit else []
+    notes += list(dict.fromkeys(note for item in observations for note in item.notes))[:MAX_NOTES]
+    title = f"{count} observation{'' if count == 1 else 's'} by {first.tool} {first.version}".rstrip()
+    return Table(
+        title, columns("name", Column("time", unit="s"), "runs", "flops", "bytes", "kernel"), rows, tuple(notes)
+    )
+
+
+def _counts(counts: Mapping[str, float], unit: str) -> str:
+    return ", ".join(f"{name} {show(value, unit, 3)}" for name, value in counts.items() if value)
+
+
+def observations_data(observations: Sequence[Observation]) -> Table:
+    """All observations as a file keeps them: plain numbers under the columns that `import` reads back."""
+    rows = [
+        {
+            "name": item.name, "time_us": item.median * 1e6,
+            **{f"flops.{engine}": value for engine, value in item.flops.items()},
+            **{f"bytes.{level}": value for level, value in item.bytes.items()},
+            "runs": len(item.samples), "kernel": item.kernel, "tool": item.tool,
+        }
+        for item in observations
+    ]  # fmt: skip
+    counts = dict.fromkeys(key for row in rows for key in row if key.partition(".")[0] in ("flops", "bytes"))
+    return Table("", columns("name", "time_us", *counts, "runs", "kernel", "tool"), rows)
+
+
+def self_check_table(rows: Sequence[dict[str, Any]], holds: bool) -> Table:
+    """Counters against counts that are known."""
+    false = "the counters do not tell the truth: no verdict by level is to be trusted"
+    shown = columns("name", "what", "expected", "counted", Column("ratio", digits=6), "holds")
+    answers = [{**row, "holds": "yes" if row["holds"] else "no"} for row in rows]
+    return Table("the counters tell the truth" if holds else false, shown, answers)

@@ -1,4 +1,4 @@
-"""Tables of one prediction: the card of a case, the rows of a sweep or of a table of cases, the memory levels."""
+"""Tables of one prediction: the card of a case, rows of a sweep, memory levels, and everything the numbers rest on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
 from ...core.units import show
 from ...gaps.rules import moves
-from ...prediction.answer import Answer, first_number
+from ...prediction.answer import Answer, CeilingRow, first_number
 from ...prediction.predict import plain
 from ...prediction.turning import TurningPoint
 from ..table import Column, Table, columns, facts_table, percent
-from .explanation import explanation
 
 
 def prediction_tables(answer: Answer, levels: bool = False, explain: bool = False, limit: int = 64) -> list[Table]:
@@ -33,9 +32,6 @@ def shape_text(shape: dict[str, Any]) -> str:
         return f"{value:g}" if isinstance(value, float) or large else f"{value}"
 
     return " ".join(f"{name}={text(value)}" for name, value in shape.items())
-
-
-# -- one case -------------------------------------------------------------------------------------------------
 
 
 def card(answer: Answer) -> Table:
@@ -93,9 +89,6 @@ def _achieved(run: dict[str, Any], engine: str | None) -> dict[str, str]:
     return {"measured": text, "verdict": f"{run['verdict']} ({shares}); {ratio}"}
 
 
-# -- many cases -----------------------------------------------------------------------------------------------
-
-
 def rows_table(answer: Answer, limit: int | None = None) -> Table:
     """One row per case of a sweep, of the first `limit`."""
     rows, count = answer.rows(limit), answer.prediction.count
@@ -128,9 +121,6 @@ def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
     return Table(f"{count} case{'' if count == 1 else 's'}", shown, rows, notes)
 
 
-# -- levels ---------------------------------------------------------------------------------------------------
-
-
 def levels_table(answer: Answer) -> Table:
     """Every level: bytes crossing it, intensity, its ridge, its time, the verdict there."""
     rows = [
@@ -143,3 +133,70 @@ def levels_table(answer: Answer) -> Table:
     )  # fmt: skip
     note = "the floor is the largest term, never a sum; a level without a bandwidth is one nobody publishes"
     return Table(f"levels{'' if answer.single else ' (first case)'}", shown, rows, (note,))
+
+
+def explanation(answer: Answer) -> list[Table]:
+    """Every addend of flops and bytes, every ceiling, every item of the expected time."""
+    case = "" if answer.single else " (first case)"
+    return [_flops(answer, case), _bytes(answer, case), _ceilings(answer, case), _items(answer, case)]
+
+
+def _flops(answer: Answer, case: str) -> Table:
+    work = answer.bound.work
+    rows = [
+        {"what": f"{engine}.{dtype}", "addend": label, "formula": work.formulas.get((engine, dtype, label), ""), "amount": first_number(value)}
+        for (engine, dtype, label), value in work.counts.items()
+    ]  # fmt: skip
+    total = {"what": "total", "addend": "", "formula": "a fused multiply-add counts as two"}
+    rows.append({**total, "amount": first_number(answer.bound.flops)})
+    notes = tuple(f"note: {text}" for text in work.notes)
+    return Table(f"flops{case}: {answer.op.summary}", _columns("flop"), rows, notes)
+
+
+def _bytes(answer: Answer, case: str) -> Table:
+    work = answer.bound.work
+    rows = [
+        {"what": f"{level} {way}", "addend": tensor, "formula": work.formulas.get((level, tensor, way), ""), "amount": first_number(value)}
+        for (level, tensor, way), value in work.moves.items()
+    ]  # fmt: skip
+    for level in work.levels():
+        total = {"what": f"{level} total", "addend": "", "formula": "reads and writes"}
+        rows.append({**total, "amount": first_number(work.bytes_at(level))})
+    return Table(f"bytes{case}", _columns("B"), rows)
+
+
+def _columns(unit: str) -> tuple[Column, ...]:
+    return columns("what", "addend", "formula", Column("amount", unit=unit, digits=6))
+
+
+def _ceilings(answer: Answer, case: str) -> Table:
+    prediction, bound = answer.prediction, answer.bound
+    rows = [_ceiling(row) for row in answer.ceilings]
+    shown = columns("term", Column("rate", "ceiling"), "kind", Column("time", "time at ceiling", "s"))
+    ending = columns("binds", Column("why", "source"))
+    if prediction.expected[0].kernels:
+        return Table(f"ceilings{case}", (*shown, *ending), rows)
+    launches = first_number(bound.work.waits.get("launch", 0.0))
+    launch = {"term": "launch", "rate": show(bound.launch, "s"), "kind": "", "binds": ""}
+    why = f"{launches:g} launch(es); added to the slowest term"
+    rows.append({**launch, "expected": bound.launch * launches, "why": why})
+    time, floor = (show(first_number(value), "s") for value in (prediction.time, bound.floor))
+    note = f"time = {time} = slowest expected term + launch; floor = {floor} = largest term"
+    shown = (*shown, percent("efficiency"), Column("expected", unit="s"), *ending)
+    return Table(f"ceilings{case}", shown, rows, (note, *(f"note: {text}" for text in bound.notes)))
+
+
+def _ceiling(row: CeilingRow) -> dict[str, Any]:
+    # integer work and special functions are operations, not flops
+    compute = "op/s" if ".int" in row.term or row.term.startswith("special") else "flop/s"
+    rate = show(row.rate, compute if row.side == "compute" else "B/s")
+    return {**to_document(row), "rate": rate, "binds": "floor" if row.binds else ""}
+
+
+def _items(answer: Answer, case: str) -> Table:
+    """Where the expected time goes, item by item; what an item takes away is negative."""
+    step, study = answer.prediction.expected[0], answer.time_items
+    low, high = (show(first_number(end), "s") for end in (step.low, step.high))
+    notes = (f"in four cases of five between {low} and {high}", *study.coefficients, str(plain(step.confidence, 0)))
+    rows = [to_document(item) for item in study.items]
+    return Table(f"expected time{case}", columns("item", Column("time", unit="s"), percent("share")), rows, notes)

@@ -1,4 +1,4 @@
-"""Tables of studies: sets of kernels, tiles, regimes, batches, precisions, machines side by side, priced changes."""
+"""Tables of studies: sets of kernels, tiles, regimes, batches, precisions, machines side by side, priced changes, errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
 from ...prediction.host import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
-from ...prediction.locality import TiledRow, Tiling
+from ...prediction.locality import Tiling
 from ...prediction.precisions import PrecisionSweep
 from ...prediction.predict import plain
+from ...prediction.score import Evaluation
 from ...prediction.studies import PRODUCTION_KERNELS
 from ...prediction.turning import CriticalBatch
 from ..table import Column, Table, columns, facts_table, percent
@@ -25,6 +26,7 @@ from .prediction import shape_text
 
 US = (Column("floor_us", "floor us"), Column("time_us", "time us"))
 INTENSITY = Column("intensity", "FLOP/B")
+BASELINES = {"roofline": "stated roofline", "flat": "0.78 of it", "fitted": "three numbers"}
 
 
 def kernel_table(study: KernelSet) -> Table:
@@ -53,14 +55,13 @@ def tiling_table(study: Tiling) -> Table:
     """Tile sizes: working set and the level that holds it; traffic, intensity, bound and rate where the main memory feeds the tiles."""
     machine = study.machine
     bandwidths = {level.name: level.bandwidth.value() for level in machine.levels}
-
-    def row(tiled: TiledRow) -> dict[str, Any]:
-        values = {**to_document(tiled), "tile": tiled.label}
-        tile = tiled.tile
-        return values if tile is None else {
-            **values, "working_set": tile.working_set, "level": tile.level, "bandwidth": bandwidths.get(tile.level), "fits_block": tile.fits_block,
-        }  # fmt: skip
-
+    rows = []
+    for tiled in study.rows:
+        row = {**to_document(tiled), "tile": tiled.label}
+        if (tile := tiled.tile) is not None:
+            row |= {"working_set": tile.working_set, "level": tile.level, "fits_block": tile.fits_block}
+            row["bandwidth"] = bandwidths.get(tile.level)
+        rows.append(row)
     shown = columns(
         "tile", Column("working_set", "three tiles", "B", binary=True), Column("level", "held in"), Column("bandwidth", "its bandwidth", "B/s"),
         Column("fits_block", "fits one block"), Column("traffic", "tiles read and written", "B"), INTENSITY, "bound",
@@ -69,7 +70,7 @@ def tiling_table(study: Tiling) -> Table:
     peak, memory = show(machine.peak(study.engine).value, "flop/s"), show(machine.bandwidth().value, "B/s")
     notes = (f"bound and rate: {study.engine}, {peak}, against {machine.main.name}, {memory}", study.largest)
     title = f"tiled product of {study.n:.0f} x {study.n:.0f} matrices in {study.dtype} on {machine.name}"
-    return Table(title, shown, [row(tiled) for tiled in study.rows], notes)
+    return Table(title, shown, rows, notes)
 
 
 def regimes_table(machine: Machine, dtype: str | None = None) -> Table:
@@ -147,14 +148,8 @@ def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None
     rows = []
     for number, stop in enumerate(stops):
         row = whatif.case_document(stop, share)
-        row |= {
-            "step": number,
-            "change": stop.name,
-            "time": stop.unit_time,
-            "total": row["total_ratio"],
-            "gain": stop.gain,
-        }
-        rows.append(row if stop.before else row | dict.fromkeys(("gain", "ratio", "direction")))
+        row |= {"step": number, "change": stop.name, "time": stop.unit_time, "total": row["total_ratio"]}
+        rows.append(row | ({"gain": stop.gain} if stop.before else dict.fromkeys(("gain", "ratio", "direction"))))
     several = len({stop.case.machine.name for stop in stops}) > 1
     shown = columns(
         Column("step", "#"), "change", *(["machine"] if several else []), Column("time", "time", "s", 3), Column("gain", "gain", "s", 3),
@@ -169,3 +164,27 @@ def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None
         gain = bounded if math.isfinite(limit) else ": it gets as fast as the kernel does"
         notes.append(f"the kernel is {share:.0%} of the program{gain}")
     return Table(f"{kernel_name(stops[0].case.main)} on {stops[0].case.machine.name}", shown, rows, tuple(notes))
+
+
+def score_table(evaluation: Evaluation) -> Table:
+    """Errors of the expected times by family, beside those of three baselines."""
+    rows = []
+    baselines = evaluation.methods[1:]
+    for family in (*evaluation.families, evaluation.pooled):
+        errors = family.errors()
+        row = {"family": family.family, "cases": len(family.measured), "inside": float(family.inside.mean())}
+        row |= {"median": errors.median, "mean": errors.mean, "p90": errors.p90, "signed": errors.signed}
+        for name in baselines:
+            row |= {f"{name}_median": family.errors(name).median, f"{name}_p90": family.errors(name).p90}
+        rows.append(row)
+    titles = {"median": "", "mean": "", "p90": "P90", "signed": "signed median", "inside": "in 80 % interval"}
+    for name in baselines:
+        titles |= {f"{name}_median": f"{BASELINES[name]}: median", f"{name}_p90": "P90"}
+    errors_note = "errors are |predicted - measured| / measured"
+    fitted = "three numbers are fitted on the half that is not judged"
+    without = "three numbers are left out: fitting them needs SciPy, pip install 'ridgeline[fit]'"
+    notes = [f"{errors_note}; {fitted if 'fitted' in baselines else without}"]
+    if evaluation.failed:
+        notes.append(f"{evaluation.failed} cases could not be predicted or carry no time")
+    title = f"expected against measured times on {evaluation.machine}"
+    return Table(title, columns("family", "cases", *(percent(*item) for item in titles.items())), rows, tuple(notes))
