@@ -51,7 +51,7 @@ def top(gap: Gap) -> Advice:
 
 
 def launch(work: Work) -> float:
-    return float(sum(time for name, time in predict(work, H200).items.items() if name.endswith("launch")))
+    return sum(float(item.seconds) for item in predict(work, H200).items if item.kind == "launch")
 
 
 def achievable(work: Work) -> float:

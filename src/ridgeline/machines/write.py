@@ -109,7 +109,9 @@ def text(machine: Machine) -> str:
     """The TOML text of a machine; reading it gives the same machine again."""
     import tomli_w  # here, because reading and predicting do without it
 
-    rows = {key: _known({**to_document(row), "nearby": row.nearby}.items()) for key, row in machine.calibrated.items()}
+    rows = {
+        str(key): _known({**to_document(row), "nearby": row.nearby}.items()) for key, row in machine.calibrated.items()
+    }
     # tables of timings as multi-line strings, which normalise line ends; other texts must read back to the letter
     coefficients = tomli_w.dumps({"fitted": rows}, multiline_strings=True) if rows else ""
     return "\n".join(filter(None, (tomli_w.dumps(_document(machine)), coefficients)))
