@@ -18,7 +18,7 @@ from ..prediction.host import way
 from ..prediction.predict import Prediction, predict
 from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
-from .ledger.encoding import parse_time
+from .ledger.record import parse_time
 from .report import Report
 from .report import reconcile as join_and_explain
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.version import __version__
-from .encoding import parse_time, text_hash, time_text
-from .record import COLUMNS, GENESIS, SCHEMA, Record
+from .record import COLUMNS, GENESIS, SCHEMA, Record, parse_time, text_hash, time_text
 
 APPLICATION = 0x7269646C  # "ridl" in the file's header tells a ledger from other SQLite files
 LOCK_TIMEOUT = 30.0  # seconds to wait for another process

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.documents import to_document
-from ...gaps.item import Item
-from ...gaps.report import Report
+from ...gaps.report import Item, Report
 from ..table import Column, Table, columns, percent
 
 MAX_ADVICE = 3  # of one kernel
