@@ -82,10 +82,7 @@ def run_page(outcome: Outcome, out: Path) -> None:
             "This machine",
             "",
             ceiling_pictures(machine, outcome.observations),
-            [
-                replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations))),
-                tables.latencies(machine),
-            ],
+            [replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations))), tables.latencies(machine)],
         ),
     ]
     write(out, f"ridgeline on {machine.title or machine.name}", sections, outcome.document())
