@@ -26,10 +26,9 @@ from ..core.work import READ, WRITE
 from ..prediction.host import GRAPH, SENT, waiting
 from ..prediction.predict import Prediction
 from .accounting import Cause, Entry, ObservedWork, account, observed_work
-from .counts import Counts
 from .join import Pair
 from .measurement import Host, Measurement, combine, host_cost
-from .regime import Regime, Share, busy_shares, find_regime
+from .regime import Counts, Regime, Share, busy_shares, find_regime
 from .target import Need, Target, longest, target
 
 COUNTER_ERROR = 0.02  # relative error of counters of the device memory
