@@ -13,7 +13,7 @@ import pytest
 from commands import run
 
 from ridgeline.app.cli import COMMANDS, main
-from ridgeline.app.cli.progress import signals_interrupt
+from ridgeline.app.cli.measure import signals_interrupt
 
 ROOT = Path(__file__).parents[2]
 

@@ -93,8 +93,6 @@ class Gap:
     def measured(self) -> float:
         return self.measurement.median
 
-    # -- the parts ----------------------------------------------------------------------------------------
-
     @cached_property
     def counts(self) -> Counts:
         return Counts(self.target, self.measurement)
@@ -123,8 +121,6 @@ class Gap:
     def largest_loss(self) -> Entry:
         """The largest part of the time beyond the floor."""
         return max(self.accounting[1:], key=lambda entry: entry.time)
-
-    # -- the factors --------------------------------------------------------------------------------------
 
     @property
     def excess_bytes(self) -> float | None:
@@ -214,8 +210,6 @@ class Gap:
             share = need.time / self.measured
             levels.append(LevelGap(name, need.amount, need.rate, share, intensity, roof, vertical))
         return levels
-
-    # -- the host -----------------------------------------------------------------------------------------
 
     def waits(self, launches: float, device: float) -> float | None:
         """Seconds the device would wait for the host with so many launches over so much device time."""

@@ -202,9 +202,8 @@ class _Matching:
         for place, group in self._with_helpers().items() if steps else ():
             item = self.observations[place]
             if item.settings.get("shapes") and kernel_family(item):
-                fitting = [
-                    step for step in steps if may_be(self.works[step], item) and same_shape(self.works[step], item)
-                ]
+                allowed = [step for step in steps if may_be(self.works[step], item)]
+                fitting = [step for step in allowed if same_shape(self.works[step], item)]
                 if len(fitting) == 1:
                     self.take((fitting[0],), group, "family")
 
@@ -226,9 +225,8 @@ class _Matching:
 
     def _serves(self, place: int, family: str, steps: Sequence[int]) -> bool:
         item = self.observations[place]
-        return family in SERVED_BY.get(kernel_family(item), ()) and not all(
-            other_size(self.works[step], item) for step in steps
-        )
+        other = all(other_size(self.works[step], item) for step in steps)
+        return not other and family in SERVED_BY.get(kernel_family(item), ())
 
 
 # -- what the name or the shapes of a kernel tell -----------------------------------------------------------------
@@ -265,9 +263,8 @@ def same_shape(work: Work, item: Observation) -> bool:
     shapes = item.settings.get("shapes")
     if not isinstance(shapes, list) or not work.shape:
         return False
-    recorded = {
-        float(size) for shape in shapes if isinstance(shape, list) for size in shape if isinstance(size, int | float)
-    }
+    listed = [size for shape in shapes if isinstance(shape, list) for size in shape]
+    recorded = {float(size) for size in listed if isinstance(size, int | float)}
     sizes = [value for value in work.shape.values() if isinstance(value, int | float) and not isinstance(value, bool)]
     return bool(sizes) and all(float(size) in recorded or size == 1 for size in sizes)
 
@@ -277,9 +274,8 @@ def other_size(work: Work, item: Observation) -> bool:
     shapes = item.settings.get("shapes")
     if not isinstance(shapes, list) or not work.dtype:
         return False
-    recorded = [
-        prod(shape) for shape in shapes if isinstance(shape, list) and shape and all(isinstance(n, int) for n in shape)
-    ]
+    listed = [shape for shape in shapes if isinstance(shape, list) and shape]
+    recorded = [prod(shape) for shape in listed if all(isinstance(size, int) for size in shape)]
     inputs = {tensor for _, tensor, way in work.moves if way == READ}
     sizes = work.tensor_sizes()
     largest = max((float(np.max(sizes[tensor])) for tensor in inputs if tensor in sizes), default=0.0)

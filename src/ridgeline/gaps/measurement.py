@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from math import fsum, gcd, inf
 from typing import Any
 
@@ -96,21 +97,14 @@ def combine(items: Sequence[Observation], work: Work, floor: float, count: float
 
 def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """What all paths begin with."""
-    shared = []
-    for parts in zip(*paths, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.append(parts[0])
-    return tuple(shared)
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
+    return tuple(parts[0] for parts in shared)
 
 
 def _calls(item: Observation) -> float:
     """How often a kernel ran in one call of its op, where the samples of several are in one observation."""
     count, calls = item.settings.get("count"), item.settings.get("calls")
     return max(count / calls, 1.0) if isinstance(count, int) and isinstance(calls, int) and calls > 0 else 1.0
-
-
-# -- runs and parts -------------------------------------------------------------------------------------------
 
 
 def _by_kernel(items: Sequence[Observation]) -> list[list[Observation]]:
@@ -142,8 +136,7 @@ def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, co
 def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> float:
     """What the items at once did of the step: by counted flops or bytes, else by time; infinite where neither is known."""
     shares = []
-    flops = float(np.asarray(work.flops))
-    moved = float(np.asarray(work.bytes))
+    flops, moved = float(np.asarray(work.flops)), float(np.asarray(work.bytes))
     if flops and all(item.flops for item in items):
         shares.append(sum(sum(item.flops.values()) for item in items) / flops)
     if moved and all(item.bytes for item in items):
@@ -151,9 +144,6 @@ def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> fl
     if not shares and floor:
         shares.append(sum(_calls(item) * item.median for item in items) / floor)
     return max(shares, default=inf)
-
-
-# -- sums -----------------------------------------------------------------------------------------------------
 
 
 def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float, ...]:
@@ -165,24 +155,19 @@ def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float
         )
     if len(items) == 1 or runs == 1:
         return _summed(items)
-    groups = _by_kernel(items)
-    chunks = [len(group) // runs for group in groups]
-    return tuple(
-        sample
-        for run in range(runs)
-        for sample in _summed(
-            [item for group, each in zip(groups, chunks, strict=True) for item in group[run * each : (run + 1) * each]]
-        )
-    )
+    samples: list[float] = []
+    for run in range(runs):
+        shares = [(group, len(group) // runs) for group in _by_kernel(items)]
+        samples += _summed([item for group, each in shares for item in group[run * each : (run + 1) * each]])
+    return tuple(samples)
 
 
 def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
     """Samples of one run made of all items: sample by sample where all have as many, else the sum of the medians."""
-    if len({len(item.samples) for item in items}) == 1:
-        return tuple(
-            sum(_calls(item) * item.samples[place] for item in items) for place in range(len(items[0].samples))
-        )
-    return (sum(_calls(item) * item.median for item in items),)
+    if len({len(item.samples) for item in items}) > 1:
+        return (sum(_calls(item) * item.median for item in items),)
+    calls, rows = [_calls(item) for item in items], zip(*(item.samples for item in items), strict=True)
+    return tuple(sum(count * sample for count, sample in zip(calls, row, strict=True)) for row in rows)
 
 
 def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: float) -> dict[str, float]:
@@ -204,9 +189,6 @@ def _counters(items: Sequence[Observation], weights: Sequence[float], runs: floa
         for name in rows[0]
         if all(name in row for row in rows)
     }
-
-
-# -- the host -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,11 +44,9 @@ class Counts:
         for name, amount in self.measurement.flops.items():
             key = name if name in machine.peaks else ANY
             if amount > 0 and key in machine.peaks:
-                try:
+                with suppress(MissingFigure):
                     peak = machine.peak(key, self.target.ceilings)
-                except MissingFigure:
-                    continue
-                needs[name] = Need("compute", amount, peak.value, peak.uncertainty, peak.kind)
+                    needs[name] = Need("compute", amount, peak.value, peak.uncertainty, peak.kind)
         return needs
 
     @cached_property
@@ -88,11 +87,10 @@ class Counts:
             amounts["l1"] = counted["shared"] + (amounts["l1"] or 0.0)  # one array serves both
         needs = {}
         for name, amount in amounts.items():
-            try:
-                ceiling = machine.bandwidth(name, self.target.ceilings)
-            except MissingFigure:
+            if amount is None:
                 continue
-            if amount is not None:
+            with suppress(MissingFigure):
+                ceiling = machine.bandwidth(name, self.target.ceilings)
                 needs[name] = Need("memory", amount, ceiling.value, ceiling.uncertainty, ceiling.kind)
         return needs
 

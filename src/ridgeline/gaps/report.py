@@ -245,9 +245,8 @@ def _other_machines(machine: Machine, observations: Iterable[Observation]) -> tu
     for name in dict.fromkeys(name for name in devices if isinstance(name, str)) if aliases else ():
         known = None if " ".join(name.lower().split()) in aliases else by_driver_name(name, "gpu")[0]
         if known is not None:
-            notes.append(
-                f"observed on {name}, which is {known.name}, and predicted for {machine.name}: the gaps are those between two machines"
-            )
+            pair = f"observed on {name}, which is {known.name}, and predicted for {machine.name}"
+            notes.append(f"{pair}: the gaps are those between two machines")
     return tuple(notes)
 
 

@@ -32,9 +32,8 @@ def predicted(rows: Rows, machine: Machine) -> tuple[Prediction, dict[str, str]]
     for index, row in enumerate(rows, 1):
         name = str(row.get("machine") or "").strip()
         if name and name != machine.name and load(name).name != machine.name:
-            raise InputError(
-                f"row {index}, column machine: is {name}, and asked for is {machine.name}; keep the cases of each machine in a table of their own"
-            )
+            text = f"row {index}, column machine: is {name}, and asked for is {machine.name}"
+            raise InputError(f"{text}; keep the cases of each machine in a table of their own")
     steps = program(rows)
     prediction, sent = predict(steps, machine), {}
     for index, (row, step) in enumerate(zip(rows, steps.steps, strict=True), 1):

@@ -215,9 +215,8 @@ class Record:
 
     def document(self) -> dict[str, Any]:
         """With its content parsed, or as it is where that is no content of its kind."""
-        return {name: printable(value) for name, value in self.row().items()} | (
-            {"content": self.parsed} if self.parsed else {}
-        )
+        row = {name: printable(value) for name, value in self.row().items()}
+        return {**row, "content": self.parsed} if self.parsed else row
 
     @property
     def typed(self) -> bool:

@@ -186,9 +186,8 @@ def head(connection: sqlite3.Connection) -> tuple[int, str]:
 
 def _empty(connection: sqlite3.Connection) -> bool:
     """Whether nothing was ever written: a new file, or one whose first write was cut off."""
-    return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not _pragma(
-        connection, "application_id"
-    )
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return not tables and not _pragma(connection, "application_id")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
