@@ -89,11 +89,3 @@ def test_pages_tell_the_same_error_of_the_expected_time() -> None:
     for name in ("README.md", "docs/start/faq.md"):
         page = " ".join((ROOT / name).read_text(encoding="utf-8").split())
         assert f"off by {median} % in the middle and {most} % at P90" in page, name
-
-
-def test_readme_counts_what_there_is() -> None:
-    from ridgeline.programs.ops import OPS
-
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"- {len(list((PACKAGE / 'machines' / 'catalog').glob('*.toml')))} machines" in readme
-    assert f"- {len(OPS)} ops" in readme

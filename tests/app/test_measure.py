@@ -13,7 +13,7 @@ from small_cpu import BANDWIDTH, ceilings, machine
 
 from ridgeline.app.cli.measure import SUFFIXES
 from ridgeline.core.documents import to_document
-from ridgeline.core.notes import STAND_IN
+from ridgeline.core.notes import CONDITIONS, DRIFT, NOT_MEASURED, STAND_IN, STOPPED, Note
 from ridgeline.core.observation import Observation
 from ridgeline.machines.files import load_file
 from ridgeline.machines.load import load, local
@@ -78,10 +78,10 @@ def test_what_cannot_be_written_is_shown_and_saved_all_the_same(
 ) -> None:
     """What took minutes must not be lost."""
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ridgeline.core.files._fill", full)
+    monkeypatch.setattr(Path, "write_text", full)
     monkeypatch.setattr(session, "keep", lambda measured: [Path("saved.toml")])
     result = run("measure", "cpu", "--out", str(tmp_path / "m.toml"))
     assert result.exit_code == 2
@@ -102,7 +102,7 @@ def test_a_saved_measurement_of_another_machine_is_not_used(tmp_path: Path, monk
 
 
 def test_no_gpu_gets_one_clear_message() -> None:
-    if any(device.kind == "gpu" for device in session.detect.found()):
+    if any(device.kind == "gpu" for device in session.detect.devices()):
         pytest.skip("there is a GPU here")
     result = run("measure", "cuda", "--quick")
     assert result.exit_code == 2
@@ -141,11 +141,13 @@ def test_ctrl_c_while_compiling_is_one_message(tmp_path: Path, monkeypatch: pyte
 
 def test_remarks_say_each_thing_once() -> None:
     apart = [{"round": 0, "seconds": 2.0, "busy": 0.5}, {"round": 1, "seconds": 2.0, "busy": 0.5}]
-    load, cut = "a second load: other programs used 1 CPUs' worth of time during the run", "not measured (x): y"
+    load = Note(CONDITIONS, "a second load: other programs used 1 CPUs' worth of time during the run")
+    cut, held_back = Note(NOT_MEASURED, "not measured (x): y"), Note(STAND_IN, "no undisturbed sample could be had")
+    drift = Note(DRIFT, "disturbed: samples drift: the second half is 9% slower")
     seen = [
         Observation("a", "l1", (1.0,), conditions={"interrupted_samples": apart}, notes=(load, "bytes are nominal", cut)),
-        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, STAND_IN)),
-        Observation("c", "l1", (1.0,), notes=(load, "disturbed: samples drift: the second half is 9% slower")),
+        Observation("b", "l1", (1.0,), conditions={"interrupted_samples": apart[:1]}, notes=(load, held_back)),
+        Observation("c", "l1", (1.0,), notes=(load, drift)),
     ]  # fmt: skip
     told = session.remarks(seen)
     assert told[:2] == (load, cut)
@@ -175,7 +177,7 @@ def test_a_stopped_measurement_does_not_take_away_an_earlier_one(
 
     session.keep(measured(8e11, 9e10))
     assert kept() == (8e11, 9e10)
-    session.keep(measured(None, 7e10, "stopped early: 1 of the planned samples were taken"))
+    session.keep(measured(None, 7e10, Note(STOPPED, "stopped early: 1 of the planned samples were taken")))
     assert kept() == (8e11, 9e10)
     session.keep(measured(None, 7e10))
     assert kept() == (None, 7e10)

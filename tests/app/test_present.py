@@ -12,7 +12,7 @@ import pytest
 from ridgeline.app.cli.present import DATA_SUFFIXES, Output, Result, present, print_table
 from ridgeline.core.errors import InputError
 from ridgeline.machines.load import load
-from ridgeline.render.charts import roofline
+from ridgeline.render.charts import CHARTS
 from ridgeline.render.table import Column, Table
 
 FIRST = Table("first", (Column("a"), Column("b")), [{"a": 1, "b": "x|y"}], ("a note",))
@@ -50,7 +50,7 @@ def test_a_picture_takes_every_other_suffix_and_json_is_printed_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "answer.svg"
-    picture = roofline(load("h200-sxm"))
+    picture = CHARTS["roofline"](load("h200-sxm"))
     present(Result(never, Score(0.5), picture=lambda: picture), Output(True, out))
     assert "<svg" in out.read_text(encoding="utf-8")
     assert json.loads(capsys.readouterr().out) == {"median": 0.5, "names": ["one"]}

@@ -17,9 +17,10 @@ from ridgeline.app.cli import main
 from ridgeline.app.cli.measure import main_job
 from ridgeline.app.cli.present import Result
 from ridgeline.core.errors import InputError, RidgelineError
+from ridgeline.core.notes import STOPPED, Note
 from ridgeline.core.observation import Observation
-from ridgeline.gaps import gap
 from ridgeline.gaps.ledger import Ledger, open_ledger
+from ridgeline.gaps.sentences import band
 from ridgeline.machines.merge import merge
 from ridgeline.measure.cpu import probes
 from ridgeline.prediction.predict import predict
@@ -166,7 +167,7 @@ def test_charts_of_nothing_say_so(outcome: run.Outcome) -> None:
     ],
 )
 def test_bands(share: float, word: str) -> None:
-    assert word in gap.band(share, "measured")
+    assert word in band(share, "measured")
 
 
 def test_measurements_of_two_machines_are_not_merged(outcome: run.Outcome) -> None:
@@ -194,7 +195,7 @@ def test_ctrl_c_while_measuring_ends_the_run_and_keeps_the_ceilings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, *others = ceilings()
-    cut = [replace(first, notes=("not measured (stopped by Ctrl-C): later parts",)), *others]
+    cut = [replace(first, notes=(Note(STOPPED, "not measured (stopped by Ctrl-C): later parts"),)), *others]
     ledger = open_ledger(tmp_path / "ledger.sqlite")
     stopped = run.job(ledger=ledger, bench=SmallBench(cut))
     assert stopped.items == ()

@@ -51,7 +51,7 @@ def top(gap: Gap) -> Advice:
 
 
 def launch(work: Work) -> float:
-    return sum(float(item.seconds) for item in predict(work, H200).items if item.kind == "launch")
+    return float(sum(item.seconds for item in predict(work, H200).items if item.kind == "launch"))
 
 
 def achievable(work: Work) -> float:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import pytest
 
 from legible import assert_legible
+from ridgeline.app.reports import ceiling_pictures
 from ridgeline.core.errors import InputError
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
-from ridgeline.gaps.sentences import findings
 from ridgeline.programs import ops
 from ridgeline.render.charts import measured
 from ridgeline.render.draw import mpl
@@ -79,7 +79,7 @@ def test_a_sweep_of_no_two_sizes_is_refused_and_leaves_the_other_pictures(sizes:
     observations = [*swept("read", 1, sizes), *swept("copy", 1, sizes)]
     with pytest.raises(InputError, match="no sweep to draw"):
         measured.working_sets(two_cores(), observations)
-    assert findings.pictures(two_cores(), observations) == []
+    assert ceiling_pictures(two_cores(), observations) == []
 
 
 def test_products_on_one_core_and_on_all_are_two_lines() -> None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ridgeline.render import table
+from ridgeline.app.cli.present import print_table
 from ridgeline.render.table import Column, Table
 
 
@@ -23,7 +23,7 @@ def test_a_table_on_a_narrow_terminal_keeps_its_numbers_whole(width: int, monkey
     monkeypatch.setenv("COLUMNS", str(width))
     columns = (Column("what"), Column("rate", "measured rate", "flop/s"), Column("absent"), Column("how"))
     rows = [{"what": "vector.fp32", "rate": 123.4e9 + place, "how": "words " * 30} for place in range(3)]
-    table.draw(Table("ceilings", columns, rows))
+    print_table(Table("ceilings", columns, rows))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
     assert sum("123.4 GFLOP/s" in line for line in lines) == 3
     framed = any("┃" in line for line in lines)
