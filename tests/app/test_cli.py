@@ -13,7 +13,7 @@ import pytest
 from commands import run
 
 from ridgeline.app.cli import COMMANDS, main
-from ridgeline.app.cli.progress import signals_interrupt
+from ridgeline.app.cli.measure import signals_interrupt
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ def loaded(*words: str) -> set[str]:
 def test_help_loads_no_numpy_and_a_command_only_its_own_module() -> None:
     assert not loaded("--help") & {"numpy", "rich"}
     commands = {name.rpartition(".")[2] for name in loaded("predict", "add", "n=8", "--on", "t4", "--dtype", "fp16") if name.startswith("ridgeline.app.cli.")}  # fmt: skip
-    assert commands == {"predict", "options", "present", "values"}
+    assert commands == {"predict", "options", "present"}
 
 
 def test_ctrl_c_while_the_modules_load_ends_in_one_word(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 import ridgeline as rl
 from ridgeline.app import notebook
 from ridgeline.app.notebook import html, magic
-from ridgeline.app.notebook.cell import Cell
 from ridgeline.app.notebook.html import prediction_table
+from ridgeline.app.notebook.magic import Cell
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step
@@ -88,7 +88,7 @@ def test_work_without_flops_has_a_table_and_a_chart_of_bare_roofs() -> None:
 
 
 def test_texts_are_escaped() -> None:
-    text = html.table(Table("a <b> & c", (Column("name"),), [{"name": "<script>alert(1)</script>"}], ("x < y",)))
+    text = html.page(Table("a <b> & c", (Column("name"),), [{"name": "<script>alert(1)</script>"}], ("x < y",)))
     assert "a &lt;b&gt; &amp; c" in text
     assert "<script" not in text
     assert "x &lt; y" in text
@@ -102,7 +102,7 @@ def test_colours_follow_the_notebook_and_leave_the_rest_of_it_alone() -> None:
         r"([^{}]+)\{", style.replace("<style>", "").replace("@media (prefers-color-scheme: dark) {", "")
     )
     assert all(".ridgeline" in part for selector in selectors for part in selector.split(","))
-    picture = html.chart(CHARTS["roofline"](H200))
+    picture = html.page(CHARTS["roofline"](H200))
     drawn = picture[picture.index("<svg") :]
     assert "var(--rl-ink)" in drawn
     assert THEMES["light"]["ink"] not in drawn
@@ -111,7 +111,7 @@ def test_colours_follow_the_notebook_and_leave_the_rest_of_it_alone() -> None:
 def test_no_picture_of_a_notebook_points_into_another() -> None:
     chart = CHARTS["roofline"](H200)
     used = re.compile(r'(?:url\(|href=")#([^")]+)')
-    first, second = (html.chart(chart) for _ in range(2))
+    first, second = (html.page(chart) for _ in range(2))
     assert used.findall(first)
     assert not set(used.findall(first)) & set(used.findall(second))
     assert all(f'id="{name}"' in first for name in used.findall(first))
@@ -119,7 +119,7 @@ def test_no_picture_of_a_notebook_points_into_another() -> None:
 
 def test_without_matplotlib_the_picture_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = html.chart(CHARTS["roofline"](H200))
+    text = html.page(CHARTS["roofline"](H200))
     assert "<pre>" in text
     assert "FLOP/byte" in text
 

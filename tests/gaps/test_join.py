@@ -15,8 +15,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step, Work
 from ridgeline.gaps import join as joining
-from ridgeline.gaps.families import kernel_family
-from ridgeline.gaps.join import join
+from ridgeline.gaps.join import join, kernel_family
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.machines.load import load
 from ridgeline.prediction.predict import predict

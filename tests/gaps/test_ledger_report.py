@@ -8,7 +8,7 @@ import pytest
 from ledger_samples import Clock, item, row, seal, tamper
 
 from ridgeline.gaps.ledger import Ledger
-from ridgeline.gaps.ledger.accuracy import share, summary
+from ridgeline.gaps.ledger.report import share, summary
 
 
 def test_the_report_is_arithmetic(book: Ledger, clock: Clock) -> None:

@@ -70,31 +70,23 @@ def run_page(outcome: Outcome, out: Path) -> None:
     """Kernels predicted and measured, then the ceilings of the machine they ran on."""
     machine, items = outcome.machine, outcome.items
     kernels = tables.kernels(items, outcome.sentence, outcome.sealed)
+    kernels = replace(kernels, notes=kernels.notes[1:])  # the sentence is above
     ceilings = tables.ceilings(machine)
+    ceilings = replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
+    landing, pictures = (
+        drawable(lambda: charts.landing(machine, items)),
+        ceiling_pictures(machine, outcome.observations),
+    )
     sections = [
-        Section(
-            "Predicted and measured",
-            outcome.sentence,
-            drawable(lambda: charts.landing(machine, items)),
-            [replace(kernels, notes=kernels.notes[1:])] if items else [],  # the sentence is above
-        ),
-        Section(
-            "This machine",
-            "",
-            ceiling_pictures(machine, outcome.observations),
-            [
-                replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations))),
-                tables.latencies(machine),
-            ],
-        ),
+        Section("Predicted and measured", outcome.sentence, landing, [kernels] if items else []),
+        Section("This machine", "", pictures, [ceilings, tables.latencies(machine)]),
     ]
     write(out, f"ridgeline on {machine.title or machine.name}", sections, outcome.document())
 
 
 def gap_report(report: Report, tables: Sequence[Table], document: Any, out: Path) -> None:
     """The gap report as one offline file."""
-    drawable = any(item.gap.target.flops for item in report.items)
-    pictures = [report_chart(report)] if drawable else []
+    pictures = [report_chart(report)] if any(item.gap.target.flops for item in report.items) else []
     sections = [
         Section("What came out", report.sentence, pictures, tables[:1]),
         Section("Where the time went", "", (), tables[1:2]),

@@ -12,8 +12,7 @@ from enum import Enum
 from math import fsum
 from typing import ClassVar
 
-from .counts import Counts
-from .regime import Regime
+from .regime import Counts, Regime
 from .target import Need, Target, longest
 
 

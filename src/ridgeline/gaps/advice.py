@@ -131,9 +131,6 @@ def _end(gap: Gap, move: Move, gain: float | None) -> End | None:
     return End(intensity, min(flops / after, peak, intensity * memory.rate))
 
 
-# -- the host's part of a gain --------------------------------------------------------------------------------
-
-
 def _host_gain(gap: Gap, move: Move, device: float) -> float | None:
     """What a move saves of the waiting for the host; None where that is not known, or not whether there is any.
 

@@ -13,19 +13,23 @@ Times are device times. What the device waits for the host between kernels is in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import hypot
 
+import numpy as np
+
+from ..core.machine import MAIN
+from ..core.work import READ, WRITE
 from ..prediction.host import GRAPH, SENT, waiting
 from ..prediction.predict import Prediction
 from .accounting import Cause, Entry, ObservedWork, account, observed_work
-from .counts import Counts
 from .join import Pair
-from .measurement import Measurement, combine
-from .regime import Regime, Share, busy_shares, find_regime
+from .measurement import Host, Measurement, combine, host_cost
+from .regime import Counts, Regime, Share, busy_shares, find_regime
 from .target import Need, Target, longest, target
-from .waiting import Host, host_cost
 
 COUNTER_ERROR = 0.02  # relative error of counters of the device memory
 SINGLE_SAMPLE_SPREAD = 0.03  # assumed where a time was taken once
@@ -89,8 +93,6 @@ class Gap:
     def measured(self) -> float:
         return self.measurement.median
 
-    # -- the parts ----------------------------------------------------------------------------------------
-
     @cached_property
     def counts(self) -> Counts:
         return Counts(self.target, self.measurement)
@@ -119,8 +121,6 @@ class Gap:
     def largest_loss(self) -> Entry:
         """The largest part of the time beyond the floor."""
         return max(self.accounting[1:], key=lambda entry: entry.time)
-
-    # -- the factors --------------------------------------------------------------------------------------
 
     @property
     def excess_bytes(self) -> float | None:
@@ -211,8 +211,6 @@ class Gap:
             levels.append(LevelGap(name, need.amount, need.rate, share, intensity, roof, vertical))
         return levels
 
-    # -- the host -----------------------------------------------------------------------------------------
-
     def waits(self, launches: float, device: float) -> float | None:
         """Seconds the device would wait for the host with so many launches over so much device time."""
         if self.sent == GRAPH:
@@ -223,3 +221,39 @@ class Gap:
     def waiting(self) -> float | None:
         """Beside the measured time, and only if the kernels are sent one by one where `sent` is not known."""
         return self.waits(self.measurement.launches, self.measured)
+
+
+# -- neighbours: steps after each other that pass a tensor through memory, which one kernel of both would not ------
+
+
+def with_neighbours(gaps: Sequence[Gap]) -> list[Gap]:
+    """Gaps that know the tensor they share with the step before or after; the one that only streams could join the other."""
+    shared: dict[int, SharedTensor] = {}
+    for place, (first, second) in enumerate(pairwise(gaps)):
+        tensor = shared_tensor(first, second)
+        if tensor is None or (first.target.matrix_flops and second.target.matrix_flops):
+            continue
+        if first.target.matrix_flops:
+            place, tensor = place + 1, replace(tensor, other=first.name)
+        if place not in shared or shared[place].bytes < tensor.bytes:
+            shared[place] = tensor
+    return [replace(gap, between=shared.get(place)) for place, gap in enumerate(gaps)]
+
+
+def shared_tensor(first: Gap, second: Gap) -> SharedTensor | None:
+    """The largest tensor that the first step writes and the second reads."""
+    read = set(_moves(second, READ).values())
+    passed = {tensor: size for tensor, size in _moves(first, WRITE).items() if size in read and size > 0}
+    if not passed:
+        return None
+    tensor = max(passed, key=lambda name: passed[name])
+    modules = [gap.name.rpartition(".")[0] for gap in (first, second)]
+    ranges = [gap.measurement.path[:-1] for gap in (first, second)]
+    together = any(before and before == after for before, after in (modules, ranges))
+    return SharedTensor(second.name, tensor, passed[tensor], together)
+
+
+def _moves(gap: Gap, way: str) -> dict[str, float]:
+    """Bytes of each tensor over the main memory, in one direction."""
+    moves = gap.target.work.moves.items()
+    return {tensor: float(np.asarray(size)) for (level, tensor, to), size in moves if (level, to) == (MAIN, way)}

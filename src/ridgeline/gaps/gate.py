@@ -9,7 +9,7 @@ The rank test is the one-sided Mann-Whitney test of `core.statistics`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,9 +25,6 @@ MAX_P_VALUE = 0.01  # how often noise alone may be called a regression
 SLOWER, FASTER, SAME, UNCLEAR = "slower", "faster", "same", "cannot tell"
 # Conditions that make two runs incomparable when they differ; loads and dates always differ.
 FIXED = ("device", "cpu", "cpus", "machine", "driver", "governor", "power_limit", "python", "numpy", "torch", "cuda")
-
-
-# -- reading --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -100,23 +97,10 @@ def _entry(entry: Any, where: str) -> tuple[str, Timed]:
                 raise InputError(
                     f"{where} ('{entry['name']}'): {key} holds {str(time)[:20]}, which is no time from {SHORTEST:g} to {LONGEST:g} s"
                 )
-        conditions = entry.get("conditions", {})
-        return entry["name"], Timed(
-            tuple(float(time) * scale for time in times), conditions if isinstance(conditions, Mapping) else {}
-        )
+        conditions = entry.get("conditions")
+        samples = tuple(float(time) * scale for time in times)
+        return entry["name"], Timed(samples, conditions if isinstance(conditions, Mapping) else {})
     raise InputError(f"{where} ('{entry['name']}') has no times; give samples (seconds), times_us or time_us")
-
-
-def document(timings: Mapping[str, Sequence[float]], conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A baseline file of samples in seconds by name, for whoever times without ridgeline."""
-    rows = [
-        {"name": name, "samples": list(samples), "conditions": dict(conditions or {})}
-        for name, samples in timings.items()
-    ]
-    return {"schema": SCHEMA, "ridgeline": __version__, "items": rows}
-
-
-# -- the verdict ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -167,10 +151,6 @@ class Verdict:
         return not self._with(SLOWER) and not (self.strict and (self._with(UNCLEAR) or self.vanished))
 
     @property
-    def exit_code(self) -> int:
-        return 0 if self.passed else 1
-
-    @property
     def sentence(self) -> str:
         counts = {name: len(self._with(name)) for name in (SLOWER, FASTER, SAME, UNCLEAR)}
         parts = [f"{count} {name}" for name, count in counts.items() if count] or ["nothing to compare"]
@@ -180,35 +160,26 @@ class Verdict:
 
 
 def compare(
-    baseline: Any,
-    current: Any,
+    old: Mapping[str, Timed],
+    new: Mapping[str, Timed],
     min_difference: float = MIN_DIFFERENCE,
     max_p_value: float = MAX_P_VALUE,
     strict: bool = False,
 ) -> Verdict:
-    """Every name of two documents (or of what `load` made of them), and whether the build may pass."""
+    """Every name of the baseline (`old`) and of the current timings (`new`), and whether the build may pass."""
     if not 0 <= min_difference < math.inf:
         raise InputError(
             f"the least relevant difference is a share of zero or more, such as 0.05, got {min_difference}"
         )
     if not 0 < max_p_value < 1:
         raise InputError(f"the chance of a false alarm lies between 0 and 1, such as 0.01, got {max_p_value}")
-    old, new = _timings(baseline, "baseline"), _timings(current, "current")
     items = tuple(_item(name, old[name], new[name], min_difference, max_p_value) for name in old if name in new)
     if not items:
         raise InputError(
             f"the two have no name in common: baseline has {_named(old)}, current has {_named(new)}; compare runs of the same kernels"
         )
-    added, vanished = (
-        tuple(name for name in names if name not in others) for names, others in ((new, old), (old, new))
-    )
+    added, vanished = tuple(name for name in new if name not in old), tuple(name for name in old if name not in new)
     return Verdict(items, added, vanished, min_difference, strict, _changed_conditions(old, new))
-
-
-def _timings(given: Any, where: str) -> dict[str, Timed]:
-    if isinstance(given, Mapping) and given and all(isinstance(value, Timed) for value in given.values()):
-        return dict(given)
-    return read(given, where)
 
 
 def _named(timings: Mapping[str, Timed]) -> str:
@@ -226,8 +197,9 @@ def _item(name: str, old: Timed, new: Timed, min_difference: float, max_p_value:
     else:
         p_value = rank_test(*((old.samples, new.samples) if ratio >= 1 else (new.samples, old.samples)))
         if max(ratio, 1 / ratio) > 1 + min_difference:
-            verdict = (SLOWER if ratio > 1 else FASTER) if p_value < max_p_value else UNCLEAR
-            if verdict == UNCLEAR:
+            verdict = SLOWER if ratio > 1 else FASTER
+            if p_value >= max_p_value:
+                verdict = UNCLEAR
                 why = f"the medians are {ratio - 1:+.1%} apart, but noise does that once in {1 / p_value:.3g} times; take more samples"
     return Item(name, old, new, verdict, ratio, *ratio_interval(old.samples, new.samples), p_value, why)
 

@@ -2,6 +2,10 @@
 
 Profilers put kernels that differ in nothing but their time into one observation, be they runs of the step or parts of one
 run. Which of the two they are is told by what they did: counted flops or bytes, else their time against the floor.
+
+What the host takes to send the kernels comes from the machine's figure or from a trace:
+
+    wall = max(device, launches x what the host takes to send one)      waiting = wall - device
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd, inf
+from itertools import takewhile
+from math import fsum, gcd, inf
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.machine import Machine
 from ..core.observation import Observation
 from ..core.statistics import median, spread
+from ..core.units import show
 from ..core.work import Work
 
 MIN_SHARE_OF_STEP = 0.5  # of a step's amounts (or of its floor) that observations must show to be a complete run of it
@@ -90,21 +97,14 @@ def combine(items: Sequence[Observation], work: Work, floor: float, count: float
 
 def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """What all paths begin with."""
-    shared = []
-    for parts in zip(*paths, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.append(parts[0])
-    return tuple(shared)
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
+    return tuple(parts[0] for parts in shared)
 
 
 def _calls(item: Observation) -> float:
     """How often a kernel ran in one call of its op, where the samples of several are in one observation."""
     count, calls = item.settings.get("count"), item.settings.get("calls")
     return max(count / calls, 1.0) if isinstance(count, int) and isinstance(calls, int) and calls > 0 else 1.0
-
-
-# -- runs and parts -------------------------------------------------------------------------------------------
 
 
 def _by_kernel(items: Sequence[Observation]) -> list[list[Observation]]:
@@ -136,8 +136,7 @@ def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, co
 def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> float:
     """What the items at once did of the step: by counted flops or bytes, else by time; infinite where neither is known."""
     shares = []
-    flops = float(np.asarray(work.flops))
-    moved = float(np.asarray(work.bytes))
+    flops, moved = float(np.asarray(work.flops)), float(np.asarray(work.bytes))
     if flops and all(item.flops for item in items):
         shares.append(sum(sum(item.flops.values()) for item in items) / flops)
     if moved and all(item.bytes for item in items):
@@ -145,9 +144,6 @@ def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> fl
     if not shares and floor:
         shares.append(sum(_calls(item) * item.median for item in items) / floor)
     return max(shares, default=inf)
-
-
-# -- sums -----------------------------------------------------------------------------------------------------
 
 
 def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float, ...]:
@@ -159,24 +155,19 @@ def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float
         )
     if len(items) == 1 or runs == 1:
         return _summed(items)
-    groups = _by_kernel(items)
-    chunks = [len(group) // runs for group in groups]
-    return tuple(
-        sample
-        for run in range(runs)
-        for sample in _summed(
-            [item for group, each in zip(groups, chunks, strict=True) for item in group[run * each : (run + 1) * each]]
-        )
-    )
+    samples: list[float] = []
+    for run in range(runs):
+        shares = [(group, len(group) // runs) for group in _by_kernel(items)]
+        samples += _summed([item for group, each in shares for item in group[run * each : (run + 1) * each]])
+    return tuple(samples)
 
 
 def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
     """Samples of one run made of all items: sample by sample where all have as many, else the sum of the medians."""
-    if len({len(item.samples) for item in items}) == 1:
-        return tuple(
-            sum(_calls(item) * item.samples[place] for item in items) for place in range(len(items[0].samples))
-        )
-    return (sum(_calls(item) * item.median for item in items),)
+    if len({len(item.samples) for item in items}) > 1:
+        return (sum(_calls(item) * item.median for item in items),)
+    calls, rows = [_calls(item) for item in items], zip(*(item.samples for item in items), strict=True)
+    return tuple(sum(count * sample for count, sample in zip(calls, row, strict=True)) for row in rows)
 
 
 def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: float) -> dict[str, float]:
@@ -198,3 +189,33 @@ def _counters(items: Sequence[Observation], weights: Sequence[float], runs: floa
         for name in rows[0]
         if all(name in row for row in rows)
     }
+
+
+@dataclass(frozen=True)
+class Host:
+    """The seconds it takes to send one kernel, and what that rests on."""
+
+    each: float
+    evidence: str
+    at_most: bool = False  # it cannot take longer, and may take less
+
+
+def host_cost(items: Sequence[Observation], measurement: Measurement, machine: Machine) -> Host | None:
+    """What the host takes to send one of the step's kernels: the machine's figure, or what a trace shows where that is less.
+
+    A trace shows at most what the host takes, because recording slows it: (device time + idle time) / launches. What a
+    kernel alone waits for depends on what runs before it, so nothing is said of one.
+    """
+    if measurement.launches < 2:
+        return None
+    idle = [wait for item in items if isinstance(wait := item.settings.get("host_wait"), float) and 0 <= wait < inf]
+    traced = (measurement.median + fsum(idle) / len(measurement.samples)) / measurement.launches if idle else None
+    figure = machine.dispatch.value()
+    if figure is not None and (traced is None or figure <= traced):
+        beside = f"; {show(traced, 's', 3)} in the trace, which slows the host" if traced is not None else ""
+        kind = f"{machine.dispatch.kind()} on {machine.name}"
+        return Host(figure, f"model: the host takes {show(figure, 's', 3)} to send one, {kind}{beside}")
+    if traced is None:
+        return None
+    evidence = f"observed: one every {show(traced, 's', 3)} in the trace; at most, because recording slows the host"
+    return Host(traced, evidence, at_most=True)

@@ -23,9 +23,7 @@ FAULTS = {
     "cpu": "no vector instructions, one thread, several passes over the data",
 }
 SET_BY_LAUNCHING = "set by launching, not by a roof"
-
-
-# -- the share of the roof ------------------------------------------------------------------------------------
+ABOVE_ROOF = "above the roof: measure again; the ceiling is set too low, the count too high, or the data were in cache"
 
 
 def gap_band(gap: Gap) -> str:
@@ -37,9 +35,7 @@ def gap_band(gap: Gap) -> str:
 def band(share: float, ceilings: str = "stated", machine: str = "gpu") -> str:
     """What a share of the roof means; measured ceilings already hold the usual loss, so kernels can reach them."""
     if share > ROOF_TOLERANCE:
-        return (
-            "above the roof: measure again; the ceiling is set too low, the count too high, or the data were in cache"
-        )
+        return ABOVE_ROOF
     if share > NEAR_ROOF_SHARE:
         if ceilings == "measured":
             return "at the roof"
@@ -53,9 +49,6 @@ def band(share: float, ceilings: str = "stated", machine: str = "gpu") -> str:
 
 def speed(share: float) -> str:
     return "fast" if share >= MIN_TUNED_SHARE else "slow"
-
-
-# -- findings of one gap --------------------------------------------------------------------------------------
 
 
 def findings(gap: Gap) -> tuple[str, ...]:
@@ -143,10 +136,8 @@ def _at_most(bound: bool) -> str:
     return "at most " if bound else ""
 
 
-# -- one item: fast because X; the gap is Y; next is Z --------------------------------------------------------
-
-
 def item_sentence(gap: Gap, top: Advice | None, waits_at_most: bool) -> str:
+    """Fast because X; the gap is Y; next is Z."""
     gap_text, next_text = _gap(gap, waits_at_most), _next(gap, top, waits_at_most)
     return f"{gap.name}: {_because(gap)}; the gap is {gap_text}; next is {next_text}."
 
@@ -185,8 +176,6 @@ def _next(gap: Gap, top: Advice | None, waits_at_most: bool) -> str:
     return f"{'' if top.shown else 'perhaps '}to {top.move}{gain}"
 
 
-# -- a program ------------------------------------------------------------------------------------------------
-
 NOTHING_JOINED = (
     "nothing that was observed could be joined to what was predicted, so nothing can be said; "
     "give ranges or rows the names of the cases"
@@ -204,11 +193,9 @@ def program_sentence(
     cause = max(losses, key=lambda name: losses[name])
     waited, worth = verdict["waiting_us"], verdict["worth_most"]
     wait = f", and {_wait(waited / 1e6, waits_at_most)} beside it" if waited else ""
-    move = (
-        f"to {worth['move']} in {worth['name']}, {show(worth['gain_us'] / 1e6, 's', 3)}"
-        if worth
-        else f"{holder}, which holds {held} of the time"
-    )
+    move = f"{holder}, which holds {held} of the time"
+    if worth:
+        move = f"to {worth['move']} in {worth['name']}, {show(worth['gain_us'] / 1e6, 's', 3)}"
     return (
         f"{verdict['items']} steps in {show(measured, 's', 3)}, predicted within {median_error:.0%} in the middle: "
         f"{speed(floor / measured)} because {regime} {share:.0%} of the time and {holder} holds {held}; "

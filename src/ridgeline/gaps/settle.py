@@ -11,36 +11,35 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.observation import Observation
-from ..core.work import Program
 from ..machines import write as save
 from ..machines.load import load
 from ..prediction.host import way
 from ..prediction.predict import Prediction, predict
 from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
-from .ledger.encoding import parse_time
+from .ledger.record import parse_time
 from .report import Report
 from .report import reconcile as join_and_explain
 
-
-def sent(rows: Sequence[Mapping[str, Any]], steps: Program) -> dict[str, str]:
-    """By step, how the cases say that their kernels are launched: the column `sent`, where it is filled."""
-    cells = [str(row.get("sent") or "").strip() for row in rows]
-    return {
-        step.name: way(cell, f"row {index}, column sent")
-        for index, (cell, step) in enumerate(zip(cells, steps.steps, strict=True), 1)
-        if cell
-    }
+Rows = Sequence[Mapping[str, Any]]
 
 
-def _of(rows: Sequence[Mapping[str, Any]], machine: Machine) -> None:
-    """Refuses cases that name another machine than the one they are to be predicted for."""
+def predicted(rows: Rows, machine: Machine) -> tuple[Prediction, dict[str, str]]:
+    """What cases are predicted to take, and by step how their column `sent` says that their kernels are launched.
+
+    Cases that name another machine than the one they are to be predicted for are refused.
+    """
     for index, row in enumerate(rows, 1):
         name = str(row.get("machine") or "").strip()
         if name and name != machine.name and load(name).name != machine.name:
-            raise InputError(
-                f"row {index}, column machine: is {name}, and asked for is {machine.name}; keep the cases of each machine in a table of their own"
-            )
+            text = f"row {index}, column machine: is {name}, and asked for is {machine.name}"
+            raise InputError(f"{text}; keep the cases of each machine in a table of their own")
+    steps = program(rows)
+    prediction, sent = predict(steps, machine), {}
+    for index, (row, step) in enumerate(zip(rows, steps.steps, strict=True), 1):
+        if cell := str(row.get("sent") or "").strip():
+            sent[step.name] = way(cell, f"row {index}, column sent")
+    return prediction, sent
 
 
 def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
@@ -54,14 +53,11 @@ def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
     return rows
 
 
-def seal(ledger: Ledger, rows: Sequence[Mapping[str, Any]], machine: Machine, note: str = "") -> Sealed:
+def seal(ledger: Ledger, rows: Rows, machine: Machine, note: str = "") -> Sealed:
     """Fix what the cases are predicted to take on a machine."""
-    _of(rows, machine)
-    steps = program(rows)
-    prediction = predict(steps, machine)
-    ways = sent(rows, steps)
-    rows_sent = [{**row, **({"sent": ways[row["name"]]} if row["name"] in ways else {})} for row in rows_of(prediction)]
-    return ledger.seal(rows_sent, save.text(machine), machine.name, note=note)
+    prediction, sent = predicted(rows, machine)
+    sealed = [{**row, **({"sent": sent[row["name"]]} if row["name"] in sent else {})} for row in rows_of(prediction)]
+    return ledger.seal(sealed, save.text(machine), machine.name, note=note)
 
 
 @dataclass(frozen=True)
@@ -117,13 +113,11 @@ def settle(
         raise InputError(
             f"the seal {sealed.id} is for {sealed.machine['name']}, and asked for is {machine.name}; leave the machine out, or give --cases in place of --seal to compare with another one"
         )
-    rows = [unfold(row) for row in sealed.predictions]
-    steps = program(rows)
     target = machine or load(sealed.machine["name"])
-    prediction = predict(steps, target)
+    prediction, sent = predicted([unfold(row) for row in sealed.predictions], target)
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     seal_facts = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
-    report = join_and_explain(prediction, observations, sealed=seal_facts, sent=sent(rows, steps))
+    report = join_and_explain(prediction, observations, sealed=seal_facts, sent=sent)
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
         raise InputError(f"nothing settles the seal {sealed.id}, because {report.sentence} ({sides})")
@@ -137,9 +131,7 @@ def settle(
         return Reconciled(replace(report, sealed={**seal_facts, "broken": str(error)}), broken=str(error))
 
 
-def reconcile(rows: Sequence[Mapping[str, Any]], machine: Machine, observations: Sequence[Observation]) -> Reconciled:
+def reconcile(rows: Rows, machine: Machine, observations: Sequence[Observation]) -> Reconciled:
     """The gap report of cases that nobody sealed."""
-    _of(rows, machine)
-    steps = program(rows)
-    prediction = predict(steps, machine)
-    return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent(rows, steps)))
+    prediction, sent = predicted(rows, machine)
+    return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent))

@@ -124,7 +124,10 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
     )
     name = " + ".join(dict.fromkeys(step.name for step in steps))
     needs = _needs(part, name)
-    launch, shape = _launch_and_shape(part, name)
+    items = {
+        kind: fsum(_number(item.seconds, name) for item in part.items if item.kind == kind)
+        for kind in ("launch", "shape")
+    }
     limiter = max(needs, key=lambda label: needs[label].time, default="")
     engines = [label for label, need in needs.items() if need.side == "compute" and not label.startswith("special.")]
     single = part.bounds[0] if len(steps) == 1 else None
@@ -138,8 +141,8 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         high=_number(part.high, name),
         floor=longest(needs),
         needs=needs,
-        launch=launch,
-        shape_items=shape,
+        launch=items["launch"],
+        shape_items=items["shape"],
         bound=str(single.bound) if single else needs[limiter].side if limiter else "overhead",
         limiter=str(single.limiter) if single else limiter or "launch",
         engine=max(engines, key=lambda label: needs[label].time, default=""),
@@ -152,15 +155,6 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         count=common,
         steps=tuple(step.name for step in steps),
     )
-
-
-def _launch_and_shape(prediction: Prediction, name: str) -> tuple[float, float]:
-    """Seconds of the expected time that are launches, and seconds that the shape of the problem costs."""
-    seconds = {
-        kind: fsum(_number(item.seconds, name) for item in prediction.items if item.kind == kind)
-        for kind in ("launch", "shape")
-    }
-    return seconds["launch"], seconds["shape"]
 
 
 def _needs(prediction: Prediction, name: str) -> dict[str, Need]:
@@ -179,10 +173,7 @@ def _work(prediction: Prediction) -> Work:
     first, *others = prediction.steps
     if not others and first.count == 1:
         return first.work
-    work = Work()
-    for step in prediction.steps:
-        work = work + step.work.repeat(step.count)
-    return work
+    return sum((step.work.repeat(step.count) for step in prediction.steps), start=Work())
 
 
 def _number(value: Array, name: str) -> float:

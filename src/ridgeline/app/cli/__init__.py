@@ -18,29 +18,15 @@ EPILOG = (
     "The roofline model is due to Williams, Waterman and Patterson (2009)."
 )
 
-# Command to the module of this package that has it, and its name there; a module is loaded when its command is used.
-COMMANDS = {
-    "chart": "studies:chart",
-    "compare": "studies:compare",
-    "critical-batch": "studies:critical_batch",
-    "eval": "checks:evaluate",
-    "gate": "checks:gate",
-    "glossary": "reference:glossary",
-    "import": "profiles:import_file",
-    "ledger": "record:ledger",
-    "machines": "reference:machines",
-    "measure": "measure:measure",
-    "merge": "measure:merge",
-    "ops": "reference:ops",
-    "precisions": "studies:precisions",
-    "predict": "predict:predict",
-    "profile": "profiles:profile",
-    "reconcile": "record:reconcile",
-    "run": "measure:run",
-    "seal": "record:seal",
-    "table": "studies:table",
-    "whatif": "studies:whatif",
+# Commands by the module of this package that has them; a module is loaded when a command of it is used.
+MODULES = {
+    "measure": ("measure", "merge", "run"),
+    "predict": ("eval", "predict"),
+    "profiles": ("gate", "import", "profile"),
+    "record": ("ledger", "reconcile", "seal"),
+    "studies": ("chart", "compare", "critical-batch", "glossary", "machines", "ops", "precisions", "table", "whatif"),
 }
+COMMANDS = {command: module for module, commands in MODULES.items() for command in commands}
 
 
 class Commands(click.Group):
@@ -52,9 +38,9 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", __name__), name)
-        return command
+        module = vars(import_module(f".{COMMANDS[cmd_name]}", __name__))
+        commands = (value for value in module.values() if isinstance(value, click.Command))
+        return next(command for command in commands if command.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

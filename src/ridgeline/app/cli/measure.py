@@ -1,8 +1,12 @@
-"""Commands that take minutes: measure this machine, merge measurements, the main job."""
+"""Commands that take minutes: measure this machine, merge measurements, the main job; with a progress bar, and ended by signals."""
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +15,13 @@ import click
 from ...core.errors import InputError
 from .options import PATH, json_output, picture_output
 from .present import Output, Result, check_suffix, terminal_size
-from .progress import progress, signals_interrupt
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
     from ...measure.session import Measured
     from ...render.chart import Picture
     from ...render.table import Table
-    from ..run import Outcome
+    from ..run import Outcome, Progress
 
 SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  # of a measurement
 
@@ -150,8 +153,6 @@ def run(full: bool, report: Path, output: Output) -> None:
 
 def main_job(outcome: Outcome) -> Iterator[Table | str]:
     """What the main job shows on the terminal."""
-    from dataclasses import replace
-
     from ...measure.session import remarks
     from ...render.charts.measured import landing
     from ...render.draw.terminal import draw
@@ -167,3 +168,45 @@ def main_job(outcome: Outcome) -> Iterator[Table | str]:
     yield tables.kernels(outcome.items, outcome.sentence, outcome.sealed)
     for picture in drawable(lambda: landing(outcome.machine, outcome.items)):
         yield draw(picture, **terminal_size())
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A bar on standard error with the time left, where that is a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda phase, done, total, label: None
+        return
+    from rich import progress as bar
+    from rich.console import Console
+
+    phase, label = bar.TextColumn("{task.fields[phase]:>8}"), bar.TextColumn("{task.description}")
+    columns = (phase, bar.BarColumn(), bar.TimeRemainingColumn(), label)
+    with bar.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def update(phase: str, done: int, total: int, label: str) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task("", phase=phase, total=total)
+            bars.update(tasks[phase], completed=done, total=total, description=label[:60])
+
+        yield update
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """SIGTERM, or losing the terminal, ends long work as Ctrl-C does: what is done is kept."""
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    previous = {}
+
+    def interrupt(number: int, frame: object) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            click.echo(f"told to end ({signal.Signals(number).name}); as after Ctrl-C, what is done is kept", err=True)
+        raise KeyboardInterrupt
+
+    with suppress(ValueError):  # only the main thread may handle signals
+        previous = {number: signal.signal(number, interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

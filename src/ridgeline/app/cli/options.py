@@ -1,10 +1,11 @@
-"""Options that several commands share; a group of them reaches a command as one value."""
+"""Options and NAME=VALUE words that several commands share; a group of options reaches a command as one value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from functools import wraps
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ from .present import Output
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
+    from ...programs.ops import Op
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 PATH = click.Path(path_type=Path)
 CEILINGS = click.Choice(["stated", "derived", "measured"])
+MAX_CASES = 10_000_000  # of a sweep on the terminal: some 4 GB of memory
+MAX_WRITTEN_CASES = 1_000_000  # of a sweep written in full: some 5 GB of memory
 
 
 def grouped(name: str, make: Callable[..., Any], **options: Decorator) -> Decorator:
@@ -40,8 +44,6 @@ def grouped(name: str, make: Callable[..., Any], **options: Decorator) -> Decora
     return decorate
 
 
-# -- where the answer goes --------------------------------------------------------------------------------------
-
 PICTURE_OR_DATA = "Write a file: .svg .png .pdf .html (picture), .json .csv .md (data)."
 
 
@@ -58,9 +60,6 @@ def output_options(out: str = "", theme: bool = False) -> Decorator:
 
 json_output = output_options()
 picture_output = output_options(PICTURE_OR_DATA, theme=True)
-
-
-# -- machine ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -112,9 +111,6 @@ machine_options = grouped(
     launch=click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
 )  # fmt: skip
 
-
-# -- model and formats --------------------------------------------------------------------------------------------
-
 model_options = grouped(
     "model", dict,
     ceilings=click.option("--ceilings", type=CEILINGS, help="Which figures to use (default: the best there is)."),
@@ -136,7 +132,25 @@ def format_options(weights: str) -> Decorator:
     )  # fmt: skip
 
 
-ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger than your own.")
 format_option = click.option(
     "--as", "form", metavar="FORMAT", help="The format of FILE, where its content does not tell."
 )
+
+
+def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int = MAX_CASES) -> dict[str, Any]:
+    """`k=v` words and storage options as the op's arguments; several axes make a full grid of `most` cases at most."""
+    import numpy as np
+
+    from ...programs.cases import arguments
+
+    values = arguments(op, words, formats)
+    axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    count = prod(len(value) for value in axes.values())
+    if count > most:
+        raise InputError(
+            f"this sweep has {count:,} cases; {MAX_CASES:,} is the most, {MAX_WRITTEN_CASES:,} with --json or --out; "
+            "take larger steps, or several sweeps"
+        )
+    if len(axes) > 1:
+        values.update(zip(axes, (grid.ravel() for grid in np.meshgrid(*axes.values(), indexing="ij")), strict=True))
+    return values

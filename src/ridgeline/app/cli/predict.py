@@ -1,4 +1,4 @@
-"""Expected times: of one op or a sweep, and of a table of cases."""
+"""Expected times: of one op or a sweep, of a table of cases, and against measured ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
-from .options import PATH, MachineOptions, format_options, machine_options, model_options, picture_output
+from .options import (
+    MAX_CASES,
+    MAX_WRITTEN_CASES,
+    PATH,
+    MachineOptions,
+    bind,
+    format_options,
+    machine_options,
+    model_options,
+    picture_output,
+)
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
-from .values import MAX_CASES, MAX_WRITTEN_CASES, bind
 
 if TYPE_CHECKING:
     from ...render.table import Table
@@ -119,6 +128,31 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
             err=True,
         )
         sys.exit(1)
+
+
+@click.command("eval")
+@click.argument("cases", type=PATH)
+@machine_options
+@click.option("--backend", metavar="NAME", help="Library the cases ran on, where they do not say.")
+@picture_output
+def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: Output) -> None:
+    """How far expected times lie from measured ones: CASES with a column time_us, by family, against three baselines.
+
+    The baselines are computed on the same cases: the stated roofline, 0.78 of it with a launch floor, and three numbers
+    fitted per family and format on the other half of the cases.
+    """
+    from ...machines.load import load
+    from ...prediction import score
+    from ...prediction.table import Defaults
+    from ...programs.cases import read
+    from ...render.charts.measured import score_chart
+    from ...render.tables.studies import score_table
+
+    chosen = machine.load() if machine else None
+    scores = score.evaluate(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
+    name_errors(scores.row_errors)
+    document, picture = lambda: score.document(scores), lambda: score_chart(scores)
+    present(Result(lambda: [score_table(scores)], document, picture=picture), output)
 
 
 def name_errors(errors: Sequence[str]) -> None:

@@ -134,9 +134,6 @@ def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> N
         raise InputError(f"{out}: {what} written to {', '.join(suffixes)}, not to '{out.suffix}'")
 
 
-# -- JSON ---------------------------------------------------------------------------------------------------------
-
-
 def json_text(document: Any) -> str:
     """One JSON document; of a long list each row stands on a line, which is written and read many times as fast."""
     if not isinstance(document, list) or len(document) <= MAX_ROWS:
@@ -159,9 +156,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
-
-
-# -- terminal -----------------------------------------------------------------------------------------------------
 
 
 def terminal_size() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Commands around profilers: read what one wrote, run a program under one."""
+"""Commands around recorded times: read what a profiler wrote, run a program under one, hold timings to a baseline."""
 
 from __future__ import annotations
 
@@ -75,3 +75,23 @@ def profile(
     observations = recorded.observations
     to_stderr(f"{recorded.step}: {len(observations)} observations, in {recorded.out}")
     present(Result(lambda: [observations_table(observations)], lambda: document(observations)), output)
+
+
+@click.command()
+@click.argument("baseline", type=PATH)
+@click.argument("current", type=PATH)
+@click.option("--least", type=float, default=0.05, show_default=True, help="Least difference that matters, relative.")
+@click.option("--chance", type=float, default=0.01, show_default=True, help="Chance of a false alarm, per name.")
+@click.option("--strict", is_flag=True, help="Too few samples to tell, or a vanished name, fails too.")
+@json_output
+@click.pass_context
+def gate(
+    ctx: click.Context, baseline: Path, current: Path, least: float, chance: float, strict: bool, output: Output
+) -> None:
+    """Whether CURRENT is slower than BASELINE beyond what their samples leave open; exit code 1 if so."""
+    from ...gaps.gate import compare, load
+    from ...render.tables.gaps import gate_table
+
+    verdict = compare(load(baseline), load(current), least, chance, strict)
+    present_table(gate_table(verdict), output, verdict)
+    ctx.exit(0 if verdict.passed else 1)

@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import InputError
-from .options import (
-    PATH,
-    MachineOptions,
-    format_option,
-    json_output,
-    ledger_option,
-    machine_options,
-    output_options,
-    picture_output,
-)
+from .options import PATH, MachineOptions, format_option, json_output, machine_options, output_options, picture_output
 from .present import Output, Result, check_suffix, present, present_table
 
 if TYPE_CHECKING:
     from ...gaps.ledger import Ledger
     from ...gaps.settle import Reconciled
+
+ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger than your own.")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Studies of machines and ops: critical batch, formats, machines side by side, what a change brings, named charts and tables."""
+"""Commands that look up and study machines and ops: the catalog, critical batch, formats, changes, named charts and tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError, unknown
-from .options import CEILINGS, MachineOptions, format_options, machine_options, output_options, picture_output
+from .options import CEILINGS, MachineOptions, bind, format_options, machine_options, output_options, picture_output
 from .present import Output, Result, named_chart, present, present_table, terminal_size
-from .values import bind
 
 if TYPE_CHECKING:
     from ...render.chart import Picture
@@ -26,6 +25,49 @@ def _list(name: str, says: str, rows: Mapping[str, str]) -> Table:
 def _present_rows(table: Callable[[], Table], picture: Callable[[], Picture], output: Output) -> None:
     """A table whose JSON document is the list of its rows."""
     present(Result(lambda: [table()], lambda: table().records, picture=picture), output)
+
+
+@click.command()
+@click.argument("name", required=False)
+@picture_output
+def machines(name: str | None, output: Output) -> None:
+    """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
+    from ...machines.load import load
+    from ...render.tables import catalog
+
+    if name is None:
+        table, document = catalog.machines_table()
+        present_table(table, output, document)
+        return
+    machine = load(name)
+    picture = named_chart("pyramid", machine)
+    present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture), output)
+
+
+@click.command()
+@click.argument("name", required=False)
+@output_options()
+def ops(name: str | None, output: Output) -> None:
+    """The ops and their parameters; with NAME, one op with its equation."""
+    from ...programs.ops import find
+    from ...render.tables import catalog
+
+    if name is None:
+        present_table(catalog.ops_table(), output)
+        return
+    op = find(name)
+    text = f"{op.signature}\n\n{op.doc}"
+    present(Result(document=lambda: catalog.op_document(op), terminal=lambda: (text, catalog.op_table(op))), output)
+
+
+@click.command()
+@click.argument("term", nargs=-1)
+@output_options()
+def glossary(term: tuple[str, ...], output: Output) -> None:
+    """The words of the tool, and further reading; with TERM, one of them."""
+    from ...render.tables.named import glossary as glossary_table
+
+    present_table(glossary_table(" ".join(term)), output)
 
 
 @click.command("critical-batch")

@@ -27,6 +27,6 @@ def hook() -> None:
     from ...render.table import Table
     from . import html
 
-    shown = {Prediction: html.prediction, Chart: html.chart, Panel: html.chart, Table: html.table}
-    for kind, method in shown.items():
+    methods = {Prediction: html.prediction, Chart: html.page, Panel: html.page, Table: html.page}
+    for kind, method in methods.items():
         setattr(kind, "_repr_html_", method)  # noqa: B010  lower packages know nothing of notebooks

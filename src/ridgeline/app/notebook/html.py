@@ -37,19 +37,12 @@ def style() -> str:
     return f"<style>{block('.ridgeline', 'light')} {dark} {light} {block(', '.join(DARK), 'dark')} {layout}</style>"
 
 
-def page(table: Table | None, picture: Picture | None) -> str:
-    parts = [*([] if table is None else [_table(table)]), *([] if picture is None else [_figure(picture)])]
-    return f'{style()}<div class="ridgeline">\n{chr(10).join(parts)}\n</div>'
+def page(*parts: Table | Picture | None) -> str:
+    """Tables with their notes, of a long one its first rows; pictures as inline SVG, or as text without matplotlib."""
+    from ...render.table import Table
 
-
-def table(table: Table) -> str:
-    """A table with its notes; a long one says how many rows are left out."""
-    return page(table, None)
-
-
-def chart(picture: Picture) -> str:
-    """A picture as inline SVG, or as text where matplotlib is not installed."""
-    return page(None, picture)
+    texts = [_table(part) if isinstance(part, Table) else _figure(part) for part in parts if part is not None]
+    return "\n".join((f'{style()}<div class="ridgeline">', *texts, "</div>"))
 
 
 def prediction(prediction: Prediction) -> str:

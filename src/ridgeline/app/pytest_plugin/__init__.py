@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,9 +27,6 @@ class RidgelineWarning(UserWarning):
     """A check that passed and still needs a look."""
 
 
-# -- the file of a session ----------------------------------------------------------------------------------------
-
-
 class Records:
     """The observations of a session, as documents."""
 
@@ -39,11 +37,13 @@ class Records:
     def name(self, wanted: str) -> str:
         """The wanted name, with its turn where a test times several functions under it."""
         taken = {row["name"] for row in self.observations}
-        turn, name = 1, wanted
-        while name in taken:
-            turn += 1
-            name = f"{wanted} ({turn})"
-        return name
+        turns = (f"{wanted} ({turn})" for turn in count(2))
+        return next(name for name in chain([wanted], turns) if name not in taken)
+
+    def keep(self, observation: Observation) -> None:
+        from ...core.documents import to_document
+
+        self.observations.append(to_document(observation))
 
     def write(self, out: str) -> None:
         import json
@@ -104,9 +104,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"ridgeline: {len(records.observations)} timings written to {out}")
 
 
-# -- fixtures -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
     """Hold a function to a share of its roof: `ridgeline_check(fn, args, at_least=0.7)`.
@@ -124,9 +121,7 @@ def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
             checked = _fail_on_bad_input("", check, function, args, options)
         except NoMachine as error:
             pytest.skip(f"no machine to hold it to: {error}")
-        from ...core.documents import to_document
-
-        records.observations.append(to_document(checked.seen))
+        records.keep(checked.seen)
         return _report(checked)
 
     return run
@@ -142,9 +137,7 @@ def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observatio
 
         options["name"] = records.name(options.get("name") or request.node.nodeid)
         observation: Observation = _fail_on_bad_input("ridgeline_record: ", timed, function, args, options)
-        from ...core.documents import to_document
-
-        records.observations.append(to_document(observation))
+        records.keep(observation)
         return observation
 
     return run

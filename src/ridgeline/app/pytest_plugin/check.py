@@ -33,9 +33,6 @@ class NoMachine(Exception):
     """There are no ceilings to hold a function to."""
 
 
-# -- timing -------------------------------------------------------------------------------------------------------
-
-
 def timed(
     function: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -73,8 +70,8 @@ def timed(
         known = {**conditions.cpu_conditions(), **load.conditions()}
     else:
         torch = sys.modules["torch"]
-        known = {"device": torch.cuda.get_device_name(device), "torch": str(torch.__version__)}
-        known["date"] = conditions.now()
+        gpu = torch.cuda.get_device_name(device)
+        known = {"device": gpu, "torch": str(torch.__version__), "date": conditions.now()}
     return protocol.observation(ran.series[0], known, __version__, ran.partial)
 
 
@@ -97,9 +94,6 @@ def disturbance(observation: Observation) -> str:
         if others > MAX_OTHER_LOAD * load["cpus"]:
             reasons.append(f"other programs used {others:.2g} of {load['cpus']} CPUs")
     return "; ".join(reasons)
-
-
-# -- against the roof ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ guards against the third.
 
 from __future__ import annotations
 
-from .encoding import text_hash
 from .ledger import Ledger, open_ledger
-from .record import Sealed, Settled
+from .record import Sealed, Settled, text_hash
 from .store import Broken
 from .verify import Finding
 

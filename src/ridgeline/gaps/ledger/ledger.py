@@ -15,13 +15,19 @@ from typing import Any
 from ...core.errors import InputError, unknown
 from ...core.files import folder
 from . import store
-from .accuracy import FirstMeasurements, accuracy
-from .encoding import canonical_json, printable, text_hash
-from .markdown import markdown
-from .record import ID_DIGITS, Record, Sealed, Settled, as_seal
+from .record import (
+    ID_DIGITS,
+    Record,
+    Sealed,
+    Settled,
+    canonical_json,
+    checked_measurement,
+    checked_predictions,
+    text_hash,
+)
+from .report import FirstMeasurements, accuracy, markdown
 from .store import Broken
-from .validation import checked_measurement, checked_predictions, edited_fields, sealed_row, step_names
-from .verify import Finding, check_chain, check_contents, check_tables, unsealed_reason
+from .verify import Finding, check_chain, check_contents, check_tables, compared_item
 
 MIN_ID_DIGITS = 4  # of a seal's hash that may name it
 
@@ -59,7 +65,7 @@ class Ledger:
             "note": str(note),
         }
         text = canonical_json(content, "what is to be sealed")
-        return as_seal(self._store.append("seal", self._check, lambda _connection, _time: text))
+        return Sealed.of(self._store.append("seal", self._check, lambda _connection, _time: text))
 
     def settle(
         self, seal_id: str, items: Iterable[Mapping[str, Any]], observations_meta: Mapping[str, Any] | None = None
@@ -82,14 +88,7 @@ class Ledger:
             rows = {row["name"]: row for row in seal.parsed["predictions"]}
             later = "WHERE kind = 'settle' AND number > ? ORDER BY number"
             earlier.extend(store.records(connection, later, seal.number))
-            kept = []
-            for item in given:
-                row = sealed_row(rows, item)
-                item = {key: value for key, value in item.items() if key != "claims"} | edited_fields(
-                    row, item["claims"]
-                )
-                reason = unsealed_reason(row, seal.time, item, time)
-                kept.append({**item, "sealed": not reason, "reason": reason})
+            kept = [compared_item(rows, item, seal.time, time) for item in given]
             content = {"seal": seal.hash, "items": kept, "observations": dict(observations_meta or {})}
             return canonical_json(content, "what is to be settled")
 
@@ -98,16 +97,14 @@ class Ledger:
         counted, marked = FirstMeasurements(), []
         for settlement in (*earlier, record):  # the last is the one to return
             if settlement.parsed["seal"] == seal:
-                marked = [
-                    {**item, "repeat": counted.is_repeat(seal, step_names(item), item["sealed"])}
-                    for item in settlement.parsed["items"]
-                ]
+                items = settlement.parsed["items"]
+                marked = [{**item, "repeat": counted.is_repeat(seal, item, item["sealed"])} for item in items]
         return Settled(seal[:ID_DIGITS], record.number, record.time, tuple(marked), record.hash)
 
     def find(self, seal_id: str) -> Sealed:
         """A seal by its id or any beginning of its hash that fits only one."""
         with self._store.read() as connection:
-            return as_seal(_find(connection, seal_id))
+            return Sealed.of(_find(connection, seal_id))
 
     def head(self) -> tuple[int, str]:
         """How many records there are, and the hash of the last: what to commit elsewhere."""
@@ -118,11 +115,7 @@ class Ledger:
         """Every record with its content as a document (as it stands, where it is none)."""
         with self._store.read() as connection:
             records = store.records(connection, "ORDER BY number")
-        return [
-            {name: printable(value) for name, value in record.row().items()}
-            | ({"content": record.parsed} if record.parsed else {})
-            for record in records
-        ]
+        return [record.document() for record in records]
 
     def verify(self, expect: str | None = None) -> list[Finding]:
         """Everything wrong with the ledger; nothing when it is as it was written.

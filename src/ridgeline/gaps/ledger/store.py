@@ -19,8 +19,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.version import __version__
-from .encoding import parse_time, text_hash, time_text
-from .record import COLUMNS, GENESIS, SCHEMA, Record
+from .record import COLUMNS, GENESIS, SCHEMA, Record, parse_time, text_hash, time_text
 
 APPLICATION = 0x7269646C  # "ridl" in the file's header tells a ledger from other SQLite files
 LOCK_TIMEOUT = 30.0  # seconds to wait for another process
@@ -187,9 +186,8 @@ def head(connection: sqlite3.Connection) -> tuple[int, str]:
 
 def _empty(connection: sqlite3.Connection) -> bool:
     """Whether nothing was ever written: a new file, or one whose first write was cut off."""
-    return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not _pragma(
-        connection, "application_id"
-    )
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return not tables and not _pragma(connection, "application_id")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .encoding import parse_time, time_text
-from .record import GENESIS, SCHEMA, Record
+from .record import GENESIS, SCHEMA, Record, edited_fields, parse_time, sealed_row, time_text
 from .store import TABLES, TRIGGERS
-from .validation import sealed_row
 
 ALTERED = "the seal does not stand in the chain as it was made"
 
@@ -106,9 +104,8 @@ def check_contents(records: Sequence[Record]) -> list[Finding]:
             findings.append(Finding(number, "schema", text))
             continue
         if before is not None and time < before:
-            findings.append(
-                Finding(number, "time", f"record {number} is of {time_text(time)}, before the record before it")
-            )
+            text = f"record {number} is of {time_text(time)}, before the record before it"
+            findings.append(Finding(number, "time", text))
         before = time
         if record.kind == "seal":
             seals[record.hash] = (record, {row["name"]: row for row in content["predictions"]})
@@ -121,6 +118,14 @@ def check_contents(records: Sequence[Record]) -> list[Finding]:
                 text = f"record {number} calls {item['name']!r} sealed evidence, but: {reason}"
                 findings.append(Finding(number, "judged", text))
     return findings
+
+
+def compared_item(rows: Mapping[str, Any], item: Mapping[str, Any], sealed_at: str, settled_at: str) -> dict[str, Any]:
+    """A checked measurement as it is kept: what was edited of its prediction, and whether it is sealed evidence."""
+    row = sealed_row(rows, item)
+    kept = {key: value for key, value in item.items() if key != "claims"} | edited_fields(row, item["claims"])
+    reason = unsealed_reason(row, sealed_at, kept, settled_at)
+    return {**kept, "sealed": not reason, "reason": reason}
 
 
 def unsealed_reason(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any], settled_at: str) -> str:

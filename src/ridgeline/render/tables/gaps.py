@@ -8,9 +8,8 @@ from typing import Any
 
 from ...core.documents import to_document
 from ...gaps.gate import FASTER, SAME, SLOWER, UNCLEAR, Verdict
-from ...gaps.item import Item
 from ...gaps.ledger import Finding, Sealed, Settled
-from ...gaps.report import Report
+from ...gaps.report import Item, Report
 from ..table import Column, Table, columns, percent
 
 MAX_ADVICE = 3  # of one kernel

@@ -1,8 +1,9 @@
-"""How accurate the predictions of a ledger were: every measurement with its prediction, shares and errors of all."""
+"""What a ledger says: how accurate its predictions were, and the page `predictions.md` with every seal."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from math import log, sqrt
@@ -11,9 +12,7 @@ from typing import Any
 from ...core.documents import to_document
 from ...core.statistics import Errors, median, quantile
 from ...core.version import __version__
-from .encoding import printable
-from .record import ID_DIGITS, SCHEMA, Record
-from .validation import sealed_row, step_names
+from .record import ID_DIGITS, SCHEMA, Record, Sealed, printable, sealed_row, step_names
 from .verify import ALTERED, Finding, unsealed_reason, vouched_records
 
 NOMINAL = 0.8  # share of measurements that a predicted interval is to hold
@@ -50,19 +49,16 @@ def accuracy(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
     }
 
 
-class FirstMeasurements:
+class FirstMeasurements(set[tuple[str, str, bool]]):
     """Which predictions have a measurement that counts: a sealed one and an unsealed one each, whichever came first."""
 
-    def __init__(self) -> None:
-        self._counted: set[tuple[str, str, bool]] = set()
-
-    def is_repeat(self, seal: str, names: Sequence[str], sealed: bool) -> bool:
-        """Whether a measurement of these predictions comes after one that counts; else it is the one from now on."""
-        keys = {(seal, name, sealed) for name in names}
-        if keys & self._counted:
-            return True
-        self._counted |= keys
-        return False
+    def is_repeat(self, seal: str, item: Mapping[str, Any], sealed: bool) -> bool:
+        """Whether a measurement comes after one that counts; else it is the one from now on."""
+        keys = {(seal, name, sealed) for name in step_names(item)}
+        repeat = not self.isdisjoint(keys)
+        if not repeat:
+            self.update(keys)
+        return repeat
 
 
 def cases_of(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any]]:
@@ -85,13 +81,13 @@ def cases_of(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any
             continue
         seal, machine, rows, blind = seals[content["seal"]]
         for item in content["items"]:
-            row, names = sealed_row(rows, item), step_names(item)
+            row = sealed_row(rows, item)
             reason = item["reason"] or unsealed_reason(row, seal.time, item, record.time)
             if not {seal.number, record.number} <= vouched:
                 reason = reason or ALTERED
             used = {**(row or {"name": item["name"]}), **item.get("claimed", {})}
-            repeat = counted.is_repeat(seal.hash, names, not reason)
-            evidence = {"sealed": not reason, "reason": reason, "repeat": repeat, "blind": blind.issuperset(names)}
+            repeat, unseen = counted.is_repeat(seal.hash, item, not reason), blind.issuperset(step_names(item))
+            evidence = {"sealed": not reason, "reason": reason, "repeat": repeat, "blind": unseen}
             cases.append({**_case(item, used, seal, machine), **evidence})
             known.add(_case_key(machine, used))
     return cases
@@ -131,11 +127,11 @@ def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     regimes = [case for case in cases if case["bound_predicted"] and case["bound_observed"]]
     ranged = [case for case in cases if case["low_us"] is not None and case["high_us"] is not None]
     timed = [case for case in cases if case["error"] is not None]
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    families: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     seals: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for case in timed:
         for month in ("all", case["sealed_at"][:7]):
-            groups[case["family"], case["machine"], month].append(case)
+            families[case["family"], case["machine"], month].append(case)
         seals[case["seal"], case["sealed_at"], case["machine"]].append(case)
     inside = share(sum(case["low_us"] <= case["measured_us"] <= case["high_us"] for case in ranged), len(ranged))
     # by factor: a time half of what was predicted is as far off as one twice as long
@@ -144,14 +140,8 @@ def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "cases": len(cases),
         "regimes": share(sum(case["bound_predicted"] == case["bound_observed"] for case in regimes), len(regimes)),
         "error": errors(timed),
-        "by_family": [
-            {"family": family, "machine": machine, "month": month, **errors(groups[family, machine, month])}
-            for family, machine, month in sorted(groups)
-        ],
-        "by_seal": [
-            {"seal": seal, "time": time, "machine": machine, **errors(group)}
-            for (seal, time, machine), group in seals.items()
-        ],
+        "by_family": _errors_by(("family", "machine", "month"), dict(sorted(families.items()))),
+        "by_seal": _errors_by(("seal", "time", "machine"), seals),
         "efficiency": efficiency(cases),
         "intervals": {**inside, "nominal": NOMINAL, "verdict": _calibrated(inside)},
         "worst": [dict(case) for case in worst],
@@ -166,6 +156,10 @@ def errors(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"cases": len(cases), "median": errors.median, "p90": errors.p90, "signed": errors.signed}
 
 
+def _errors_by(keys: Sequence[str], groups: Mapping[Any, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    return [{**dict(zip(keys, names, strict=True)), **errors(group)} for names, group in groups.items()]
+
+
 def efficiency(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The share of the roof that was reached, floor over measured time, by machine and side of the roof.
 
@@ -175,17 +169,11 @@ def efficiency(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for case in cases:
         if case.get("floor_us") and case["bound_predicted"] in ROOFS:
             reached[case["machine"], case["bound_predicted"]].append(case["floor_us"] / case["measured_us"])
-    return [
-        {
-            "machine": machine,
-            "bound": bound,
-            "cases": len(shares),
-            "median": median(shares),
-            "low": quantile(shares, 0.25),
-            "high": quantile(shares, 0.75),
-        }
-        for (machine, bound), shares in sorted(reached.items())
-    ]
+    rows = []
+    for (machine, bound), shares in sorted(reached.items()):
+        quartiles = {"low": quantile(shares, 0.25), "high": quantile(shares, 0.75)}
+        rows.append({"machine": machine, "bound": bound, "cases": len(shares), "median": median(shares), **quartiles})
+    return rows
 
 
 def share(hits: int, count: int) -> dict[str, Any]:
@@ -195,13 +183,8 @@ def share(hits: int, count: int) -> dict[str, Any]:
     rate, spread = hits / count, Z_95**2 / count
     middle = (rate + spread / 2) / (1 + spread)
     reach = Z_95 * sqrt(rate * (1 - rate) / count + spread / (4 * count)) / (1 + spread)
-    return {
-        "cases": count,
-        "hits": hits,
-        "share": rate,
-        "low": max(0.0, middle - reach),
-        "high": min(1.0, middle + reach),
-    }
+    low, high = max(0.0, middle - reach), min(1.0, middle + reach)
+    return {"cases": count, "hits": hits, "share": rate, "low": low, "high": high}
 
 
 def _calibrated(inside: Mapping[str, Any]) -> str:
@@ -212,3 +195,81 @@ def _calibrated(inside: Mapping[str, Any]) -> str:
     if inside["low"] > NOMINAL:
         return "too wide"
     return "as promised" if inside["high"] - inside["low"] < MAX_INTERVAL_WIDTH else "too few to tell"
+
+
+# -- the page ---------------------------------------------------------------------------------------------------
+
+
+def markdown(records: Sequence[Record], head: tuple[int, str], findings: Sequence[Finding]) -> str:
+    """The page, with the head on top and what is wrong with the ledger next."""
+    count, last = head
+    by_seal: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for case in cases_of(records, vouched_records(records, last)):
+        by_seal[case["seal"]].append(case)
+    records_text = f"{cell(count)} record{'' if count == 1 else 's'}"
+    lines = ["# Predictions", "", f"Head: `{cell(last)}` after {records_text}.", ""]
+    lines += [f"To check a ledger against this page: `ridgeline ledger verify --expect {cell(last)}`.", ""]
+    if findings:
+        lines += ["**This ledger is broken.** What the chain does not vouch for is shown as unsealed.", ""]
+        lines += [f"- {cell(finding.text)}" for finding in findings] + [""]
+    for record in records:
+        if record.typed and record.kind == "seal" and record.parsed:
+            lines += _section(record, by_seal[record.hash[:ID_DIGITS]])
+    return "\n".join(lines)
+
+
+def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One seal: its head lines, its predictions with what counted for each, the rest of what was measured."""
+    seal = Sealed.of(record)
+    # the host's name is kept in the record; a page that gets published does without it
+    environment = {key: value for key, value in seal.environment.items() if key != "host"}
+    lines = [
+        f"## {cell(seal.id)}",
+        "",
+        f"Sealed {cell(seal.time)} for {cell(seal.machine.get('name'))} by ridgeline {cell(seal.ridgeline)}, record {seal.number}."
+        + (f" {cell(seal.note)}" if seal.note else ""),
+        "",
+        f"- content `{cell(seal.content_hash)}`",
+        f"- record `{cell(seal.hash)}`",
+        f"- machine file `{cell(seal.machine.get('hash'))}`",
+        f"- {cell(', '.join(f'{key} {value}' for key, value in sorted(environment.items())))}",
+        "",
+        "| name | bound | floor µs | predicted µs | 80 % interval µs | measured µs | error | bound seen | cause |",
+        "|---|---|--:|--:|--:|--:|--:|---|---|",
+    ]
+    first = [case for case in cases if case["sealed"] and not case["repeat"]]
+    counts = {case["name"]: case for case in first if len(case["steps"]) == 1}
+    fused = {name: case["name"] for case in first if len(case["steps"]) > 1 for name in case["steps"]}
+    for row in seal.predictions:
+        name = row.get("name", "")
+        case = counts.get(name, {})
+        low, high = row.get("low_us"), row.get("high_us")
+        cells = (
+            *(cell(row.get(key)) for key in ("name", "bound")),
+            *(figure(row.get(key)) for key in ("floor_us", "time_us")),
+            f"{figure(low)} to {figure(high)}" if low is not None else "",
+            figure(case.get("measured_us")) if case else f"in {cell(fused[name])}" if name in fused else "open",
+            f"{case['error']:+.1%}" if case and case["error"] is not None else "",
+            *(cell(case.get(key)) for key in ("bound_observed", "cause")),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    others = [case for case in cases if case["repeat"] or not case["sealed"] or len(case["steps"]) > 1]
+    lines += [""] if others else []
+    for case in others:
+        parts = [f"{figure(case['measured_us'])} µs"]
+        if len(case["steps"]) > 1 and case["predicted_us"]:
+            parts.append(f"{figure(case['predicted_us'])} µs predicted for {len(case['steps'])} rows in one kernel")
+        parts += ["repeat, does not count"] if case["repeat"] else []
+        parts += [] if case["sealed"] else [f"unsealed: {case['reason']}"]
+        lines.append(f"- {cell(case['name'])}: {cell(', '.join(parts))}")
+    return [*lines, ""]
+
+
+def figure(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+
+
+def cell(value: Any) -> str:
+    """A text that cannot break out of a table or bring markup of its own."""
+    text = "" if value is None else str(value).encode("utf-8", "replace").decode()
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split()))
