@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from ridgeline.profilers.ncu.formulas import WANTED
 from ridgeline.profilers.ncu import IDENTITY
+from ridgeline.profilers.ncu.formulas import WANTED
 
 KEPT = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset")
 
