@@ -12,8 +12,22 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ridgeline"
 
-# Ground floor first; a package imports from those before it, never from those after it.
-PACKAGES = ("core", "machines", "profilers", "programs", "prediction", "measure", "gaps", "render", "app")
+# Ground floor first: each package with what it may import. Programs, profilers and measure do not know each other's
+# results: they meet in Program and Observation.
+MAY_IMPORT = {
+    "core": set[str](),
+    "machines": {"core"},
+    "profilers": {"core"},
+    "programs": {"core"},
+    "prediction": {"core", "machines", "programs"},
+    "measure": {"core", "machines", "programs", "prediction"},
+    "gaps": {"core", "machines", "programs", "prediction"},
+    "render": {"core", "machines", "programs", "prediction", "measure", "gaps"},
+    "app": {"core", "machines", "profilers", "programs", "prediction", "measure", "gaps", "render"},
+}
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 350, 60
+# Words that say nothing of the quantity they would stand for.
+EMPTY_NAMES = {"found", "told", "whole", "lent", "LEAST", "MOST", "ALIKE"}
 HEAVY = {
     "torch",
     "jax",
@@ -41,10 +55,6 @@ OWNERS = {
 FILES = sorted(PACKAGE.rglob("*.py"))
 DRAWERS = [path for path in FILES if path.parent.name == "draw" or path.name in ("chart.py", "table.py")]
 DRAWERS = [path for path in DRAWERS if "render" in path.parts]
-
-
-def floor(room: str) -> int:
-    return PACKAGES.index(room)
 
 
 def room(path: Path) -> str:
@@ -75,17 +85,67 @@ def imports(path: Path) -> list[tuple[str, bool, bool]]:
     return found
 
 
+def test_the_root_holds_the_packages_and_nothing_else() -> None:
+    files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
+    assert files == {"__init__.py", "__main__.py", "py.typed"}
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(MAY_IMPORT)
+
+
+def test_no_package_imports_one_above_it() -> None:
+    """The table itself has no arrow up, so there can be no cycle."""
+    order = list(MAY_IMPORT)
+    for package, others in MAY_IMPORT.items():
+        assert all(order.index(other) < order.index(package) for other in others), package
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_nothing_is_imported_upwards(path: Path) -> None:
-    mine = room(path)
-    if mine in ("__init__", "__main__"):
+def test_packages_import_what_the_table_allows(path: Path) -> None:
+    package = room(path)
+    if package in ("__init__", "__main__"):
         return
-    for module, ours, _ in imports(path):
-        if ours:
-            other = module.removeprefix("ridgeline.").split(".")[0]
-            if other in ("ridgeline", "__version__"):
-                continue
-            assert other == mine or floor(other) < floor(mine), f"{path.name} imports {module}, which stands no lower"
+    others = {module.removeprefix("ridgeline.").split(".")[0] for module, ours, _ in imports(path) if ours}
+    assert others - {package, "ridgeline"} <= MAY_IMPORT[package]
+
+
+def test_render_shows_predictions_and_makes_none() -> None:
+    """Builders take results; the studies that `CHARTS` and `TABLES` pair with them are the only functions they name."""
+    for path in PACKAGE.joinpath("render").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("prediction.predict"):
+                assert "predict" not in {alias.name for alias in node.names}, path.name
+
+
+CORE = [path for path in FILES if room(path) == "core"]
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_core_asks_no_clock_and_no_environment_and_prints_nothing(path: Path) -> None:
+    outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
+    assert not outside & {"time", "datetime", "subprocess", "socket", "click", "rich", "sys"}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert not [
+        node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
+    ]
+    assert not [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+    ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_and_functions_can_be_held_in_the_head(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= MAX_FILE_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION_LINES, node.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_names_say_the_quantity(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    assert not names & EMPTY_NAMES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
