@@ -18,22 +18,22 @@ from ridgeline.profilers import commands
 from ridgeline.profilers import load as observe
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+# Every file in a folder named after an importer.
 FILES = {
-    "ncu": ("h200_raw.csv", "h200_details.csv", "h200_ranges.csv", "h200_metrics.csv", "h200_faults.csv"),
-    "likwid": ("marked.csv",),
-    "perf": ("handmade_events.csv", "software.csv"),
-    "advisor": ("survey.csv",),
-    "rocprof": ("pmc_perf.csv", "counter_collection.csv"),
-    "plain": ("kernels.csv",),
+    tool: sorted(path.name for path in (FIXTURES / tool).iterdir() if path.name != "README.md")
+    for tool in observe.importers()
+    if (FIXTURES / tool).is_dir()
 }
 EVERY = [(tool, FIXTURES / tool / name) for tool, names in FILES.items() for name in names]
 
 
 def test_every_module_that_recognises_a_file_is_a_format() -> None:
     """Modules and packages of the folder alike, found by listing it; plain tables are asked last."""
-    found = observe.importers()
-    assert list(found) == ["advisor", "jax_profiler", "likwid", "ncu", "perf", "rocprof", "torch_profiler", "plain"]
-    assert all(callable(module.read) for module in found.values())
+    importers = observe.importers()
+    assert {"advisor", "jax_profiler", "likwid", "ncu", "perf", "rocprof", "torch_profiler", "plain"} <= set(importers)
+    assert list(importers)[-1] == "plain"
+    assert all(callable(module.read) for module in importers.values())
+    assert not set(importers) & {"commands", "live", "load", "profile", "self_check"}
 
 
 # The collection -----------------------------------------------------------------------------------------------------
