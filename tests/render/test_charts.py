@@ -344,7 +344,7 @@ def test_every_chart_works_or_says_why_not(name: str, kind: str) -> None:
     try:
         picture = CHARTS[name](KINDS[kind])
     except InputError:
-        assert name in ("losses", "locality", "trend")  # these need figures that not every machine states
+        assert kind != "gpu"  # its file states every figure; others may lack what a chart needs
         return
     values = document(picture)
     text = json.dumps(values, allow_nan=False)
