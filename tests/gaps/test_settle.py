@@ -49,12 +49,18 @@ def cases(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def seen(tmp_path: Path) -> Path:
-    """What was profiled, dated after whatever was sealed."""
+    """What was profiled; `touch` dates it."""
     path = tmp_path / "kernels.csv"
     path.write_bytes(RECORDED.read_bytes())
-    later = time.time() + 1
-    os.utime(path, (later, later))
     return path
+
+
+def touch(path: Path) -> None:
+    """Date a profile after what was sealed; return once that date, which counts whole seconds, has passed."""
+    later = int(time.time()) + 1
+    os.utime(path, (later, later))
+    while time.time() <= later:
+        time.sleep(0.05)
 
 
 def seal(cases: Path, ledger: Path) -> str:
@@ -95,7 +101,7 @@ def test_a_table_of_observations_keeps_all_of_them_and_is_read_back(tmp_path: Pa
 def test_sealed_then_profiled_then_settled(cases: Path, seen: Path, tmp_path: Path, monkeypatch: Any) -> None:
     book = tmp_path / "ledger.sqlite"
     name = seal(cases, book)
-    time.sleep(1.1)  # so that the settling is not before the measurement's date
+    touch(seen)
     told = json.loads(run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--json").stdout)
     assert [item["name"] for item in told["items"]] == [row["name"] for row in CASES]
     assert all(item["sealed"] for item in told["sealed"]["items"])
