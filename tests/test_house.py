@@ -194,6 +194,15 @@ def test_predicting_needs_nothing_heavy() -> None:
     assert not loaded("import ridgeline as rl", "rl.predict(rl.ops.gemm(1, 2, 3), rl.machine('h200'))") & HEAVY
 
 
+def test_a_command_loads_no_chart_it_does_not_draw() -> None:
+    words = ["predict", "gemm", "m=1", "n=1", "k=1", "--on", "h200-sxm"]
+    code = f"import sys; from ridgeline.app.cli import main; main({words}, standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.splitlines()[-1].split()
+    assert "ridgeline.prediction.predict" in modules
+    assert not [name for name in modules if name.startswith(("ridgeline.render.charts", "ridgeline.render.draw"))]
+
+
 def test_no_machine_figures_in_python() -> None:
     """A peak or a bandwidth lives in the catalog: no number of at least 1e10 stands in the code."""
     for path in FILES:

@@ -24,6 +24,7 @@ from .options import (
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
 
 if TYPE_CHECKING:
+    from ...render.figure import Figure
     from ...render.table import Table
 
 Formats = dict[str, str | None]
@@ -74,7 +75,6 @@ def predict_op(
     from ...prediction.answer import answer as ask
     from ...prediction.answer import document
     from ...programs.ops import find
-    from ...render.figure import plot as roofline
     from ...render.tables.prediction import prediction_tables, rows_table
 
     op, chosen = find(op_name), machine.load()
@@ -89,17 +89,22 @@ def predict_op(
     if seconds is not None and seconds <= 0:
         raise InputError(f"--took must be a positive time, got '{took}'")
 
+    def roofline() -> Figure:
+        from ...render.figure import plot as draw  # the charts load only where one is drawn
+
+        return draw(chosen, [prediction])
+
     def terminal() -> Iterator[Table | str]:
         yield from prediction_tables(answer, tables["levels"], tables["explain"], MAX_ROWS)
         if plot:
-            yield roofline(chosen, [prediction]).text(**terminal_size())
+            yield roofline().text(**terminal_size())
 
     present(
         Result(
             lambda: [rows_table(answer)],
             lambda: document(answer),
             terminal,
-            lambda: roofline(chosen, [prediction]).chart,
+            lambda: roofline().chart,
         ),
         output,
     )
