@@ -15,7 +15,7 @@ from .errors import unknown
 
 KINDS = ("measured", "stated", "derived")
 
-# Relative uncertainty of a ceiling by where it comes from, when the file gives none (see docs/model.md).
+# Relative uncertainty of a ceiling by where it comes from, when the file gives none (see docs/understand/model.md).
 UNCERTAINTY = {"measured": 0.03, "stated": 0.10, "derived": 0.10}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from ..core.dtypes import dtype as dtype_row
 from ..core.machine import MAIN, Machine
@@ -218,29 +221,23 @@ def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fa
 class Published:
     """The share of a ceiling that published benchmarks of a kernel report."""
 
-    make: Callable[[], Work]
+    name: str
+    op: str
+    arguments: Mapping[str, Any]
     low: float
     high: float
     of: str
 
 
-_GEMM = partial(ops.gemm, 8192, 8192, 8192, dtype="fp16")
-_ATTENTION = partial(ops.attention, 4, 32, 4096, 128, dtype="fp16")
-_DECODE = partial(ops.linear, 1, 8192, 28672, dtype="fp16", weights="int4_g128")
-_PEAK, _BANDWIDTH = "of the dense fp16 peak", "of the memory bandwidth"
-PRODUCTION_KERNELS = {
-    "cuBLAS fp16 gemm 8192": Published(_GEMM, 0.80, 0.85, _PEAK),
-    "CUTLASS fp16 gemm 8192": Published(_GEMM, 0.78, 0.83, _PEAK),
-    "Triton fp16 gemm 8192": Published(_GEMM, 0.70, 0.80, _PEAK),
-    "int4 weights, decode 8192x28672": Published(_DECODE, 0.70, 0.85, _BANDWIDTH),
-    "flash attention 3, S 4096 D 128": Published(_ATTENTION, 0.70, 0.75, _PEAK),
-    "naive attention, S 4096 D 128": Published(partial(_ATTENTION, variant="standard"), 0.50, 0.60, _BANDWIDTH),
-}
+@cache
+def published() -> tuple[Published, ...]:
+    text = Path(__file__).with_name("production_kernels.toml").read_text(encoding="utf-8")
+    return tuple(Published(**row) for row in tomllib.loads(text)["kernel"])
 
 
 def production_kernels(machine: Machine) -> KernelSet:
     """Intensity and regime of production kernels; the shares they reach are a prior, not a law."""
-    works = ((name, row.make()) for name, row in PRODUCTION_KERNELS.items())
+    works = ((row.name, ops.find(row.op)(**row.arguments)) for row in published())
     note = (
         "shares are what published benchmarks of such kernels report, a prior and not a law; intensities are computed"
     )

@@ -19,7 +19,7 @@ from ...prediction.locality import Tiling
 from ...prediction.precisions import PrecisionSweep
 from ...prediction.predict import plain
 from ...prediction.score import Evaluation
-from ...prediction.studies import PRODUCTION_KERNELS
+from ...prediction.studies import published
 from ...prediction.turning import CriticalBatch
 from ..table import Column, Table, columns, facts_table, percent
 from .prediction import shape_text
@@ -45,8 +45,8 @@ def _kernel_row(entry: Entry) -> dict[str, Any]:
 
 def production_table(study: KernelSet) -> Table:
     """Production kernels with the share of the ceiling they are known to reach."""
-    published = {name: {"low": row.low, "high": row.high, "of": row.of} for name, row in PRODUCTION_KERNELS.items()}
-    rows = [_kernel_row(entry) | published[entry.name] for entry in study.entries]
+    reached = {row.name: {"low": row.low, "high": row.high, "of": row.of} for row in published()}
+    rows = [_kernel_row(entry) | reached[entry.name] for entry in study.entries]
     shares = percent("low", "from", 4), percent("high", "to", 4), Column("of", "share")
     return Table(study.title, columns(Column("op", "kernel"), INTENSITY, "bound", *shares), rows, study.notes)
 
