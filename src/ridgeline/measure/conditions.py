@@ -167,9 +167,9 @@ def noise_note(samples: Sequence[float], preempted: int = 0) -> Note | None:
 def _drift_or_groups(values: NDArray[np.float64]) -> str:
     if len(values) < MIN_SAMPLES:
         return ""
-    middle, half = median(values.tolist()), len(values) // 2
+    middle, half = median(values), len(values) // 2
     first, second = values[:half], values[-half:]
-    change = float(np.median(second) - np.median(first))
+    change = median(second) - median(first)
     within = max(median_deviation(first), median_deviation(second))
     if abs(change) > max(DRIFT_DEVIATIONS * within, MIN_CHANGE * middle):
         direction = "slower" if change > 0 else "faster"
@@ -184,6 +184,6 @@ def _group_distance(ordered: NDArray[np.float64], middle: float) -> float:
     gaps = np.diff(ordered)
     place = int(np.argmax(gaps[1:-1])) + 2  # at least two samples on each side
     low, high = ordered[:place], ordered[place:]
-    distance = float(np.median(high) - np.median(low))
-    within = max(median_deviation(low), median_deviation(high), float(np.median(gaps)))
+    distance = median(high) - median(low)
+    within = max(median_deviation(low), median_deviation(high), median(gaps))
     return distance / middle if distance > max(GROUP_DEVIATIONS * within, MIN_CHANGE * middle) else 0.0
