@@ -59,6 +59,7 @@ def output_options(out: str = "", theme: bool = False) -> Decorator:
 
 
 json_output = output_options()
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Details below the answer.")
 picture_output = output_options(PICTURE_OR_DATA, theme=True)
 
 

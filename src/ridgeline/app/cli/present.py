@@ -49,6 +49,7 @@ class Result:
     terminal: Callable[[], Iterable[Table | str]] | None = None  # where the terminal shows more than the tables
     picture: Callable[[], Picture] | None = None
     writers: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)  # of suffixes it writes differently
+    answer: Callable[[], Sequence[str]] | None = None  # lines that the terminal, .md and .txt show first
 
     def write(self, out: Path, theme: str = "light") -> None:
         """Write the form that the suffix names; the file appears complete or not at all."""
@@ -70,8 +71,11 @@ class Result:
         if as_json:
             click.echo(json_text(self._document()))
             return
+        lines = self._answer()
+        if lines:
+            click.echo("\n".join(lines))
         for place, part in enumerate(self.terminal() if self.terminal else self._tables()):
-            if place:
+            if place or lines:
                 click.echo()
             if isinstance(part, str):
                 click.echo(part)
@@ -92,16 +96,21 @@ class Result:
             value = self._tables()[0]
         return to_document(value) if is_dataclass(value) else value
 
+    def _answer(self) -> Sequence[str]:
+        return () if self.answer is None else self.answer()
+
     def _tables(self) -> Sequence[Table]:
         return () if self.tables is None else self.tables()
 
     def _text(self, suffix: str) -> str:
         if suffix == ".json":
             return json_text(self._document()) + "\n"
-        tables = self._tables()
+        tables, answer = self._tables(), list(self._answer())
+        if suffix == ".csv":
+            return "\n".join(table.csv() for table in tables)
         if suffix == ".txt":
-            return "\n\n".join(table.text() for table in tables) + "\n"
-        return "\n".join(table.csv() if suffix == ".csv" else table.markdown() for table in tables)
+            return "\n\n".join(["\n".join(answer)] * bool(answer) + [table.text() for table in tables]) + "\n"
+        return "\n".join([line + "\n" for line in answer] + [table.markdown() for table in tables])
 
 
 def present(result: Result, output: Output) -> None:
