@@ -207,6 +207,8 @@ def take_sample(series: Series, turn: int, clock: Clock) -> None:
             break
     if series.stand_in or not series.samples:
         series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
+    if timing.seconds * series.loops > SHORT_SECONDS:
+        series.loops = max(1, series.loops // 4)  # a shorter sample may fit between two preemptions
 
 
 def interleave(
