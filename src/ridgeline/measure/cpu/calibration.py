@@ -288,7 +288,9 @@ def fitted_families(
         timings = measure(machine, quick, partial(on_progress, "kernels"))
         how = f"{' and '.join(timings.libraries)}, {allowed_cpus()} threads, wall time of a call, cold caches"
         source = f"timed on this machine ({how}), {now()[:10]}"
-        fitted = fit_cases(timings.rows, machine, source, lambda text: on_progress("fit", n := next(steps), n + 1, text))
+        fitted = fit_cases(
+            timings.rows, machine, source, lambda text: on_progress("fit", n := next(steps), n + 1, text)
+        )
     except KeyboardInterrupt:
         return {}, (Note(NOT_MEASURED, f"not measured ({STOPPED}): the kernel families"),)
     return fitted, timings.notes()
