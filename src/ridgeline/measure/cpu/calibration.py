@@ -21,7 +21,7 @@ from ...core.errors import InputError, RidgelineError
 from ...core.families.key import Key
 from ...core.machine import Fitted, Machine
 from ...core.notes import NOT_MEASURED, Note
-from ...core.statistics import median
+from ...core.statistics import quantile
 from ...prediction.fit import fit_cases
 from ...programs.ops import find
 from ..conditions import allowed_cpus, now, waited
@@ -32,12 +32,13 @@ from .library import Case, NumPy, Run, Torch, keep_freed_memory
 BUDGET_SECONDS = {True: 27.0, False: 150.0}  # of timing, quick and full
 MIN_FLUSH, MAX_FLUSH = 1 << 26, 1 << 30
 FLUSH_CACHES = 2.0  # caches' worth of bytes that are read to empty them
-MAX_CASE_SECONDS = {True: 0.03, False: 0.15}  # of the longest case, at half the peak or a quarter of the bandwidth
+MAX_CASE_SECONDS = {True: 0.02, False: 0.1}  # of the longest case, at half the peak
 MAX_WAIT_SECONDS = 2e-5  # that threads may wait for a core however short the call is
 ROUNDS = {True: (3, 5), False: (5, 9)}  # at least and at most, quick and full
 TOLERANCE = 0.03
+TIME_QUANTILE = 0.25  # of the samples of a case: what disturbs a call makes it slower, and there are few samples
 CHUNK_CASES = 12  # that take turns
-DEFAULT_SHARE = 0.65  # of the time, for the default path where there are two
+DEFAULT_SHARE = 0.7  # of the time, for the default path where there are two
 MEMORY_PER_POOL = 32.0  # memory over the bytes of random values of a format
 DEFAULT_MEMORY = 4e9  # bytes, where the size of the memory is not known
 COLD_CACHES = 4.0  # a call that moves so many caches' worth of bytes finds nothing of its own in them
@@ -61,9 +62,8 @@ class Limits:
 def limits(machine: Machine, quick: bool, pool_bytes: float) -> Limits:
     seconds = MAX_CASE_SECONDS[quick]
     peak = max((figure.value() or 0.0 for name, figure in machine.peaks.items() if name == "vector.fp32"), default=0.0)
-    bandwidth = (machine.main.bandwidth.value() or 0.0) if machine.levels else 0.0
-    beyond_caches = COLD_CACHES / 2 * _largest_cache(machine)
-    return Limits(min(max(bandwidth * seconds / 4, beyond_caches), pool_bytes), max(peak, 1e9) * seconds / 2)
+    beyond_caches = max((2.0 if quick else 4.0) * _largest_cache(machine), MIN_FLUSH)
+    return Limits(min(beyond_caches, pool_bytes), max(peak, 1e9) * seconds / 2)
 
 
 def _largest_cache(machine: Machine) -> float:
@@ -246,7 +246,9 @@ def time_cases(
         )  # fmt: skip
         of_probe = {probe.name: case for case, probe in pairs}
         calm = [series for series in run.series if not series.stand_in]
-        timings.rows += [{**of_probe[row.probe.name], "time_us": 1e6 * median(row.samples)} for row in calm]
+        timings.rows += [
+            {**of_probe[row.probe.name], "time_us": 1e6 * quantile(row.samples, TIME_QUANTILE)} for row in calm
+        ]
         timings.preempted += len(run.series) - len(calm)
         timings.stopped = run.stopped
     return timings

@@ -28,7 +28,16 @@ T_90 = (3.08, 1.89, 1.64, 1.53, 1.48, 1.44, 1.41, 1.40, 1.38, 1.37)  # Student's
 NORMAL_90 = 1.28
 # Coefficients that a handful of timings can decide, each from where it starts; others take values without effect.
 STARTS = {"memory": 0.8, "compute": 0.8, "launch": 2e-6, "thin": 1.0}
-NEUTRAL = {"blend": 8.0, "element": 0.01, "row": 1e-11, "alone": 1.0, "special": 0.5, "passes": 0.001, "again": 0.001}
+NEUTRAL = {
+    "blend": 8.0,
+    "element": 0.01,
+    "row": 1e-11,
+    "alone": 1.0,
+    "fork": 1e-8,
+    "special": 0.5,
+    "passes": 0.001,
+    "again": 0.001,
+}
 
 
 def fit_small(
