@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ridgeline.core.families import Key
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Machine
+from ridgeline.core.machine import Fitted, Machine
 from ridgeline.measure.cpu import calibration
 from ridgeline.measure.cpu.calibration import Limits, Timings, call_cold, cases, limits, time_cases
 from ridgeline.measure.cpu.library import NumPy, Operands, Torch
@@ -143,6 +144,15 @@ def test_notes_are_absent_where_all_was_timed() -> None:
     assert Timings(rows=[{"op": "add"}]).notes() == ()
 
 
+def test_the_held_out_error_is_reported_by_family_and_backend() -> None:
+    row = Fitted({}, 0.06, 0.2, 0.9, 1.1, 10, "a test")
+    keys = ("gemm.fp32", "gemm-few.fp32", "rows.softmax.fp32@numpy")
+    (note,) = calibration.summary({Key.parse(key): row for key in keys}, 30)
+    assert note == "calibrated on 30 timings of library kernels; held-out median error: gemm 6 %, rows@numpy 6 %"
+    (note,) = calibration.summary({}, 3)
+    assert note.startswith("not calibrated: 3 undisturbed timings")
+
+
 # -- the calls compute what the op says -------------------------------------------------------------------------------
 
 
@@ -194,5 +204,6 @@ def test_a_small_calibration_gives_times_with_intervals(monkeypatch: pytest.Monk
     made = rl.predict(rl.ops.add(50_000, dtype="fp32"), replace(CPU, fitted=fitted))
     assert made.floor <= made.time
     assert made.low <= made.time <= made.high
+    assert {key.backend for key in fitted} <= {"", "numpy"}
     if fitted:
         assert "calibrated (stream.add.fp32" in str(made.expected[0].confidence)

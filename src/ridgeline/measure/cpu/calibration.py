@@ -7,7 +7,7 @@ The default path is torch where it is installed, else NumPy; the rows of the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError, RidgelineError
+from ...core.errors import InputError
 from ...core.families.key import Key
 from ...core.machine import Fitted, Machine
 from ...core.notes import NOT_MEASURED, Note
-from ...core.statistics import quantile
+from ...core.statistics import median, quantile
 from ...prediction.fit import fit_cases
 from ...programs.ops import find
 from ..conditions import allowed_cpus, now, waited
@@ -187,6 +187,7 @@ class Timings:
     preempted: int = 0
     missing: int = 0
     stopped: bool = False
+    only_numpy: bool = False
 
     def notes(self) -> tuple[Note, ...]:
         texts = []
@@ -262,7 +263,7 @@ def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
     pool_bytes = int(min(max(COLD_CACHES * cache, MIN_FLUSH), memory / MEMORY_PER_POOL))
     keep_freed_memory()
     kinds: list[type[Torch] | type[NumPy]] = [Torch, NumPy] if find_spec("torch") else [NumPy]
-    most, begin, every = limits(machine, quick, pool_bytes), perf_counter(), Timings()
+    most, begin, every = limits(machine, quick, pool_bytes), perf_counter(), Timings(only_numpy=len(kinds) == 1)
     for kind in kinds:
         default = kind is kinds[0]
         dtypes = ["fp32", "fp64"] if kind is NumPy else [name for name in ("fp32", "bf16") if name in machine.dtypes()]
@@ -276,8 +277,6 @@ def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
         every.stopped = timings.stopped
         if every.stopped:
             break
-    if not every.rows:
-        raise RidgelineError("no library kernel could be timed: every sample was preempted; close other programs")
     return every
 
 
@@ -295,4 +294,20 @@ def fitted_families(
         )
     except KeyboardInterrupt:
         return {}, (Note(NOT_MEASURED, f"not measured ({STOPPED}): the kernel families"),)
-    return fitted, timings.notes()
+    if timings.only_numpy:  # the default path is then NumPy's, under either name
+        fitted |= {key._replace(backend=NumPy.name): row for key, row in fitted.items()}
+    return fitted, (*summary(fitted, len(timings.rows)), *timings.notes())
+
+
+def summary(fitted: Mapping[Key, Fitted], timed: int) -> tuple[Note, ...]:
+    """The held-out error by family, or that too little was timed."""
+    by_family: dict[str, list[float]] = {}
+    for key, row in fitted.items():
+        by_family.setdefault(f"{key.family}{f'@{key.backend}' if key.backend else ''}", []).append(row.error)
+    if not by_family:
+        again = "run `ridgeline measure cpu --calibrate` on a quiet machine"
+        return (
+            Note(NOT_MEASURED, f"not calibrated: {timed} undisturbed timings of library kernels are too few; {again}"),
+        )
+    errors = ", ".join(f"{family} {100 * median(values):.0f} %" for family, values in sorted(by_family.items()))
+    return (Note("", f"calibrated on {timed} timings of library kernels; held-out median error: {errors}"),)
