@@ -12,7 +12,12 @@ import pytest
 from ridgeline.core.families import Key
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Fitted, Machine
-from ridgeline.measure.cpu import calibration
+from ridgeline.core.observation import Observation
+from ridgeline.core.work import Work
+from ridgeline.machines.schema import read
+from ridgeline.machines.write import text
+from ridgeline.measure import session
+from ridgeline.measure.cpu import calibration, probes
 from ridgeline.measure.cpu.calibration import Limits, Timings, call_cold, cases, limits, time_cases
 from ridgeline.measure.cpu.library import NumPy, Operands, Torch
 from ridgeline.programs.ops import find
@@ -207,3 +212,43 @@ def test_a_small_calibration_gives_times_with_intervals(monkeypatch: pytest.Monk
     assert {key.backend for key in fitted} <= {"", "numpy"}
     if fitted:
         assert "calibrated (stream.add.fp32" in str(made.expected[0].confidence)
+
+
+# -- from the command to the saved machine ----------------------------------------------------------------------------
+
+READ = Observation("read", "memory", (0.1,), Work(moves={("main", "a", "read"): 4e9}), {"mix": "read", "threads": 2})
+
+
+@pytest.fixture
+def measured_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "require", lambda: None)
+    monkeypatch.setattr(session.detect, "here", lambda kind=None: CPU)
+    monkeypatch.setattr(probes, "measure", lambda machine, quick, on_progress: [READ])
+
+
+@pytest.mark.usefixtures("measured_cpu")
+def test_calibrated_families_are_saved_with_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy")
+    rows = [{"op": "add", "dtype": "fp32", "n": 1000 * 2**place, "time_us": 10.0 + 2**place} for place in range(12)]
+    timings = Timings(rows=[*rows, *({**row, "backend": "numpy"} for row in rows)], libraries=["torch 2", "NumPy 2"])
+    monkeypatch.setattr(calibration, "measure", lambda machine, quick, on_progress: timings)
+    measured = session.measure("cpu", True, lambda *step: None, families=True)
+    assert measured.machine is not None
+    saved = read(text(measured.machine), "here.toml")
+    assert {str(key) for key in saved.fitted} >= {"stream.add.fp32", "stream.add.fp32@numpy"}
+    assert saved.fitted == measured.machine.fitted
+    assert "cold caches" in saved.fitted[Key.parse("stream.add.fp32")].source
+    assert any("held-out median error" in note for note in saved.notes)
+
+
+@pytest.mark.usefixtures("measured_cpu")
+def test_ctrl_c_while_kernels_are_timed_keeps_the_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> Timings:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibration, "measure", stop)
+    measured = session.measure("cpu", True, lambda *step: None, families=True)
+    assert measured.machine is not None
+    assert measured.machine.main.bandwidth.measured == pytest.approx(4e10)
+    assert not measured.machine.fitted
+    assert "not measured (stopped by Ctrl-C): the kernel families" in measured.notes
