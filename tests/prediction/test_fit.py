@@ -161,7 +161,8 @@ def test_ops_and_variants_may_be_kept_together() -> None:
 
 
 def test_a_machine_without_cores_or_figures_groups_nothing() -> None:
-    assert fitting.group(ROWS, rl.machine("xeon-8480plus"), every) == {}
+    assert fitting.group(ROWS, replace(H200, units={}), every) == {}
+    assert fitting.group(ROWS, replace(rl.machine("xeon-8480plus"), levels=()), every) == {}
     assert fitting.group(ROWS, rl.two_number(1e12, 1e12), every) == {}
 
 

@@ -28,12 +28,12 @@ LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs toge
 STATISTICS = ("error", "p90", "low", "high")
 
 
-def read(document: Mapping[str, Any], complain: Callable[[str], None]) -> dict[Key, Fitted]:
-    """Fitted coefficients from their tables; `complain` hears of each fault, and the faulty table is left out."""
+def read(document: Mapping[str, Any], complain: Callable[[str], None], kind: str = "gpu") -> dict[Key, Fitted]:
+    """Fitted coefficients of a kind of machine from their tables; `complain` gets each fault, a faulty table is left out."""
     fitted: dict[Key, Fitted] = {}
     for name, row in document.items():
         try:
-            key = _checked(name, row)
+            key = _checked(name, row, kind)
         except ValueError as fault:
             complain(f'fitted."{name}": {fault}')
             continue
@@ -53,7 +53,7 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
-def _checked(name: str, row: Any) -> Key:
+def _checked(name: str, row: Any, kind: str) -> Key:
     """The key of a table whose values are all in order; ValueError says what is wrong with it."""
     from ..core.families import Key, formula
 
@@ -63,7 +63,7 @@ def _checked(name: str, row: Any) -> Key:
         raise ValueError(f"has no {', '.join(missing)}")
     key = Key.parse(name)
     try:
-        family = formula(key.family)
+        family = formula(key.family, kind)
     except KeyError:
         raise ValueError(f"there is no kernel family '{key.family}'") from None
     _check_coefficients(row["coefficients"], family)

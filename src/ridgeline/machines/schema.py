@@ -72,7 +72,9 @@ def _machine(reader: Reader, file: str) -> Machine:
         limits=reader.named("limit", lambda name: LIMITS.get(name, "B"), set(LIMITS)),
         energy=reader.named("energy", lambda name: ENERGY.get(name.partition(".")[0], "J")),
         efficiency=_efficiency(reader),
-        fitted=coefficients.read(reader.table(document.get("fitted"), "fitted"), reader.complain),
+        fitted=coefficients.read(
+            reader.table(document.get("fitted"), "fitted"), reader.complain, str(document.get("kind"))
+        ),
         launch=reader.figure(document.get("launch"), "s", "launch"),
         dispatch=reader.figure(document.get("dispatch"), "s", "dispatch"),
         tdp=reader.figure(document.get("tdp"), "W", "tdp", plain=True),

@@ -67,7 +67,7 @@ def select(machine: Machine, key: Key, backend: str | None = None) -> Selected |
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
                 steps = substitute + (borrowed and machine.vendor != LENDER_VENDOR)
-                return Selected(formula(candidate.family), fitted, candidate, SUBSTITUTE_WIDENING**steps)
+                return Selected(formula(candidate.family, machine.kind), fitted, candidate, SUBSTITUTE_WIDENING**steps)
     return None
 
 
@@ -99,6 +99,8 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
 
 def hardware(machine: Machine, dtype: str) -> Hardware | None:
     """The machine as a formula sees it for arithmetic in a dtype, None where a figure is not known."""
+    if machine.kind == "cpu":
+        return _cpu_hardware(machine, dtype)
     cores = next((machine.units[name] for name in CORE_UNITS if name in machine.units), None)
     if cores is None or ANY in machine.peaks or not machine.levels:
         return None
@@ -115,6 +117,27 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     figure = machine.peaks.get("special.fp32")
     special = (figure.value() if figure else None) or defaults("special")["per_flop"] * vector
     return Hardware(cores, peak, bandwidth, cache_size, special, vector)
+
+
+def _cpu_hardware(machine: Machine, dtype: str) -> Hardware | None:
+    """The measured figures of a CPU, because a virtual machine has only a part of what the vendor states."""
+    if ANY in machine.peaks or not machine.levels:
+        return None
+    try:
+        vector = machine.peaks[machine.engine("vector", dtype)].value()
+    except (MissingFigure, KeyError):
+        return None
+    try:
+        peak = machine.peaks[machine.engine("matrix", dtype)].value()
+    except MissingFigure:  # a format without arithmetic of its own is converted
+        peak = vector
+    bandwidth = machine.main.bandwidth.value()
+    if peak is None or vector is None or bandwidth is None:
+        return None
+    figures = [(level.total, level.bandwidth.value()) for level in machine.levels[:-1]]
+    caches = tuple((size, rate) for size, rate in figures if size is not None and rate is not None)
+    last_level = caches[-1][0] if caches else 0.0
+    return Hardware(machine.units.get("core", 1), peak, bandwidth, last_level, np.inf, vector, caches)
 
 
 def _stated(figure: Figure) -> float | None:
@@ -232,7 +255,7 @@ def kernel_times(
     for kernel in step_kernels:
         arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
         machine = hardware(bound.machine, arithmetic)
-        for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op):
+        for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, bound.machine.kind):
             selected = None if machine is None else select(bound.machine, key, backend)
             if selected is None or machine is None:
                 uncovered = np.maximum(uncovered, applies)

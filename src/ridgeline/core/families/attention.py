@@ -58,7 +58,8 @@ def masks(g: Sizes) -> dict[str, Mask]:
     return {"causal": masked, "full": ~masked}
 
 
-def _bytes(g: Sizes) -> Array:
+def moved(g: Sizes) -> Array:
+    """Bytes of Q, K, V and O."""
     each = g["heads"] * g["q"] * g["x"] + g["shared"] * g["kv"] * g["stored"]
     return 2 * g["batch"] * each * g["d"]
 
@@ -84,7 +85,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
         # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
         longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
         compute = np.maximum(waves * unit, longest)
-    time = overlapped(under_load(compute, c, off), _bytes(g) / (c["memory"] * hw.bandwidth), c, off)
+    time = overlapped(under_load(compute, c, off), moved(g) / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
         fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
@@ -94,7 +95,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
 def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     kv, d = g["kv"], g["d"]
     units, group = g["batch"] * g["shared"], g["heads"] / g["shared"]
-    moved = _bytes(g)
+    total = moved(g)
     stays = c["holds"] * hw.cache
     key = 2 * d * g["stored"]
     held = key * units * kv  # bytes of K and V
@@ -102,7 +103,7 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     if "cache" in off:
         hot = hot * 0.0
     factor = 1 - hot + hot / c["cached"]
-    memory: Array = (moved - held + held * factor) / (c["memory"] * hw.bandwidth)
+    memory: Array = (total - held + held * factor) / (c["memory"] * hw.bandwidth)
     padded = np.ceil(group / 16) * 16
     compute: Array = 4 * units * padded * kv * d / (c["compute"] * hw.peak)
     late: Array = 0.0
