@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...measure import protocol
 from ...measure.cpu import build, probes
 from ...measure.cpu.bench import cores
 from ...measure.cpu.suite import CALIBRATION_SHARES, SEALED_SHARE, Kernel, Suite
-from ...prediction.fit.small import fit_small
+from ...prediction.fit import fit_small
 from .job import KernelRuns, Workload
 
 ROUNDS = 7  # samples of every sealed kernel
@@ -63,7 +63,7 @@ class CpuBench:
         timed = self._timed(workload.calibration or (), CALIBRATION_ROUNDS, CALIBRATION_BUDGET, on_progress)
         if timed.stopped:
             raise KeyboardInterrupt
-        fitted = fit_small([(series.probe.work, series.samples) for series in timed.series], machine)
+        fitted = fit_small([(series.probe.work, undisturbed(series)) for series in timed.series], machine)
         if not fitted:
             return machine, ""
         return replace(machine, fitted={**machine.fitted, **fitted}), CALIBRATED
@@ -72,14 +72,15 @@ class CpuBench:
         ran = self._timed(workload.kernels, ROUNDS, RUN_BUDGET, on_progress)
         if not ran.series:
             raise KeyboardInterrupt
-        observed = {row.probe.name: protocol.observation(row, {"date": date}, __version__) for row in ran.series}
-        return KernelRuns(observed, ran.stopped)
+        return KernelRuns({row.probe.name: observation(row, {"date": date}) for row in ran.series}, ran.stopped)
 
     def _sampled(self, probes: Sequence[protocol.Probe], rounds: int) -> list[Observation]:
         ran = protocol.interleave(probes, rounds, self.clock)
         if ran.stopped:
             raise KeyboardInterrupt
-        return [protocol.observation(series, {}, __version__) for series in ran.series]
+        observed = [observation(series, {}) for series in ran.series]
+        # the estimate from CPU time is a ceiling like any other, and its spread says how well it is known
+        return [replace(item, conditions={}) for item in observed]
 
     def _timed(
         self, kernels: Sequence[Any], rounds: int, budget: float, on_progress: protocol.Progress
@@ -98,3 +99,15 @@ class CpuBench:
             both.series += ran.series
             both.why = ran.why
         return both
+
+
+def observation(series: protocol.Series, conditions: Mapping[str, Any]) -> Observation:
+    """The observation of a series with the samples that are fair to it."""
+    return replace(protocol.observation(series, conditions, __version__), samples=tuple(undisturbed(series)))
+
+
+def undisturbed(series: protocol.Series) -> list[float]:
+    """Its samples; where every one was preempted, the seconds that its threads had their cores in each of them."""
+    if not series.stand_in:
+        return series.samples
+    return [seconds * busy for _, seconds, busy in series.preempted]

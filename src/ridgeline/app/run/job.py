@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ...core.documents import to_document
@@ -36,7 +37,8 @@ class Outcome:
     items: tuple[dict[str, Any], ...]
     sentence: str
     summary: Summary
-    notes: tuple[str, ...] = ()  # what was left out, and how the predictions were calibrated
+    notes: tuple[str, ...] = ()  # how the predictions were calibrated, and what was left out
+    remarks: tuple[str, ...] = ()  # those of them that the answer itself must say
 
     def document(self) -> dict[str, Any]:
         charted = ("predicted", "measured")  # in seconds, for the chart; the document has both in microseconds
@@ -73,10 +75,11 @@ class Workload:
 
 
 class KernelRuns(NamedTuple):
-    """Observations of the kernels that ran, by name, and whether Ctrl-C ended the run."""
+    """Observations of the kernels that ran, by name, whether Ctrl-C ended the run, and what could not run."""
 
     observations: Mapping[str, Observation]
     stopped: bool = False
+    refused: Mapping[str, str] = MappingProxyType({})  # kernels that could not be timed, and why
 
 
 class Bench(Protocol):
@@ -110,15 +113,13 @@ class Stage:
     observations: list[Observation] = field(default_factory=list)
 
 
-def job(
-    bench: Bench, quick: bool = True, on_progress: Progress | None = None, ledger: Ledger | None = None
-) -> Outcome:
+def job(bench: Bench, quick: bool = True, on_progress: Progress | None = None, ledger: Ledger | None = None) -> Outcome:
     """Measure, predict, seal, run, reconcile.
 
     Ctrl-C ends it at once: what was measured and which kernels had run is returned, and the sentence says so.
     """
     begin, stage = bench.clock.now(), Stage()
-    facts = Summary(bench.place, "quick" if quick else "full")
+    facts = Summary("quick" if quick else "full")
     try:
         return _job(bench, facts, begin, on_progress, ledger, stage)
     except KeyboardInterrupt:
@@ -126,7 +127,7 @@ def job(
             raise RidgelineError(f"{protocol.STOPPED} before anything was measured; nothing was written") from None
         sentence = f"{protocol.STOPPED} before any kernel had run: only the ceilings below were measured"
         machine = bench.ceilings(stage.detected, stage.observations)
-        summary = facts.after(bench.clock.now() - begin)
+        summary = facts.after(bench.place, bench.clock.now() - begin)
         return Outcome(machine, tuple(stage.observations), {}, (), sentence, summary)
 
 
@@ -151,8 +152,10 @@ def _job(
     runs = bench.run(workload, begun, phase("run"))
     report, sealed = _settled(prediction, seal, runs, begun)
     items = _items(report, workload.kernels, runs.observations)
-    summary = facts.after(bench.clock.now() - begin).judged(items, noise(prediction), next_move(report, items))
-    notes = (_stopped(workload, runs), calibrated, workload.left_out, seal.note)
+    summary = facts.after(bench.place, bench.clock.now() - begin).judged(
+        items, noise(prediction), next_move(report, items)
+    )
+    remarks = tuple(text for text in (_not_run(workload, runs), workload.left_out, seal.note) if text)
     return Outcome(
         prediction.machine,
         (*stage.observations, *runs.observations.values()),
@@ -160,7 +163,8 @@ def _job(
         items,
         summary.sentence,
         summary,
-        tuple(note for note in notes if note),
+        (*((calibrated,) if calibrated else ()), *remarks),
+        remarks,
     )
 
 
@@ -211,7 +215,10 @@ def _items(
     )
 
 
-def _stopped(workload: Workload, runs: KernelRuns) -> str:
+def _not_run(workload: Workload, runs: KernelRuns) -> str:
+    """One sentence on kernels that were predicted and have no time."""
+    if runs.refused:
+        return "not timed: " + "; ".join(f"{name} ({why})" for name, why in runs.refused.items())
     if not runs.stopped:
         return ""
     missing = [kernel.name for kernel in workload.kernels if kernel.name not in runs.observations]

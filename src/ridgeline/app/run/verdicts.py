@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.bound import SPECIAL
+from ...core.machine import Machine
 from ...core.observation import Observation
 from ...core.statistics import median
 from ...core.units import show
@@ -21,6 +22,8 @@ MAX_SPREAD = 0.1  # of the samples of a kernel; one above it is noisy
 MIN_GAP = 0.1  # of the measured time above the roofline, from which a kernel is worth a look
 CACHE_MARGIN = 1.2  # working set over the largest cache, below which much of it may stay there
 
+PREEMPTED = "noisy: every sample preempted, CPU time shown"
+
 Item = Mapping[str, Any]
 
 
@@ -28,8 +31,8 @@ Item = Mapping[str, Any]
 class Summary:
     """The answer in numbers; without kernels the job was stopped before any ran."""
 
-    place: str
     effort: str  # quick or full
+    place: str = ""
     seconds: float = 0.0
     kernels: int = 0
     inside: int = 0  # kernels inside their 80 % interval
@@ -39,8 +42,8 @@ class Summary:
 
     DOCUMENT: ClassVar = ("place", "effort", "seconds", "kernels", "inside", "median_error", "noise", "next")
 
-    def after(self, seconds: float) -> Summary:
-        return replace(self, seconds=seconds)
+    def after(self, place: str, seconds: float) -> Summary:
+        return replace(self, place=place, seconds=seconds)
 
     def judged(self, items: Sequence[Item], noise: float, move: str) -> Summary:
         errors = [abs(item["error"]) for item in items]
@@ -60,19 +63,30 @@ def percent(share: float) -> str:
 
 def noise(prediction: Prediction) -> float:
     """Relative uncertainty of the noisiest ceiling that a prediction rests on."""
-    return max((bound.tolerance for bound in prediction.bounds), default=0.0)
+    names = {str(bound.limiter) for bound in prediction.bounds}
+    return max((ceiling_noise(prediction.machine, name) for name in names), default=0.0)
+
+
+def ceiling_noise(machine: Machine, limiter: str) -> float:
+    """Relative uncertainty of a measured peak, or of the noisiest access mix of a level."""
+    if limiter in machine.peaks:
+        return machine.peaks[limiter].uncertainty()
+    figures = [
+        figure
+        for level in machine.levels
+        if level.name == limiter
+        for figure in (level.bandwidth, *level.mixes.values())
+    ]
+    return max((figure.uncertainty() for figure in figures), default=0.0)
 
 
 def verdict(gap: Gap, observation: Observation) -> dict[str, Any]:
     """`noisy` where the samples support no verdict on the kernel; `finding` where it is above its roofline."""
-    busy = observation.conditions.get("stand_in_busy")
-    spread = 1 / busy - 1 if busy else observation.spread
-    noisy = spread > MAX_SPREAD
     finding = _above_roofline(gap) if gap.share > MAX_ROOFLINE_SHARE else ""
-    if busy:
-        return {"noisy": noisy, "finding": finding, "spread": spread, "band": "noisy: every sample was preempted"}
-    if noisy:
-        return {"noisy": True, "finding": finding, "band": f"noisy: spread {percent(spread)}"}
+    if "stand_in_busy" in observation.conditions:
+        return {"noisy": True, "finding": finding, "band": PREEMPTED}
+    if observation.spread > MAX_SPREAD:
+        return {"noisy": True, "finding": finding, "band": f"noisy: spread {percent(observation.spread)}"}
     return {"noisy": False, "finding": finding}
 
 
@@ -82,7 +96,7 @@ def _above_roofline(gap: Gap) -> str:
     caches = [level for level in target.machine.levels[:-1] if level.total]
     largest = max(caches, key=lambda level: level.total or 0.0) if caches else None
     held = float(np.asarray(target.work.footprint))
-    tolerance = target.needs[target.limiter].uncertainty if target.limiter in target.needs else 0.0
+    tolerance = ceiling_noise(target.machine, target.limiter)
     if largest is not None and held < CACHE_MARGIN * (largest.total or 0.0) and target.limiter == target.main:
         cache = show(largest.total, "B", 3, binary=True)
         reason = f"working set {show(held, 'B', 3, binary=True)}, {largest.name} {cache}: partly cached"

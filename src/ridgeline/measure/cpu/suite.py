@@ -189,7 +189,9 @@ class Suite:
         a = self.outputs.view(np.float64)[256:][:n]
         arguments = (_address(a), _address(b), _address(c), ctypes.c_double(s))
         call = self._compiled(self.library.suite_triad, arguments, n, 512)
-        return Kernel("triad", ops.stream_triad(n), call, lambda: _expect_ends("triad", a, lambda at: b[at] + s * c[at]))
+        return Kernel(
+            "triad", ops.stream_triad(n), call, lambda: _expect_ends("triad", a, lambda at: b[at] + s * c[at])
+        )
 
     def dot(self, share: float) -> Kernel:
         n = self._length(share)
@@ -242,7 +244,9 @@ class Suite:
             taps = [w[3 * i + j] * x[first + i : last + i, j : j + width] for i in range(3) for j in range(3)]
             return np.asarray(np.sum(taps, axis=0))
 
-        return Kernel("stencil 3x3", stencil_work(rows, width), call, partial(_expect_ends, "stencil", y, expected, 1e-3))
+        return Kernel(
+            "stencil 3x3", stencil_work(rows, width), call, partial(_expect_ends, "stencil", y, expected, 1e-3)
+        )
 
     def gemm(self, share: float) -> Kernel:
         """NumPy's product, of a size that the peak of this machine does in milliseconds."""

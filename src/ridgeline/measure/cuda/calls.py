@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -121,7 +122,29 @@ def _linear(operands: Operands, m: int, n: int, k: int, bias: bool = False) -> R
     return operands.product(partial(linear, x, weights, operands.take(n) if bias else None))
 
 
-def _linear_op(operands: Operands, batch: int, in_features: int, out_features: int, bias: int = 0) -> Run:
+INT4_TILES = 8  # k-tiles of 16 that torch packs together
+GROUPED_INT4 = re.compile(r"int4_g(32|64|128|256)z")  # the group sizes of torch's kernel, with scale and zero point
+
+
+def _int4_linear(operands: Operands, m: int, n: int, k: int, weights: str) -> Run:
+    """x[m,k] W[n,k]^T with int4 weights, a bf16 scale and zero point per group, as torch's own kernel takes them."""
+    torch, group = operands.torch, GROUPED_INT4.fullmatch(weights)
+    if group is None or operands.dtype != "bf16":
+        raise InputError(f"linear in {operands.dtype} with {weights} weights has no default path in PyTorch")
+    if n % 64 or k % (16 * INT4_TILES):
+        raise InputError(f"linear with int4 weights: torch needs n in multiples of 64 and k of 128, got n={n} k={k}")
+    size = int(group[1])
+    packed = torch._convert_weight_to_int4pack(
+        torch.randint(256, (n, k // 2), dtype=torch.uint8, device=operands.device), INT4_TILES
+    )
+    return partial(torch._weight_int4pack_mm, operands.take(m, k), packed, size, operands.take(k // size, n, 2))
+
+
+def _linear_op(
+    operands: Operands, batch: int, in_features: int, out_features: int, bias: int = 0, weights: str = ""
+) -> Run:
+    if weights and not bias:
+        return _int4_linear(operands, batch, out_features, in_features, weights)
     if bias and operands.dtype in ("fp8_e4m3", "fp8_e5m2", "int8"):
         raise InputError(f"linear in {operands.dtype} with a bias has no default path in PyTorch")
     return _linear(operands, batch, out_features, in_features, bool(bias))

@@ -243,12 +243,12 @@ def _square(library: Library, dtype: str, size: int, sets: int, cold: bool) -> P
 
 
 def rank_products(
-    library: Library, sms: int, quick: bool, scale: int, gaps: list[str]
+    library: Library, sms: int, quick: bool, scale: int, gaps: list[str], dtypes: Sequence[str] = tuple(MAX_ERRORS)
 ) -> dict[str, tuple[Product, list[dict[str, Any]]]]:
     """The best product of each format, checked, with its ranking; a format that cannot be multiplied becomes a gap."""
     library.torch.set_float32_matmul_precision("high")  # tf32: without it fp32 is multiplied on the vector units
     ranked = {}
-    for dtype in MAX_ERRORS:
+    for dtype in dtypes:
         try:
             best, table = best_product(library, dtype, sms, quick, scale)
             best.check()
