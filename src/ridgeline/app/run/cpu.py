@@ -15,14 +15,14 @@ from ...machines.calibrate import measured_machine
 from ...machines.detect import local as detect
 from ...measure import protocol
 from ...measure.cpu import build, probes
-from ...measure.cpu.bench import cores
+from ...measure.cpu.pool import cores
 from ...measure.cpu.suite import CALIBRATION_SHARES, SEALED_SHARE, Kernel, Suite
 from ...prediction.fit import fit_small
 from .job import KernelRuns, Workload
 
 ROUNDS = 7  # samples of every sealed kernel
 CALIBRATION_ROUNDS = 4
-CALIBRATION_BUDGET, RUN_BUDGET = 12.0, 10.0  # seconds
+QUICK_BUDGET, CALIBRATION_BUDGET, RUN_BUDGET = 20.0, 9.0, 7.0  # seconds
 MAX_RETRY_ROUNDS = 2  # times as many rounds for kernels whose samples scatter
 BLAS_SPIN_SECONDS = 0.3  # until the idle threads of a BLAS have stopped spinning
 CALIBRATED = "predictions calibrated on other sizes of the same kernels, sealed before the run"
@@ -40,7 +40,8 @@ class CpuBench:
         return detect.here("cpu")
 
     def measure(self, machine: Machine, quick: bool, on_progress: protocol.Progress) -> list[Observation]:
-        return probes.measure(machine, quick=quick, clock=self.clock, on_progress=on_progress)
+        budget = QUICK_BUDGET if quick else None
+        return probes.measure(machine, quick=quick, clock=self.clock, on_progress=on_progress, budget=budget)
 
     def ceilings(self, detected: Machine, observations: Sequence[Observation]) -> Machine:
         return measured_machine(observations, detected)

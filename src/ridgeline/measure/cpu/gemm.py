@@ -16,7 +16,7 @@ from ...core.machine import MAIN, Machine
 from ...core.work import READ, WRITE, Work
 from ..conditions import waited
 from ..protocol import Call, Clock, Probe, Timing, repeat
-from .bench import counted
+from .pool import counted
 
 GEMM_SIZES = {True: (512, 1024), False: (256, 512, 1024, 2048, 4096)}
 MAX_SECONDS = {True: 0.25, False: 2.0}  # that one matrix product may take, quick and full

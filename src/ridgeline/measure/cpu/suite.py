@@ -27,7 +27,7 @@ from ...core.machine import Machine
 from ...core.work import Work, work
 from ...programs import ops
 from ..protocol import Call, Probe, Timing
-from .bench import cores
+from .pool import cores
 from .gemm import blas, thread_share
 
 SEALED_SHARE = 0.75  # of the arrays: the size that is predicted, sealed and run
@@ -40,7 +40,7 @@ COLUMNS = 2048  # of fp32 values: a row and the next one stay in the nearest cac
 LINE_FLOATS = 16  # fp32 values of a cache line
 PRODUCT_SECONDS = 0.02  # that the largest matrix product takes at the peak
 PRODUCT_SIDES = (512, 4096)
-MIN_SAMPLE_SECONDS = 0.008  # short, so that a sample fits between the time slices of another program
+MIN_SAMPLE_SECONDS = 0.004  # short, so that a sample fits between the time slices of another program
 
 Pointer = ctypes.c_void_p
 Index = ctypes.c_int64
