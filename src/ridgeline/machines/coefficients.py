@@ -1,7 +1,7 @@
-"""Fitted coefficients of kernel families: TOML in a machine file, JSON in files of their own beside the catalog.
+"""Fitted coefficients of kernel families: TOML in a machine file, JSON files next to the catalog.
 
-A machine without timings of its own borrows: first from its architecture, then from all GPUs together. Borrowed
-coefficients are marked, and carry the error of machines that were left out of the fit.
+A GPU without timings borrows: first from its architecture, then from all GPUs together. Borrowed coefficients are
+marked and carry the leave-one-machine-out error.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _check_statistics(row: Mapping[str, Any]) -> None:
     if not row["low"] <= 1 <= row["high"]:
         raise ValueError(f"low must be at most 1 and high at least 1, found {row['low']} and {row['high']}")
     if not isinstance(row["cases"], int) or not _positive(row["cases"]):
-        raise ValueError(f"cases must be a whole number of timings, found {row['cases']!r}")
+        raise ValueError(f"cases must be an integer number of timings, found {row['cases']!r}")
     if not isinstance(row["source"], str) or not row["source"].strip():
         raise ValueError("source must say where the timings come from")
     if not isinstance(row.get("borrowed", False), bool):
@@ -127,7 +127,7 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
-    """A catalog file, one line per set, and the timings beside it in a file of their own."""
+    """A catalog file, one line per set, and its timings in a second file."""
     parts = []
     for table, rows in tables.items():
         lines = []

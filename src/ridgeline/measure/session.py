@@ -62,17 +62,17 @@ class Measured:
 def measure(what: str | None, quick: bool, on_progress: Progress, families: bool = False) -> Measured:
     """The probes of a device; without a choice the GPU where there is one, else the CPU.
 
-    `families` also times some thousand library kernels and fits the coefficients of the kernel families to them.
+    `families` also times library kernels and fits the coefficients of the kernel families to them.
     """
     try:
         what = what or ("cuda" if any(machine.kind == "gpu" for machine in detect.devices()) else "cpu")
-        if families and what != "cuda":
-            raise InputError(f"--calibrate times the kernels of a CUDA GPU; {what} has no kernel families to fit")
+        if families and what == "collective":
+            raise InputError("--calibrate times library kernels of a CPU or a CUDA GPU, and collectives have none")
         if families:
             require()
         if what == "collective":
             return _collectives(quick, on_progress)
-        return _cuda(quick, on_progress, families) if what == "cuda" else _cpu(quick, on_progress)
+        return _cuda(quick, on_progress, families) if what == "cuda" else _cpu(quick, on_progress, families)
     except KeyboardInterrupt:
         raise RidgelineError(f"{STOPPED} before there was anything to keep; nothing was written") from None
 
@@ -81,13 +81,17 @@ def _telling(on_progress: Progress) -> Callable[[int, int, str], None]:
     return lambda done, total, label: on_progress("measure", done, total, label)
 
 
-def _cpu(quick: bool, on_progress: Progress) -> Measured:
-    from .cpu import probes
+def _cpu(quick: bool, on_progress: Progress, families: bool) -> Measured:
+    from .cpu import calibration, probes
 
     detected = detect.here("cpu")
     observations = probes.measure(detected, quick=quick, on_progress=_telling(on_progress))
     machine = measured_machine(observations, detected, conditions(observations))
-    return _measured("cpu", observations, machine, remarks(observations))
+    notes = remarks(observations)
+    if families and not probes.stopped(observations):
+        fitted, missing = calibration.fitted_families(machine, quick, on_progress)
+        machine, notes = replace(machine, fitted=fitted), notes + missing
+    return _measured("cpu", observations, machine, notes)
 
 
 def _cuda(quick: bool, on_progress: Progress, families: bool) -> Measured:

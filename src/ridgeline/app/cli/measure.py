@@ -29,7 +29,7 @@ SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  #
 @click.command()
 @click.argument("what", type=click.Choice(["cpu", "cuda", "collective"]), required=False)
 @click.option("--quick", is_flag=True, help="Fewer sizes and samples.")
-@click.option("--calibrate", is_flag=True, help="Also time library kernels and fit the kernel families to them (CUDA).")
+@click.option("--calibrate", is_flag=True, help="Also time library kernels and fit expected times to them.")
 @click.option("--save/--no-save", "keep", default=True, help="Keep the result as the machine `here`.")
 @click.option("--against", type=PATH, help="An earlier machine file to compare with.")
 @picture_output

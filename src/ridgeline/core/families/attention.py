@@ -1,4 +1,4 @@
-"""Attention in one kernel (flash): whole sequences of queries, and the single query of decoding.
+"""Attention in one kernel (flash): prefill (many queries) and decode (one query per sequence).
 
 prefill: tiles of query rows in waves over the cores, 4 d + softmax flops for every pair a tile looks at
 decode:  the cache streams past one query; few heads are split along the keys to fill the cores
@@ -125,7 +125,7 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
 
 SOFTMAX, PREPARE = Effect("softmax", "softmax"), Effect("prepare", "rotation and cache writes")
 CACHE, SEQUENCE = Effect("cache", "kept in L2"), Effect("sequence", "per sequence")
-SPLIT = Effect("split", "adding up splits", "shape")
+SPLIT = Effect("split", "split-KV reduction", "shape")
 SHAPE = ("batch", "heads", "shared", "q", "kv", "d")
 PREFILL_EFFECTS = (SOFTMAX, TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH)
 ATTENTION = Family("attention", prefill, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))

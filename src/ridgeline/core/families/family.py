@@ -56,7 +56,7 @@ class Family:
     coefficients: Mapping[str, Coefficient]
     effects: tuple[Effect, ...]  # in the order of putting back
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
-    main: str = "work at the reached rates"
+    main: str = "work at achieved rates"
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
         return self.formula(sizes, hardware, self.filled(given), frozenset())

@@ -249,8 +249,7 @@ def fit_cases(
             continue
         fitted[key] = better
         if tell:
-            error = f"left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
-            tell(f"{key}: {better.cases} timings, {error}")
+            tell(f"{key}: {better.cases} timings, {better.errors}")
     return _completed(fitted, pool_fits, machine)
 
 
