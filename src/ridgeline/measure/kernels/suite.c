@@ -185,20 +185,31 @@ void suite_layernorm(const float *restrict x, float *restrict y, const float *re
     fence();
 }
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-schedule-insns") /* which would load all of a block first, and run out of registers */
+#endif
+
 /* y = 3 x 3 weighted sum of x over inner rows first .. last - 1 of an image that carries a border of one pixel; `stride`
-   floats from row to row of x. Four rows at a time, so that a loaded vector serves up to three of them. */
+   floats from row to row of x. Four rows at a time, so that a loaded vector serves up to three of them; width is a multiple of
+   two vectors. */
 INLINE void stencil_rows(const float *restrict x, float *restrict y, const float *restrict w, int64_t stride, int64_t width, int rows) {
     vec tap[9];
     for (int k = 0; k < 9; k++) tap[k] = all(w[k]);
-    for (int64_t i = 0; i < width; i += LANES) {
-        vec sum[4] = {{0}};
+    for (int64_t i = 0; i < width; i += 2 * LANES) { /* two vectors of each row: eight sums in flight */
+        vec sum[8] = {{0}};
         _Pragma("GCC unroll 6") for (int line = 0; line < rows + 2; line++)
             _Pragma("GCC unroll 3") for (int k = 0; k < 3; k++) {
-                vec in = load(x + line * stride + i + k);
+                vec left = load(x + line * stride + i + k), right = load(x + line * stride + i + LANES + k);
                 _Pragma("GCC unroll 4") for (int row = 0; row < rows; row++)
-                    if (line - row >= 0 && line - row < 3) sum[row] += tap[3 * (line - row) + k] * in;
+                    if (line - row >= 0 && line - row < 3) {
+                        sum[2 * row] += tap[3 * (line - row) + k] * left;
+                        sum[2 * row + 1] += tap[3 * (line - row) + k] * right;
+                    }
             }
-        _Pragma("GCC unroll 4") for (int row = 0; row < rows; row++) stream(y + row * width + i, sum[row]);
+        _Pragma("GCC unroll 4") for (int row = 0; row < rows; row++) {
+            stream(y + row * width + i, sum[2 * row]);
+            stream(y + row * width + i + LANES, sum[2 * row + 1]);
+        }
     }
 }
 
