@@ -49,7 +49,9 @@ def calibrate(
     machine = _with_clock(machine, by_target.get(CLOCK, ()))
     measured = {**_peaks(by_target), **_levels(machine, by_target), **_launches(by_target), **_energy(by_target)}
     measured |= {("per_core", place[1]): figure for place, figure in _peaks(on_one).items()}
-    measured |= {("per_core", place[1]): figure for place, figure in _levels(machine, on_one).items() if place[2] == "bandwidth"}
+    measured |= {
+        ("per_core", place[1]): figure for place, figure in _levels(machine, on_one).items() if place[2] == "bandwidth"
+    }
     for link in machine.links:
         if link.name in by_target:
             measured["links", link.name, "per_direction"] = _best(by_target[link.name], _rate, "B/s", "rate")

@@ -141,7 +141,12 @@ def groups(bench: Bench) -> list[Group]:
         group("single-core sweeps", lambda: swept_streams(bench, one, MIXES)),
         group("single-core instruction sets", lambda: other_units(bench, one)),
     ]
-    return [*required, *(alone if several else []), *variants, *([] if bench.quick else sweeps if several else sweeps[:2])]
+    return [
+        *required,
+        *(alone if several else []),
+        *variants,
+        *([] if bench.quick else sweeps if several else sweeps[:2]),
+    ]
 
 
 def peaks(bench: Bench, pool: Pool) -> list[Probe]:

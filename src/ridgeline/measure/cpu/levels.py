@@ -69,7 +69,11 @@ def zones(machine: Machine, threads: int, largest: float) -> list[Zone]:
 def last_cache(machine: Machine) -> tuple[str, float, float]:
     """Name of the last-level cache, bytes of one instance and of all; zeros where none is reported."""
     caches = [level for level in machine.levels[:-1] if level.total]
-    return (caches[-1].name, float(caches[-1].capacity.value() or 0), float(caches[-1].total or 0)) if caches else ("", 0, 0)
+    return (
+        (caches[-1].name, float(caches[-1].capacity.value() or 0), float(caches[-1].total or 0))
+        if caches
+        else ("", 0, 0)
+    )
 
 
 def working_set(machine: Machine, threads: int, quick: bool) -> float:

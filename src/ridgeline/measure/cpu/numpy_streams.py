@@ -20,7 +20,14 @@ from .levels import working_set, zones
 from .pool import cores, counted
 
 # arrays read, arrays written, flops per element
-MIXES = {"read": (1, 0, 0), "copy": (1, 1, 0), "triad": (2, 1, 2), "write": (0, 1, 0), "scale": (1, 1, 1), "add": (2, 1, 1)}
+MIXES = {
+    "read": (1, 0, 0),
+    "copy": (1, 1, 0),
+    "triad": (2, 1, 2),
+    "write": (0, 1, 0),
+    "scale": (1, 1, 1),
+    "add": (2, 1, 1),
+}
 MIN_BYTES = 1 << 16  # per thread; Python's own time per call makes smaller working sets useless
 FACTOR = 0.75  # of scale and triad
 

@@ -117,7 +117,9 @@ def _without_c(machine: Machine, probes: Sequence[Probe]) -> Note:
     """What the C probes would have measured besides."""
     targets = {probe.target for probe in probes}
     levels = [level.name for level in machine.levels if level.name not in targets]
-    return Note(NOT_MEASURED, f"not measured (no C compiler): {', '.join([*levels, 'latency', 'FMA peaks', 'core clock'])}")
+    return Note(
+        NOT_MEASURED, f"not measured (no C compiler): {', '.join([*levels, 'latency', 'FMA peaks', 'core clock'])}"
+    )
 
 
 def products(planned: Plan, machine: Machine, quick: bool, clock: Clock) -> list[Probe]:

@@ -9,13 +9,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
-import os
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +23,9 @@ from ...core.machine import Machine
 from ...core.work import Work, work
 from ...programs import ops
 from ..protocol import Call, Probe, Timing
-from .pool import cores
 from .gemm import blas, thread_share
+from .pool import cores
+from .team import Team
 
 SEALED_SHARE = 0.75  # of the arrays: the size that is predicted, sealed and run
 CALIBRATION_SHARES = (0.6, 0.68, 0.85, 1.0)  # the sizes that are timed before
@@ -44,7 +41,6 @@ MIN_SAMPLE_SECONDS = 0.004  # short, so that a sample fits between the time slic
 
 Pointer = ctypes.c_void_p
 Index = ctypes.c_int64
-Slice = Callable[[int, int], Any]  # does the rows from first to last
 
 
 @dataclass(frozen=True)
@@ -65,40 +61,6 @@ class Kernel:
 
         settings = {"how": self.how}
         return Probe(self.name, self.work.name, self.call, self.work, settings, (), None, check, MIN_SAMPLE_SECONDS)
-
-
-class Team:
-    """One thread per core, pinned to it; a call does its rows on all of them and is timed by the threads themselves."""
-
-    def __init__(self, cpus: Sequence[int]) -> None:
-        self.size = len(cpus)
-        self.threads = [ThreadPoolExecutor(1, initializer=_pin, initargs=(cpu,)) for cpu in cpus]
-
-    def run(self, rows: int, step: int, part: Slice, loops: int = 1) -> Timing:
-        """Each thread does its rows, in multiples of `step`, so many times."""
-        edges = [min(rows, step * round(rows / step * place / self.size)) for place in range(self.size)] + [rows]
-        jobs = [
-            thread.submit(_timed, part, first, last, loops)
-            for thread, (first, last) in zip(self.threads, pairwise(edges), strict=True)
-        ]
-        spans = [job.result() for job in jobs]
-        begin, end = min(span[0] for span in spans), max(span[1] for span in spans)
-        # a thread that started late waited for its core; one that ended early had the faster part of the memory
-        busy = min(ran / (stop - begin) for _, stop, ran in spans)
-        return Timing(end - begin, min(1.0, busy))
-
-
-def _pin(cpu: int) -> None:
-    if cpu >= 0:
-        with contextlib.suppress(AttributeError, OSError):
-            os.sched_setaffinity(0, {cpu})
-
-
-def _timed(part: Slice, first: int, last: int, loops: int) -> tuple[float, float, float]:
-    start, ran = time.perf_counter(), time.thread_time()
-    for _ in range(loops):
-        part(first, last)
-    return start, time.perf_counter(), time.thread_time() - ran
 
 
 def free_memory() -> float:
@@ -284,11 +246,47 @@ class Suite:
             check=lambda: _expect("exp", y[0], np.exp(x[0].astype(np.float64)), 1e-5), min_seconds=MIN_SAMPLE_SECONDS,
         )  # fmt: skip
 
+    def numpy_copy(self, share: float) -> Kernel:
+        n = self._length(share)
+        a, (b, _) = self.outputs.view(np.float64)[:n], self._pair(n)
+        return self._numpy("copy", ops.stream_copy(n), a, lambda at: np.copyto(a[at], b[at]), lambda at: b[at])
+
+    def numpy_add(self, share: float) -> Kernel:
+        n = self._length(share)
+        a, (b, c) = self.outputs.view(np.float64)[:n], self._pair(n)
+        return self._numpy("add", ops.stream_add(n), a, lambda at: np.add(b[at], c[at], out=a[at]), lambda at: b[at] + c[at])  # fmt: skip
+
+    def _numpy(
+        self,
+        name: str,
+        counted: Work,
+        result: NDArray[Any],
+        act: Callable[[slice], Any],
+        expected: Callable[[slice], Any],
+    ) -> Kernel:
+        """An operation of NumPy over one slice per core; it releases the interpreter's lock."""
+
+        def call(loops: int) -> Timing:
+            return self.team.run(len(result), 512, lambda first, last: act(slice(first, last)), loops)
+
+        return Kernel(name, counted, call, partial(_expect_ends, name, result, expected), "NumPy, all cores")
+
+    def numpy_gemv(self, share: float) -> Kernel:
+        rows = self._rows(share, 2)
+        a, x = self.inputs[: rows * COLUMNS].reshape(rows, COLUMNS), self.vectors[0]
+        y = np.zeros(rows, np.float32)
+        check = partial(_expect_ends, "gemv", y, lambda at: np.einsum("ij,j->i", a[at].astype(np.float64), x), 1e-3)
+
+        def call(loops: int) -> Timing:
+            return thread_share(self.team.size, partial(np.dot, a, x, out=y), loops)
+
+        return Kernel("gemv", ops.gemv(rows, COLUMNS, dtype="fp32"), call, check, "NumPy's BLAS, its own threads", True)
+
     @property
     def makers(self) -> list[Callable[[float], Kernel]]:
         """The kernels by size; without a compiler NumPy's."""
         if self.library is None:
-            return [self.gemm]
+            return [self.numpy_copy, self.numpy_add, self.numpy_gemv, self.gemm]
         return [self.triad, self.dot, self.gemv, self.softmax, self.layernorm, self.stencil, self.gemm]
 
 

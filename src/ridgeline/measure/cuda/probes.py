@@ -28,7 +28,7 @@ from .device import open_device
 from .latency import dispatches, latencies, launches
 from .memory import Memory
 from .power import add_energy, held_loads, sustained
-from .products import MAX_ERRORS, Product, burst, by_size, rank_products
+from .products import Product, burst, by_size, rank_products
 from .session import Session
 from .streams import host_copies, streams
 
@@ -104,7 +104,7 @@ def plan(session: Session) -> Plan:
         probes += launches(session.device, session.clock)
     if session.library is not None:
         session.tell(2, 3, "ranking matrix products")
-        dtypes = ESSENTIAL_DTYPES if session.essential else tuple(MAX_ERRORS)
+        dtypes = ESSENTIAL_DTYPES if session.essential else ()
         planned.products = rank_products(
             session.library, session.sms, session.quick, session.scale, session.gaps, dtypes
         )  # fmt: skip

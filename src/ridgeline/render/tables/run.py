@@ -59,10 +59,12 @@ def kernel_lines(items: Sequence[Item]) -> list[str]:
         measured, predicted, low, high = (
             _digits(item[key] * factor) for key in ("measured_us", "predicted_us", "low_us", "high_us")
         )
-        bound = "noisy" if item["noisy"] else str(item["bound_predicted"])
+        bound, mark = str(item["bound_predicted"]), "  noisy" if item["noisy"] else ""
         expected = f"{predicted} {unit} [{low}, {high}]"
         error, share = f"{100 * item['error']:+.0f} %", 100 * item["share_of_roof"]
-        rows.append((item["name"], bound, f"{measured} {unit}", expected, error, f"{share:3.0f}  {bar(share / 100)}"))
+        rows.append(
+            (item["name"], bound, f"{measured} {unit}", expected, error, f"{share:3.0f}  {bar(share / 100)}{mark}")
+        )
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     right = (False, False, True, True, True, False)
     return ["  ".join(_set(cell, width, flush) for cell, width, flush in zip(row, widths, right, strict=True)).rstrip() for row in rows]  # fmt: skip
@@ -88,10 +90,10 @@ def _percent(share: float) -> str:
 def _remarks(items: Sequence[Item]) -> list[str]:
     """Kernels above their roofline, and those whose samples support no verdict."""
     above = [f"{item['name']}: {item['finding']}" for item in items if item["finding"]]
-    noisy = [item["name"] for item in items if item["noisy"]]
+    noisy = sum(item["noisy"] for item in items)
     more = [f"and {len(above) - MAX_REMARKS} more above the roofline: -v"] if len(above) > MAX_REMARKS else []
-    names = [f"noisy, no verdict: {', '.join(noisy)}; run again on a quiet machine"] if noisy else []
-    return above[:MAX_REMARKS] + more + names
+    busy = [f"noisy: {noisy} of {len(items)} kernels; their times rest on CPU time or scattered samples: run again on a quiet machine"]  # fmt: skip
+    return above[:MAX_REMARKS] + more + busy * bool(noisy)
 
 
 def kernels(items: Sequence[Item], notes: Sequence[str], sealed: Mapping[str, Any]) -> Table:
