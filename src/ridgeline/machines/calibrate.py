@@ -27,6 +27,7 @@ DISPATCHED = "launch through the dispatcher"  # host time per dispatched kernel:
 # How far apart two runs on one machine lie, however close together the samples of one run are: a figure never reports
 # a smaller spread.
 RUN_TO_RUN = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
+AGREEING = 3  # fastest samples, whose agreement is the spread of a rate
 MAX_SPREAD = 9.0  # of a figure that says nothing any more; machine files take none beyond
 MAX_OVER_LIMIT = 1.02  # a measured figure above this ratio to the stated or derived one gets a note
 
@@ -169,13 +170,14 @@ def _best(items: Sequence[Observation], rate: Callable[[Observation], float], un
     lasting = [item for item in items if item.settings.get("burst") is False]
     bursts = [item for item in items if item.settings.get("burst") is not False] or items
     top = max(bursts, key=rate)
-    # a probe whose samples were all preempted may have been the best
-    possible = max(rate(item) * _held_back(item) for item in bursts) / rate(top) - 1
+    # where few samples of the best probe were undisturbed, one whose samples were all preempted may be better
+    rivals = [top] if len(top.samples) >= AGREEING and _held_back(top) == 1 else bursts
+    possible = max(rate(item) * _held_back(item) for item in rivals) / rate(top) - 1
     return Figure(
         unit,
         measured=rate(top),
         measurement=_measurement(top, rate(top), unit),
-        spread=_spread(max(top.spread, possible), kind),
+        spread=_spread(max(_agreement(top), possible), kind),
         sustained=max((rate(item) * item.best / item.median for item in lasting), default=None),
         source=SOURCE,
     )
@@ -188,6 +190,12 @@ def _shortest(items: Sequence[Observation], kind: str) -> Figure:
     how = f"{shortest.name}: {f'median of {count} samples' if count > 1 else _statistic(shortest)}"
     spread = _spread(max(shortest.spread, 1 - 1 / _held_back(shortest)), kind)
     return Figure("s", measured=shortest.median, measurement=how, spread=spread, source=SOURCE)
+
+
+def _agreement(item: Observation) -> float:
+    """The spread of a best sample: preemption only slows samples, so it is as good as the fastest of them agree."""
+    fastest = sorted(item.samples)[:AGREEING]
+    return min(item.spread, fastest[-1] / fastest[0] - 1) if len(fastest) == AGREEING else item.spread
 
 
 def _spread(spread: float, kind: str) -> float:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,8 @@ def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against:
         result.show(output.as_json)
     finally:
         try:
-            for path in session.keep(measured) if keep and measured.machine is not None else ():
+            say = partial(click.echo, err=True)
+            for path in session.keep(measured, say) if keep and measured.machine is not None else ():
                 click.echo(f"wrote {path}", err=True)
         finally:
             if out is not None:
@@ -215,7 +217,7 @@ def signals_interrupt() -> Iterator[None]:
 
     def interrupt(number: int, frame: object) -> None:
         with suppress(OSError):  # the terminal may be gone
-            click.echo(f"told to end ({signal.Signals(number).name}); as after Ctrl-C, what is done is kept", err=True)
+            click.echo(f"stopped by {signal.Signals(number).name}; what was measured is kept", err=True)
         raise KeyboardInterrupt
 
     with suppress(ValueError):  # only the main thread may handle signals

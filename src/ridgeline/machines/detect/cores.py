@@ -78,7 +78,7 @@ def flops_per_cycle(device: Device) -> dict[str, float]:
     entry = core_entry(device.cores[0].key, device.name) if len({group.key for group in device.cores}) == 1 else None
     if entry is None or _too_narrow(device, entry[1]):
         return {}
-    count = sum(group.count for group in device.cores)
+    count = float(sum(group.count for group in device.cores))
     count = min(count, device.quota or count)
     rates = ((peak, rate_of(entry[1], key)) for key, peak in RATES.items() if offered(peak, device))
     return {peak: count * rate for peak, rate in rates if rate}

@@ -12,6 +12,7 @@ import numpy as np
 from ...core.machine import Machine
 from ...core.notes import CONDITIONS, Note
 from ...core.units import show
+from ..protocol import MIN_BUSY, MIN_CALIBRATION_BUSY
 from .levels import Zone, last_cache, working_set, zones
 from .pool import PAGE, Kernel, Library, NoMemory, Pool, cores
 from .pool import counted as counted  # charts take it from here
@@ -20,6 +21,7 @@ from .pool import counted as counted  # charts take it from here
 # five to ten on a Neoverse N1, three to eight on an Emerald Rapids; the first few matter most.
 WARM_PASSES = 6
 SHORT_SECONDS = 5e-4  # of the first comparison of the variants of a kernel
+RANKING_TRIES = 4  # of a sample that is preempted
 CANDIDATE_SHARE, MAX_CANDIDATES = 0.9, 4  # variants so near the fastest, and no more of them, are compared again
 LEADER_SHARE = 0.93  # variants so near the fastest on the longer comparison are all measured where only that decides
 INDISTINGUISHABLE = 1.02  # ratio of two rates that such a comparison cannot separate
@@ -136,8 +138,13 @@ def _rates(
     """The best rate of each kernel, in turns of at least so many seconds: bytes per second, or flops without a size."""
 
     def seconds(kernel: Kernel, reps: int, warm: int) -> float:
-        cold = size and not cached
-        return (pool.run_cold(kernel, reps) if cold else pool.run(kernel, size, reps, warm)).seconds
+        """Without the time in which the kernel was preempted, if no try goes without."""
+        for _ in range(RANKING_TRIES):
+            cold = size and not cached
+            timing = pool.run_cold(kernel, reps) if cold else pool.run(kernel, size, reps, warm)
+            if timing.busy >= MIN_BUSY:
+                break
+        return timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY)
 
     loops = {kernel: _loops(partial(seconds, kernel), WARM_PASSES * cached, min_seconds) for kernel in kernels}
     covered = size if cached else pool.quantum if size else 0

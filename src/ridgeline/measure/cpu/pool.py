@@ -97,6 +97,7 @@ class Pool:
         self.library, self.cpus, self.size, self.owner = library, tuple(cpus), size, owner
         self.chains: list[int] = []
         self.cursor = 0  # where the next pass over cold memory begins
+        self.handle: int | None
         if owner:
             self.handle = library.raw.rl_alone(owner.handle, cpus[0])
         else:
