@@ -15,6 +15,7 @@ from ..render.charts import measured as charts
 from ..render.charts.gaps import report_chart
 from ..render.draw.html import Section, write
 from ..render.tables import measured as tables
+from ..render.tables import run as run_tables
 
 if TYPE_CHECKING:
     from ..core.machine import Machine
@@ -69,8 +70,7 @@ def measurement_page(measured: Measured, out: Path, theme: str) -> None:
 def run_page(outcome: Outcome, out: Path) -> None:
     """Kernels predicted and measured, then the ceilings of the machine they ran on."""
     machine, items = outcome.machine, outcome.items
-    kernels = tables.kernels(items, outcome.sentence, outcome.sealed)
-    kernels = replace(kernels, notes=kernels.notes[1:])  # the sentence is above
+    kernels = run_tables.kernels(items, outcome.notes, outcome.sealed)
     ceilings = tables.ceilings(machine)
     ceilings = replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
     landing, pictures = (
@@ -78,7 +78,7 @@ def run_page(outcome: Outcome, out: Path) -> None:
         ceiling_pictures(machine, outcome.observations),
     )
     sections = [
-        Section("Predicted and measured", outcome.sentence, landing, [kernels] if items else []),
+        Section("Predicted vs measured", outcome.sentence, landing, [kernels] if items else []),
         Section("This machine", "", pictures, [ceilings, tables.latencies(machine)]),
     ]
     write(out, f"ridgeline on {machine.title or machine.name}", sections, outcome.document())
