@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.units import show
+from ..core.units import percent, show
 from ..core.work import WRITE
 from .accounting import Cause
 from .advice import Advice
@@ -25,12 +25,6 @@ FAULTS = {
 LAUNCH_BOUND = "launch-bound: the roofline does not apply"
 NO_COUNTERS = {"gpu": "ridgeline profile --with ncu", "cpu": "perf stat or likwid-perfctr"}
 TUNED = "typical of tuned kernels; look elsewhere"
-
-
-def percent(share: float) -> str:
-    """`84 %`, `138 %`, `4.5 %`."""
-    value = 100 * share
-    return f"{value:,.0f} %" if abs(value) >= 9.95 else f"{show(value, '', 2)} %"
 
 
 def gap_band(gap: Gap) -> str:
@@ -208,7 +202,9 @@ NOTHING_JOINED = (
 
 def coverage(explained: float, time: float, joined: int, observed: int) -> str:
     """`93 % of 8.9 ms explained`, and how many observations were joined."""
-    return f"{percent(explained)} of {show(time, 's', 3)} explained: {joined} of {observed} kernels joined to predictions"
+    return (
+        f"{percent(explained)} of {show(time, 's', 3)} explained: {joined} of {observed} kernels joined to predictions"
+    )
 
 
 def program_verdict(verdict: Mapping[str, Any], waits_at_most: bool) -> str:
