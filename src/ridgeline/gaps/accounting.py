@@ -1,7 +1,7 @@
-"""Where every measured microsecond went: causes, and entries that sum to the measured time.
+"""The measured time by cause: entries that sum to it.
 
-The accounting starts at the floor of the algorithm's counts and replaces them by the observed ones, one after the other;
-each step adds what the floor grows by. Then come the costs that the prediction names, and the rest.
+The accounting starts at the floor of the algorithm's counts and replaces them by the observed ones in turn; each step
+adds the growth of the floor. The costs that the prediction names follow, then the unexplained part.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from enum import Enum
 from math import fsum
 from typing import ClassVar
 
-from .regime import Counts, Regime
+from .regime import Counts, Regime, bound_by, unit_name
 from .target import Need, Target, longest
 
 
 class Cause(Enum):
-    """Every kind of cause; the braces are what an entry names."""
+    """Every kind of cause; the braces take the names of an entry."""
 
-    FLOOR = "floor at algorithmic work"
-    EXTRA_TRAFFIC = "extra traffic"
-    CACHED_TRAFFIC = "traffic a cache kept"
+    FLOOR = "roofline time of the algorithm"
+    EXTRA_TRAFFIC = "extra memory traffic"
+    CACHED_TRAFFIC = "traffic served by cache"
     SLOWER_ENGINE = "slower engine"
     FASTER_ENGINE = "faster engine"
-    EXTRA_WORK = "extra work"
-    LESS_WORK = "work left out"
-    INNER_TRAFFIC = "traffic at {}"
-    CLOCK = "clock other than that of the peak"
-    SHAPE = "quantization, fill and drain"
-    LAUNCH = "launch and gaps"
-    LIMITER_LOSS = "low efficiency of the limiter"
-    OTHER_LIMITER = "{} in place of {}"
-    RESIDUAL = "rest"
-    HOST_WAIT = "waiting for the host"  # in no kernel's time, so never an entry of the accounting
+    EXTRA_WORK = "extra FLOPs"
+    LESS_WORK = "skipped FLOPs"
+    INNER_TRAFFIC = "{} traffic"
+    CLOCK = "clock differs from that of the peak"
+    SHAPE = "wave quantization, fill and drain"
+    LAUNCH = "launch latency"
+    LIMITER_LOSS = "below peak rate on the limiting unit"
+    OTHER_LIMITER = "{} (predicted: {})"
+    RESIDUAL = "unexplained"
+    HOST_WAIT = "host launch overhead"  # outside the kernel times, so never an entry of the accounting
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ObservedWork:
-    """The way from the algorithm's counts to the observed ones: what each replacement adds, and where it ends."""
+    """From the algorithm's counts to the observed ones: the time each replacement adds, and the final needs."""
 
     entries: tuple[Entry, ...]
     needs: Mapping[str, Need]  # at the observed counts, as far as they are known
@@ -63,7 +63,7 @@ class ObservedWork:
 
 
 class _Replacing:
-    """Needs whose counts are replaced one after the other."""
+    """Needs whose counts are replaced in turn."""
 
     def __init__(self, target: Target) -> None:
         self.needs = dict(target.needs)
@@ -97,7 +97,7 @@ def observed_work(target: Target, counts: Counts) -> ObservedWork:
         replacing(Cause.EXTRA_WORK, Cause.LESS_WORK, {**counts.engines, engine: ran})
     floor = longest(needs)
     for name, need in counts.inner.items():
-        replacing(Cause.INNER_TRAFFIC, Cause.INNER_TRAFFIC, {name: need}, name)
+        replacing(Cause.INNER_TRAFFIC, Cause.INNER_TRAFFIC, {name: need}, unit_name(name))
     roof = counts.measurement.counters.get(f"roof.{engine}", 0.0)
     if engine in needs and roof > 0 and needs[engine].kind != "measured":
         replacing(Cause.CLOCK, Cause.CLOCK, {engine: replace(needs[engine], rate=roof)})
@@ -111,11 +111,11 @@ def account(target: Target, work: ObservedWork, regime: Regime, measured: float)
     left = measured - fsum(entry.time for entry in entries)
     loss = Entry(Cause.LIMITER_LOSS, min(target.limiter_loss * longest(work.needs), max(left, 0.0)))
     if left > 0 and regime.limited:
-        # the limiter is known: the time that its counts do not need, it lost
+        # the limiter is known: time beyond what its counts need was lost on it
         if regime.limiter in work.needs:
             loss = Entry(Cause.LIMITER_LOSS, left)
         else:
-            loss = Entry(Cause.OTHER_LIMITER, left, (regime.limiter, target.limiter))
+            loss = Entry(Cause.OTHER_LIMITER, left, (bound_by(regime.limiter), bound_by(target.limiter)))
     if loss.time:
         entries.append(loss)
     return (*entries, Entry(Cause.RESIDUAL, measured - fsum(entry.time for entry in entries)))

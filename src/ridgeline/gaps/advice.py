@@ -1,10 +1,10 @@
-"""What to try next: the rules that a gap's evidence supports, what each would bring, the largest gain first.
+"""Advice: the rules that match a gap, each with its evidence and its gain, the largest gain first.
 
-A rule whose counters were read and hold is shown, with their values as evidence; one whose counters were not read is
+A rule whose counters were read and match is shown, with their values as evidence; one whose counters were not read is
 possible; one that they contradict is left out.
 
-A move that makes one launch of many also saves waiting for the host: gain = device gain + waiting before - waiting after,
-where the kernels are known to be sent one by one. The two parts are kept apart.
+A move that merges launches also saves idle time: gain = device gain + waiting before - waiting after, where the kernels
+are known to be launched one by one. The two parts are reported separately.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from ..prediction.host import GRAPH
 from .accounting import Cause
 from .gains import GAINS
 from .gap import Gap
-from .rules import POSSIBLE, SHOWN, Move, Rule, Signs, catalog, rules
+from .regime import unit_name
+from .rules import POSSIBLE, SHOWN, Move, Rule, Signs, catalog, figures, rules
 from .signs import signs
 
 MIN_RELATIVE_GAIN = {SHOWN: 0.01, POSSIBLE: 0.05}  # of the measured time
-MIN_EXPLAINED = 0.9  # of what could be gained, beside which causes that were not counted are not listed
+MIN_EXPLAINED = 0.9  # of the possible gain, from which causes without counters are not listed
 
 
 @dataclass(frozen=True)
 class End:
-    """Where a point of the roofline chart would land."""
+    """Where the point would be on the roofline plane."""
 
     intensity: float
     rate: float
@@ -42,11 +43,11 @@ class Advice:
     changes: str
     direction: str
     limit: str
-    gain: float | None  # seconds, at most where it is only possible
+    gain: float | None  # seconds; an upper bound where the cause is only possible
     evidence: tuple[str, ...]
     end: End | None = None
     missing: tuple[str, ...] = ()  # figures that would decide
-    host: float | None = None  # the part of the gain that is waiting for the host; None where it is not known
+    host: float | None = None  # the host launch overhead in the gain; None where it is unknown
 
     DOCUMENT: ClassVar = (
         "rule", "status", "cause", "move", "changes", "direction", "limit", "gain_us=gain", "device_gain_us=device",
@@ -58,13 +59,18 @@ class Advice:
         return self.status == SHOWN
 
     @property
+    def name(self) -> str:
+        """The cause in a few words, without its explanation."""
+        return self.cause.partition(":")[0]
+
+    @property
     def device(self) -> float | None:
-        """The part of the gain that is device time."""
+        """The device time in the gain."""
         return None if self.gain is None else self.gain - (self.host or 0.0)
 
 
 def advise(gap: Gap) -> list[Advice]:
-    """What the evidence supports, the largest gain first; then what the work suggests, then what was not counted."""
+    """Shown causes, the largest gain first; then suggestions from the work itself, then causes without counters."""
     known = signs(gap)
     holding = {rule.name: (rule, status) for rule in rules() if (status := rule.status(known))}
     offered: list[tuple[Rule, Advice]] = []
@@ -79,11 +85,11 @@ def advise(gap: Gap) -> list[Advice]:
         host = None if gain is None else _host_gain(gap, move, gain)
         if gain is None or gain + (host or 0.0) >= MIN_RELATIVE_GAIN[status] * gap.measured:
             offered.append((rule, _advice(gap, rule, status, move, gain, host, known)))
-    # a cause that was not counted has no place beside one that explains the gap
+    # causes without counters are dropped where a shown one explains the gap
     explained = max((item.device or 0.0 for _, item in offered if item.shown), default=0.0)
     unexplained = explained < MIN_EXPLAINED * (gap.measured - gap.target.achievable)
     kept = [(rule, item) for rule, item in offered if item.shown or rule.possible or unexplained]
-    # suggestions that follow from the work itself come before causes without any sign
+    # suggestions from the work itself come before causes without counters
     kept.sort(key=lambda pair: (not pair[1].shown, not pair[0].possible, -(pair[1].gain or 0.0)))
     return [item for _, item in kept]
 
@@ -91,7 +97,7 @@ def advise(gap: Gap) -> list[Advice]:
 def _advice(
     gap: Gap, rule: Rule, status: str, move: Move, gain: float | None, host: float | None, known: Signs
 ) -> Advice:
-    """`gain` is that on the device."""
+    """`gain` is the device part."""
     asked = [name for name in dict.fromkeys(condition.figure for condition in rule.conditions) if name != "device"]
     return Advice(
         rule=rule.name,
@@ -110,32 +116,40 @@ def _advice(
 
 
 def _evidence(gap: Gap, rule: Rule, asked: Sequence[str], known: Signs) -> tuple[str, ...]:
-    values = {name: known[name] for name in asked if name in known}
-    evidence = [f"{name} {value if isinstance(value, str) else show(value, '', 3)}" for name, value in values.items()]
+    evidence = [_quoted(*figures()[name], known[name]) for name in asked if name in known and name in figures()]
     if rule.gain == "fuse" and gap.between is not None:
-        evidence.append(f"{gap.between.tensor}, {show(gap.between.bytes, 'B', 3)}, is shared with {gap.between.other}")
+        evidence.append(f"shares {gap.between.tensor} ({show(gap.between.bytes, 'B', 3)}) with {gap.between.other}")
     return tuple(evidence)
 
 
+def _quoted(title: str, unit: str, value: float | str) -> str:
+    """A figure as evidence: `L2 hit rate 31 %`."""
+    if isinstance(value, str):
+        return f"{title} {unit_name(value).replace('_', ' ')}"
+    if unit == "%":
+        return f"{title} {show(100 * value, '', 3)} %"
+    return f"{title} {show(value, unit if unit != 'x' else '', 3)}{'x' if unit == 'x' else ''}"
+
+
 def _end(gap: Gap, move: Move, gain: float | None) -> End | None:
-    """Never right of the algorithm's intensity, never above the roof there."""
+    """Never right of the algorithmic AI, never above the roofline there."""
     flops, before, needs = gap.counts.flops, gap.counts.intensity, gap.work.needs
     memory, engine = needs.get(gap.target.main), needs.get(gap.counts.engine or "")
     if gain is None or flops is None or before is None or memory is None or engine is None or gain >= gap.measured:
         return None
     after, intensity = gap.measured - gain, before
     if "bytes" in move.effect and gap.target.intensity is not None:
-        # cutting bytes by a factor moves along the roof, so x grows as far as y does
+        # cutting bytes by a factor moves along the roofline, so x grows as much as y
         intensity = max(min(before * gap.measured / after, gap.target.intensity), before)
     peak = float("inf") if move.key == "engine" else engine.rate
     return End(intensity, min(flops / after, peak, intensity * memory.rate))
 
 
 def _host_gain(gap: Gap, move: Move, device: float) -> float | None:
-    """What a move saves of the waiting for the host; None where that is not known, or not whether there is any.
+    """The host launch overhead that a move saves; None where it is unknown.
 
     Many kernels become one launch. Before: max(launches x each - measured, 0). After: max(each - (measured - device), 0).
-    Negative where the device gets faster than the host can send.
+    Negative where the device becomes faster than the host can launch.
     """
     if not move.joins_launches or gap.sent is None:
         return None
@@ -144,16 +158,16 @@ def _host_gain(gap: Gap, move: Move, device: float) -> float | None:
 
 
 def _host_evidence(gap: Gap, move: Move, host: float | None) -> tuple[str, ...]:
-    """The host's part of a gain, or of what it would be if the kernels are sent one by one."""
+    """The host part of a gain, or what it would be if the kernels are launched one by one."""
     time = gap.waiting if host is None else host
     if not move.joins_launches or gap.host is None or not time:
         return ()
-    part = "more if they are sent one by one" if host is None else "of it"
+    part = "more if launched one by one" if host is None else "of the gain"
     return (f"{Cause.HOST_WAIT.value}: {show(time, 's', 3)} {part} ({gap.host.evidence})",)
 
 
 def _missing_of_host(gap: Gap, move: Move) -> tuple[str, ...]:
-    """What would have to be known to price the host: what it takes to send a kernel, and whether it sends each."""
+    """Figures needed to price the host: dispatch cost per launch, and whether each kernel is launched."""
     if not move.joins_launches or gap.measurement.launches < 2 or gap.sent == GRAPH:
         return ()
     return (*(("dispatch",) if gap.host is None else ()), *(("sent",) if gap.sent is None else ()))

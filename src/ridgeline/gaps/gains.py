@@ -1,7 +1,7 @@
-"""What a move brings, in seconds of device time: the formulas, by the names that `rules.toml` uses.
+"""The gain of a move in seconds of device time: the formulas by the names that `rules.toml` uses.
 
-None where it is not known. No move is credited with more than its limit allows: the achievable time of a kernel without
-faults, the arithmetic that stays, the measured time.
+None where it is unknown. No gain exceeds its limit: the achievable time of a kernel without faults, the arithmetic that
+remains, the measured time.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Gain = Callable[[Gap, Signs], float | None]
 
 
 def _down_to(gap: Gap, time: float) -> float:
-    """From the measured time to another one, or to the achievable one where that is longer."""
+    """From the measured time down to another one, or to the achievable one where that is longer."""
     return gap.measured - max(gap.target.achievable, time)
 
 
 def _at_most(gap: Gap, seconds: float) -> float:
-    """So many seconds, or all down to the achievable time where that is less."""
+    """These seconds, or the time above the achievable one where that is less."""
     return min(seconds, gap.measured - gap.target.achievable)
 
 
@@ -38,7 +38,7 @@ def _reach(gap: Gap, signs: Signs) -> float:
 
 
 def _scaled(sign: str, factor: Callable[[float], float]) -> Gain:
-    """The measured time scaled by what a sign says; all down to the achievable time where that was not counted."""
+    """The measured time scaled by a figure; down to the achievable time where it was not counted."""
 
     def gain(gap: Gap, signs: Signs) -> float:
         value = signs.get(sign)
@@ -48,7 +48,7 @@ def _scaled(sign: str, factor: Callable[[float], float]) -> Gain:
 
 
 def _fill(gap: Gap, signs: Signs) -> float | None:
-    """Per problem, when as many are done at once as the machine holds."""
+    """Per problem, when a full wave of them runs at once."""
     share = signs.get("fill")
     if not isinstance(share, float):
         return None
@@ -60,12 +60,12 @@ def _traffic(gap: Gap, signs: Signs) -> float | None:
         return None
     extra = gap.time_of(Cause.EXTRA_TRAFFIC)
     if gap.regime.bound == MEMORY:
-        extra = max(extra, extra / gap.share)  # at the rate that the limiter reaches
+        extra = max(extra, extra / gap.share)  # at the achieved rate of the limiter
     return _at_most(gap, extra)
 
 
 def _spills(gap: Gap, signs: Signs) -> float | None:
-    """The share that local memory has of the traffic at L1."""
+    """The share of local memory in the L1 traffic."""
     sectors, through = gap.measurement.counters.get("local_sectors"), gap.measurement.bytes.get("l1")
     if sectors is None or not through:
         return None if "spilled" in signs else _reach(gap, signs)
@@ -73,7 +73,7 @@ def _spills(gap: Gap, signs: Signs) -> float | None:
 
 
 def _conflicts(gap: Gap, signs: Signs) -> float | None:
-    """A conflict costs its multiprocessor a cycle."""
+    """A conflict costs its SM a cycle."""
     count, sms = gap.measurement.counters.get("bank_conflicts"), gap.measurement.counters.get("sms")
     clock = gap.measurement.conditions.get("sm_clock")
     if count is None:
@@ -87,7 +87,7 @@ def _engine(gap: Gap, signs: Signs) -> float | None:
         return None
     peak = gap.target.machine.peak(name, gap.target.ceilings).value
     needs = [(gap.counts.flops or gap.target.flops) / peak]
-    # traffic at the caches depends on the kernel, and this would be another one
+    # cache traffic is that of the present kernel, not of the faster one
     kept = gap.work.needs.keys() - {gap.counts.engine, *gap.counts.inner}
     needs += [gap.work.needs[label].time for label in kept]
     return gap.measured - max(needs) / gap.target.achievable_share - gap.target.launch
@@ -98,7 +98,7 @@ def _launching(gap: Gap) -> float:
 
 
 def _fuse(gap: Gap, signs: Signs) -> float | None:
-    """One write and one read of the tensor between, and a launch."""
+    """One write and one read of the shared tensor, and a launch."""
     main = gap.target.needs.get(gap.target.main)
     if gap.between is None or main is None:
         return None
@@ -106,32 +106,33 @@ def _fuse(gap: Gap, signs: Signs) -> float | None:
 
 
 def _largest_share(gap: Gap, *ways: str) -> float | None:
-    """The largest share that one tensor has of the bytes at the main memory (in these directions)."""
+    """The largest share of one tensor in the main-memory bytes (in these directions)."""
     moves = gap.target.work.moves.items()
     sizes = [float(value) for (level, _, way), value in moves if level == MAIN and (not ways or way in ways)]
     return max(sizes) / gap.target.bytes if sizes and gap.target.bytes else None
 
 
 def _rows(gap: Gap, signs: Signs) -> float | None:
-    """Per row, when the tensor that is read most serves twice as many: never below what their arithmetic takes."""
+    """Per row, when the largest operand serves twice the rows; never below their compute time."""
     halved = gap.measured * (1 - (_largest_share(gap, READ) or 0.0) / 2)
     return gap.measured - max(halved, longest(gap.target.needs, "compute"))
 
 
 def _tensor(gap: Gap, signs: Signs) -> float | None:
-    """The largest tensor need not be moved."""
+    """The largest tensor is not moved."""
     share = _largest_share(gap)
     return None if share is None else gap.measured * share
 
 
 GAINS: dict[str, Gain] = {
     "reach": _reach,
-    # to the achievable share of the limiter, at the counts as they are
+    # to the achievable share of the limiter, at the observed counts
     "up": lambda gap, signs: _down_to(gap, longest(gap.work.needs) / gap.target.achievable_share + gap.target.launch),
     "waste": _scaled("wasted", lambda ratio: 1 / ratio),
     "inner": _scaled("l2_excess", lambda ratio: 1 / ratio),
     "divergence": _scaled("threads_per_instruction", lambda threads: threads / WARP),
     "blocks": _scaled("block_share", lambda share: share),
+    "cores": _scaled("cores_used", lambda share: share),
     "fill": _fill,
     "traffic": _traffic,
     "spills": _spills,
@@ -141,11 +142,11 @@ GAINS: dict[str, Gain] = {
     "graph": lambda gap, signs: _launching(gap) * (1 - graph_node_share()),
     "launch": lambda gap, signs: min(_launching(gap), gap.measured),
     "fuse": _fuse,
-    # half the bytes of the tensor that is read most
-    "quantise": lambda gap, signs: gap.measured * (_largest_share(gap, READ) or 0.0) / 2,
+    # half the bytes of the largest operand
+    "quantize": lambda gap, signs: gap.measured * (_largest_share(gap, READ) or 0.0) / 2,
     "rows": _rows,
     "tensor": _tensor,
-    # on the device; what the host no longer takes comes with every move that joins launches
+    # on the device; the host part is added for every move that merges launches
     "nothing": lambda gap, signs: 0.0,
     "unknown": lambda gap, signs: None,
 }

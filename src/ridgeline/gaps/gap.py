@@ -1,14 +1,13 @@
-"""Gap: one predicted step against what was measured of it.
+"""Gap: one predicted step against its measurement.
 
     vertical   = roof at the observed intensity / achieved rate = time / floor at the observed counts
     horizontal = algorithmic / observed intensity = excess bytes / excess flops
     time / floor at the algorithmic counts = vertical x (floor at the observed / floor at the algorithmic counts)
 
-What the counters did not see stays unknown (None), never 1. Nothing is clamped: fewer bytes than the algorithm needs, or
+Amounts that were not counted stay unknown (None), never 1. Nothing is clamped: fewer bytes than the algorithm needs, or
 a time below the floor, are findings.
 
-Times are device times. What the device waits for the host between kernels is in none of them and is kept apart
-(`waiting`).
+Times are device times. Idle time between kernels, while the device waits for the host, is not part of them (`waiting`).
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ DEEP_COMPUTE_RATIO = 3.0  # compute over memory time from which fewer bytes chan
 
 @dataclass(frozen=True)
 class SharedTensor:
-    """A tensor that one step writes and the next one reads, told by its size; `other` is the step at its other end.
+    """A tensor that one step writes and the next one reads, identified by its size; `other` is the other step.
 
-    `certain`: both are in one module or range, so that the size is no accident.
+    `certain`: both are in one module or range, so the equal size is no coincidence.
     """
 
     other: str
@@ -52,7 +51,7 @@ class SharedTensor:
 
 @dataclass(frozen=True)
 class LevelGap:
-    """Traffic, intensity and roof at one level of the memory hierarchy."""
+    """Traffic, AI and roofline at one level of the memory hierarchy."""
 
     level: str
     bytes: float
@@ -71,18 +70,18 @@ class Gap:
     between: SharedTensor | None = None
     notes: tuple[str, ...] = ()
     sent: str | None = None  # one of SENT; None where it is not known
-    host: Host | None = None  # None in a graph, of one kernel alone, and where neither a trace nor a figure tells
+    host: Host | None = None  # None in a graph, for a single kernel, and without a trace or a figure
 
     @classmethod
     def of(cls, prediction: Prediction, pair: Pair, sent: str | None = None) -> Gap:
-        """A pair as one gap; `sent` is how its kernels are sent, for tools that do not see it."""
+        """A pair as one gap; `sent` is how its kernels are launched, for tools that do not record it."""
         side = target(prediction, pair.steps)
         measurement = combine(pair.observations, side.work, side.floor, side.count)
         ways = {way for item in pair.observations if (way := item.settings.get("sent")) in SENT}
         if ways:
             sent = ways.pop() if len(ways) == 1 else None
         host = None if sent == GRAPH else host_cost(pair.observations, measurement, side.machine)
-        notes = ("several steps in one kernel: their predictions are added",) if side.fused else ()
+        notes = ("fused: one kernel ran several steps, whose predictions are added",) if side.fused else ()
         return cls(side, measurement, pair.how, None, notes, sent, host)
 
     @property
@@ -114,12 +113,12 @@ class Gap:
         return account(self.target, self.work, self.regime, self.measured)
 
     def time_of(self, cause: Cause) -> float:
-        """Seconds the accounting gives to a cause."""
+        """Seconds of a cause in the accounting."""
         return sum(entry.time for entry in self.accounting if entry.kind is cause)
 
     @property
     def largest_loss(self) -> Entry:
-        """The largest part of the time beyond the floor."""
+        """The largest part of the time above the floor."""
         return max(self.accounting[1:], key=lambda entry: entry.time)
 
     @property
@@ -134,7 +133,7 @@ class Gap:
 
     @property
     def horizontal(self) -> float | None:
-        """Without arithmetic in the algorithm there is only the factor of the bytes."""
+        """For an algorithm without arithmetic, the factor of the bytes alone."""
         if self.excess_bytes is None or not self.target.flops:
             return self.excess_bytes
         return self.excess_bytes / self.excess_flops if self.excess_flops else None
@@ -150,12 +149,12 @@ class Gap:
 
     @property
     def share(self) -> float:
-        """Of the roof at the observed counts, else at the algorithm's."""
+        """Share of roofline at the observed counts, else at the algorithm's."""
         return (self.work.floor or self.target.floor) / self.measured
 
     @property
     def points(self) -> float | None:
-        """Achieved less predicted share of the roof at the algorithm's counts, in percentage points."""
+        """Achieved less predicted share of roofline at the algorithm's counts, in percentage points."""
         return 100 * self.target.floor * (1 / self.measured - 1 / self.target.time) if self.target.floor else None
 
     @property
@@ -185,13 +184,13 @@ class Gap:
 
     @property
     def deep_compute(self) -> bool:
-        """So far in the compute region, at the observed counts, that fewer bytes change nothing."""
+        """So far right of the ridge point, at the observed counts, that fewer bytes change nothing."""
         needs, main = self.work.needs, self.target.main
         return main in needs and longest(needs, "compute") > DEEP_COMPUTE_RATIO * needs[main].time
 
     @property
     def direction(self) -> str:
-        """Where to go from here: right (fewer bytes), up (use the limiter better), both, or done."""
+        """Where the point should move: right (fewer bytes), up (better use of the limiter), both, or done."""
         right = self.horizontal is not None and self.horizontal > MIN_GAP_FACTOR and not self.deep_compute
         up = self.share < 1 / MIN_GAP_FACTOR
         return "both" if right and up else "right" if right else "up" if up else "done"
@@ -212,22 +211,22 @@ class Gap:
         return levels
 
     def waits(self, launches: float, device: float) -> float | None:
-        """Seconds the device would wait for the host with so many launches over so much device time."""
+        """Seconds the device waits for the host with these launches over this device time."""
         if self.sent == GRAPH:
             return 0.0
         return None if self.host is None else waiting(launches, self.host.each, device)
 
     @property
     def waiting(self) -> float | None:
-        """Beside the measured time, and only if the kernels are sent one by one where `sent` is not known."""
+        """In addition to the measured time; conditional on launches one by one where `sent` is unknown."""
         return self.waits(self.measurement.launches, self.measured)
 
 
-# -- neighbours: steps after each other that pass a tensor through memory, which one kernel of both would not ------
+# -- adjacent steps that pass a tensor through memory, which a fused kernel would not ---------------------------------
 
 
 def with_neighbours(gaps: Sequence[Gap]) -> list[Gap]:
-    """Gaps that know the tensor they share with the step before or after; the one that only streams could join the other."""
+    """Gaps with the tensor they share with an adjacent step; the streaming one of the two gets it."""
     shared: dict[int, SharedTensor] = {}
     for place, (first, second) in enumerate(pairwise(gaps)):
         tensor = shared_tensor(first, second)
@@ -254,6 +253,6 @@ def shared_tensor(first: Gap, second: Gap) -> SharedTensor | None:
 
 
 def _moves(gap: Gap, way: str) -> dict[str, float]:
-    """Bytes of each tensor over the main memory, in one direction."""
+    """Main-memory bytes of each tensor in one direction."""
     moves = gap.target.work.moves.items()
     return {tensor: float(np.asarray(size)) for (level, tensor, to), size in moves if (level, to) == (MAIN, way)}

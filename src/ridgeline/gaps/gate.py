@@ -1,7 +1,7 @@
-"""The regression gate of a build: two files of timings, name by name, and whether anything got slower.
+"""The regression gate of a build: two files of timings compared by name.
 
-    slower        current over baseline median above 1 + `min_difference`, and a rank-test p-value below `max_p_value`
-    cannot tell   too few samples for any verdict, or a difference that noise explains
+    slower         ratio of medians above 1 + `min_difference`, and a rank-test p-value below `max_p_value`
+    inconclusive   too few samples for a verdict, or a difference within the noise
 
 The rank test is the one-sided Mann-Whitney test of `core.statistics`.
 """
@@ -9,7 +9,7 @@ The rank test is the one-sided Mann-Whitney test of `core.statistics`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,13 +17,16 @@ from typing import Any, ClassVar
 from ..core.errors import InputError
 from ..core.observation import LONGEST, SCHEMA, SHORTEST
 from ..core.statistics import can_reach, median, rank_test, ratio_interval
-from ..core.tabular import parse_json, whole_text
+from ..core.tabular import SUFFIXES, Row, parse_json, read_rows, whole_text
+from ..core.units import counted, percent
 from ..core.version import __version__
 
-MIN_DIFFERENCE = 0.05  # relative; a smaller difference of the medians does not count
-MAX_P_VALUE = 0.01  # how often noise alone may be called a regression
-SLOWER, FASTER, SAME, UNCLEAR = "slower", "faster", "same", "cannot tell"
-# Conditions that make two runs incomparable when they differ; loads and dates always differ.
+MIN_DIFFERENCE = 0.05  # relative; smaller changes of the median count as unchanged
+MAX_P_VALUE = 0.01  # false-positive rate per name
+SLOWER, FASTER, SAME, UNCLEAR = "slower", "faster", "unchanged", "inconclusive"
+MAX_NAMED = 3  # regressions named in the first line
+NUMBERS = ("time_us", "measured_us", "times_us", "samples")  # columns of tables, which may hold text
+# Conditions that must agree for two runs to be comparable; loads and dates always differ.
 FIXED = ("device", "cpu", "cpus", "machine", "driver", "governor", "power_limit", "python", "numpy", "torch", "cuda")
 
 
@@ -40,21 +43,48 @@ class Timed:
 
 
 def load(path: str | Path) -> dict[str, Timed]:
-    """The timings of a JSON file that ridgeline wrote."""
+    """The timings of a file: JSON as ridgeline writes it, or a table (.csv .jsonl .parquet) with name and times."""
     place = Path(path).expanduser()
+    if place.suffix in SUFFIXES and place.suffix != ".json":
+        return _grouped(read_rows(place), str(place))
     text = whole_text(place)
     try:
         document = parse_json(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"'{place}' is not JSON: {error}; write it again, whole") from error
+        raise InputError(
+            f"'{place}' is not valid JSON: {error}; write it again, or use .csv with name,time_us"
+        ) from error
     return read(document, str(place))
+
+
+def _grouped(rows: Sequence[Row], where: str) -> dict[str, Timed]:
+    """Timings of a table: rows of one name are its samples; a cell may hold several, separated by spaces."""
+    timings: dict[str, Timed] = {}
+    for place, row in enumerate(rows, 1):
+        cells = {key: _numbers(row[key]) for key in NUMBERS if row.get(key) not in (None, "")}
+        name, timed = _entry({**row, **cells}, f"'{where}' row {place}")
+        before = timings[name].samples if name in timings else ()
+        timings[name] = Timed((*before, *timed.samples), timed.conditions)
+    if not timings:
+        raise InputError(f"'{where}' holds no timings; write columns name and time_us, or name and samples (seconds)")
+    return timings
+
+
+def _numbers(cell: Any) -> Any:
+    """The numbers of a cell that is text; anything else as it is."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return [float(word) for word in cell.strip("[] ").replace(";", " ").replace(",", " ").split()]
+    except ValueError:
+        return [cell]
 
 
 def read(document: Any, where: str = "the document") -> dict[str, Timed]:
     """Timings by name, from a list of entries or a document that holds one under `observations` or `items`.
 
-    An entry has a `name` and its times: `samples` in seconds, `times_us`, or one `time_us` or `measured_us`. A name that
-    is repeated gets its turn appended.
+    An entry has a `name` and its times: `samples` in seconds, `times_us`, or one `time_us` or `measured_us`. A repeated
+    name gets a number appended.
     """
     entries = document
     if isinstance(document, Mapping):
@@ -79,7 +109,7 @@ def read(document: Any, where: str = "the document") -> dict[str, Timed]:
             key = f"{name} ({turn})"
         timings[key] = timed
     if not timings:
-        raise InputError(f"'{where}' holds no timing at all; record some first")
+        raise InputError(f"'{where}' holds no timings; record some first")
     return timings
 
 
@@ -95,7 +125,7 @@ def _entry(entry: Any, where: str) -> tuple[str, Timed]:
             number = isinstance(time, int | float) and not isinstance(time, bool)
             if not number or not SHORTEST / scale <= time <= LONGEST / scale:
                 raise InputError(
-                    f"{where} ('{entry['name']}'): {key} holds {str(time)[:20]}, which is no time from {SHORTEST:g} to {LONGEST:g} s"
+                    f"{where} ('{entry['name']}'): {key} holds {str(time)[:20]}, which is not a time from {SHORTEST:g} to {LONGEST:g} s"
                 )
         conditions = entry.get("conditions")
         samples = tuple(float(time) * scale for time in times)
@@ -114,12 +144,12 @@ class Item:
     ratio: float
     low: float  # 95 % confidence interval of the ratio
     high: float
-    p_value: float | None  # of a difference this large in this direction; None where samples are too few
+    p_value: float | None  # one-sided rank test; None with too few samples
     why: str = ""
 
     DOCUMENT: ClassVar = (
         "name", "verdict", "baseline_us=baseline.median", "current_us=current.median", "ratio", "low", "high",
-        "chance=p_value", "samples", "why",
+        "chance=p_value", "p_value", "samples", "why",
     )  # fmt: skip
 
     @property
@@ -139,7 +169,7 @@ class Verdict:
     ridgeline: str = __version__
 
     DOCUMENT: ClassVar = (
-        "schema", "ridgeline", "passed", "least=min_difference", "strict", "items", "new", "vanished", "notes", "sentence",
+        "schema", "ridgeline", "passed", "least=min_difference", "min_change=min_difference", "strict", "items", "new", "vanished", "notes", "sentence",
     )  # fmt: skip
 
     def _with(self, verdict: str) -> list[Item]:
@@ -147,16 +177,21 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Nothing got slower; where `strict`, nothing is unclear and nothing vanished either."""
+        """No regression; where `strict`, nothing inconclusive or missing either."""
         return not self._with(SLOWER) and not (self.strict and (self._with(UNCLEAR) or self.vanished))
 
     @property
     def sentence(self) -> str:
-        counts = {name: len(self._with(name)) for name in (SLOWER, FASTER, SAME, UNCLEAR)}
-        parts = [f"{count} {name}" for name, count in counts.items() if count] or ["nothing to compare"]
-        parts += [f"{len(names)} {what}" for what, names in (("new", self.new), ("vanished", self.vanished)) if names]
-        word = "passed" if self.passed else "failed"
-        return f"{word}: {', '.join(parts)}; differences up to {self.min_difference * 100:g} % do not count"
+        """`1 regression: softmax +14 % (p = 0.003); 11 unchanged`."""
+        slower = sorted(self._with(SLOWER), key=lambda item: -item.ratio)
+        named = [f"{item.name} +{percent(item.ratio - 1)} (p = {item.p_value:.2g})" for item in slower[:MAX_NAMED]]
+        more = f", and {len(slower) - MAX_NAMED} more" if len(slower) > MAX_NAMED else ""
+        first = f"{counted(len(slower), 'regression')}: {', '.join(named)}{more}" if slower else "no regression"
+        counts = {name: len(self._with(name)) for name in (FASTER, SAME, UNCLEAR)}
+        counts |= {"new": len(self.new), "missing": len(self.vanished)}
+        others = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        strict = " (failed: strict)" if not self.passed and not slower else ""
+        return f"{first}; {others}{strict}" if others else first
 
 
 def compare(
@@ -168,15 +203,13 @@ def compare(
 ) -> Verdict:
     """Every name of the baseline (`old`) and of the current timings (`new`), and whether the build may pass."""
     if not 0 <= min_difference < math.inf:
-        raise InputError(
-            f"the least relevant difference is a share of zero or more, such as 0.05, got {min_difference}"
-        )
+        raise InputError(f"the minimum change is a fraction of 0 or more, such as 0.05; got {min_difference}")
     if not 0 < max_p_value < 1:
-        raise InputError(f"the chance of a false alarm lies between 0 and 1, such as 0.01, got {max_p_value}")
+        raise InputError(f"the maximum p-value lies between 0 and 1, such as 0.01; got {max_p_value}")
     items = tuple(_item(name, old[name], new[name], min_difference, max_p_value) for name in old if name in new)
     if not items:
         raise InputError(
-            f"the two have no name in common: baseline has {_named(old)}, current has {_named(new)}; compare runs of the same kernels"
+            f"no common names: baseline has {_named(old)}, current has {_named(new)}; compare runs of the same kernels"
         )
     added, vanished = tuple(name for name in new if name not in old), tuple(name for name in old if name not in new)
     return Verdict(items, added, vanished, min_difference, strict, _changed_conditions(old, new))
@@ -192,7 +225,7 @@ def _item(name: str, old: Timed, new: Timed, min_difference: float, max_p_value:
     verdict, p_value, why = SAME, None, ""
     if not can_reach(*counts, max_p_value):
         needed = next(count for count in range(1, 1000) if can_reach(count, count, max_p_value))
-        why = f"{counts[0]} and {counts[1]} samples are too few for any verdict; take {needed} of each"
+        why = f"{counts[0]} and {counts[1]} samples are too few for a verdict; take {needed} of each"
         verdict = UNCLEAR
     else:
         p_value = rank_test(*((old.samples, new.samples) if ratio >= 1 else (new.samples, old.samples)))
@@ -200,16 +233,17 @@ def _item(name: str, old: Timed, new: Timed, min_difference: float, max_p_value:
             verdict = SLOWER if ratio > 1 else FASTER
             if p_value >= max_p_value:
                 verdict = UNCLEAR
-                why = f"the medians are {ratio - 1:+.1%} apart, but noise does that once in {1 / p_value:.3g} times; take more samples"
+                change = f"{'+' if ratio > 1 else ''}{percent(ratio - 1)}"
+                why = f"{change} is within the noise (p = {p_value:.2g}); take more samples"
     return Item(name, old, new, verdict, ratio, *ratio_interval(old.samples, new.samples), p_value, why)
 
 
 def _changed_conditions(old: Mapping[str, Timed], new: Mapping[str, Timed]) -> tuple[str, ...]:
-    """Fixed conditions that differ between the two, each once."""
+    """Fixed conditions that differ between the two files."""
     notes: dict[str, None] = {}
     for name in (name for name in new if name in old):
         for key in FIXED:
             before, after = old[name].conditions.get(key), new[name].conditions.get(key)
             if before is not None and after is not None and before != after:
-                notes[f"not the same conditions: {key} was {before}, is {after}"] = None
+                notes[f"conditions differ: {key} was {before}, is {after}"] = None
     return tuple(notes)

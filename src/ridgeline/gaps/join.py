@@ -1,8 +1,8 @@
-"""Which observed kernels belong to which predicted steps: by name, by order, by kernel family and shape.
+"""Join observed kernels to predicted steps: by name, by order, by kernel family and shape.
 
-A step may have run as several kernels, and one kernel may have done several steps; what fits nowhere is listed, on
-both sides. Names decide first: a range, a module, an op or a kernel that is called like a step. What they leave is joined
-in order where the families allow it, then family by family where the numbers leave no choice.
+A step may have run as several kernels, and a kernel may have run several steps; what cannot be joined is listed on both
+sides. Names come first: a range, module, op or kernel with the name of a step. The remaining kernels are joined in order
+where the families allow it, then by family where only one assignment is possible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.observation import Observation
 from ..core.work import READ, Work
 from ..prediction.predict import Prediction
 
-# Families by what a kernel's name holds; the first pattern that matches counts.
+# Kernel families by patterns in the kernel name; the first match counts.
 KERNELS: tuple[tuple[str, str], ...] = (
     (r"splitk|split_k|memset|memcpy", "helper"),  # belongs to the kernel before it
     (r"flash|fmha|sdpa|attention|paged", "attention"),
@@ -37,7 +37,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     (r"reduce_kernel|\breduce|asum|nrm2|dot_kernel", "reduce"),
     (r"elementwise|vectorized|unrolled|pointwise|copy|fill|triton_poi", "stream"),
 )
-# Families of steps that a family of kernels may serve: libraries copy strided with elementwise kernels, and reduce rows.
+# Step families that a kernel family may implement: libraries use elementwise kernels for strided copies, and so on.
 SERVED_BY: dict[str, frozenset[str]] = {
     "gemm": frozenset({"gemm", "gemv", "moe"}),
     "gemv": frozenset({"gemv", "gemm"}),
@@ -51,9 +51,9 @@ SERVED_BY: dict[str, frozenset[str]] = {
     "conv": frozenset({"conv"}),
     "collective": frozenset({"collective"}),
 }
-MAX_SIZE_RATIO = 2.0  # within which tensors are taken for the same (padding, a bias beside a weight)
+MAX_SIZE_RATIO = 2.0  # within which tensors count as the same (padding, an added bias)
 
-Hints = Mapping[str, str | Sequence[str]]  # name or kernel of an observation -> the step or steps it did
+Hints = Mapping[str, str | Sequence[str]]  # name or kernel of an observation -> its step or steps
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Joined:
 
 
 def join(prediction: Prediction, observations: Sequence[Observation], hints: Hints | None = None) -> Joined:
-    """Pairs in the order of the steps, and what is left over on both sides."""
+    """Pairs in the order of the steps, and the unmatched on both sides."""
     matching = _Matching(prediction, observations)
     names = _Names([step.name for step in prediction.steps])
     named: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -125,7 +125,7 @@ class _Names:
         return ()
 
     def named(self, item: Observation) -> tuple[int, ...]:
-        """The steps an observation names: one, or several where its name is that of a module around them or lists them."""
+        """The steps that an observation names: one, or several where it names a module or lists them."""
         path = [_plain(part) for part in item.path]
         name = _plain(item.name)
         keys = [name, *(".".join(path[start:]) for start in range(len(path))), *reversed(path)]
@@ -138,7 +138,7 @@ class _Names:
         return next((self.modules[key] for key in keys if key in self.modules), ())
 
     def in_turn(self, steps: tuple[int, ...], places: list[int]) -> Iterable[tuple[tuple[int, ...], list[int]]]:
-        """Steps of one and the same name take the observations in order; steps of a module stay together."""
+        """Steps with equal names take the observations in order; steps of a module stay together."""
         if len(steps) == 1 or len({self.names[step] for step in steps}) > 1 or len(places) % len(steps):
             return [(steps, places)]
         each = len(places) // len(steps)
@@ -177,7 +177,7 @@ class _Matching:
         return [step for step in range(len(self.works)) if step not in used]
 
     def _with_helpers(self) -> dict[int, list[int]]:
-        """The free observations, each with the helpers that follow it (a sum of split parts, a fill)."""
+        """The free observations, each with the helper kernels that follow it (split-k reduction, memset)."""
         groups: dict[int, list[int]] = {}
         last: list[int] | None = None
         for place in self.free:
@@ -208,7 +208,7 @@ class _Matching:
                     self.take((fitting[0],), group, "family")
 
     def by_family(self) -> None:
-        """Family by family, as many kernels as steps, or a multiple in the same order again and again."""
+        """By family, with as many kernels as steps, or a multiple in repeating order."""
         groups = self._with_helpers()
         families: dict[str, list[int]] = defaultdict(list)
         for step in self._open():
@@ -229,11 +229,11 @@ class _Matching:
         return not other and family in SERVED_BY.get(kernel_family(item), ())
 
 
-# -- what the name or the shapes of a kernel tell -----------------------------------------------------------------
+# -- kernel families and shapes ---------------------------------------------------------------------------------------
 
 
 def kernel_family(item: Observation) -> str:
-    """The family that the kernel's name, or else the op's, tells; empty where none does."""
+    """The family from the kernel name, else from the op; empty where neither matches."""
     families = map(_family, (item.kernel, str(item.settings.get("op", "")), item.name))
     return next(filter(None, families), "")
 
@@ -244,14 +244,14 @@ def _family(text: str) -> str:
 
 
 def step_family(work: Work) -> str:
-    """The same words for a step; operations on rows are told apart by the op."""
+    """The family of a step in the same terms; row operations are split by op."""
     if work.family == "rows":
         return "softmax" if "softmax" in work.name else "norm" if "norm" in work.name else "rows"
     return work.family
 
 
 def may_be(work: Work, item: Observation) -> bool:
-    """Whether neither the kernel's name nor the shapes recorded with it speak against the step."""
+    """Whether the kernel name and the recorded shapes are consistent with the step."""
     if other_size(work, item):
         return False
     family = kernel_family(item)
@@ -259,7 +259,7 @@ def may_be(work: Work, item: Observation) -> bool:
 
 
 def same_shape(work: Work, item: Observation) -> bool:
-    """Whether the op's shapes hold every size of the step."""
+    """Whether the recorded shapes contain every size of the step."""
     shapes = item.settings.get("shapes")
     if not isinstance(shapes, list) or not work.shape:
         return False
@@ -270,7 +270,7 @@ def same_shape(work: Work, item: Observation) -> bool:
 
 
 def other_size(work: Work, item: Observation) -> bool:
-    """Whether the op's recorded shapes speak against the step: its largest input is of quite another size."""
+    """Whether the recorded shapes contradict the step: the largest input has another size."""
     shapes = item.settings.get("shapes")
     if not isinstance(shapes, list) or not work.dtype:
         return False

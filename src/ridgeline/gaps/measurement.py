@@ -1,11 +1,11 @@
-"""Measurement: the observations of a pair as runs of its step, several kernels put together as one.
+"""Measurement: the observations of a pair as runs of its step, with several kernels combined into one.
 
-Profilers put kernels that differ in nothing but their time into one observation, be they runs of the step or parts of one
-run. Which of the two they are is told by what they did: counted flops or bytes, else their time against the floor.
+Profilers put kernels that differ only in time into one observation, whether they are runs of the step or parts of one
+run. Counted flops or bytes decide which, else the time against the floor.
 
-What the host takes to send the kernels comes from the machine's figure or from a trace:
+The dispatch cost per launch comes from the machine's figure or from a trace:
 
-    wall = max(device, launches x what the host takes to send one)      waiting = wall - device
+    wall = max(device, launches x dispatch cost per launch)      waiting = wall - device
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ..core.statistics import median, spread
 from ..core.units import show
 from ..core.work import Work
 
-MIN_SHARE_OF_STEP = 0.5  # of a step's amounts (or of its floor) that observations must show to be a complete run of it
-# Counters that add up over kernels; the others are shares and sizes, which are weighted by time.
+MIN_SHARE_OF_STEP = 0.5  # of a step's amounts or floor, from which observations are a complete run
+# Counters that add up over kernels; the others are ratios and sizes, which are weighted by time.
 AMOUNTS = frozenset(
     {
         "hbm_read", "hbm_write", "l2_to_sm", "tma", "cycles", "spills", "local_sectors", "bank_conflicts",
@@ -39,7 +39,7 @@ AMOUNTS = frozenset(
 
 @dataclass(frozen=True)
 class Measurement:
-    """All that was observed of one run of a step: times add up, amounts add up, shares are weighted by time."""
+    """One run of a step: times and amounts add up, ratios are weighted by time."""
 
     samples: tuple[float, ...]  # seconds, one per run
     flops: Mapping[str, float]
@@ -51,6 +51,7 @@ class Measurement:
     path: tuple[str, ...]  # modules or ranges around all of it
     tools: tuple[str, ...]
     notes: tuple[str, ...]
+    threads: float | None = None  # CPU threads it ran on, where the tool records them
 
     @cached_property
     def median(self) -> float:
@@ -77,10 +78,11 @@ class Measurement:
 def combine(items: Sequence[Observation], work: Work, floor: float, count: float = 1.0) -> Measurement:
     """The observations of a pair as runs of its step, `count` of which the program has."""
     if not items:
-        raise InputError("there is nothing observed to put together")
+        raise InputError("no observations to combine")
     runs = _runs(items, work, floor, count)
     parts = _parts(items, runs, work, floor, count)
     weights = [_calls(item) * item.median for item in items]
+    threads = items[int(np.argmax(weights))].settings.get("threads")
     return Measurement(
         samples=_samples(items, runs, parts),
         flops=_added([item.flops for item in items], items, runs / parts),
@@ -92,17 +94,18 @@ def combine(items: Sequence[Observation], work: Work, floor: float, count: float
         path=_common_path([item.path for item in items]),
         tools=tuple(dict.fromkeys(item.tool for item in items)),
         notes=tuple(dict.fromkeys(note for item in items for note in item.notes)),
+        threads=float(threads) if isinstance(threads, int | float) else None,
     )
 
 
 def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """What all paths begin with."""
+    """The common start of all paths."""
     shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
     return tuple(parts[0] for parts in shared)
 
 
 def _calls(item: Observation) -> float:
-    """How often a kernel ran in one call of its op, where the samples of several are in one observation."""
+    """How often a kernel ran per call of its op, where one observation holds the samples of several."""
     count, calls = item.settings.get("count"), item.settings.get("calls")
     return max(count / calls, 1.0) if isinstance(count, int) and isinstance(calls, int) and calls > 0 else 1.0
 
@@ -115,7 +118,7 @@ def _by_kernel(items: Sequence[Observation]) -> list[list[Observation]]:
 
 
 def _runs(items: Sequence[Observation], work: Work, floor: float, count: float) -> int:
-    """How many times the step ran. Repeated kernels are runs only where one of them can be the complete step."""
+    """How many times the step ran; repeated kernels are runs only where each can be the complete step."""
     common = gcd(*map(len, _by_kernel(items)))
     if common == 1:
         return 1
@@ -125,7 +128,7 @@ def _runs(items: Sequence[Observation], work: Work, floor: float, count: float) 
 
 
 def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, count: float) -> int:
-    """How many samples of each item make one run: several where all items at once cannot be the complete step."""
+    """Samples of each item per run: several where all items together cannot be the complete step."""
     lengths = {len(item.samples) for item in items}
     samples = min(lengths)
     if runs > 1 or len(lengths) > 1 or samples == 1 or _share_of_step(items, work, floor) >= MIN_SHARE_OF_STEP:
@@ -134,7 +137,7 @@ def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, co
 
 
 def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> float:
-    """What the items at once did of the step: by counted flops or bytes, else by time; infinite where neither is known."""
+    """Share of the step that the items cover: by counted flops or bytes, else by time; infinite where neither is known."""
     shares = []
     flops, moved = float(np.asarray(work.flops)), float(np.asarray(work.bytes))
     if flops and all(item.flops for item in items):
@@ -147,7 +150,7 @@ def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> fl
 
 
 def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float, ...]:
-    """Times of the runs; several samples of each item make one run where `parts` says so."""
+    """Times of the runs, with `parts` samples of each item per run."""
     if parts > 1:
         return tuple(
             sum(_calls(item) * sum(item.samples[start : start + parts]) for item in items)
@@ -163,7 +166,7 @@ def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float
 
 
 def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
-    """Samples of one run made of all items: sample by sample where all have as many, else the sum of the medians."""
+    """Times of runs that contain all items: sample by sample where the counts agree, else the sum of the medians."""
     if len({len(item.samples) for item in items}) > 1:
         return (sum(_calls(item) * item.median for item in items),)
     calls, rows = [_calls(item) for item in items], zip(*(item.samples for item in items), strict=True)
@@ -171,7 +174,7 @@ def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
 
 
 def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: float) -> dict[str, float]:
-    """Amounts of one run; one that a kernel lacks is not known for the run."""
+    """Amounts per run; an amount that any kernel lacks is unknown."""
     return {
         name: sum(_calls(item) * row[name] for row, item in zip(amounts, items, strict=True)) / runs
         for name in amounts[0]
@@ -193,18 +196,18 @@ def _counters(items: Sequence[Observation], weights: Sequence[float], runs: floa
 
 @dataclass(frozen=True)
 class Host:
-    """The seconds it takes to send one kernel, and what that rests on."""
+    """Dispatch cost per launch in seconds, and its source."""
 
     each: float
     evidence: str
-    at_most: bool = False  # it cannot take longer, and may take less
+    at_most: bool = False  # an upper bound
 
 
 def host_cost(items: Sequence[Observation], measurement: Measurement, machine: Machine) -> Host | None:
-    """What the host takes to send one of the step's kernels: the machine's figure, or what a trace shows where that is less.
+    """Dispatch cost per launch of the step's kernels: the machine's figure, or that of a trace where it is lower.
 
-    A trace shows at most what the host takes, because recording slows it: (device time + idle time) / launches. What a
-    kernel alone waits for depends on what runs before it, so nothing is said of one.
+    A trace gives an upper bound, because recording slows the host: (device time + idle time) / launches. A single kernel
+    has none: its wait depends on the kernels before it.
     """
     if measurement.launches < 2:
         return None
@@ -212,10 +215,10 @@ def host_cost(items: Sequence[Observation], measurement: Measurement, machine: M
     traced = (measurement.median + fsum(idle) / len(measurement.samples)) / measurement.launches if idle else None
     figure = machine.dispatch.value()
     if figure is not None and (traced is None or figure <= traced):
-        beside = f"; {show(traced, 's', 3)} in the trace, which slows the host" if traced is not None else ""
+        trace = f"; {show(traced, 's', 3)} in the trace, which slows the host" if traced is not None else ""
         kind = f"{machine.dispatch.kind()} on {machine.name}"
-        return Host(figure, f"model: the host takes {show(figure, 's', 3)} to send one, {kind}{beside}")
+        return Host(figure, f"model: dispatch cost {show(figure, 's', 3)} per launch, {kind}{trace}")
     if traced is None:
         return None
-    evidence = f"observed: one every {show(traced, 's', 3)} in the trace; at most, because recording slows the host"
+    evidence = f"trace: one launch every {show(traced, 's', 3)}; an upper bound, because recording slows the host"
     return Host(traced, evidence, at_most=True)

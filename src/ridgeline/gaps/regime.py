@@ -1,4 +1,4 @@
-"""Counts, what hardware counters saw of a step as needs at the ceilings of its machine; Regime, what the run was limited by."""
+"""Counts: the hardware counters of a step as time needed at the ceilings of its machine. Regime: the observed bound."""
 
 from __future__ import annotations
 
@@ -14,19 +14,30 @@ from .target import Need, Target
 
 MAIN_NAMES = (MAIN, "hbm", "dram", "memory")  # what importers call the outermost memory
 MIN_SHARE_OF_FLOPS = 0.5  # of the algorithm's, from which another engine than the predicted one is taken for it
-COMPUTE, MEMORY, OVERHEAD, UNDERUSED = "compute", "memory", "overhead", "underused"
+COMPUTE, MEMORY, OVERHEAD, LATENCY = "compute", "memory", "overhead", "latency"
 LAUNCH = "launch"
-COUNTERS, TIME_ALONE = "counters", "the time alone"  # what a regime is told from
+COUNTERS, TIME_ONLY = "counters", "time only"  # what a regime is derived from
 MIN_LAUNCH_SHARE = 0.5  # of the time in launches, from which a run is overhead-bound
-MIN_LIMITER_SHARE = 0.6  # of the time that something must be busy to be called the limiter
-SHARE_TOLERANCE = 0.1  # shares this close together are not distinguished
-# How busy a pipe was while its multiprocessor had work, and what it does.
+MIN_LIMITER_SHARE = 0.6  # utilization from which a unit is called the limiter
+SHARE_TOLERANCE = 0.1  # utilizations this close together are not distinguished
+# Counters of the utilization of a pipe while its SM is active, and the unit they belong to.
 PIPES = {"fma_busy": "vector.fp32", "fp64_busy": "vector.fp64", "special_busy": "special.fp32", "issue": "issue"}
+NAMES = {"issue": "instruction issue", "main": "memory", "special.fp32": "special functions"}  # of units in text
+
+
+def unit_name(unit: str) -> str:
+    """A level, an engine or another unit as text: `HBM`, `L2`, `tensor.bf16`, `instruction issue`."""
+    return NAMES.get(unit) or (unit.upper() if "." not in unit and len(unit) <= 4 else unit)
+
+
+def bound_by(unit: str) -> str:
+    """`HBM-bound`, `instruction-issue-bound`."""
+    return f"{unit_name(unit).replace(' ', '-')}-bound"
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What was not counted is None or absent, never 0."""
+    """Amounts by engine and level; an amount that was not counted is None or absent, never 0."""
 
     target: Target
     measurement: Measurement
@@ -51,7 +62,7 @@ class Counts:
 
     @cached_property
     def engine(self) -> str | None:
-        """The engine that did the algorithm's arithmetic; None where no count is large enough to be it."""
+        """The engine that did the algorithm's arithmetic; None where no count is large enough."""
         predicted = self.target.engine
         if self.measurement.flops.get(predicted, 0.0) > 0:
             return predicted
@@ -66,7 +77,7 @@ class Counts:
 
     @property
     def no_flops(self) -> bool:
-        """Whether the predicted engine was counted and did nothing: compares, selects and special functions are no flops."""
+        """Whether the predicted engine counted 0: compares, selects and special functions are not FLOPs."""
         return self.measurement.flops.get(self.target.engine) == 0
 
     @property
@@ -96,13 +107,13 @@ class Counts:
 
     @property
     def any(self) -> bool:
-        """Whether counters tell anything about a roof, or the time alone."""
+        """Whether any counter relates to a roofline, or only the time is known."""
         return self.bytes is not None or bool(self.engines) or "hbm_busy" in self.measurement.counters
 
 
 @dataclass(frozen=True)
 class Share:
-    """How much of the measured time something was busy, or would need at its ceiling."""
+    """Utilization of a unit: the share of the measured time it was busy, or would need at its ceiling."""
 
     name: str
     side: str  # compute, memory or overhead
@@ -111,7 +122,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Regime:
-    bound: str  # compute, memory, overhead, or underused: nothing is busy long enough
+    bound: str  # compute, memory, overhead, or latency: no unit reaches MIN_LIMITER_SHARE
     limiter: str
     share: float
     basis: str
@@ -119,19 +130,19 @@ class Regime:
 
     @property
     def limited(self) -> bool:
-        """Whether a roof limits the run."""
+        """Whether a roofline limits the run."""
         return self.bound in (COMPUTE, MEMORY)
 
 
 class _Shares(dict[str, Share]):
     def add(self, name: str, side: str, value: float | None) -> None:
-        """Keep the larger of two shares of one name: both are lower bounds of how busy it was."""
+        """Keep the larger of two utilizations of one unit: both are lower bounds."""
         if value is not None and (name not in self or self[name].value < value):
             self[name] = Share(name, side, value)
 
 
 def busy_shares(target: Target, counts: Counts) -> tuple[Share, ...]:
-    """How busy everything was, the busiest first: by counts over ceilings, and by the tool's own figures."""
+    """Utilization of every unit, the highest first: from counts over ceilings and from the tool's own figures."""
     measurement, table = counts.measurement, _Shares()
     counters, measured = measurement.counters, measurement.median
     active = counters.get("sm_active", 1.0)
@@ -158,17 +169,17 @@ def busy_shares(target: Target, counts: Counts) -> tuple[Share, ...]:
 
 
 def find_regime(target: Target, counts: Counts, shares: tuple[Share, ...]) -> Regime:
-    basis = COUNTERS if counts.any else TIME_ALONE
+    basis = COUNTERS if counts.any else TIME_ONLY
     launch = next(share for share in shares if share.name == LAUNCH)
     if launch.value >= MIN_LAUNCH_SHARE:
         return Regime(OVERHEAD, LAUNCH, launch.value, basis, target.bound == OVERHEAD)
     busy = [share for share in shares if share.name != LAUNCH]
     if not busy or busy[0].value < MIN_LIMITER_SHARE:
-        return Regime(UNDERUSED, busy[0].name if busy else "", busy[0].value if busy else 0.0, basis, False)
+        return Regime(LATENCY, busy[0].name if busy else "", busy[0].value if busy else 0.0, basis, False)
     candidates = [share for share in busy if share.value >= busy[0].value - SHARE_TOLERANCE]
     predicted = next((share for share in busy if share.name == target.limiter), None)
     limiter = next((share for share in candidates if share.side == target.bound), busy[0])
-    # instructions feed the engine: where the predicted one is busy itself, it is the limiter
+    # instruction issue feeds the engines: where the predicted one is busy itself, that is the limiter
     feeds = busy[0].name == "issue"
     if predicted is not None and (predicted in candidates or (feeds and predicted.value >= MIN_LIMITER_SHARE)):
         limiter = predicted

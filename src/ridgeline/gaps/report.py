@@ -1,7 +1,7 @@
-"""Predictions against observations: joined, each gap explained and priced, one verdict over the program.
+"""Predictions joined to observations: every gap explained and priced, and one verdict over the program.
 
-`reconcile` gives a Report. Its items are gaps with their advice, in the order of the program; its verdict says which steps
-hold the time, which gap is worth most and how much of the time each regime has; its sentence is made of the data.
+`reconcile` returns a Report. Its items are gaps with their advice, in the order of the program. `answer` has the lines to
+read first: how much of the time is explained, the verdict, the largest gaps with their moves.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .gap import Gap, with_neighbours
 from .join import Hints, Joined, Pair, join
 
 SCHEMA = 1
+MAX_GAPS = 3  # in the answer
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Item:
         "name", "count=gap.target.count", "predicted_us=gap.target.time", "low_us=gap.target.low", "high_us=gap.target.high",
         "inside=gap.inside", "measured_us=gap.measured", "best_us=gap.measurement.best", "samples=gap.measurement.runs",
         "times_us?=gap.measurement.several", "spread=gap.measurement.spread", "error=gap.error", "floor_us=gap.target.floor",
-        "over_floor=gap.total", "share_of_roof=gap.share", "points=gap.points", "band", "vertical_gap=gap.vertical",
+        "over_floor=gap.total", "above_roofline_us=above", "share_of_roof=gap.share", "share_of_roofline=gap.share",
+        "points=gap.points", "band", "vertical_gap=gap.vertical",
         "horizontal_gap=gap.horizontal", "excess_bytes=gap.excess_bytes", "excess_flops=gap.excess_flops",
         "uncertainty=gap.uncertainty", "flops=gap.target.flops", "bytes=gap.target.bytes",
         "intensity_algorithmic=gap.target.intensity", "intensity_observed=gap.counts.intensity", "engine",
@@ -62,13 +64,13 @@ class Item:
 
     @property
     def waiting(self) -> float | None:
-        """For the host, beside the measured time, over all runs; None where it is not known whether and how long."""
+        """Host launch overhead over all runs, in addition to the measured time; None where it is unknown."""
         waiting = self.gap.waiting if self.gap.sent else None
         return None if waiting is None else waiting * self.gap.target.count
 
     @property
     def waits_at_most(self) -> bool:
-        """Whether the waiting is an upper bound: the host may take less."""
+        """Whether the host launch overhead is an upper bound."""
         return bool(self.waiting and self.gap.host and self.gap.host.at_most)
 
     @property
@@ -76,8 +78,23 @@ class Item:
         return self.advice[0] if self.advice else None
 
     @property
+    def next(self) -> Advice | None:
+        """The move to make: the first one whose cause the data show."""
+        return self.top if self.top is not None and self.top.shown else None
+
+    @property
+    def above(self) -> float:
+        """Seconds above the roofline over all runs; 0 for a time below it."""
+        return max(self.gap.measured - self.gap.target.floor, 0.0) * self.gap.target.count
+
+    @property
+    def action(self) -> str:
+        """The move with its gain, or what is known instead."""
+        return sentences.action(self.gap, self.top, self.gap.target.count)
+
+    @property
     def gain(self) -> float:
-        """What the best move that is shown would bring over all runs."""
+        """Gain of the best shown move over all runs."""
         return max((item.gain for item in self.advice if item.shown and item.gain), default=0.0) * self.gap.target.count
 
     @property
@@ -104,7 +121,7 @@ class Item:
 
     @property
     def host(self) -> dict[str, Any]:
-        """The cause that is in no kernel's time; `sent` null says that it counts only if they are sent one by one."""
+        """The cause outside the kernel times; with `sent` null it applies only to launches one by one."""
         host = self.gap.host
         return {
             "cause": Cause.HOST_WAIT.value,
@@ -120,19 +137,19 @@ class Report:
     prediction: Prediction
     joined: Joined
     items: tuple[Item, ...]
-    sealed: Any = None  # what the ledger says of the predictions
-    notes: tuple[str, ...] = ()  # what to know before trusting the gaps
+    sealed: Any = None  # the seal of the predictions
+    notes: tuple[str, ...] = ()  # warnings about the comparison
     schema: int = SCHEMA
     ridgeline: str = __version__
 
     DOCUMENT: ClassVar = (
-        "schema", "ridgeline", "machine=prediction.machine.name", "items", "unmatched", "sealed",
-        "verdict=verdict_of_items", "notes", "sentence",
+        "schema", "ridgeline", "machine=prediction.machine.name", "explained_share", "items", "unmatched", "sealed",
+        "verdict=verdict_of_items", "largest_gaps", "notes", "sentence",
     )  # fmt: skip
 
     @property
     def unmatched(self) -> dict[str, list[str]]:
-        """What could not be joined, on both sides."""
+        """Names that were not joined, on both sides."""
         return {
             "predicted": [self.prediction.steps[place].name for place in self.joined.unmatched_predicted],
             "observed": [item.name or item.kernel for item in self.joined.unmatched_observed],
@@ -140,10 +157,10 @@ class Report:
 
     @cached_property
     def waiting(self) -> float | None:
-        """For the host, over the program: within its steps or, where that is more, for all its kernels together.
+        """Host launch overhead of the program: within its steps or, where that is more, over all its kernels.
 
-        A long kernel hides the sending of those after it, so that all together wait at least launches x each - device.
-        One step of one kernel has no such time; many of them have.
+        A long kernel hides the launches after it, so the program waits at least launches x each - device. A step of one
+        kernel has no such time; many of them have.
         """
         within = [item.waiting for item in self.items if item.waiting is not None]
         each = self.prediction.machine.dispatch.value()
@@ -156,19 +173,19 @@ class Report:
 
     @cached_property
     def verdict(self) -> dict[str, Any]:
-        """Times of all runs, which steps hold them, what is worth most, the regimes' shares."""
+        """Times of all runs, the steps that hold them, the largest gain, the share of time by bound."""
         total = sum(item.measured for item in self.items)
         regimes: dict[str, float] = defaultdict(float)
         for item in self.items:
             regimes[item.gap.regime.bound] += item.measured / total
         holders = sorted(self.items, key=lambda item: -item.measured)
-        unmatched = sum(sum(item.samples) for item in self.joined.unmatched_observed)
         return {
             "measured_us": total * 1e6,
             "waiting_us": microseconds(self.waiting),
             "predicted_us": sum(item.gap.target.time * item.gap.target.count for item in self.items) * 1e6,
             "floor_us": sum(item.gap.target.floor * item.gap.target.count for item in self.items) * 1e6,
-            "unmatched_us": unmatched * 1e6,
+            "unmatched_us": self._unmatched_time * 1e6,
+            "median_error": median([abs(item.gap.error) for item in self.items]),
             "holders": [{"name": item.name, "share": item.measured / total} for item in holders],
             "worth_most": self._worth_most(total + (self.waiting or 0.0)),
             "regimes": dict(sorted(regimes.items(), key=lambda row: -row[1])),
@@ -183,6 +200,39 @@ class Report:
         """None where nothing was joined."""
         return self.verdict if self.items else None
 
+    @property
+    def _unmatched_time(self) -> float:
+        """Seconds per run of the program in kernels that were not joined."""
+        runs = [item.gap.measurement.runs / item.gap.target.count for item in self.items]
+        per_run = max(median(runs), 1.0) if runs else 1.0
+        return sum(sum(item.samples) / min(per_run, len(item.samples)) for item in self.joined.unmatched_observed)
+
+    @property
+    def _measured(self) -> float:
+        return sum(item.measured for item in self.items)
+
+    @property
+    def explained_share(self) -> float:
+        """Share of the measured time that predictions were joined to."""
+        total = self._measured + self._unmatched_time
+        return self._measured / total if total else 0.0
+
+    @property
+    def largest_gaps(self) -> list[dict[str, Any]]:
+        """The largest times above the roofline, each with its move."""
+        ranked = sorted((item for item in self.items if item.above), key=lambda item: -item.above)
+        return [
+            {
+                "name": item.name,
+                "gap_us": item.above * 1e6,
+                "cause": item.next.cause if item.next else None,
+                "move": item.next.move if item.next else None,
+                "gain_us": None if item.next is None else microseconds(item.next.gain),
+                "next": item.action,
+            }
+            for item in ranked[:MAX_GAPS]
+        ]
+
     def _worth_most(self, wall: float) -> dict[str, Any] | None:
         best = max(self.items, key=lambda item: item.gain, default=None)
         if best is None or not best.gain or best.top is None:
@@ -190,25 +240,30 @@ class Report:
         gain = {"gain_us": best.gain * 1e6, "share": best.gain / wall}
         return {"name": best.name, "move": best.top.move, "cause": best.top.cause, **gain}
 
-    def _us_by_cause(self, *without: Cause) -> dict[str, float]:
+    def _us_by_cause(self) -> dict[str, float]:
         """Microseconds by cause over all runs."""
         times: dict[str, float] = defaultdict(float)
         for item in self.items:
             for entry in item.gap.accounting:
-                if entry.kind not in without:
-                    times[entry.cause] += entry.time * item.gap.target.count * 1e6
+                times[entry.cause] += entry.time * item.gap.target.count * 1e6
         return dict(times)
 
     @property
-    def sentence(self) -> str:
-        """Fast because X; the gap is Y; next is Z: of the one item, or of the program."""
+    def answer(self) -> tuple[str, ...]:
+        """Coverage, then the verdict; one line where nothing was joined."""
         if not self.items:
-            return sentences.NOTHING_JOINED
+            return (sentences.NOTHING_JOINED,)
+        joined = sum(len(pair.observations) for pair in self.joined.pairs)
+        observed = joined + len(self.joined.unmatched_observed)
+        first = sentences.coverage(self.explained_share, self._measured + self._unmatched_time, joined, observed)
         if len(self.items) == 1:
-            return self.items[0].sentence
-        error = median([abs(item.gap.error) for item in self.items])
-        at_most = any(item.waits_at_most for item in self.items)
-        return sentences.program_sentence(self.verdict, self._us_by_cause(Cause.FLOOR), error, at_most)
+            return first, sentences.item_verdict(self.items[0].gap)
+        return first, sentences.program_verdict(self.verdict, any(item.waits_at_most for item in self.items))
+
+    @property
+    def sentence(self) -> str:
+        """The answer and the largest gap in one text."""
+        return ". ".join(self.answer) + "." + sentences.largest_gap(self.largest_gaps)
 
 
 def reconcile(
@@ -218,18 +273,18 @@ def reconcile(
     sealed: Any = None,
     sent: Mapping[str, str] | None = None,
 ) -> Report:
-    """The gap report of a prediction and what was observed of it.
+    """The gap report of a prediction and its observations.
 
-    `hints` names the step (or steps) of observations whose names do not tell; `sealed` is kept as it is; `sent` says by
-    step how its kernels come to the device, `one by one` or `graph`, for tools that do not see it.
+    `hints` names the step (or steps) of observations that have other names; `sealed` is kept as given; `sent` gives by
+    step how its kernels are launched, `one by one` or `graph`, for tools that do not record it.
     """
     observations = list(observations)
     if not observations:
-        raise InputError("there is nothing to reconcile: no observations were given; run or import a profile first")
+        raise InputError("nothing to reconcile: no observations were given; run or import a profile first")
     names = {step.name for step in prediction.steps}
     for name, text in (sent or {}).items():
         if name not in names:
-            raise unknown("step of the prediction", name, names, "It was named in `sent`.")
+            raise unknown("step of the prediction", name, names, "It is named in `sent`.")
         way(text, name)
     joined = join(prediction, observations, hints)
     gaps = [Gap.of(prediction, pair, _sent(prediction, pair, sent or {})) for pair in joined.pairs]
@@ -238,19 +293,19 @@ def reconcile(
 
 
 def _other_machines(machine: Machine, observations: Iterable[Observation]) -> tuple[str, ...]:
-    """A note for each device that was observed and that the catalog knows as another machine; unknown names say nothing."""
+    """A note for each observed device that the catalog lists as another machine; unknown names are ignored."""
     devices = (item.conditions.get(key) for item in observations for key in ("gpu", "device"))
     aliases = {" ".join(alias.lower().split()) for alias in machine.aliases}
     notes = []
     for name in dict.fromkeys(name for name in devices if isinstance(name, str)) if aliases else ():
         known = None if " ".join(name.lower().split()) in aliases else by_driver_name(name, "gpu")[0]
         if known is not None:
-            pair = f"observed on {name}, which is {known.name}, and predicted for {machine.name}"
-            notes.append(f"{pair}: the gaps are those between two machines")
+            text = f"measured on {name} ({known.name}), predicted for {machine.name}"
+            notes.append(f"{text}: the gaps compare two machines; use --on {known.name}")
     return tuple(notes)
 
 
 def _sent(prediction: Prediction, pair: Pair, sent: Mapping[str, str]) -> str | None:
-    """How all steps of a pair are sent; None where they differ or one is not known."""
+    """How all steps of a pair are launched; None where they differ or one is unknown."""
     ways = {sent.get(prediction.steps[place].name) for place in pair.steps}
     return ways.pop() if len(ways) == 1 else None

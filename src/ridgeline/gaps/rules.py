@@ -1,6 +1,6 @@
-"""The rules of advice, as data: moves, rules with their conditions, levels of the recommender, the decision flow.
+"""Advice rules as data: moves, rules with their conditions, levels of the recommender, the decision flow.
 
-All of it is in `rules.toml`; a new rule is one row there, and a formula in `gains.py` where none of those fits.
+All of it is in `rules.toml`; a new rule is one row there, and a formula in `gains.py` where none fits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq,
 }  # fmt: skip
 
-Signs = Mapping[str, float | str]  # what conditions may ask of a gap, by name; what is not known is absent
+Signs = Mapping[str, float | str]  # figures of a gap by name, for conditions; unknown ones are absent
+GPU = "gpu"
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,18 @@ class Move:
     bounds: tuple[str, ...]
     when: str
     limit: str
+    device: str = ""  # the only kind of device it exists on
 
     @property
     def direction(self) -> str:
-        """On the chart of observed intensity: fewer bytes go right, a better use of the limiter goes up."""
+        """On the roofline plane: fewer bytes move right, a better use of the limiter moves up."""
         right = "bytes" in self.effect
         up = not right or "rate" in self.effect or "launches" in self.effect
         return "both" if right and up else "right" if right else "up"
 
     @property
     def joins_launches(self) -> bool:
-        """Whether one launch replaces many; a larger batch only gives each more to do."""
+        """Whether one launch replaces many; a larger batch only adds work per launch."""
         return "launches" in self.effect and "rate" not in self.effect
 
 
@@ -86,8 +88,8 @@ class Rule:
     sign: tuple[Condition, ...] = ()
     unless: tuple[str, ...] = ()
     shown: str = ""  # evidence that needs no counters
-    possible: bool = False  # a suggestion, whatever the counters say
-    only_shown: bool = False  # nothing to say without counters
+    possible: bool = False  # a suggestion, never shown by counters
+    only_shown: bool = False  # not offered without counters
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -126,12 +128,17 @@ def rules() -> tuple[Rule, ...]:
     return tuple(table)
 
 
-def moves(bound: str) -> tuple[Move, ...]:
-    """What helps under a bound, when nothing else is known."""
-    offered = tuple(move for move in catalog().values() if bound in move.bounds)
+def moves(bound: str, device: str = GPU) -> tuple[Move, ...]:
+    """The moves for a bound on a kind of device, when nothing else is known."""
+    offered = tuple(move for move in catalog().values() if bound in move.bounds and move.device in ("", device))
     if not offered:
         raise unknown("bound", bound, {name for move in catalog().values() for name in move.bounds})
     return offered
+
+
+def figures() -> dict[str, tuple[str, str]]:
+    """Name and unit of the figures that are quoted as evidence; flags such as `matrix` are not."""
+    return {name: (title, unit) for name, (title, unit) in _table()["figures"].items()}
 
 
 def causes(group: str) -> tuple[str, ...]:
@@ -143,12 +150,12 @@ def causes(group: str) -> tuple[str, ...]:
 
 
 def decode() -> tuple[Move, ...]:
-    """What helps when tokens are generated one at a time."""
+    """The moves for decoding, one token at a time."""
     return tuple(catalog()[key] for key in _table()["decode"]["moves"])
 
 
 def flow() -> dict[str, Any]:
-    """The decision flow: what to measure, the question, and the moves of either answer."""
+    """The decision flow: what to measure, the question, and the moves for either answer."""
     table = _table()["flow"]
     branches = {side: tuple(catalog()[key] for key in table[side]) for side in ("memory", "compute")}
     return {"measure": table["measure"], "question": table["question"], **branches}
@@ -160,11 +167,11 @@ class Recommendation:
     name: str  # low, moderate or high efficiency
     efficiency: float
     moves: tuple[Move, ...]
-    causes: tuple[str, ...]  # possible ones, of a point below its roof
+    causes: tuple[str, ...]  # possible ones, of a point below the roofline
 
 
 def recommend(rate: float, intensity: float, peak: float, bandwidth: float) -> Recommendation:
-    """The short answer where only rate, intensity and two ceilings are known: which side, how near its roof, what then."""
+    """Bound, efficiency and moves from rate, AI and two ceilings alone."""
     side = "memory" if intensity < ridge(peak, bandwidth) else "compute"
     efficiency = rate / float(attainable(intensity, peak, bandwidth))
     level = next(row for row in _table()["level"] if row["side"] == side and efficiency < row["below"])

@@ -1,4 +1,4 @@
-"""Cases to sealed predictions, profiles to settled ones: the ways between tables of cases, observations and the ledger."""
+"""Seal the predictions of cases, settle them with profiles: between tables of cases, observations and the ledger."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def predicted(rows: Rows, machine: Machine) -> tuple[Prediction, dict[str, str]]:
-    """What cases are predicted to take, and by step how their column `sent` says that their kernels are launched.
+    """The prediction of cases, and by step how its kernels are launched (column `sent`).
 
-    Cases that name another machine than the one they are to be predicted for are refused.
+    Cases that name another machine are refused.
     """
     for index, row in enumerate(rows, 1):
         name = str(row.get("machine") or "").strip()
         if name and name != machine.name and load(name).name != machine.name:
-            text = f"row {index}, column machine: is {name}, and asked for is {machine.name}"
-            raise InputError(f"{text}; keep the cases of each machine in a table of their own")
+            text = f"row {index}, column machine: {name}, but the predictions are for {machine.name}"
+            raise InputError(f"{text}; use one table of cases per machine")
     steps = program(rows)
     prediction, sent = predict(steps, machine), {}
     for index, (row, step) in enumerate(zip(rows, steps.steps, strict=True), 1):
@@ -54,7 +54,7 @@ def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
 
 
 def seal(ledger: Ledger, rows: Rows, machine: Machine, note: str = "") -> Sealed:
-    """Fix what the cases are predicted to take on a machine."""
+    """Seal the predictions of cases on a machine."""
     prediction, sent = predicted(rows, machine)
     sealed = [{**row, **({"sent": sent[row["name"]]} if row["name"] in sent else {})} for row in rows_of(prediction)]
     return ledger.seal(sealed, save.text(machine), machine.name, note=note)
@@ -64,23 +64,23 @@ def seal(ledger: Ledger, rows: Rows, machine: Machine, note: str = "") -> Sealed
 class Reconciled:
     report: Report
     settled: Settled | None = None
-    broken: str = ""  # why the ledger took nothing
+    broken: str = ""  # why nothing was added to the ledger
 
 
 def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ()) -> tuple[str | None, str]:
-    """When the measurement began and where that is from: the tool, else its first file, by when it was last written."""
+    """Start of the measurement and its source: the tool, else the modification time of the first file."""
     dates = [str(item.conditions["date"]) for item in observations if item.conditions.get("date")]
     known = [(time, date) for date in dates if (time := parse_time(date)) is not None]
     if known:
         return datetime.fromisoformat(min(known)[1]).isoformat(), "the tool"
     written = [path.stat().st_mtime for path in paths if path.is_file()]
     if written:
-        return datetime.fromtimestamp(min(written), UTC).isoformat(), "the file, when it was last written"
-    return None, "nobody"
+        return datetime.fromtimestamp(min(written), UTC).isoformat(), "modification time of the file"
+    return None, "unknown"
 
 
 def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict[str, Any]]:
-    """What the ledger keeps of a report, each item with the very row it was compared with."""
+    """The items of a report for the ledger, each with the sealed row it was compared with."""
     rows = {str(row["name"]): row for row in sealed.predictions}
     return [
         {
@@ -102,16 +102,16 @@ def settle(
     machine: Machine | None = None,
     paths: Sequence[Path] = (),
 ) -> Reconciled:
-    """Reconcile what was observed with what was sealed, and put the result beside it.
+    """Reconcile observations with a seal, and add the result to the ledger.
 
-    The gaps are explained with the machine as it is now; the ledger compares with the rows as they were sealed. A broken
-    ledger takes nothing, and the report is all there is.
+    The gaps are explained with the present machine file; the ledger compares with the rows as sealed. Nothing is added
+    to a broken ledger, but the report is made.
     """
     if not sealed.predictions:
-        raise Broken(f"the seal {sealed.id} can no longer be read; see what was changed with `ridgeline ledger verify`")
+        raise Broken(f"seal {sealed.id} cannot be read; find the damaged record with `ridgeline ledger verify`")
     if machine is not None and machine.name != sealed.machine["name"]:
         raise InputError(
-            f"the seal {sealed.id} is for {sealed.machine['name']}, and asked for is {machine.name}; leave the machine out, or give --cases in place of --seal to compare with another one"
+            f"seal {sealed.id} is for {sealed.machine['name']}, not {machine.name}; omit the machine, or compare unsealed cases"
         )
     target = machine or load(sealed.machine["name"])
     prediction, sent = predicted([unfold(row) for row in sealed.predictions], target)
@@ -120,7 +120,7 @@ def settle(
     report = join_and_explain(prediction, observations, sealed=seal_facts, sent=sent)
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
-        raise InputError(f"nothing settles the seal {sealed.id}, because {report.sentence} ({sides})")
+        raise InputError(f"seal {sealed.id} was not settled: {report.sentence} ({sides})")
     when, dated = measured_at(observations, paths)
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})
@@ -132,6 +132,6 @@ def settle(
 
 
 def reconcile(rows: Rows, machine: Machine, observations: Sequence[Observation]) -> Reconciled:
-    """The gap report of cases that nobody sealed."""
+    """The gap report of unsealed cases."""
     prediction, sent = predicted(rows, machine)
     return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent))

@@ -1,21 +1,22 @@
-"""The figures that conditions of rules ask of a gap; what is not known is absent."""
+"""The figures of a gap that rule conditions ask for; unknown ones are absent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..core.work import READ
+from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
 from .gap import Gap
 from .regime import COUNTERS, LAUNCH
 from .target import longest
 
+CPU = "cpu"
 SECTOR = 32.0  # bytes
-MIN_SCATTERED_SECTORS = 8.0  # per request, from which a poor use of them is scattered access, not one address for all
-FULL_VECTOR_SECTORS = 16.0  # of a request that loads 16 bytes per thread side by side
+MIN_SCATTERED_SECTORS = 8.0  # per request, from which partly used sectors are scattered access and not a broadcast
+FULL_VECTOR_SECTORS = 16.0  # of a coalesced request of 16 bytes per thread
 NOT_STALLED = ("selected", "not_selected")
-STALL = "stall."  # lead of the counters that say what warps wait for
-NEAREST = {"fp32": "tf32"}  # the format of the tensor units that takes the same numbers
+STALL = "stall."  # prefix of the warp-stall counters
+NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
 Known = dict[str, float | str | None]
 
@@ -50,6 +51,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
         **(_busy(gap) if gap.regime.basis == COUNTERS else {}),
         **_execution(gap),
         **_access(gap),
+        **(_cpu(gap) if machine.kind == CPU else {}),
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -59,7 +61,7 @@ def _yes(value: object) -> str:
 
 
 def _busy(gap: Gap) -> Known:
-    """What counters say about how busy everything was."""
+    """Utilization by the counters."""
     regime = gap.regime
     shares = {share.name: share.value for share in gap.shares if share.name != LAUNCH}
     return {
@@ -72,7 +74,7 @@ def _busy(gap: Gap) -> Known:
 
 
 def _execution(gap: Gap) -> Known:
-    """The engine that ran, asynchronous copies, and what warps waited for most."""
+    """The engine that ran, asynchronous copies, and the main warp stall."""
     counters = gap.measurement.counters
     stalls = {name.removeprefix(STALL): value for name, value in counters.items() if name.startswith(STALL)}
     stalls = {name: value for name, value in stalls.items() if name not in NOT_STALLED}
@@ -84,7 +86,7 @@ def _execution(gap: Gap) -> Known:
 
 
 def _access(gap: Gap) -> Known:
-    """How memory was accessed: use of sectors, traffic inside, conflicts, spills, blocks."""
+    """Memory accesses: sector use, cache traffic, conflicts, spills, blocks."""
     counters, moved, target = gap.measurement.counters, gap.measurement.bytes, gap.target
     reads = target.moved(READ)
     inner = moved.get("l1", moved.get("l2"))
@@ -104,13 +106,26 @@ def _access(gap: Gap) -> Known:
     }
 
 
+def _cpu(gap: Gap) -> Known:
+    """Cores, sockets, and extra traffic as a multiple of the bytes written: 1 is write-allocate."""
+    target, units = gap.target, gap.target.machine.units
+    threads, cores = gap.measurement.threads, units.get("core") or units.get("thread")
+    written = target.moved(WRITE)
+    extra = None if gap.excess_bytes is None else (gap.excess_bytes - 1) * target.bytes
+    return {
+        "cores_used": min(threads / cores, 1.0) if threads and cores else None,
+        "sockets": float(units.get("socket", 1)),
+        "write_allocate": extra / written if extra is not None and written else None,
+    }
+
+
 def _share(part: float | None, total: float | None) -> float | None:
-    """None where either is not known; of a total of 0 it is 0."""
+    """None where either is unknown; 0 of a total of 0."""
     return None if part is None or total is None else part / total if total else 0.0
 
 
 def _wasted(counters: Mapping[str, float]) -> float | None:
-    """Bytes fetched per byte used, of the worse of loads and stores; 1 where requests touch few sectors."""
+    """Bytes fetched per byte used, for loads or stores, whichever is worse; 1 where requests touch few sectors."""
     ratios = []
     for way in ("load", "store"):
         sectors, used = counters.get(f"sectors_per_{way}"), counters.get(f"bytes_per_sector_{way}")
@@ -124,7 +139,7 @@ def _wasted(counters: Mapping[str, float]) -> float | None:
 
 
 def faster_engine(gap: Gap) -> tuple[str, float | None]:
-    """The tensor engine that could do the products in the same format or the nearest, and how much faster it is."""
+    """The tensor engine for the same or the nearest format, and how much faster it is."""
     target, machine = gap.target, gap.target.machine
     ran = gap.counts.engine or target.engine
     unit, _, dtype = ran.partition(".")
@@ -138,6 +153,6 @@ def faster_engine(gap: Gap) -> tuple[str, float | None]:
     peak = vector.value(target.ceilings) if vector else None
     alone = target.flops / peak if peak else 0.0
     if gap.counts.engine or alone > gap.measured or (peak and alone <= target.floor):
-        # the tensor units were counted, nothing slower could have been this fast, or the slower ones wait too
+        # the tensor cores were counted, the vector units cannot be this fast, or they would not be the limiter
         return "", 0.0
     return "", None

@@ -13,7 +13,7 @@ from ..core.machine import MAIN, Machine
 from ..core.work import Array, Work
 from ..prediction.predict import Prediction
 
-# Share of the roof that a kernel without faults reaches, by the kind of ceilings.
+# Share of roofline that a kernel without faults achieves, by the kind of ceilings.
 ACHIEVABLE_SHARE = {"stated": 0.8, "measured": 0.9}
 
 
@@ -33,7 +33,7 @@ class Need:
 
 
 def longest(needs: Mapping[str, Need], side: str = "") -> float:
-    """Seconds of the longest need (of one side): together they take at least that long."""
+    """Seconds of the longest need (of one side), the lower bound of all together."""
     return max((need.time for need in needs.values() if side in ("", need.side)), default=0.0)
 
 
@@ -48,8 +48,8 @@ class Target:
     high: float
     floor: float
     needs: Mapping[str, Need]
-    launch: float  # seconds of the expected time that are launches
-    shape_items: float  # and those that the shape of the problem costs
+    launch: float  # seconds of launch latency in the expected time
+    shape_items: float  # seconds of wave quantization, fill and drain in it
     bound: str
     limiter: str
     engine: str  # of the longest arithmetic, empty without any
@@ -82,22 +82,22 @@ class Target:
 
     @property
     def beyond_floor(self) -> float:
-        """Of the expected time, what is neither floor nor launch."""
+        """The expected time without floor and launch."""
         return max(self.time - self.floor - self.launch, 0.0)
 
     @property
     def shape_loss(self) -> float:
-        """The part of it that comes from the shape; a measured ceiling already includes the rest of these items."""
+        """The part that comes from the shape; a measured ceiling already includes the rest of these items."""
         return min(self.shape_items, self.beyond_floor)
 
     @property
     def limiter_loss(self) -> float:
-        """What kernels of this family usually lose at their limiter, per second of floor."""
+        """The usual loss of this kernel family on its limiter, per second of floor."""
         return (self.beyond_floor - self.shape_loss) / self.floor if self.floor else 0.0
 
     @property
     def achievable(self) -> float:
-        """Seconds of a kernel without faults: the expected time, or the achievable share of the roof where that is less."""
+        """Seconds of a kernel without faults: the expected time, or the achievable share of roofline where that is less."""
         return min(self.time, self.floor / self.achievable_share + self.launch)
 
     @property
@@ -106,13 +106,13 @@ class Target:
 
     @property
     def ceiling_kind(self) -> str:
-        """Measured ceilings, or those of a document."""
+        """`measured`, or `stated` where any ceiling comes from a document."""
         kinds = {need.kind for name, need in self.needs.items() if not name.startswith("special.")}
         return "measured" if kinds == {"measured"} else "stated"
 
 
 def target(prediction: Prediction, places: Sequence[int]) -> Target:
-    """Steps of a prediction as one: their times add up, what must be done in parallel adds up term by term."""
+    """Steps of a prediction as one: times and work terms add up."""
     steps = [prediction.steps[place] for place in places]
     common = min(step.count for step in steps)
     part = Prediction(
@@ -179,5 +179,5 @@ def _work(prediction: Prediction) -> Work:
 def _number(value: Array, name: str) -> float:
     array = np.asarray(value)
     if array.size != 1:
-        raise InputError(f"{name}: the prediction is a sweep of {array.size} cases; predict the one case that was run")
+        raise InputError(f"{name}: the prediction is a sweep of {array.size} cases; predict only the case that was run")
     return float(array.reshape(()))

@@ -1,4 +1,4 @@
-"""JAX profiler traces: XLA's ops and kernels from the plain trace file beside the `.xplane.pb`.
+"""JAX profiler traces: XLA's ops and kernels from the plain trace file next to the `.xplane.pb`.
 
 `jax.profiler.trace(FOLDER)` writes FOLDER/plugins/profile/RUN/HOST.trace.json.gz. A device's time is in it several
 times over: by stream (kernels), by XLA op, by module, by step, by name scope. Read are the streams where there are any
@@ -162,7 +162,7 @@ def read(path: Path) -> list[Observation]:
     path = Path(path)
     if path.name.endswith(".xplane.pb"):
         plain = path.with_name(path.name.removesuffix("xplane.pb") + TRACE)
-        where = f"'{plain}', which lies beside it" if plain.exists() else f"the .{TRACE} that JAX writes beside it"
+        where = f"'{plain}', which is next to it" if plain.exists() else f"the .{TRACE} that JAX writes next to it"
         raise InputError(f"'{path}' is JAX's binary profile; ridgeline reads {where}")
     trace = _Trace(path)
     try:
@@ -188,7 +188,7 @@ def _observations(trace: _Trace) -> list[Observation]:
         _, samples = groups.setdefault(repr(described), (described, []))
         if time > SLACK * 1e-3:  # the writer gives what took no time a picosecond
             samples.append(time * MICRO)
-    cut = (f"the trace holds {trace.events} events: JAX leaves out what comes after {MAX_EVENTS}",)
+    cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
     notes = cut if trace.events >= MAX_EVENTS else ()
     for described, samples in groups.values():
         estimated = {f"settings.{key}": ESTIMATE for key in ESTIMATES if key in described["settings"]}

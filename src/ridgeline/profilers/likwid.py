@@ -110,7 +110,7 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
                     defined[f"bytes.{level}"] = f"{metric} of {table.group}, summed over threads"
     slowest = {group: max(time for time in spent if time) for group, spent in times.items()}
     longest, shortest = max(slowest.values()), min(slowest.values())
-    apart = f"the groups took from {shortest:g} to {longest:g} s; their counts are of different runs"
+    apart = f"run times of the groups differ, {shortest:g} to {longest:g} s: their counts come from different runs"
     return Observation(
         name=name,
         target=name,

@@ -27,7 +27,7 @@ ELSEWHERE = {
 
 
 class BlockProfile:
-    """What a profiler saw of a block; readable once the block has ended."""
+    """The profile of a block; readable once the block has ended."""
 
     def __init__(self, shapes: bool = True, modules: bool = True) -> None:
         self._options = {"record_shapes": shapes, "with_stack": modules, "with_modules": modules}
@@ -69,7 +69,7 @@ class BlockProfile:
 
     def _require_end(self) -> None:
         if self._state:
-            raise InputError(f"nothing has been observed: {self._state}; read `seen` after the with block")
+            raise InputError(f"nothing observed yet: {self._state}; read `seen` after the with block")
 
     @property
     def observations(self) -> list[Observation]:

@@ -1,4 +1,4 @@
-"""Files that profilers wrote, as Observations: each module of this folder with `recognises` and `read` is a format."""
+"""Profiles as Observations: each module of this folder with `recognises` and `read` is a format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..core.tabular import head
 
 @cache
 def importers() -> dict[str, ModuleType]:
-    """The formats by name; `plain` is asked last, because any table with a name and a time would do for it."""
+    """The formats by name; `plain` comes last, because it accepts any table with a name and a time."""
     folder = [str(Path(__file__).parent)]
     names = sorted((item.name for item in pkgutil.iter_modules(folder)), key=lambda name: (name == "plain", name))
     modules = {name: importlib.import_module(f".{name}", __package__) for name in names}
@@ -37,7 +37,7 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
     if as_ is not None and as_ not in importers():
         raise unknown("format", as_, importers())
     if path.is_dir():
-        raise InputError(f"'{path}' is a folder; name the file in it that the profiler wrote")
+        raise InputError(f"'{path}' is a folder; name the profile in it")
     start = head(path)
     if not start.strip():
         raise InputError(f"'{path}' is empty; {_known()}")
@@ -45,16 +45,16 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
     if as_ is None:
         line = start.strip().partition("\n")[0][:60]
-        shown = repr(line) if line.isprintable() else "bytes that are no text"
-        raise InputError(f"'{path}' is nothing ridgeline recognises: it starts with {shown}; {_known()}")
+        shown = repr(line) if line.isprintable() else "binary data"
+        raise InputError(f"'{path}' has no known format: it starts with {shown}; {_known()}")
     observations: list[Observation] = importers()[as_].read(path)
     if not observations:
-        raise InputError(f"'{path}' reads as {as_} and holds nothing that was timed; export it again: {formats()[as_]}")
+        raise InputError(f"'{path}' reads as {as_} and has no timings; export it again: {formats()[as_]}")
     return observations
 
 
 def _known() -> str:
-    return "known are\n" + "\n".join(f"  {name}: {how}" for name, how in formats().items())
+    return "known formats:\n" + "\n".join(f"  {name}: {how}" for name, how in formats().items())
 
 
 def document(observations: Iterable[Observation]) -> list[dict[str, Any]]:

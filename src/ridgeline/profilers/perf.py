@@ -89,6 +89,7 @@ class _Run:
     defined: dict[str, str] = field(default_factory=dict)
     uncounted: list[str] = field(default_factory=list)
     scaled: list[str] = field(default_factory=list)
+    scalar: float = 0.0  # flops of scalar instructions
     wall: float | None = None
     task_clock: tuple[float, float] = (0.0, 0.0)  # seconds, and how many processors were used
 
@@ -107,6 +108,7 @@ class _Run:
                 self.scaled.append(f"{event} {share:g} %")
             engine, weight = FLOPS[name]
             self.flops[engine] = self.flops.get(engine, 0.0) + weight * value
+            self.scalar += weight * value if ".scalar_" in name else 0.0
             self._define(f"flops.{engine}", event if weight == 1 else f"{weight} x {event}")
         elif "cas_count" in name:
             size = SCALES.get(unit.lower(), 1.0) if unit else float(LINE)
@@ -122,16 +124,19 @@ class _Run:
         notes: list[str] = []
         if self.wall is None and self.task_clock[1] > 0:
             self.wall = self.task_clock[0] / self.task_clock[1]
-            notes.append("the time is the task clock over the processors used; add duration_time for the wall time")
+            notes.append("time = task clock / CPUs utilized; add duration_time for the wall time")
         if self.wall is None or not self.wall > 0:
-            raise InputError(f"'{path}' does not say how long the run took; add the event duration_time: {HOW}")
+            raise InputError(f"'{path}' has no run time; add the event duration_time: {HOW}")
         if self.uncounted:
             notes.append(f"not counted: {', '.join(self.uncounted)}")
         if self.scaled:
-            notes.append(f"counted part of the time and scaled up by perf: {', '.join(self.scaled)}")
+            notes.append(f"multiplexed and scaled by perf: {', '.join(self.scaled)}")
         if "main" in self.bytes:
-            notes.append("bytes are those of the memory controllers, whatever program moved them")
+            notes.append("memory-controller bytes include the traffic of all processes")
         name = path.name.partition(".")[0]
+        by_width = sum(value for engine, value in self.flops.items() if engine != "all")
+        if by_width:
+            self.counters["scalar_share"] = self.scalar / by_width
         return Observation(
             name=name,
             target=name,

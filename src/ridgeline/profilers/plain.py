@@ -163,13 +163,13 @@ def _documents(text: str, path: Path) -> list[Observation]:
     try:
         document = json_document(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"'{path}' is not JSON: {error}; write it again, whole") from None
+        raise InputError(f"'{path}' is not valid JSON: {error}; write it again") from None
     if isinstance(document, Mapping):
         schema = document.get("schema", 0)
         if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
             raise InputError(f"'{path}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline")
         if "items" in document and "sentence" in document:
-            raise InputError(f"'{path}' is a report that ridgeline made of a profile; give the profile itself")
+            raise InputError(f"'{path}' is a ridgeline report, not a profile; give the profile")
         document = document.get("observations", document.get("items", [document]))
     if not isinstance(document, list):
         raise InputError(f"'{path}' holds {type(document).__name__} where a list of observations belongs; {HOW}")
@@ -194,4 +194,4 @@ def _document(item: Any, where: str) -> Observation:
         raise InputError(f"{where}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise InputError(f"{where} is no observation as ridgeline writes it ({why})") from error
+        raise InputError(f"{where} is not a ridgeline observation ({why})") from error

@@ -1,4 +1,4 @@
-"""A program run under a profiler, and what it saw; where counters are refused, the next best thing, by name.
+"""Run a program under a profiler; where counters are not permitted, fall back by named steps.
 
 counters        Nsight Compute with hardware counters
 timing only     torch.profiler: times of kernels, no counts
@@ -22,7 +22,7 @@ from .ncu import program as ncu_program
 
 REFUSED = "ERR_NVGPUCTRPERM"
 DEFAULT_USE = "diagnosis"  # of the counters
-Tell = Callable[[str], None]  # hears what is about to run
+Tell = Callable[[str], None]  # receives the command before it runs
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Profile:
 
 
 def find_ncu() -> str:
-    """The path of Nsight Compute, or one message that says how to come by it."""
+    """The path of Nsight Compute, or an error with the remedy."""
     if path := ncu_program():
         return path
     raise InputError(
@@ -53,15 +53,15 @@ def profile(
     launches: int = 0,
     tell: Tell = lambda text: None,
 ) -> Profile:
-    """Run a program under a profiler; `tell` hears the command before it runs."""
+    """Run a program under a profiler; `tell` receives the command before it runs."""
     if not program:
         raise InputError("no program: ridgeline profile --with ncu -- python script.py")
     if launches < 0:
-        raise InputError(f"--launches stops after so many kernels, 0 for all of them; got {launches}")
+        raise InputError(f"--launches is the number of kernels to profile, 0 for all; got {launches}")
     try:
         re.compile(kernel)
     except re.error as error:
-        raise InputError(f"--kernel takes a regular expression; '{kernel}' is none: {error}") from None
+        raise InputError(f"--kernel takes a regular expression; '{kernel}' is not one: {error}") from None
     options = {"--use": use != DEFAULT_USE, "--kernel": kernel, "--launches": launches}
     chosen = [name for name, is_given in options.items() if is_given]
     if tool == "torch":
@@ -80,11 +80,11 @@ def profile(
 
 def _timing_only(program: Sequence[str], out: Path, chosen: Sequence[str], tell: Tell) -> Profile:
     why = (
-        "counters are refused to this user (ERR_NVGPUCTRPERM): ask an administrator to set "
-        "NVreg_RestrictProfilingToAdminUsers=0 or run as root; next best is timing only (torch.profiler)"
+        "hardware counters are not permitted for this user (ERR_NVGPUCTRPERM): run as root, or ask an administrator to set "
+        "NVreg_RestrictProfilingToAdminUsers=0; using torch.profiler, which times kernels without counters"
     )
     if chosen:
-        why += f"; it times every kernel and knows no {', '.join(chosen)}"
+        why += f" and ignores {', '.join(chosen)}"
     tell(why)
     return replace(_torch(program, out, tell), notes=(why,))
 

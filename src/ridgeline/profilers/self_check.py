@@ -1,4 +1,4 @@
-"""The self-check of a machine's counters: three kernels counted by Nsight Compute against what their definition says.
+"""The self-check of a machine's counters: three kernels of known counts, counted by Nsight Compute.
 
 A bf16 product of side 4096 (2 x 4096^3 flops on the tensor units), a copy of 1 GiB (2 GiB through the memory), and a
 chain of multiply-adds (2 flops each, nothing else). `python -m ridgeline.profilers.self_check` runs them, and
@@ -43,7 +43,7 @@ ALLOWED = {"product": (1.0, 1.05), "copy": (0.97, 1.03), "chain": (1.0, 1.0001)}
 
 @dataclass(frozen=True)
 class CountedKernel:
-    """One kernel of the self-check: what it must count, what was counted."""
+    """One kernel of the self-check: expected and counted amount."""
 
     DOCUMENT: ClassVar = ("name", "what", "expected", "counted", "ratio", "holds")
 
@@ -63,7 +63,7 @@ class CountedKernel:
 
 
 def compare(observations: Sequence[Observation]) -> list[CountedKernel]:
-    """The three kernels as they were counted, against the counts that follow from their definition."""
+    """Counted against expected amounts of the three kernels."""
     by_name = {item.name: item for item in observations}
     kernels = []
     for name, (side, key, expected) in EXPECTED.items():
@@ -73,11 +73,11 @@ def compare(observations: Sequence[Observation]) -> list[CountedKernel]:
 
 
 def self_check(out: Path, tell: Callable[[str], None] = lambda text: None) -> list[CountedKernel]:
-    """Count the three kernels with Nsight Compute; without this a machine's hierarchical verdicts are not to be trusted."""
+    """Count the three kernels with Nsight Compute, to validate the counters of this machine."""
     program = [sys.executable, "-m", "ridgeline.profilers.self_check"]
     counted = profile(program, "ncu", out, "roofline", tell=tell)
     if counted.step != "counters":
-        raise InputError(f"the counters cannot be checked: {counted.notes[0]}")
+        raise InputError(f"the counters cannot be validated: {counted.notes[0]}")
     kernels = compare(counted.observations)
     gpu = str(counted.observations[0].conditions.get("gpu", ""))
     if gpu and all(kernel.holds for kernel in kernels):
@@ -101,7 +101,7 @@ def passed() -> dict[str, str]:
 
 
 def unchecked(observations: Sequence[Observation]) -> list[str]:
-    """GPUs whose counters are used without having been checked."""
+    """GPUs whose counters are used without validation on this machine."""
     known = passed()
     gpus = {str(item.conditions.get("gpu", "")) for item in observations if item.tool == "ncu" and item.bytes}
     return sorted(gpu for gpu in gpus if gpu and gpu not in known)

@@ -1,47 +1,63 @@
-"""Commands around recorded times: read what a profiler wrote, run a program under one, hold timings to a baseline."""
+"""Commands for profiles and timings: import a profile, run a program under a profiler, gate against a baseline."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from .options import PATH, format_option, json_output, output_options
-from .present import Output, Result, present, present_table
+from .options import PATH, format_option, json_output, output_options, verbose_option
+from .present import Output, Result, present
 
+if TYPE_CHECKING:
+    from ...core.observation import Observation
+
+MAX_KERNELS = 20  # on the terminal without -v
 to_stderr = partial(click.echo, err=True)
 
 
 @click.command("import")
 @click.argument("file", type=PATH)
 @format_option
+@verbose_option
 @output_options("Write a file: .json .csv .md.")
-def import_file(file: Path, form: str | None, output: Output) -> None:
-    """Read what a profiler wrote: Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV, JSON.
+def import_file(file: Path, form: str | None, verbose: bool, output: Output) -> None:
+    """Read the file of a profiler.
 
-    The format is recognised from the content. Counts that the tool did not make are absent, never 0.
+    Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV or JSON, recognised from the content.
+    Counts that the tool did not make are absent, never 0.
     """
-    from ...profilers.load import document, load
-    from ...render.tables.measured import observations_data, observations_table
+    from ...profilers.load import load
 
-    observations = load(file, form)
+    present_observations(load(file, form), output, verbose)
+
+
+def present_observations(observations: Sequence[Observation], output: Output, verbose: bool) -> None:
+    """Kernel count, total time and the top kernel; then the kernels by time, all of them with -v and in files."""
+    from ...profilers.load import document
+    from ...render.tables.observed import observations_answer, observations_data, observations_table
+
     csv = output.out is not None and output.out.suffix == ".csv"
-    table = observations_data if csv else observations_table
-    present(Result(lambda: [table(observations)], lambda: document(observations)), output)
+    limit = None if verbose or output.complete else MAX_KERNELS
+    result = Result(
+        lambda: [observations_data(observations) if csv else observations_table(observations, limit)],
+        lambda: document(observations),
+        answer=lambda: [observations_answer(observations)],
+    )
+    present(result, output)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--with", "tool", type=click.Choice(["ncu", "torch"]), default="ncu", help="The profiler.")
-@click.option(
-    "--use", type=click.Choice(["roofline", "diagnosis", "full"]), default="diagnosis", help="Which counters."
-)
+@click.option("--use", type=click.Choice(["roofline", "diagnosis", "full"]), default="diagnosis", help="Counter set.")
 @click.option("--kernel", metavar="REGEX", default="", help="Only kernels whose name matches.")
-@click.option("--launches", type=int, default=0, help="Stop after so many kernels.")
-@click.option(
-    "--self-check", "check", is_flag=True, help="Count three kernels whose counts are known, instead of PROGRAM."
-)
-@click.option("--out", "report", type=PATH, help="What the profiler writes (default kernels.csv, trace.json.gz).")
+@click.option("--launches", type=int, default=0, help="Stop after this many kernels.")
+@click.option("--self-check", "check", is_flag=True, help="Validate the counters with three kernels of known counts.")
+@click.option("--out", "report", type=PATH, help="The profile (default kernels.csv, trace.json.gz).")
+@verbose_option
 @json_output
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -54,44 +70,56 @@ def profile(
     check: bool,
     report: Path | None,
     program: tuple[str, ...],
+    verbose: bool,
     output: Output,
 ) -> None:
-    """Run PROGRAM under a profiler and show what it saw: ridgeline profile --with ncu -- python script.py.
+    """Run a program under a profiler.
 
-    Kernels are named by their NVTX ranges. Where counters are refused, kernels are timed by torch.profiler instead.
+    ridgeline profile --with ncu -- python script.py
+
+    Kernels are named by their NVTX ranges. Where counters are not permitted, torch.profiler times the kernels instead.
     """
     from ...core.documents import to_document
-    from ...profilers.load import document
     from ...profilers.profile import profile as run
     from ...profilers.self_check import self_check
-    from ...render.tables.measured import observations_table, self_check_table
+    from ...render.tables.observed import self_check_answer, self_check_table
 
     if check:
         counts = self_check(report or Path("self-check.csv"), to_stderr)
         rows, holds = [to_document(item) for item in counts], all(item.holds for item in counts)
-        present_table(self_check_table(rows, holds), output, {"holds": holds, "kernels": rows})
+        answer = self_check_answer(holds)
+        document = {"holds": holds, "kernels": rows}
+        present(Result(lambda: [self_check_table(rows)], document, answer=lambda: [answer]), output)
         ctx.exit(0 if holds else 1)
     recorded = run(program, tool, report, use, kernel, launches, to_stderr)
-    observations = recorded.observations
-    to_stderr(f"{recorded.step}: {len(observations)} observations, in {recorded.out}")
-    present(Result(lambda: [observations_table(observations)], lambda: document(observations)), output)
+    to_stderr(f"wrote {recorded.out} ({recorded.step})")
+    present_observations(recorded.observations, output, verbose)
 
 
 @click.command()
 @click.argument("baseline", type=PATH)
 @click.argument("current", type=PATH)
-@click.option("--least", type=float, default=0.05, show_default=True, help="Least difference that matters, relative.")
-@click.option("--chance", type=float, default=0.01, show_default=True, help="Chance of a false alarm, per name.")
-@click.option("--strict", is_flag=True, help="Too few samples to tell, or a vanished name, fails too.")
+@click.option(
+    "--min-change", "--least", "least", type=float, default=0.05, show_default=True, help="Smaller changes pass."
+)
+@click.option(
+    "--p-value", "--chance", "chance", type=float, default=0.01, show_default=True, help="False-positive rate per name."
+)
+@click.option("--strict", is_flag=True, help="Inconclusive or missing names fail too.")
 @json_output
 @click.pass_context
 def gate(
     ctx: click.Context, baseline: Path, current: Path, least: float, chance: float, strict: bool, output: Output
 ) -> None:
-    """Whether CURRENT is slower than BASELINE beyond what their samples leave open; exit code 1 if so."""
+    """Fail a build on a performance regression.
+
+    BASELINE and CURRENT hold timings: JSON that ridgeline wrote, or a table (.csv .jsonl .parquet) with the columns name
+    and time_us, where rows of one name are its samples, or samples (seconds, separated by spaces). Exit code 1 on a
+    regression.
+    """
     from ...gaps.gate import compare, load
     from ...render.tables.gaps import gate_table
 
     verdict = compare(load(baseline), load(current), least, chance, strict)
-    present_table(gate_table(verdict), output, verdict)
+    present(Result(lambda: [gate_table(verdict)], verdict, answer=lambda: [verdict.sentence]), output)
     ctx.exit(0 if verdict.passed else 1)

@@ -1,4 +1,4 @@
-"""Commands of the ledger: seal predictions, reconcile them with what was observed, report how good they were."""
+"""Commands of the ledger: seal predictions, reconcile them with measurements, report their accuracy."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import InputError
-from .options import PATH, MachineOptions, format_option, json_output, machine_options, output_options, picture_output
-from .present import Output, Result, check_suffix, present, present_table
+from .options import (
+    PATH,
+    MachineOptions,
+    format_option,
+    json_output,
+    machine_options,
+    output_options,
+    picture_output,
+    verbose_option,
+)
+from .present import Output, Result, check_suffix, present
 
 if TYPE_CHECKING:
     from ...gaps.ledger import Ledger
     from ...gaps.settle import Reconciled
 
-ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger than your own.")
+ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger file.")
 
 
 @contextmanager
 def broken_is_1(ctx: click.Context) -> Iterator[None]:
-    """A ledger that is broken is no bad input: it did not hold, which is exit code 1."""
+    """A broken ledger ends with exit code 1, not with that of bad input."""
     from ...gaps.ledger import Broken
 
     try:
@@ -35,31 +44,35 @@ def broken_is_1(ctx: click.Context) -> Iterator[None]:
 @click.command()
 @click.argument("cases", type=PATH)
 @machine_options
-@click.option("--note", default="", help="A line to keep with the seal.")
+@click.option("--note", default="", help="A line stored with the seal.")
 @ledger_option
 @json_output
 @click.pass_context
 def seal(
     ctx: click.Context, cases: Path, machine: MachineOptions, note: str, path: Path | None, output: Output
 ) -> None:
-    """Fix predictions before the run: CASES (op, name, sizes) as they are expected on a machine, chained in the ledger."""
+    """Seal predictions before the run.
+
+    CASES is a table with op, name and sizes. Their predictions on a machine are added to the hash chain of the ledger.
+    """
     from ...gaps import settle
     from ...gaps.ledger import open_ledger
     from ...programs.cases import read
-    from ...render.tables.gaps import seal_table
+    from ...render.tables.gaps import seal_answer, seal_table
 
     with broken_is_1(ctx):
         sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note)
-    present_table(seal_table(sealed), output, sealed)
+    present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("--seal", "seal_id", metavar="ID", help="The seal that FILES settle.")
-@click.option("--cases", type=PATH, help="Cases that nobody sealed (op, name, sizes).")
+@click.option("--seal", "seal_id", metavar="ID", help="The seal to settle with FILES.")
+@click.option("--cases", type=PATH, help="Unsealed cases (op, name, sizes).")
 @machine_options
 @format_option
 @ledger_option
+@verbose_option
 @picture_output
 @click.pass_context
 def reconcile(
@@ -70,12 +83,14 @@ def reconcile(
     machine: MachineOptions,
     form: str | None,
     path: Path | None,
+    verbose: bool,
     output: Output,
 ) -> None:
-    """What was observed (FILES) against what was predicted: gaps, where the time went, what to do next.
+    """Explain measured against predicted time.
 
-    With --seal the result is put beside the sealed predictions in the ledger; a broken one takes nothing, and the exit
-    code is 1. --out takes a picture, a page or data.
+    FILES are profiles. The answer has the share of the time explained, the verdict, the largest gaps with their moves and
+    the kernels; -v adds the time by cause, all advice with its evidence and the kernels not joined. With --seal the
+    predictions are settled in the ledger; exit code 1 where that is broken. --out takes a picture, a page or data.
     """
     from ...gaps import settle
     from ...gaps.ledger import open_ledger
@@ -84,7 +99,7 @@ def reconcile(
     from ...programs.cases import read
 
     if (seal_id is None) == (cases is None):
-        raise InputError("give either --seal ID (sealed predictions) or --cases FILE --on MACHINE (unsealed ones)")
+        raise InputError("nothing to compare with: give either --seal ID, or --cases FILE --on MACHINE")
     observations = [item for file in files for item in load(file, form)]
     chosen = machine.load() if machine else None
     if seal_id is not None:
@@ -96,34 +111,42 @@ def reconcile(
         if chosen is None:
             raise InputError("no machine: name one with --on (see `ridgeline machines`)")
         reconciled = settle.reconcile(read(cases), chosen, observations)
-    present_gaps(reconciled, unchecked(observations), output)
+    present_gaps(reconciled, unchecked(observations), output, verbose)
     if reconciled.broken:
         click.echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
 
 
-def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Output) -> None:
-    """Remarks on standard error, then the gap report; `unchecked_gpus` are those whose counters were not validated."""
+def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Output, verbose: bool) -> None:
+    """Warnings on standard error, then the gap report; `unchecked_gpus` are those whose counters were not validated."""
     from ...core.documents import to_document
     from ...render.charts.gaps import report_chart
-    from ...render.tables.gaps import report_tables, settlement_table, with_sentence
+    from ...render.tables.gaps import (
+        report_answer,
+        report_summary,
+        report_tables,
+        settlement_answer,
+        settlement_table,
+    )
     from ..reports import gap_report
 
     report, settled = reconciled.report, reconciled.settled
     for note in report.notes:
         click.echo(note, err=True)
-    for gpu in unchecked_gpus:
-        click.echo(
-            f"the counters of {gpu} were not checked here; verdicts by level rest on them: ridgeline profile --self-check",
-            err=True,
-        )
-    tables = [*report_tables(report), *([] if settled is None else [settlement_table(settled)])]
+    if unchecked_gpus:
+        text = f"counters of {', '.join(unchecked_gpus)} not validated on this machine"
+        click.echo(f"{text}: run `ridgeline profile --self-check`", err=True)
+    settlement = [] if settled is None else [settlement_table(settled)]
+    tables = [*report_tables(report), *settlement]
+    lines = [*report_answer(report), *([] if settled is None else [settlement_answer(settled)])]
     document = {**to_document(report), "unchecked_counters": unchecked_gpus}
     if settled is not None:
         document["sealed"] = to_document(settled)
     result = Result(
-        lambda: with_sentence(tables, report.sentence),
+        lambda: tables,
         document,
+        terminal=None if verbose else lambda: [report_summary(report)] if report.items else [],
+        answer=lambda: lines,
         picture=lambda: report_chart(report),
         writers={".html": lambda out: gap_report(report, tables, document, out)},
     )
@@ -132,18 +155,19 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
 
 @click.command()
 @click.argument("what", type=click.Choice(["report", "verify", "show"]), default="report")
-@click.option("--expect", metavar="HASH", help="A head hash you kept elsewhere: verify that the ledger still holds it.")
+@click.option("--expect", metavar="HASH", help="With verify: a head hash kept elsewhere that the ledger must contain.")
 @ledger_option
 @output_options("With show: predictions.md to read and commit, or .json.")
 @click.pass_context
 def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None, output: Output) -> None:
-    """The record of how good predictions were: `report`, `verify` that nothing was altered, `show` it whole.
+    """Accuracy of sealed predictions.
 
-    The exit code of `report` and `verify` is 1 where the chain is broken.
+    `report` has the errors, `verify` checks the hash chain, `show` prints every record. The exit code of `report` and
+    `verify` is 1 where the chain is broken.
     """
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
-    from ...render.tables.gaps import ledger_tables
+    from ...render.tables.gaps import ledger_answer, ledger_tables
 
     if expect is not None and what != "verify":
         raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HASH")
@@ -153,7 +177,7 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
     elif what == "report":
         with broken_is_1(ctx):
             report = book.report()
-        present(Result(lambda: ledger_tables(report), report), output)
+        present(Result(lambda: ledger_tables(report), report, answer=lambda: [ledger_answer(report)]), output)
         ctx.exit(0 if report["intact"] else 1)
     else:
         if output.out is not None:
@@ -163,12 +187,14 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
 
 
 def verify(ctx: click.Context, book: Ledger, expect: str | None, output: Output) -> None:
-    """Whether the chain of records holds; exit code 1 where it does not."""
+    """Check the hash chain; exit code 1 where it is broken."""
     from ...core.documents import to_document
-    from ...render.tables.gaps import verification_table
+    from ...render.tables.gaps import verification_answer, verification_table
 
     findings = book.verify(expect)
     records, head = (0, "not readable") if any(item.what == "damaged" for item in findings) else book.head()
     document = {"findings": to_document(findings), "head": head, "records": records}
-    present_table(verification_table(findings, (records, head)), output, document)
+    line = verification_answer(findings, (records, head))
+    tables = [verification_table(findings)] if findings else []
+    present(Result(lambda: tables, document, answer=lambda: [line]), output)
     ctx.exit(1 if findings else 0)

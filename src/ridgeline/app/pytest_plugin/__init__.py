@@ -1,4 +1,4 @@
-"""The pytest plugin: `ridgeline_check` holds a function to a share of its roof, `ridgeline_record` keeps its samples.
+"""The pytest plugin: `ridgeline_check` asserts a share of roofline, `ridgeline_record` stores samples.
 
     def test_product(ridgeline_check):
         ridgeline_check(np.matmul, (a, b), at_least=0.7)
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ...core.observation import Observation
     from .check import Checked
 
-ABOVE_ROOF = 1.05  # faster than the roof by more than measuring error: the roof or the counts are wrong
+MAX_SHARE = 1.05  # of the roofline; above it the ceilings or the counts are wrong
 
 
 class RidgelineWarning(UserWarning):
-    """A check that passed and still needs a look."""
+    """A check that passed and still needs attention."""
 
 
 class Records:
@@ -61,7 +61,7 @@ KEY = pytest.StashKey[Records]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ridgeline")
-    group.addoption("--ridgeline-out", metavar="FILE", help="write the samples of timed functions here, as JSON for `ridgeline gate`")  # fmt: skip
+    group.addoption("--ridgeline-out", metavar="FILE", help="write the samples of timed functions as JSON for `ridgeline gate`")  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         path = Path(out).expanduser()
         if path.is_dir() or not path.parent.is_dir():
-            raise pytest.UsageError(f"--ridgeline-out {out}: name a file in a folder that exists")
+            raise pytest.UsageError(f"--ridgeline-out {out}: name a file in an existing folder")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -106,10 +106,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
-    """Hold a function to a share of its roof: `ridgeline_check(fn, args, at_least=0.7)`.
+    """Assert a share of roofline: `ridgeline_check(fn, args, at_least=0.7)`.
 
-    The options are those of `ridgeline.app.pytest_plugin.check.check`. Skips, with the reason, where the machine is not
-    known or not measured, and where a miss may be the fault of other programs.
+    The options are those of `ridgeline.app.pytest_plugin.check.check`. Skips, with the reason, where the machine is
+    unknown or not measured, and where a failure may be noise from other processes.
     """
     records = request.config.stash[KEY]
 
@@ -120,7 +120,7 @@ def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
         try:
             checked = _fail_on_bad_input("", check, function, args, options)
         except NoMachine as error:
-            pytest.skip(f"no machine to hold it to: {error}")
+            pytest.skip(f"no measured machine: {error}")
         records.keep(checked.seen)
         return _report(checked)
 
@@ -129,7 +129,7 @@ def ridgeline_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
 
 @pytest.fixture
 def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observation]:
-    """Time a function and keep its samples for `--ridgeline-out`: `ridgeline_record(fn, args, name="step")`."""
+    """Time a function and store its samples for `--ridgeline-out`: `ridgeline_record(fn, args, name="step")`."""
     records = request.config.stash[KEY]
 
     def run(function: Callable[..., Any], args: Sequence[Any] = (), **options: Any) -> Observation:
@@ -156,18 +156,18 @@ def _fail_on_bad_input(prefix: str, call: Callable[..., Any], function: Any, arg
 
 def _report(checked: Checked) -> Checked:
     """Pass, warn, skip or fail."""
-    from .check import ROOF, disturbance
+    from .check import ROOF, noise_of
 
     if not checked.holds:
-        noise = disturbance(checked.seen)
+        noise = noise_of(checked.seen)
         if noise:
-            pytest.skip(f"the run was disturbed ({noise}), so this may not be the function's fault: {checked}")
+            pytest.skip(f"noisy ({noise}); the failure may not be the function's: {checked}")
         pytest.fail(str(checked), pytrace=False)
     warning = ""
     if checked.open:
-        warning = "too near to tell, taken as passed"
-    elif checked.of == ROOF and checked.fraction > ABOVE_ROOF:
-        warning = "faster than its roof, so the counts, the place of the data or the ceilings are wrong"
+        warning = "inconclusive, counted as passed"
+    elif checked.of == ROOF and checked.fraction > MAX_SHARE:
+        warning = "above the roofline: check the counts, the cache level of the data and the ceilings"
     if warning:
         warnings.warn(RidgelineWarning(f"{warning}: {checked}"), stacklevel=3)
     return checked

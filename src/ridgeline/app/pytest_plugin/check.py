@@ -1,4 +1,4 @@
-"""A function timed and held to its roof or its expected time, with the certainty that the samples allow."""
+"""A function timed and compared with its roofline or its expected time, with a confidence from its samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import InputError, MissingFigure
 from ...core.notes import DRIFT, NOISE, of_kind
 from ...core.statistics import Vector, bootstrap_medians, quantile
-from ...core.units import show
+from ...core.units import percent, show
 from ...core.version import __version__
 from ...core.work import Work
 from ...measure import conditions, protocol
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ...prediction.predict import Prediction
 
 ROUNDS = 15
-MORE_ROUNDS = 3  # times as many, where the first ones leave the verdict open
+MORE_ROUNDS = 3  # factor, where the first rounds are inconclusive
 MIN_SAMPLE_SECONDS = 0.005
-MIN_CERTAINTY = 0.95  # of a miss that fails a test
-MAX_OTHER_LOAD = 0.05  # share of the CPUs that other programs may use before a miss is attributed to them
+MIN_CERTAINTY = 0.95  # confidence of a miss that fails a test
+MAX_OTHER_LOAD = 0.05  # share of the CPUs that other processes may use before a miss counts as noise
 ROOF, EXPECTED = "roof", "expected"
 
 
 class NoMachine(Exception):
-    """There are no ceilings to hold a function to."""
+    """There are no ceilings to compare with."""
 
 
 def timed(
@@ -42,9 +42,9 @@ def timed(
     rounds: int = ROUNDS,
     clock: protocol.Clock = protocol.REAL,
 ) -> Observation:
-    """Samples of calling a function: warmed up, in loops long enough for the clock; on the GPU between two events."""
+    """Samples of a function: warmed up, in loops long enough for the clock; on the GPU between two events."""
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise InputError(f"rounds is a whole number of at least 1, got {rounds!r}")
+        raise InputError(f"rounds is an integer of at least 1, got {rounds!r}")
     given = dict(kwargs or {})
     device = gpu_of(function, args, given)
 
@@ -77,7 +77,7 @@ def timed(
 
 def gpu_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The device of the first CUDA tensor among the arguments or a module's weights, None where there is none."""
-    torch = sys.modules.get("torch")  # whoever has tensors has loaded it
+    torch = sys.modules.get("torch")  # loaded wherever there are tensors
     if torch is None:
         return None
     weights = list(function.parameters())[:1] if isinstance(function, torch.nn.Module) else []
@@ -85,20 +85,20 @@ def gpu_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     return next((tensor.device for tensor in tensors if tensor.is_cuda), None)
 
 
-def disturbance(observation: Observation) -> str:
-    """Why a slow run may not be the function's fault, or an empty text."""
-    reasons = [note.removeprefix("disturbed: ") for note in of_kind(observation.notes, NOISE, DRIFT)]
+def noise_of(observation: Observation) -> str:
+    """Noise that may explain a slow run; empty without any."""
+    reasons = [note.removeprefix("noisy: ") for note in of_kind(observation.notes, NOISE, DRIFT)]
     load = observation.conditions
     if "cpus" in load:
         others = load.get("others_busy", 0.0) + load.get("stolen", 0.0)
         if others > MAX_OTHER_LOAD * load["cpus"]:
-            reasons.append(f"other programs used {others:.2g} of {load['cpus']} CPUs")
+            reasons.append(f"other processes used {others:.2g} of {load['cpus']} CPUs")
     return "; ".join(reasons)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A function against its roof (or its expected time): `fraction` of it, between `low` and `high` in 19 cases of 20."""
+    """A function against its roofline or expected time: the fraction achieved, with a 95 % confidence interval."""
 
     seen: Observation
     prediction: Prediction
@@ -108,7 +108,7 @@ class Checked:
 
     @property
     def reference(self) -> float:
-        """Seconds at the roof, or expected."""
+        """Seconds at the roofline, or expected."""
         return float(self.prediction.floor if self.of == ROOF else self.prediction.time)
 
     @property
@@ -130,12 +130,12 @@ class Checked:
 
     @property
     def missing(self) -> float:
-        """How likely the fraction is below what was asked for."""
+        """Confidence that the fraction is below `at_least`."""
         return float((self._fractions < self.at_least).mean())
 
     @property
     def open(self) -> bool:
-        """Below what was asked for, and not surely so."""
+        """Inconclusive: below `at_least` without enough confidence."""
         return self.fraction < self.at_least and self.missing < MIN_CERTAINTY
 
     @property
@@ -144,13 +144,14 @@ class Checked:
 
     def __str__(self) -> str:
         bound = self.prediction.bounds[0]
-        against = "roof" if self.of == ROOF else "expected time"
+        against = "roofline" if self.of == ROOF else "expected time"
         where = f", data in {self.resident}" if self.resident else ""
+        ceilings = f"{bound.kinds} ceilings of {self.prediction.machine.name}"
         return (
-            f"{self.seen.name}: {self.fraction:.1%} of the {against}, asked for at least {self.at_least:.0%}\n"
-            f"  measured {show(self.seen.median, 's')} (median of {len(self.seen.samples)} samples, spread {self.seen.spread:.1%})\n"
-            f"  {against} {show(self.reference, 's')} ({bound.bound}-bound by {bound.limiter}{where}; {bound.kinds} ceilings of {self.prediction.machine.name})\n"
-            f"  the fraction lies between {self.low:.1%} and {self.high:.1%}; below {self.at_least:.0%} with {self.missing:.0%} certainty"
+            f"{self.seen.name}: {percent(self.fraction)} of {against}, required {percent(self.at_least)}\n"
+            f"  measured {show(self.seen.median, 's')} (median of {len(self.seen.samples)} samples, spread {percent(self.seen.spread)})\n"
+            f"  {against} {show(self.reference, 's')}, {bound.bound}-bound ({bound.limiter}{where}), {ceilings}\n"
+            f"  95 % interval {percent(self.low)} to {percent(self.high)}; below {percent(self.at_least)} with {percent(self.missing)} confidence"
         )
 
 
@@ -169,7 +170,7 @@ def check(
     ceilings: str | None = "measured",
     clock: protocol.Clock = protocol.REAL,
 ) -> Checked:
-    """Time a function and hold it to its roof; NoMachine where there is none, InputError where it was asked for wrongly."""
+    """Time a function and compare it with its roofline; NoMachine without ceilings, InputError for wrong options."""
     from ...programs.calls import work_of_call as called
 
     if of not in (ROOF, EXPECTED):
@@ -179,7 +180,7 @@ def check(
     work = work if work is not None else called(function, args)
     if work is None:
         raise InputError(
-            "ridgeline_check: the work of this call is not known; give it, as in work=ridgeline.ops.gemm(m=512, n=512, k=512, dtype='fp32')"
+            "ridgeline_check: the work of this call is unknown; give it, as in work=ridgeline.ops.gemm(m=512, n=512, k=512, dtype='fp32')"
         )
     prediction, resident = _predicted(work, machine, gpu_of(function, args, kwargs or {}), resident, ceilings)
     for count in (rounds, MORE_ROUNDS * rounds):
@@ -193,7 +194,7 @@ def check(
 def _predicted(
     work: Work, machine: str | Machine, device: Any, resident: str | None, ceilings: str | None
 ) -> tuple[Prediction, str | None]:
-    """The prediction a call is held to, and the level its data sit at."""
+    """The prediction of a call, and the memory level of its data."""
     from ...prediction.predict import predict
 
     try:
@@ -204,12 +205,12 @@ def _predicted(
     try:
         return predict(work, chosen, ceilings=ceilings, resident=level), level
     except MissingFigure as missing:
-        hint = "" if "ridgeline measure" in str(missing) else "; measured figures come from `ridgeline measure`"
+        hint = "" if "ridgeline measure" in str(missing) else "; run `ridgeline measure`"
         raise NoMachine(f"{str(missing).rstrip('.')}{hint}") from missing
 
 
 def find_machine(machine: str | Machine, device: Any) -> Machine:
-    """The machine asked for; `here` is the GPU the tensors are on, else the CPU."""
+    """The named machine; `here` is the GPU of the tensors, else the CPU."""
     from ...machines.load import load
 
     if not isinstance(machine, str):
@@ -220,9 +221,9 @@ def find_machine(machine: str | Machine, device: Any) -> Machine:
 
 
 def holding(machine: Machine, footprint: float, ceilings: str | None) -> str | None:
-    """The innermost level that holds the data of a call twice over, None where that is the main memory.
+    """The innermost level with twice the capacity of a call's data, None for the main memory.
 
-    A function called again and again finds its data where the last call left them, and is held to that level's roof.
+    A function called in a loop finds its data in a warm cache and is compared with the roofline of that level.
     """
     for level in machine.levels[:-1]:
         if level.total and level.total >= 2 * footprint and level.bandwidth.value(ceilings) is not None:

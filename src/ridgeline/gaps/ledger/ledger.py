@@ -1,4 +1,4 @@
-"""Ledger: seal predictions, settle them with measurements, verify and report what is on record."""
+"""Ledger: seal predictions, settle them with measurements, verify the chain, report the accuracy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Ledger:
         environment: Mapping[str, Any] | None = None,
         note: str = "",
     ) -> Sealed:
-        """Fix predictions (rows with a `name` each) for the machine whose file has this text."""
+        """Seal predictions (rows with a `name` each) for the machine whose file has this text."""
         content = {
             "predictions": checked_predictions(predictions),
             "machine": {"name": str(machine_name), "hash": text_hash(machine_text)},
@@ -70,7 +70,7 @@ class Ledger:
     def settle(
         self, seal_id: str, items: Iterable[Mapping[str, Any]], observations_meta: Mapping[str, Any] | None = None
     ) -> Settled:
-        """Put measurements beside a seal's predictions.
+        """Settle the predictions of a seal with measurements.
 
         An item has `name`, `measured_us`, and where known `measured_at` (ISO, with its offset from UTC: when the
         measurement began), `bound_observed` and `cause`. It may also say which prediction it was compared with: the
@@ -118,42 +118,42 @@ class Ledger:
         return [record.document() for record in records]
 
     def verify(self, expect: str | None = None) -> list[Finding]:
-        """Everything wrong with the ledger; nothing when it is as it was written.
+        """All faults of the ledger; empty when it is intact.
 
         `expect` is a head's hash committed elsewhere: everything up to that record is then as it
         was when the hash was taken, even if someone recomputed the whole chain.
         """
         if expect is not None and not re.fullmatch("[0-9a-f]{64}", expect):
-            raise InputError(f"'{expect}' is no hash to expect; give all 64 hex digits, part of them could be forged")
+            raise InputError(f"'{expect}' is not a complete hash; give all 64 hex digits, a part could be forged")
         try:
             records, _, findings = self._snapshot()
         except store.Damaged as error:
             return [Finding(None, "damaged", str(error))]
         if expect is not None and not any(record.hash_matches and record.hash == expect for record in records):
-            text = f"no record has the expected hash {expect}: the ledger was written anew or cut back since"
+            text = f"no record has the expected hash {expect}: the ledger was rewritten or truncated since"
             findings.append(Finding(None, "expected", text))
         return findings
 
     def report(self) -> dict[str, Any]:
-        """How accurate the predictions were; sealed evidence, the blind part of it and unsealed results apart."""
+        """Accuracy of the predictions: sealed evidence, its blind part, and unsealed results, separately."""
         return accuracy(*self._snapshot())
 
     def markdown(self) -> str:
-        """The page to read and commit: every seal with its predictions, what was measured beside them."""
+        """The page to read and commit: every seal with its predictions and measurements."""
         return markdown(*self._snapshot())
 
     def _snapshot(self) -> tuple[list[Record], tuple[int, str], list[Finding]]:
-        """All records and the head at one moment, with all that is wrong with them."""
+        """All records and the head at one moment, with their faults."""
         with self._store.read() as connection:
             return _all(connection)
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuses a ledger that is not as it was written, so that nothing new rests on it."""
+        """Refuse a broken ledger, so that no new record depends on it."""
         findings = _all(connection)[2]
         if findings:
             more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
             raise Broken(
-                f"the ledger '{self.path}' is broken and takes nothing more: {findings[0].text}{more}; "
+                f"the ledger '{self.path}' is broken and was not changed: {findings[0].text}{more}; "
                 "see all of it with `ridgeline ledger verify`, restore a copy or use another file"
             )
 

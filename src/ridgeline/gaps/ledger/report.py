@@ -1,4 +1,4 @@
-"""What a ledger says: how accurate its predictions were, and the page `predictions.md` with every seal."""
+"""Accuracy of the predictions in a ledger, and the page `predictions.md` with every seal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .verify import ALTERED, Finding, unsealed_reason, vouched_records
 
 NOMINAL = 0.8  # share of measurements that a predicted interval is to hold
 Z_95 = 1.959964  # normal quantile of a 95 % confidence interval
-MAX_INTERVAL_WIDTH = 0.4  # of a share, beyond which agreeing with it says nothing
+MAX_INTERVAL_WIDTH = 0.4  # of a share, beyond which there are too few cases for a verdict
 WORST_CASES = 10
-ROOFS = ("compute", "memory")  # bounds that a share of a roof makes sense of
+ROOFS = ("compute", "memory")  # bounds with a share of roofline
 
 
 def accuracy(records: Sequence[Record], head: tuple[int, str], findings: Sequence[Finding]) -> dict[str, Any]:
-    """All of it; sealed evidence, the blind part of it and unsealed results apart."""
+    """The report: sealed evidence, its blind part, and unsealed results, separately."""
     count, last = head
     cases = cases_of(records, vouched_records(records, last))
     first = [case for case in cases if case["sealed"] and not case["repeat"]]
@@ -161,9 +161,9 @@ def _errors_by(keys: Sequence[str], groups: Mapping[Any, Sequence[Mapping[str, A
 
 
 def efficiency(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The share of the roof that was reached, floor over measured time, by machine and side of the roof.
+    """Achieved share of roofline, floor over measured time, by machine and bound.
 
-    It is what `--efficiency` asks for, from measurements instead of the 0.78 that tuned kernels usually reach.
+    A measured value for `--efficiency`, in place of the default 0.78 of tuned kernels.
     """
     reached: dict[tuple[str, str], list[float]] = defaultdict(list)
     for case in cases:
@@ -189,19 +189,19 @@ def share(hits: int, count: int) -> dict[str, Any]:
 
 def _calibrated(inside: Mapping[str, Any]) -> str:
     if inside["share"] is None:
-        return "not known"
+        return "unknown"
     if inside["high"] < NOMINAL:
         return "too narrow"
     if inside["low"] > NOMINAL:
         return "too wide"
-    return "as promised" if inside["high"] - inside["low"] < MAX_INTERVAL_WIDTH else "too few to tell"
+    return "calibrated" if inside["high"] - inside["low"] < MAX_INTERVAL_WIDTH else "too few cases"
 
 
 # -- the page ---------------------------------------------------------------------------------------------------
 
 
 def markdown(records: Sequence[Record], head: tuple[int, str], findings: Sequence[Finding]) -> str:
-    """The page, with the head on top and what is wrong with the ledger next."""
+    """The page: head first, then faults of the ledger, then every seal."""
     count, last = head
     by_seal: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for case in cases_of(records, vouched_records(records, last)):
@@ -210,7 +210,7 @@ def markdown(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
     lines = ["# Predictions", "", f"Head: `{cell(last)}` after {records_text}.", ""]
     lines += [f"To check a ledger against this page: `ridgeline ledger verify --expect {cell(last)}`.", ""]
     if findings:
-        lines += ["**This ledger is broken.** What the chain does not vouch for is shown as unsealed.", ""]
+        lines += ["**This ledger is broken.** Records outside the intact chain are shown as unsealed.", ""]
         lines += [f"- {cell(finding.text)}" for finding in findings] + [""]
     for record in records:
         if record.typed and record.kind == "seal" and record.parsed:
@@ -234,7 +234,7 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
         f"- machine file `{cell(seal.machine.get('hash'))}`",
         f"- {cell(', '.join(f'{key} {value}' for key, value in sorted(environment.items())))}",
         "",
-        "| name | bound | floor µs | predicted µs | 80 % interval µs | measured µs | error | bound seen | cause |",
+        "| name | bound | floor µs | predicted µs | 80 % interval µs | measured µs | error | observed bound | cause |",
         "|---|---|--:|--:|--:|--:|--:|---|---|",
     ]
     first = [case for case in cases if case["sealed"] and not case["repeat"]]
@@ -249,7 +249,7 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
             *(figure(row.get(key)) for key in ("floor_us", "time_us")),
             f"{figure(low)} to {figure(high)}" if low is not None else "",
             figure(case.get("measured_us")) if case else f"in {cell(fused[name])}" if name in fused else "open",
-            f"{case['error']:+.1%}" if case and case["error"] is not None else "",
+            f"{100 * case['error']:+.1f} %" if case and case["error"] is not None else "",
             *(cell(case.get(key)) for key in ("bound_observed", "cause")),
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -259,7 +259,7 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
         parts = [f"{figure(case['measured_us'])} µs"]
         if len(case["steps"]) > 1 and case["predicted_us"]:
             parts.append(f"{figure(case['predicted_us'])} µs predicted for {len(case['steps'])} rows in one kernel")
-        parts += ["repeat, does not count"] if case["repeat"] else []
+        parts += ["repeat, not counted"] if case["repeat"] else []
         parts += [] if case["sealed"] else [f"unsealed: {case['reason']}"]
         lines.append(f"- {cell(case['name'])}: {cell(', '.join(parts))}")
     return [*lines, ""]

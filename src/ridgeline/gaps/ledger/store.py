@@ -64,7 +64,7 @@ FILE_ERRORS = {
 
 
 class Broken(InputError):
-    """A ledger that is not as it was written: it takes nothing more."""
+    """A broken ledger, to which nothing is added."""
 
 
 class Damaged(Broken):
@@ -111,7 +111,7 @@ class Store:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("BEGIN")
             if _empty(connection):
-                raise InputError(f"there is nothing in '{self.path}' yet: seal something first, or name another file")
+                raise InputError(f"'{self.path}' is empty: seal predictions first, or name another file")
             self._check_schema(connection)
             yield connection
 
@@ -135,7 +135,7 @@ class Store:
         if exists and not os.path.isfile(self.path):
             raise InputError(f"cannot use '{self.path}' as a ledger: it is no file; name a file")
         if mode == "rw" and not exists:
-            raise InputError(f"there is no ledger '{self.path}': seal something first, or name another file")
+            raise InputError(f"there is no ledger '{self.path}': seal predictions first, or name another file")
         if not os.path.isdir(self.path.parent):
             if not self._make_folder:
                 raise InputError(f"cannot write '{self.path}': there is no such folder; create it first")

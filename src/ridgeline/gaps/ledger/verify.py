@@ -1,4 +1,4 @@
-"""What is wrong with a ledger: its tables, the chain of its hashes, what its records say, and which still count."""
+"""Checks of a ledger: its tables, its hash chain, the contents of its records, and which records still count."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from .record import GENESIS, SCHEMA, Record, edited_fields, parse_time, sealed_row, time_text
 from .store import TABLES, TRIGGERS
 
-ALTERED = "the seal does not stand in the chain as it was made"
+ALTERED = "the seal was altered"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong with a ledger: which record (none: the file as a whole), what happened to it, in words."""
+    """A fault of a ledger: the record (None: the file), its kind, and a sentence."""
 
     record: int | None
     what: str
@@ -25,7 +25,7 @@ class Finding:
 
 
 def check_tables(connection: sqlite3.Connection) -> list[Finding]:
-    """Tables and triggers that are not as they were made: missing, changed, or somebody else's."""
+    """Tables and triggers that are missing, changed or foreign."""
 
     def schema(where: sqlite3.Connection) -> dict[str, str]:
         return dict(where.execute("SELECT name, sql FROM sqlite_master").fetchall())
@@ -45,7 +45,7 @@ def check_tables(connection: sqlite3.Connection) -> list[Finding]:
             how = "was changed"
         else:
             continue
-        findings.append(Finding(None, "schema", f"'{name}' {how}: something other than ridgeline wrote this file"))
+        findings.append(Finding(None, "schema", f"'{name}' {how}: another program wrote this file"))
     damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if damage != "ok":
         findings.append(Finding(None, "damaged", f"the file is damaged: {damage}"))
@@ -53,7 +53,7 @@ def check_tables(connection: sqlite3.Connection) -> list[Finding]:
 
 
 def check_chain(records: Sequence[Record], head: tuple[int, str]) -> list[Finding]:
-    """Whether every record is as it was written and follows the one before."""
+    """Whether every record is unchanged and follows the previous one."""
     findings: list[Finding] = []
     places = {GENESIS: "none"} | {record.hash: f"what is now record {record.number}" for record in records}
     before, expected = GENESIS, 1
@@ -68,8 +68,8 @@ def check_chain(records: Sequence[Record], head: tuple[int, str]) -> list[Findin
             findings.append(Finding(number, "altered", f"record {number}: {what} was changed"))
         elif number == expected and record.previous != before:
             known = record.previous in places
-            how = f"it was made after {places[record.previous]}" if known else "the record it was made after is gone"
-            text = f"record {number} does not follow the record before it: {how}"
+            how = f"it followed {places[record.previous]}" if known else "the record it followed is missing"
+            text = f"record {number} does not follow the previous record: {how}"
             findings.append(Finding(number, "moved" if known else "replaced", text))
         before, expected = record.hash, max(number, 0) + 1
     count, last = head
@@ -78,7 +78,7 @@ def check_chain(records: Sequence[Record], head: tuple[int, str]) -> list[Findin
     elif count >= expected:
         findings.append(_missing(expected, count))
     elif count < expected - 1:
-        text = f"record {expected - 1}: the head counts only {count} records; what is after them was put there later"
+        text = f"record {expected - 1}: the head counts only {count} records; later ones were inserted"
         findings.append(Finding(expected - 1, "inserted", text))
     elif last != before:
         findings.append(Finding(None, "head", f"the head was changed: it says {last!r}, the last record {before!r}"))
@@ -91,7 +91,7 @@ def _missing(first: int, last: int) -> Finding:
 
 
 def check_contents(records: Sequence[Record]) -> list[Finding]:
-    """Whether what the intact records say can be: their form, the order of their times, evidence that its seal supports."""
+    """Whether the contents of intact records are consistent: form, order of times, evidence supported by its seal."""
     findings: list[Finding] = []
     seals: dict[str, tuple[Record, dict[str, Any]]] = {}
     before: datetime | None = None
@@ -100,11 +100,11 @@ def check_contents(records: Sequence[Record]) -> list[Finding]:
             continue
         number, content, time = record.number, record.parsed, parse_time(record.time)
         if record.schema != SCHEMA or time is None or not content:
-            text = f"record {number}: this is no record of schema {SCHEMA}; something other than ridgeline wrote it"
+            text = f"record {number}: not a record of schema {SCHEMA}; another program wrote it"
             findings.append(Finding(number, "schema", text))
             continue
         if before is not None and time < before:
-            text = f"record {number} is of {time_text(time)}, before the record before it"
+            text = f"record {number} is dated {time_text(time)}, earlier than the previous record"
             findings.append(Finding(number, "time", text))
         before = time
         if record.kind == "seal":
@@ -113,15 +113,15 @@ def check_contents(records: Sequence[Record]) -> list[Finding]:
         seal, rows = seals.get(content["seal"], (None, {}))
         for item in content["items"]:
             row = sealed_row(rows, item)
-            reason = unsealed_reason(row, seal.time, item, record.time) if seal else "there is no such seal"
+            reason = unsealed_reason(row, seal.time, item, record.time) if seal else "its seal does not exist"
             if item["sealed"] and reason:
-                text = f"record {number} calls {item['name']!r} sealed evidence, but: {reason}"
+                text = f"record {number} marks {item['name']!r} as sealed evidence, but {reason}"
                 findings.append(Finding(number, "judged", text))
     return findings
 
 
 def compared_item(rows: Mapping[str, Any], item: Mapping[str, Any], sealed_at: str, settled_at: str) -> dict[str, Any]:
-    """A checked measurement as it is kept: what was edited of its prediction, and whether it is sealed evidence."""
+    """A checked measurement as stored: edits of its prediction, and whether it is sealed evidence."""
     row = sealed_row(rows, item)
     kept = {key: value for key, value in item.items() if key != "claims"} | edited_fields(row, item["claims"])
     reason = unsealed_reason(row, sealed_at, kept, settled_at)
@@ -129,7 +129,7 @@ def compared_item(rows: Mapping[str, Any], item: Mapping[str, Any], sealed_at: s
 
 
 def unsealed_reason(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any], settled_at: str) -> str:
-    """Why a measurement is no sealed evidence for a prediction; empty when it is."""
+    """Why a measurement is not sealed evidence for a prediction; empty when it is."""
     if row is None:
         return "no prediction of this name was sealed"
     if item.get("claimed"):
@@ -137,19 +137,19 @@ def unsealed_reason(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping
         more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
         return f"the prediction was edited after sealing: {'; '.join(parts[:3])}{more}"
     if item.get("measured_at") is None:
-        return "not known when it was measured"
+        return "the time of measurement is unknown"
     begun, fixed, end = parse_time(item["measured_at"]), parse_time(sealed_at), parse_time(settled_at)
     if begun is None or fixed is None or end is None:
-        return f"measured at {item['measured_at']}, which does not say its offset from UTC"
+        return f"measured at {item['measured_at']}, which has no UTC offset"
     if begun <= fixed:
-        return f"measured at {time_text(begun)}, not after the sealing at {time_text(fixed)}"
+        return f"measured at {time_text(begun)}, not after the seal at {time_text(fixed)}"
     if begun > end:
-        return f"measured at {time_text(begun)}, which is after the settling at {time_text(end)}"
+        return f"measured at {time_text(begun)}, which is after the settlement at {time_text(end)}"
     return ""
 
 
 def vouched_records(records: Sequence[Record], last: str) -> set[int]:
-    """The records that the head vouches for: followed back from it, hash by hash, to the first break."""
+    """The records reached from the head, hash by hash, up to the first break."""
     numbers: set[int] = set()
     expected = last
     for record in reversed(records):

@@ -53,14 +53,14 @@ def _read_report(path: Path) -> list[Observation]:
     """Through the ncu program, which reads reports of its own version and of older ones."""
     tool = program()
     if tool is None:
-        raise InputError(f"'{path}' is a Nsight Compute report, and ncu is not here to read it; where it is, export it: {HOW}")  # fmt: skip
+        raise InputError(f"'{path}' is a Nsight Compute report, and ncu is not installed to read it; export it where ncu is: {HOW}")  # fmt: skip
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", newline="") as out:
         words = [tool, "--import", str(path), "--csv", "--page", "raw", "--print-units", "base"]
         done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
         out.seek(0)
         if done.returncode:
             message = " ".join(f"{done.stderr} {out.read(400)}".split()) or "nothing"
-            raise InputError(f"'{' '.join(words)}' failed and said: {message[:400]}; export the report with the ncu that wrote it: {HOW}")  # fmt: skip
+            raise InputError(f"'{' '.join(words)}' failed: {message[:400]}; export the report with the ncu version that wrote it: {HOW}")  # fmt: skip
         return _observations(out, path)
 
 
@@ -92,10 +92,10 @@ def _observations(lines: Iterable[str], path: Path) -> list[Observation]:
         advice = f"collect again and export it: {HOW}"
         if any("NVGPUCTRPERM" in line or "permission" in line.lower() for line in errors):
             advice = "counters need permission (run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0); without it, time the kernels with ridgeline profile --with torch"
-        raise InputError(f"'{path}' holds no kernels; ncu said: {errors[0]}; {advice}")
+        raise InputError(f"'{path}' holds no kernels; ncu reported: {errors[0]}; {advice}")
     notes = [line for line in messages if not line.startswith("==")]
     if timeless:
-        notes.append(f"{timeless} kernels of this report have no time and are left out")
+        notes.append(f"{timeless} kernels have no time and are omitted")
     if notes and timed:
         timed[0] = replace(timed[0], notes=(*timed[0].notes, *notes))
     return timed
@@ -143,7 +143,7 @@ class _RawPage:
                 self._units(row)
         elif row[0].strip().isdigit():
             if cut or len(row) < self.width:
-                self.messages[f"kernel {row[0]} is cut off in the file and left out"] = None
+                self.messages[f"kernel {row[0]} is truncated and omitted"] = None
                 return
             if not self.places:
                 self._units([""] * self.width)
@@ -154,7 +154,7 @@ class _RawPage:
         scaled = {name: unit_factor(row[place]) for name, place in self.wanted.items()}
         odd = [f"{name} in '{row[self.wanted[name]]}'" for name, scale in scaled.items() if scale is None]
         if odd:
-            self.messages[f"left out, because the unit is not known: {', '.join(odd)}"] = None
+            self.messages[f"omitted, unknown unit: {', '.join(odd)}"] = None
         self.names = tuple(name for name, scale in scaled.items() if scale is not None)
         self.places = [self.wanted[name] for name in self.names]
         self.factors = tuple(scale for scale in scaled.values() if scale is not None)
@@ -190,7 +190,7 @@ class _DetailsPage:
             yield from self.end()
             self.key, self.identity = key, {name: row[place] for name, place in self.fields if place < len(row)}
         if cut:
-            self.messages[f"kernel {row[0]} is cut off in the file and left out"] = None
+            self.messages[f"kernel {row[0]} is truncated and omitted"] = None
             self.identity = None
         if len(row) < self.width:
             return  # the text of a rule may run over lines
@@ -199,7 +199,7 @@ class _DetailsPage:
         if name in WANTED:
             scale = unit_factor(unit)
             if scale is None:
-                self.messages[f"left out, because the unit is not known: {name} in '{unit}'"] = None
+                self.messages[f"omitted, unknown unit: {name} in '{unit}'"] = None
             else:
                 self.metrics[name] = scale, row[self.value]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...core.observation import LONGEST, SHORTEST, Observation
 from ...core.tabular import MAX_NUMBER, count
+from ...core.units import percent
 from ...core.work import Work
 from .formulas import Plan, plan_for
 from .metrics import DTYPES
@@ -78,13 +79,13 @@ def observation(kernel: Kernel, mark: str) -> Observation | None:
     if "l1" in moved and moved["l1"] < _returned(plan, moved, counters):
         del moved["l1"]
         defined = {**plan.without_l1, **less} if less else plan.without_l1
-        notes.append("bytes at l1 left out: they are fewer than those at l2; loads that land in shared memory pass L1's counter by, and l2 serves instructions and constants too")  # fmt: skip
+        notes.append("L1 bytes omitted: fewer than the L2 bytes, because asynchronous copies to shared memory bypass the L1 counter")  # fmt: skip
     for name, weight, peaks, clock in plan.roofs:
         if name == "hbm" or flops.get(name):
             counters[f"roof.{name}"] = weight * max(values[peak] for peak in peaks) * values[clock]
     notes += [*_other_rates(plan, values, seconds), *_uncounted(flops, counters)]
     if valueless:
-        notes.append(f"without a value in the report: {', '.join(valueless)}")
+        notes.append(f"no value in the report: {', '.join(valueless)}")
     ranges, signature = _named(fields)
     name = ranges[-1] if ranges else _short(signature)
     return Observation(
@@ -123,9 +124,9 @@ def _uncounted(flops: Mapping[str, float], counters: Mapping[str, float]) -> lis
     notes = []
     special = counters.get("special_busy", 0.0)
     if special >= MIN_SPECIAL_SHARE:
-        notes.append(f"uncounted work: special functions and conversions kept their pipe {special:.0%} busy, and no flop count has them")  # fmt: skip
+        notes.append(f"not in any FLOP count: special functions and conversions, pipe at {percent(special)} utilization")  # fmt: skip
     if flops.get("vector.fp16"):
-        notes.append("vector.fp16 takes every half-precision instruction as packed for two numbers; compilers also move constants with them")  # fmt: skip
+        notes.append("vector.fp16 counts every half-precision instruction as packed (two numbers); moves of constants are included")  # fmt: skip
     return notes
 
 
@@ -155,7 +156,7 @@ def _other_rates(plan: Plan, values: Mapping[str, float], seconds: float) -> lis
     for name, rate in plan.rates:
         reported = values[rate] * clock
         if reported > 0 and abs(values[name] / seconds / reported - 1) > RATE_TOLERANCE:
-            notes.append(f"{name} over time is {values[name] / seconds:.4g} flop/s, the report's own rate is {reported:.4g}; its passes ran differently")  # fmt: skip
+            notes.append(f"{name} over time is {values[name] / seconds:.4g} flop/s, the rate in the report {reported:.4g}; the replay passes differ")  # fmt: skip
     return notes
 
 

@@ -243,7 +243,7 @@ def _int(value: Any) -> int:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, so that equal ones can be told."""
+    """Lists as tuples, so that they can be compared."""
     if isinstance(value, list):
         return tuple(_frozen(item) for item in value)
     return str(value) if isinstance(value, dict) else value

@@ -103,7 +103,7 @@ class Trace:
 
     @cached_property
     def _device_ranges(self) -> dict[int, tuple[str, ...]]:
-        """The ranges each record fell into, as the device saw them; these may overlap without being nested."""
+        """The ranges each record fell into, on the device; these may overlap without being nested."""
         lanes = {lane: list(spans) for lane, spans in self.events.device_lanes.items()}
         for record in self.events.records:
             if record.lane in lanes:

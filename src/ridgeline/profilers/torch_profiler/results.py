@@ -82,7 +82,7 @@ def _observation(trace: Trace, group: _Group) -> Observation:
         conditions=_conditions(trace, activity),
         tool=TOOL,
         version=trace.events.version,
-        notes=(f"{group.without_time} more took no measurable time",) if group.without_time else (),
+        notes=(f"{group.without_time} more launches have no measurable time",) if group.without_time else (),
         kernel=activity.kernel if activity else "",
         defined=DEFINED_DEVICE if activity else DEFINED_HOST,
         path=group.context.path,
@@ -163,13 +163,13 @@ def _host_waits(trace: Trace, paths: Mapping[int, tuple[str, ...]]) -> dict[int,
 
 
 def idle_times(trace: Trace) -> dict[str, Any]:
-    """When each device had nothing to do between its first and its last kernel, and how much of it waited for the host."""
+    """Idle time of each device between its first and last kernel, and the part spent waiting for the host."""
     rows = [
         {"device": device, "name": _device_name(trace, device), **_device_row(records, trace.links.launches)}
         for device, records in trace.by_device().items()
     ]
-    notes = ["recording slows the host, so the host's share is an upper bound"] if rows else []
-    return {"devices": rows, "notes": notes or ["the trace has no kernels: nothing ran on a device"]}
+    notes = ["recording slows the host, so the host share is an upper bound"] if rows else []
+    return {"devices": rows, "notes": notes or ["the trace has no device kernels"]}
 
 
 def _device_row(records: list[Record], launches: Mapping[int, Span]) -> dict[str, Any]:

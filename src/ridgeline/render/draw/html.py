@@ -111,7 +111,7 @@ class Section:
 def _titled_table(shown: Table) -> str:
     title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
     notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in shown.notes)
-    return title + table([column.head for column in shown.columns], shown.cells()) + notes
+    return title + table(shown.heads, shown.cells()) + notes
 
 
 def write(path: Path, title: str, sections: Sequence[Section], document: Any, theme: str | None = None) -> Path:

@@ -1,0 +1,111 @@
+"""Tables of profiles: kernels by time with their counts, and the self-check of the counters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.observation import Observation
+from ...core.units import counted, percent, show
+from ..table import Column, Table, columns
+from ..table import percent as percent_column
+
+MAX_NOTES = 2  # on the terminal without -v
+MAX_NAME, MAX_COUNTS, MIN_KERNEL = 26, 22, 8  # characters without -v
+TIMES_WIDTH, REPEATS_WIDTH = 40, 20  # characters of the columns of numbers
+PREFIXES = re.compile(r"^void |at::native::|\(anonymous namespace\)::|<unnamed>::")  # of PyTorch's kernels
+MAX_WIDTH = 118
+
+
+def observations_answer(observations: Sequence[Observation]) -> str:
+    """`14 kernels, 8.9 ms in total; gemm_fp32_4096 takes 35 %`."""
+    ranked = sorted(observations, key=_time, reverse=True)
+    total, first = sum(map(_time, ranked)), ranked[0]
+    tool = f"{first.tool} {first.version}".strip()
+    share = percent(_time(first) / total)
+    launches = sum(len(item.samples) for item in ranked)
+    count = counted(len(ranked), "kernel") + (f" in {launches:,} launches" if launches > len(ranked) else "")
+    return f"{count}, {show(total, 's', 3)} in total; {_clip(first.name, MAX_NAME)} takes {share} ({tool})"
+
+
+def _time(item: Observation) -> float:
+    """Seconds of all samples."""
+    return sum(item.samples)
+
+
+def observations_table(observations: Sequence[Observation], limit: int | None = None) -> Table:
+    """The kernels by time with cumulative share; the first `limit` of them, shortened to 120 columns."""
+    ranked = sorted(observations, key=_time, reverse=True)
+    total, until, rows = sum(map(_time, ranked)), 0.0, []
+    several = any(len(item.samples) > 1 for item in ranked)
+    widths = _widths(ranked, several)
+    for item in ranked[:limit]:
+        until += _time(item)
+        texts = {
+            "name": item.name,
+            "flops": _counts(item.flops, "flop"),
+            "bytes": _counts(item.bytes, "B"),
+            "kernel": item.kernel,
+        }
+        shown = {key: _clip(PREFIXES.sub("", text), widths[key]) for key, text in texts.items()} if limit else texts
+        times = {"total": _time(item), "median": item.median, "runs": len(item.samples)}
+        rows.append({**shown, **times, "share": _time(item) / total, "until": until / total})
+    shares = percent_column("share", "% of time", 2), percent_column("until", "cumulative", 2)
+    repeats = [Column("median", unit="s"), Column("runs")] if several else []
+    filled = [key for key in ("flops", "bytes", "kernel") if any(row[key] for row in rows)]
+    heads = columns("name", Column("total", "time", unit="s"), *shares, *repeats, *filled)
+    return Table("", heads, rows, _notes(observations, limit))
+
+
+def _widths(items: Sequence[Observation], several: bool) -> dict[str, int]:
+    """Characters of the texts of a short table; the kernel gets what is left of the line."""
+    counts = 2 * (MAX_COUNTS + 2) * any(item.flops or item.bytes for item in items)
+    kernel = MAX_WIDTH - MAX_NAME - TIMES_WIDTH - counts - REPEATS_WIDTH * several
+    return {"name": MAX_NAME, "flops": MAX_COUNTS, "bytes": MAX_COUNTS, "kernel": max(kernel, MIN_KERNEL)}
+
+
+def _notes(observations: Sequence[Observation], limit: int | None) -> tuple[str, ...]:
+    """How many kernels and notes were left out, and the first notes."""
+    texts = list(dict.fromkeys(note for item in observations for note in item.notes))
+    if limit is None:
+        return tuple(texts)
+    more = [f"and {len(observations) - limit} more: -v"] if len(observations) > limit else []
+    notes = [_clip(text, MAX_WIDTH) for text in texts[:MAX_NOTES]]
+    rest = len(texts) - len(notes)
+    return (*more, *notes, *([f"and {counted(rest, 'more note')}: -v"] if rest else []))
+
+
+def _clip(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _counts(counts: Mapping[str, float], unit: str) -> str:
+    return ", ".join(f"{name} {show(value, unit, 3)}" for name, value in counts.items() if value)
+
+
+def observations_data(observations: Sequence[Observation]) -> Table:
+    """All observations as plain numbers under the columns that `import` reads back."""
+    rows = [
+        {
+            "name": item.name, "time_us": item.median * 1e6,
+            **{f"flops.{engine}": value for engine, value in item.flops.items()},
+            **{f"bytes.{level}": value for level, value in item.bytes.items()},
+            "runs": len(item.samples), "kernel": item.kernel, "tool": item.tool,
+        }
+        for item in observations
+    ]  # fmt: skip
+    counts = dict.fromkeys(key for row in rows for key in row if key.partition(".")[0] in ("flops", "bytes"))
+    return Table("", columns("name", "time_us", *counts, "runs", "kernel", "tool"), rows)
+
+
+def self_check_answer(holds: bool) -> str:
+    if holds:
+        return "counters validated: the counts of three known kernels are right"
+    return "counters wrong: at least one known count differs; do not trust bounds derived from them"
+
+
+def self_check_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Counters against known counts."""
+    shown = columns("name", "what", "expected", "counted", Column("ratio", digits=6), "holds")
+    return Table("", shown, [{**row, "holds": "yes" if row["holds"] else "no"} for row in rows])
