@@ -126,6 +126,7 @@ def show(value: float | None, unit: str = "", digits: int = 3, binary: bool = Fa
     return f"{rounded_text(value / factor, digits)} {prefix}{unit}".rstrip()
 
 
+MIN_IN_UNIT = 0.01  # the smallest number that a column of times shows before it takes a smaller unit
 TIME_STEPS = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
 
 
@@ -151,10 +152,12 @@ def percent(share: float | None) -> str:
 
 
 def time_unit(seconds: Iterable[float]) -> tuple[float, str]:
-    """The one unit for several times, as its factor and name: that of the median of those above 0."""
-    known = sorted(value for value in seconds if 0 < abs(value) < math.inf)
-    middle = abs(known[len(known) // 2]) if known else 1.0
-    factor, prefix = max((step for step in TIME_STEPS if float(f"{middle:.2e}") >= step[0]), default=TIME_STEPS[0])
+    """One unit for several times, as its factor and name: that of the largest, or a smaller one that fits all better."""
+    known = [abs(value) for value in seconds if 0 < abs(value) < math.inf] or [1.0]
+    largest, smallest = float(f"{max(known):.2e}"), min(known)
+    reached = [step for step in TIME_STEPS if largest >= step[0]] or TIME_STEPS[:1]
+    smaller = len(reached) > 1 and smallest / reached[-1][0] < MIN_IN_UNIT
+    factor, prefix = reached[-2 if smaller else -1]
     return factor, f"{prefix}s"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,9 +23,11 @@ def _list(name: str, says: str, rows: Mapping[str, str]) -> Table:
     return Table("", (Column(name), Column(says)), [{name: key, says: text} for key, text in rows.items()])
 
 
-def _present_rows(table: Callable[[], Table], picture: Callable[[], Picture], output: Output) -> None:
+def _present_rows(
+    table: Callable[[], Table], picture: Callable[[], Picture], output: Output, answer: Callable[[], Sequence[str]]
+) -> None:
     """A table whose JSON document is the list of its rows."""
-    present(Result(lambda: [table()], lambda: table().records, picture=picture), output)
+    present(Result(lambda: [table()], lambda: table().records, picture=picture, answer=answer), output)
 
 
 @click.command()
@@ -83,7 +86,7 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
     """The batch at which a linear layer turns compute-bound; `never` when it does not."""
     from ...core.units import number, parse
     from ...prediction.turning import critical_batch as study
-    from ...render.tables.studies import critical_batch_table
+    from ...render.tables.studies import critical_batch_lines, critical_batch_table
 
     chosen = None if layer["ridge"] else machine.load()
     ridge = parse(layer["ridge"], "flop/B") if layer["ridge"] else None
@@ -98,7 +101,8 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
         sizes = {"in_features": int(answer.in_features), "out_features": int(answer.out_features)}
         return named_chart("batch", chosen, dtype=answer.dtype, weights=layer["weights"], **sizes)()
 
-    present(Result(lambda: [critical_batch_table(answer)], answer, picture=picture), output)
+    lines = partial(critical_batch_lines, answer)
+    present(Result(lambda: [critical_batch_table(answer)], answer, picture=picture, answer=lines), output)
 
 
 @click.command()
@@ -114,7 +118,7 @@ def precisions(
     """One op in every number format of a machine: intensity, ridge, bound, attainable."""
     from ...prediction.precisions import precision_sweep
     from ...programs.ops import find
-    from ...render.tables.studies import precisions_table
+    from ...render.tables.studies import precisions_lines, precisions_table
 
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, {})
@@ -122,8 +126,8 @@ def precisions(
         raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
 
     picture = named_chart("precisions", chosen, **model)
-    formats = dtypes.split(",") if dtypes else None
-    _present_rows(lambda: precisions_table(precision_sweep(op, given, chosen, formats, **model)), picture, output)
+    sweep = precision_sweep(op, given, chosen, dtypes.split(",") if dtypes else None, **model)
+    _present_rows(lambda: precisions_table(sweep), picture, output, lambda: precisions_lines(sweep))
 
 
 @click.command()
@@ -142,7 +146,7 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
     from ...machines.load import load
     from ...prediction.compare import comparison
     from ...programs.ops import find
-    from ...render.tables.studies import comparison_table
+    from ...render.tables.studies import comparison_lines, comparison_table
 
     machines = [load(name) for name in names]
     op, values = None, {}
@@ -153,7 +157,8 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
         values = bind(op, words, {} if own_dtype else {"dtype": dtype})
     title = " ".join((case or "").split())
     picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, ceilings=ceilings)
-    _present_rows(lambda: comparison_table(comparison(machines, dtype, ceilings, op, values), title), picture, output)
+    study = comparison(machines, dtype, ceilings, op, values)
+    _present_rows(lambda: comparison_table(study), picture, output, lambda: comparison_lines(study, title))
 
 
 @click.command()
@@ -181,7 +186,7 @@ def whatif(
     """
     from ...prediction import whatif as model
     from ...programs.ops import find
-    from ...render.tables.studies import changes_table
+    from ...render.tables.studies import changes_lines, changes_table
 
     if (op_name is None) != (changes is None):
         given, missing = (f"--do {changes}", "an op") if op_name is None else (op_name, "changes (--do)")
@@ -198,6 +203,7 @@ def whatif(
         lambda: [changes_table(priced, share)],
         lambda: model.document(priced, share),
         picture=named_chart("changes", chosen, stops=priced),
+        answer=lambda: changes_lines(priced),
     )
     present(result, output)
 
