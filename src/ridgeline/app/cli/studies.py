@@ -43,8 +43,8 @@ def machines(name: str | None, output: Output) -> None:
         present_table(table, output, document)
         return
     machine = load(name)
-    picture = named_chart("pyramid", machine)
-    present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture), output)
+    picture, lines = named_chart("pyramid", machine), partial(catalog.machine_lines, machine)
+    present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture, answer=lines), output)
 
 
 @click.command()
