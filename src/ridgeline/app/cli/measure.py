@@ -156,7 +156,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
 )
 @json_output
 def run(full: bool, report: Path, output: Output) -> None:
-    """The main job: measure this machine, predict kernels, seal, run them, reconcile, draw, report."""
+    """Measure, predict, seal, run and reconcile on this machine."""
     from ...core.files import writable
     from ..reports import reported_interrupt, run_page
     from ..run import job

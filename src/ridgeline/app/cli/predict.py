@@ -142,13 +142,13 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
 @click.command("eval")
 @click.argument("cases", type=PATH)
 @machine_options
-@click.option("--backend", metavar="NAME", help="Library the cases ran on, where they do not say.")
+@click.option("--backend", metavar="NAME", help="Library that the cases ran on, unless a column names it.")
 @picture_output
 def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: Output) -> None:
-    """How far expected times lie from measured ones: CASES with a column time_us, by family, against three baselines.
+    """Score predictions against measured times.
 
-    The baselines are computed on the same cases: the stated roofline, 0.78 of it with a launch floor, and three numbers
-    fitted per family and format on the other half of the cases.
+    CASES has a column time_us. Errors are by kernel family, with three baselines on the same cases: the stated
+    roofline, 78 % of it plus a launch floor, and a fit of three parameters per family and format (held-out).
     """
     from ...machines.load import load
     from ...prediction import score

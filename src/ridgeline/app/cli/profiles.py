@@ -18,7 +18,9 @@ to_stderr = partial(click.echo, err=True)
 @format_option
 @output_options("Write a file: .json .csv .md.")
 def import_file(file: Path, form: str | None, output: Output) -> None:
-    """Read what a profiler wrote: Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV, JSON.
+    """Read the report of a profiler.
+
+    Formats: Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV, JSON.
 
     The format is recognised from the content. Counts that the tool did not make are absent, never 0.
     """
@@ -56,7 +58,9 @@ def profile(
     program: tuple[str, ...],
     output: Output,
 ) -> None:
-    """Run PROGRAM under a profiler and show what it saw: ridgeline profile --with ncu -- python script.py.
+    """Run a program under a profiler.
+
+    Such as: ridgeline profile --with ncu -- python script.py.
 
     Kernels are named by their NVTX ranges. Where counters are refused, kernels are timed by torch.profiler instead.
     """
@@ -88,7 +92,10 @@ def profile(
 def gate(
     ctx: click.Context, baseline: Path, current: Path, least: float, chance: float, strict: bool, output: Output
 ) -> None:
-    """Whether CURRENT is slower than BASELINE beyond what their samples leave open; exit code 1 if so."""
+    """Fail (exit code 1) when CURRENT is slower than BASELINE.
+
+    A kernel counts as slower when the samples of both show it beyond their noise.
+    """
     from ...gaps.gate import compare, load
     from ...render.tables.gaps import gate_table
 

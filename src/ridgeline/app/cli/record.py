@@ -42,7 +42,10 @@ def broken_is_1(ctx: click.Context) -> Iterator[None]:
 def seal(
     ctx: click.Context, cases: Path, machine: MachineOptions, note: str, path: Path | None, output: Output
 ) -> None:
-    """Fix predictions before the run: CASES (op, name, sizes) as they are expected on a machine, chained in the ledger."""
+    """Seal predictions before the run.
+
+    CASES (op, name, sizes) are predicted on a machine and appended to the ledger.
+    """
     from ...gaps import settle
     from ...gaps.ledger import open_ledger
     from ...programs.cases import read
@@ -72,7 +75,9 @@ def reconcile(
     path: Path | None,
     output: Output,
 ) -> None:
-    """What was observed (FILES) against what was predicted: gaps, where the time went, what to do next.
+    """Explain measured times against predictions.
+
+    FILES hold what was observed; the answer is the gaps, where the time went and what to do next.
 
     With --seal the result is put beside the sealed predictions in the ledger; a broken one takes nothing, and the exit
     code is 1. --out takes a picture, a page or data.
@@ -137,7 +142,9 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
 @output_options("With show: predictions.md to read and commit, or .json.")
 @click.pass_context
 def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None, output: Output) -> None:
-    """The record of how good predictions were: `report`, `verify` that nothing was altered, `show` it whole.
+    """Track record of sealed predictions.
+
+    `report` shows errors and coverage, `verify` checks that nothing was altered, `show` prints every record.
 
     The exit code of `report` and `verify` is 1 where the chain is broken.
     """

@@ -1,4 +1,4 @@
-"""Commands that look up and study machines and ops: the catalog, critical batch, formats, changes, named charts and tables."""
+"""Commands that look up and study machines and ops: catalog, critical batch, formats, changes, named charts and tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError, unknown
-from .options import CEILINGS, MachineOptions, bind, format_options, machine_options, output_options, picture_output
+from .options import CEILINGS, CEILINGS_HELP, MachineOptions, bind, format_options, machine_options, output_options, picture_output
 from .present import Output, Result, named_chart, present, present_table, terminal_size
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _present_rows(
 @click.argument("name", required=False)
 @picture_output
 def machines(name: str | None, output: Output) -> None:
-    """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
+    """List machines, or show NAME with every ceiling."""
     from ...machines.load import load
     from ...render.tables import catalog
 
@@ -51,7 +51,7 @@ def machines(name: str | None, output: Output) -> None:
 @click.argument("name", required=False)
 @output_options()
 def ops(name: str | None, output: Output) -> None:
-    """The ops and their parameters; with NAME, one op with its equation."""
+    """List ops, or show NAME with its equation."""
     from ...programs.ops import find
     from ...render.tables import catalog
 
@@ -67,7 +67,7 @@ def ops(name: str | None, output: Output) -> None:
 @click.argument("term", nargs=-1)
 @output_options()
 def glossary(term: tuple[str, ...], output: Output) -> None:
-    """The words of the tool, and further reading; with TERM, one of them."""
+    """Define the terms, or one TERM."""
     from ...render.tables.named import glossary as glossary_table
 
     present_table(glossary_table(" ".join(term)), output)
@@ -77,13 +77,13 @@ def glossary(term: tuple[str, ...], output: Output) -> None:
 @click.argument("fan_in", metavar="IN_FEATURES")
 @click.argument("fan_out", metavar="OUT_FEATURES")
 @machine_options
-@click.option("--ridge", metavar="FLOP/B", help="A ridge of your own instead of a machine's.")
+@click.option("--ridge", metavar="FLOP/B", help="A ridge instead of a machine.")
 @click.option("--dtype", default="bf16", show_default=True, help="Format of activations and arithmetic.")
 @click.option("--weights", help="Storage format of the weights.")
-@click.option("--ceilings", type=CEILINGS)
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @picture_output
 def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> None:
-    """The batch at which a linear layer turns compute-bound; `never` when it does not."""
+    """Batch size at which a linear layer is compute-bound."""
     from ...core.units import number, parse
     from ...prediction.turning import critical_batch as study
     from ...render.tables.studies import critical_batch_lines, critical_batch_table
@@ -110,12 +110,12 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
 @click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
 @machine_options
 @click.option("--dtypes", help="Formats to compare, such as fp32,bf16,fp8 (default: all the machine computes in).")
-@click.option("--ceilings", type=CEILINGS)
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @picture_output
 def precisions(
     op_name: str, values: tuple[str, ...], machine: MachineOptions, dtypes: str | None, output: Output, **model: Any
 ) -> None:
-    """One op in every number format of a machine: intensity, ridge, bound, attainable."""
+    """Compare number formats for one op on a machine."""
     from ...prediction.precisions import precision_sweep
     from ...programs.ops import find
     from ...render.tables.studies import precisions_lines, precisions_table
@@ -132,8 +132,8 @@ def precisions(
 
 @click.command()
 @click.argument("names", metavar="MACHINE MACHINE...", nargs=-1, required=True)
-@click.option("--dtype", default="bf16", show_default=True)
-@click.option("--ceilings", type=CEILINGS)
+@click.option("--dtype", default="bf16", show_default=True, help="Number format.")
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @click.option(
     "--op",
     "case",
@@ -142,7 +142,7 @@ def precisions(
 )
 @picture_output
 def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str | None, output: Output) -> None:
-    """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
+    """Compare machines: peak, bandwidth, ridge, one op."""
     from ...machines.load import load
     from ...prediction.compare import comparison
     from ...programs.ops import find
@@ -169,7 +169,7 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
 @click.option(
     "--do", "changes", metavar="CHANGES", help="One change or a chain: quantize=fp8,batch=8,machine=b200-sxm."
 )
-@click.option("--share", type=float, help="Share of a program's time that this op has: adds the bound on the whole.")
+@click.option("--share", type=float, help="Share of the program time in this op: adds the program speedup (Amdahl).")
 @picture_output
 def whatif(
     op_name: str | None,
@@ -180,9 +180,10 @@ def whatif(
     share: float | None,
     output: Output,
 ) -> None:
-    """Price a change before making it: quantize, fuse, batch, tile, tensor cores, graphs, another machine.
+    """Price a change before making it.
 
-    Without an op, the changes there are. A chain is priced step by step, each from where the last one led.
+    Changes: quantize, fuse, batch, tile, tensor cores, graphs, another machine; without an op, the list of them. In a
+    chain each change is applied to the result of the one before.
     """
     from ...prediction import whatif as model
     from ...programs.ops import find
@@ -217,7 +218,10 @@ def whatif(
 def chart(
     name: str | None, machine: MachineOptions, dtype: str | None, others: tuple[str, ...], output: Output
 ) -> None:
-    """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
+    """Draw a named chart of a machine.
+
+    In the terminal, or to a file with --out. Without NAME, the list.
+    """
     from ...machines.load import load
     from ...render import charts
     from ...render.chart import document
@@ -246,7 +250,10 @@ def chart(
 @click.option("--dtype", help="Number format, where the table has one.")
 @output_options("Write a file: .json .csv .md .txt.")
 def table(name: str | None, machine: MachineOptions, dtype: str | None, output: Output) -> None:
-    """A named table, computed for a machine. Without NAME, the list."""
+    """Print a named table for a machine.
+
+    Without NAME, the list.
+    """
     from ...core.dtypes import dtype as find_dtype
     from ...render.tables.named import TABLES
 

@@ -210,8 +210,8 @@ def ops_table() -> Table:
     rows = [
         {"op": name, "parameters": op.signature[len(name) :], "what": op.summary} for name, op in sorted(OPS.items())
     ]
-    note = "`ridgeline ops NAME` shows one with its equation"
-    return Table(f"{len(rows)} ops", columns("op", "parameters", "what"), rows, (note,))
+    title = f"{len(rows)} ops; `ridgeline ops NAME` shows one with its equation and parameters"
+    return Table(title, columns("op", "parameters", "what"), rows)
 
 
 def op_table(op: Op) -> Table:

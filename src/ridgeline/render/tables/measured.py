@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.machine import Machine
 from ...core.observation import Observation
 from ...core.units import percent as share
 from ...core.units import show
 from ...machines.merge import changes
-from ...measure.session import Measured
 from ...prediction.answer import unit_name
 from ..table import Column, Table, columns, facts_table, percent
 from .catalog import limit_of
+
+if TYPE_CHECKING:  # measuring loads much that tables do not need
+    from ...measure.session import Measured
 
 MAX_ROWS, MAX_NOTES = 60, 4
 MAX_KERNEL_NAME = 60

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,14 @@ def kernel_table(study: KernelSet) -> Table:
         "op", Column("flops", "FLOPs", "flop"), Column("bytes", "bytes", "B"), INTENSITY, Column("ridge", "ridge FLOP/B"), "bound", "limiter",
         Column("attainable", "attainable", "flop/s"), Column("floor", "floor", "s"), Column("time", "time", "s"),
     )  # fmt: skip
-    return Table(study.title, shown, [_kernel_row(entry) for entry in study.entries], study.notes)
+    rows = [_kernel_row(entry) for entry in study.entries]
+    return Table(f"{_bounds(rows)}: {study.title}", shown, rows, study.notes)
+
+
+def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
+    """`6 memory-bound, 2 compute-bound`."""
+    sides = Counter(str(row["bound"]) for row in rows)
+    return ", ".join(f"{count} {side if side == 'balanced' else f'{side}-bound'}" for side, count in sides.items())
 
 
 def _kernel_row(entry: Entry) -> dict[str, Any]:
@@ -72,7 +80,9 @@ def tiling_table(study: Tiling) -> Table:
     )  # fmt: skip
     peak, memory = show(machine.peak(study.engine).value, "flop/s"), show(machine.bandwidth().value, "B/s")
     notes = (f"{study.engine} peak {peak}, {machine.main.name} bandwidth {memory}", study.largest)
-    title = f"tiled GEMM {study.n:.0f}^3 in {study.dtype} on {machine.name}"
+    enough = next((row.tile.side for row in study.rows if row.tile and row.bound == "compute"), None)
+    answer = f"compute-bound with {enough} x {enough} tiles or larger" if enough else "memory-bound with every tile size"
+    title = f"{answer}: GEMM {study.n:.0f}^3 {study.dtype} on {machine.name}"
     return Table(title, shown, rows, notes)
 
 
