@@ -127,7 +127,10 @@ class Answer:
     def _measured_line(self) -> list[str]:
         if self.measured is None:
             return []
-        share, ratio = first_number(self.prediction.floor) / self.measured, self.measured / first_number(self.prediction.time)
+        share, ratio = (
+            first_number(self.prediction.floor) / self.measured,
+            self.measured / first_number(self.prediction.time),
+        )
         text = f"measured {show(self.measured, 's')}: {percent(share)} of roofline, {ratio:.3g}x the expected time"
         if share > 1:
             text += "; above the roofline: data already in cache, other counts than the kernel's, or a low ceiling"
@@ -148,7 +151,11 @@ class Answer:
         if self.turning is None:
             return ""
         size, value = self.turning
-        return f"never compute-bound, however large {size}" if self.turning.never else f"compute-bound at {size} >= {value:.0f}"
+        return (
+            f"never compute-bound, however large {size}"
+            if self.turning.never
+            else f"compute-bound at {size} >= {value:.0f}"
+        )
 
     @property
     def sizes_text(self) -> str:

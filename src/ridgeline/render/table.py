@@ -80,14 +80,16 @@ class Table:
     def heads(self) -> list[str]:
         """Titles of the columns; those of times end in their unit."""
         units = self._time_units()
-        return [f"{column.head} {units[column.key][1]}" if column.key in units else column.head for column in self.columns]
+        return [
+            f"{column.head} {units[column.key][1]}" if column.key in units else column.head for column in self.columns
+        ]
 
     def _time_units(self) -> dict[str, tuple[float, str]]:
         """The unit of every column of times that has a value."""
         units: dict[str, tuple[float, str]] = {}
         for column in self.columns:
             values = [row.get(column.key) for row in self.rows]
-            times = [value * column.factor for value in values if _is_number(value)]
+            times = [float(value) * column.factor for value in values if value is not None and _is_number(value)]
             if column.unit == "s" and times:
                 units[column.key] = time_unit(times)
         return units

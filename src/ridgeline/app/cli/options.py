@@ -134,9 +134,7 @@ def format_options(weights: str) -> Decorator:
     )  # fmt: skip
 
 
-format_option = click.option(
-    "--as", "form", metavar="FORMAT", help="Format of FILE, if it is not recognised."
-)
+format_option = click.option("--as", "form", metavar="FORMAT", help="Format of FILE, if it is not recognised.")
 
 
 def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int = MAX_CASES) -> dict[str, Any]:

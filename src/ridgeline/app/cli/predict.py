@@ -79,6 +79,9 @@ def predict_op(
     from ...programs.ops import find
     from ...render.tables.prediction import prediction_tables, rows_table
 
+    for name, given_flag in {**tables, "plot": plot}.items():
+        if given_flag and output.complete:
+            raise InputError(f"--{name} shows on the terminal; it has no effect on --json and --out")
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, formats, MAX_WRITTEN_CASES if output.complete else MAX_CASES)
     seconds = parse(took, "s") if took else None

@@ -73,7 +73,13 @@ def _matrix_peak(machine: Machine, dtype: str) -> float | None:
 
 def machine_lines(machine: Machine) -> list[str]:
     """What it is, and the ceilings it is known by."""
-    about = [machine.title, machine.kind, machine.architecture, str(machine.released or ""), show(machine.tdp.value(), "W")]
+    about = [
+        machine.title,
+        machine.kind,
+        machine.architecture,
+        str(machine.released or ""),
+        show(machine.tdp.value(), "W"),
+    ]
     name = f"{machine.name}: {', '.join(text for text in about if text and text != '-')}"
     parts = []
     ridges = machine.ridges()
@@ -200,7 +206,12 @@ def peaks_table(machine: Machine) -> Table:
             **row, **figures, "peak": name, "bits": dtype_row(dtype).bits if dtype else None, "ratio": ratio, "ridge": ridges.get(name), "use": USES.get(dtype, ""),
         })  # fmt: skip
     shown = columns(
-        "peak", "bits", *(Column(kind, unit="flop/s") for kind in KINDS), Column("ratio", "x fp32"), Column("ridge", "ridge FLOP/B"), "use"
+        "peak",
+        "bits",
+        *(Column(kind, unit="flop/s") for kind in KINDS),
+        Column("ratio", "x fp32"),
+        Column("ridge", "ridge FLOP/B"),
+        "use",
     )
     title = f"peak rates of {machine.name} (dense unless the engine says sparse; an FMA is 2 flops)"
     return Table(title, shown, rows)

@@ -52,14 +52,20 @@ def measured_lines(measured: Measured, earlier: Machine | None = None) -> list[s
     lines = [] if earlier is None else [against_line(earlier, machine)]
     main = machine.main
     peaks = {name: figure.measured for name, figure in machine.peaks.items() if not name.startswith("special")}
-    roofs = [f"{unit_name(machine, main.name)} {show(main.bandwidth.measured, 'B/s')}"] if main.bandwidth.measured else []
+    roofs = (
+        [f"{unit_name(machine, main.name)} {show(main.bandwidth.measured, 'B/s')}"] if main.bandwidth.measured else []
+    )
     fastest: dict[str, float] = {}
     for name, peak in peaks.items():
         if peak is not None:
             dtype = name.partition(".")[2]
             fastest[dtype] = max(peak, fastest.get(dtype, 0.0))
     roofs += [f"{dtype} {_rate(dtype, fastest[dtype])}" for dtype in MAIN_FORMATS if dtype in fastest]
-    return [*lines, f"{' | '.join(roofs) or 'no ceiling was measured'}; {noise_line(measured)}", machine.title or machine.name]
+    return [
+        *lines,
+        f"{' | '.join(roofs) or 'no ceiling was measured'}; {noise_line(measured)}",
+        machine.title or machine.name,
+    ]
 
 
 def _rate(name: str, value: float) -> str:
@@ -72,7 +78,11 @@ def noise_line(measured: Measured) -> str:
     quality = getattr(measured, "quality", None)
     if quality is not None:
         return str(quality.line)
-    spreads = [row["spread"] for row in ceiling_rows(measured.machine) if row["spread"] is not None] if measured.machine else []
+    spreads = (
+        [row["spread"] for row in ceiling_rows(measured.machine) if row["spread"] is not None]
+        if measured.machine
+        else []
+    )
     return f"noise +/-{share(median(spreads))}" if spreads else "noise unknown"
 
 

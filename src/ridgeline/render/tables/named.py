@@ -54,7 +54,12 @@ def flow_table(machine: Machine) -> Table:
     rows += [{"step": side, "do": row.name} for side in ("memory", "compute") for row in flow[side]]
     rows += [{"step": "decoding", "do": row.name} for row in rules.decode()]
     ridges = ", ".join(f"{name} {show(value)}" for name, value in list(machine.ridges().items())[:RIDGES_SHOWN])
-    return Table(f"decision flow for {machine.name}", columns("step", "do"), rows, (f"ridges of {machine.name} in FLOP/B: {ridges}",))
+    return Table(
+        f"decision flow for {machine.name}",
+        columns("step", "do"),
+        rows,
+        (f"ridges of {machine.name} in FLOP/B: {ridges}",),
+    )
 
 
 TABLES: dict[str, Named[Table]] = by_name(

@@ -106,7 +106,9 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
         counts = Column("flops", "FLOPs" if amount == "flop" else "OPs", amount), Column("bytes", "bytes", "B")
         interval = microseconds("low_us", "from"), microseconds("high_us", "to")
         rest = percent("mbu", "MBU"), percent("share_of_peak", "attainable / peak"), percent("efficiency", "floor/time")
-        shown += columns(*interval, microseconds("floor_us", "floor"), "bound", "limiter", *shares, *intensity, *counts, *rest)
+        shown += columns(
+            *interval, microseconds("floor_us", "floor"), "bound", "limiter", *shares, *intensity, *counts, *rest
+        )
     else:
         shown += columns("interval", "bound", "limiter", *shares, *intensity)
     notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
@@ -134,7 +136,10 @@ def _with_interval(table: Table) -> Table:
     for row in table.rows:
         if row.get("time_us") is not None:
             row["interval"] = "-".join(rounded_text(row[end] * 1e-6 / factor) for end in ("low_us", "high_us"))
-    shown = [Column("interval", f"80 % interval {unit}") if place in places else column for place, column in enumerate(table.columns)]
+    shown = [
+        Column("interval", f"80 % interval {unit}") if place in places else column
+        for place, column in enumerate(table.columns)
+    ]
     return replace(table, columns=shown)
 
 
@@ -162,7 +167,11 @@ def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
         percent("share_of_roofline", "% of roofline"), Column("intensity", "AI FLOP/B"), microseconds("floor_us", "floor"), "error",
     )  # fmt: skip
     several = len({row.get("machine") for row in rows if not row.get("error")}) > 1
-    empty = {column.key for column in shown if column.key in ("name", "error") and not any(row.get(column.key) for row in rows)}
+    empty = {
+        column.key
+        for column in shown
+        if column.key in ("name", "error") and not any(row.get(column.key) for row in rows)
+    }
     empty |= set() if several else {"machine"}
     notes = (f"{count - len(rows):,} more rows: use --json or --out FILE",) if count > len(rows) else ()
     kept = [column for column in shown if column.key not in empty]

@@ -81,7 +81,9 @@ def tiling_table(study: Tiling) -> Table:
     peak, memory = show(machine.peak(study.engine).value, "flop/s"), show(machine.bandwidth().value, "B/s")
     notes = (f"{study.engine} peak {peak}, {machine.main.name} bandwidth {memory}", study.largest)
     enough = next((row.tile.side for row in study.rows if row.tile and row.bound == "compute"), None)
-    answer = f"compute-bound with {enough} x {enough} tiles or larger" if enough else "memory-bound with every tile size"
+    answer = (
+        f"compute-bound with {enough} x {enough} tiles or larger" if enough else "memory-bound with every tile size"
+    )
     title = f"{answer}: GEMM {study.n:.0f}^3 {study.dtype} on {machine.name}"
     return Table(title, shown, rows, notes)
 
@@ -211,7 +213,11 @@ def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
         return [f"no gain: {best.name}: {best.why or 'slower'}", baseline]
     assert best.before is not None
     times = f"{show(best.before.unit_time, 's')} -> {show(best.unit_time, 's')} ({best.ratio:.3g}x)"
-    total = f"; all {len(stops) - 1} changes: {show(last.unit_time, 's')} ({last.total_ratio:.3g}x)" if len(stops) > 2 else ""
+    total = (
+        f"; all {len(stops) - 1} changes: {show(last.unit_time, 's')} ({last.total_ratio:.3g}x)"
+        if len(stops) > 2
+        else ""
+    )
     return [f"largest gain: {best.name}, {times}{total}", baseline]
 
 
@@ -232,7 +238,11 @@ def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None
     notes += dict.fromkeys(note for stop in stops for note in stop.notes)
     if share is not None:
         limit = whatif.amdahl(share, math.inf)
-        bounded = f"program speedup is at most {limit:.3g}x (Amdahl)" if math.isfinite(limit) else "program speedup = kernel speedup"
+        bounded = (
+            f"program speedup is at most {limit:.3g}x (Amdahl)"
+            if math.isfinite(limit)
+            else "program speedup = kernel speedup"
+        )
         notes.append(f"kernel takes {share_text(share)} of the program time: {bounded}")
     return Table("", shown, rows, tuple(notes))
 
@@ -260,7 +270,13 @@ def score_table(evaluation: Evaluation) -> Table:
         for name in baselines:
             row |= {f"{name}_median": family.errors(name).median, f"{name}_p90": family.errors(name).p90}
         rows.append(row)
-    titles = {"median": "median error", "mean": "mean", "p90": "P90", "signed": "bias (signed median)", "inside": "inside 80 % interval"}
+    titles = {
+        "median": "median error",
+        "mean": "mean",
+        "p90": "P90",
+        "signed": "bias (signed median)",
+        "inside": "inside 80 % interval",
+    }
     for name in baselines:
         titles |= {f"{name}_median": f"{BASELINES[name]}: median", f"{name}_p90": "P90"}
     errors_note = "error = |predicted - measured| / measured"
