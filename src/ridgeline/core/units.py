@@ -164,8 +164,12 @@ def time_unit(seconds: Iterable[float]) -> tuple[float, str]:
 def show_interval(time: float, low: float, high: float) -> str:
     """A time and its interval in one unit: `167 us [149-190]`."""
     factor, unit = time_unit([time])
-    middle, first, last = (rounded_text(value / factor) for value in (time, low, high))
-    return f"{middle} {unit} [{first}-{last}]"
+    return f"{rounded_text(time / factor)} {unit} [{span_text(low / factor, high / factor)}]"
+
+
+def span_text(low: float, high: float) -> str:
+    """From one number to another, without separators of thousands: `149-190`."""
+    return "-".join(rounded_text(value).replace(",", "") for value in (low, high))
 
 
 def counted(count: int, noun: str) -> str:

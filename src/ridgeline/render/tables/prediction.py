@@ -10,7 +10,7 @@ from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
 from ...core.units import percent as share
-from ...core.units import rounded_text, show, time_unit
+from ...core.units import show, span_text, time_unit
 from ...prediction.answer import Answer, CeilingRow, first_number, unit_name
 from ...prediction.next_move import next_move
 from ...prediction.predict import RESULTS, plain
@@ -135,7 +135,7 @@ def _with_interval(table: Table) -> Table:
     factor, unit = time_unit(times)
     for row in table.rows:
         if row.get("time_us") is not None:
-            row["interval"] = "-".join(rounded_text(row[end] * 1e-6 / factor) for end in ("low_us", "high_us"))
+            row["interval"] = span_text(row["low_us"] * 1e-6 / factor, row["high_us"] * 1e-6 / factor)
     shown = [
         Column("interval", f"80 % interval {unit}") if place in places else column
         for place, column in enumerate(table.columns)
