@@ -141,7 +141,11 @@ def test_one_case_is_one_case_and_of_many_the_first_are_shown(tmp_path: Path) ->
     result = run("predict", "--cases", str(source), "--on", "h200-sxm")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert (lines[0], len(lines), lines[-1]) == ("first 64 of 82 cases: 1.52 us to 1.52 us, 97 us in total; 64 overhead-bound", 69, "18 more rows: use --json or --out FILE")
+    assert (lines[0], len(lines), lines[-1]) == (
+        "first 64 of 82 cases: 1.52 us to 1.52 us, 97 us in total; 64 overhead-bound",
+        69,
+        "18 more rows: use --json or --out FILE",
+    )
     named = result.stderr.splitlines()
     assert named[0].startswith("ridgeline: row 71, column n: ")
     assert len(named) == 12

@@ -64,7 +64,9 @@ def test_a_sweep_is_a_list_and_several_axes_a_grid() -> None:
 def test_table_of_one_prediction_reads_well() -> None:
     text = run("predict", "axpy", "n=1e8", "--dtype", "fp32", "--on", "a100-sxm-80gb").output
     lines = text.splitlines()
-    assert re.fullmatch(r"\d+ us \[\d+-\d+\] · memory-bound \(HBM\) · \d+ % of roofline · MFU [\d.]+ % · MBU \d+ %", lines[0])
+    assert re.fullmatch(
+        r"\d+ us \[\d+-\d+\] · memory-bound \(HBM\) · \d+ % of roofline · MFU [\d.]+ % · MBU \d+ %", lines[0]
+    )
     assert lines[1] == "axpy n=100000000 fp32 on a100-sxm-80gb, stated ceilings"
     assert lines[2] == ""
     assert len(lines) <= 13

@@ -197,7 +197,15 @@ def test_three_digits_are_three_digits() -> None:
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.842, "84 %"), (0.0537, "5.4 %"), (1.0, "100 %"), (0.003, "0.3 %"), (0.0001, "<0.1 %"), (0.0, "0 %"), (None, "-")],
+    [
+        (0.842, "84 %"),
+        (0.0537, "5.4 %"),
+        (1.0, "100 %"),
+        (0.003, "0.3 %"),
+        (0.0001, "<0.1 %"),
+        (0.0, "0 %"),
+        (None, "-"),
+    ],
 )
 def test_shares_in_sentences(share: float | None, text: str) -> None:
     assert percent(share) == text

@@ -174,7 +174,7 @@ def test_a_graph_takes_the_queue_from_a_launch_and_removing_overhead_all_of_it()
     assert chain("graph=2us", start)[-1].why == "a launch costs no more than a graph node"
     with pytest.raises(InputError, match="zero or more"):
         chain("graph=-1us", start)
-    assert chain("graph", case("gelu", two_number(1e12, 1e11), n=1000))[-1].why == "launches cost nothing here"
+    assert chain("graph", case("gelu", two_number(1e12, 1e11), n=1000))[-1].why == "the launch overhead is zero"
     assert chain("graph", case("gelu", options={"launch": 8e-6}, n=1000))[-1].time == pytest.approx(busy + 0.46e-6)
 
 
@@ -476,9 +476,7 @@ def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_mach
     assert [arrow.label for arrow in chart.arrows] == ["1", "3", "4"]
     for arrow, stop in zip(chart.arrows, (stops[1], stops[3], stops[4]), strict=True):
         assert arrow.end == (stop.intensity, stop.rate)
-    assert (
-        "2  compute x2: nothing, because hbm is the limiter (memory-bound) and is not affected" in chart.notes
-    )
+    assert "2  compute x2: nothing, because hbm is the limiter (memory-bound) and is not affected" in chart.notes
     assert {line.group for line in chart.lines if line.role == "peak"} == {
         "h200-sxm",
         "h200-sxm compute x2",

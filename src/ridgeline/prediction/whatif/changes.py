@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import InputError, unknown
 from ...core.figure import Figure
-from ...core.units import number
+from ...core.units import number, percent
 from ...core.units import parse as quantity
 from ...machines import load as machines
 from ..compare import common_kind
@@ -131,7 +131,7 @@ def efficiency(text: str) -> Change:
     share = number(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
     if not 0 < share <= 1:
         raise InputError(f"efficiency={text}: a share of the ceilings lies in (0, 1], such as 0.8")
-    return Change(f"efficiency {share:.0%}", lambda case: case.with_options(efficiency=share))
+    return Change(f"efficiency {percent(share)}", lambda case: case.with_options(efficiency=share))
 
 
 # -- by name --------------------------------------------------------------------------------------------------
