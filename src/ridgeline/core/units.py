@@ -43,7 +43,14 @@ EXAMPLES = {
     "flop/B": "295 flop/B",
 }  # fmt: skip
 
-WRITTEN = {"flop": "FLOP", "flop/s": "FLOP/s", "flop/B": "FLOP/B", "op": "OP", "op/s": "OP/s"}  # as people write them
+WRITTEN = {
+    "flop": "FLOP",
+    "flop/s": "FLOP/s",
+    "flop/B": "FLOP/B",
+    "op": "OP",
+    "op/s": "OP/s",
+    "op/B": "OP/B",
+}  # as people write them
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
 MAX_EXACT = 2.0**53  # the whole number up to which float64 is exact
@@ -95,7 +102,7 @@ def bare(text: str) -> bool:
     return bool(match and not match[2])
 
 
-PLAIN_UNITS = ("", "FLOP/B", "%", "x")  # never with a prefix, as long as the number stays readable
+PLAIN_UNITS = ("", "FLOP/B", "OP/B", "%")  # never with a prefix, as long as the number stays readable
 READABLE = 1e7  # a plain number from here on gets a prefix: 134 M
 
 

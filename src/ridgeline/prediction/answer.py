@@ -151,11 +151,9 @@ class Answer:
         if self.turning is None:
             return ""
         size, value = self.turning
-        return (
-            f"never compute-bound, however large {size}"
-            if self.turning.never
-            else f"compute-bound at {size} >= {value:.0f}"
-        )
+        if self.turning.never:
+            return f"never compute-bound, however large {size}"
+        return f"compute-bound at every {size}" if value <= 1 else f"compute-bound at {size} >= {value:.0f}"
 
     @property
     def sizes_text(self) -> str:

@@ -16,6 +16,7 @@ from .whatif.case import tensor_of
 MIN_SPEEDUP = 1.05
 MAX_MOVES = 2
 PER_LAUNCH = 8  # cases in one launch, of which a launch-bound op is priced
+FUSIBLE = ("stream", "rows", "reduce", "transpose")  # families that compilers and libraries fuse into their neighbours
 UNITS = {"m": "row", "batch": "sample", "tokens": "token"}  # what one more of a size is
 
 
@@ -70,7 +71,7 @@ def _fusion(answer: Answer) -> list[tuple[float, str]]:
     """What fusing with the kernel before or after would save: the larger tensor is neither written nor read."""
     work, machine = answer.bound.work, answer.prediction.machine
     term = answer.bound.terms.get(machine.main.name)
-    if term is None or any(engine == "matrix" for engine, _ in work.by_engine()):
+    if term is None or answer.op.family not in FUSIBLE or answer.op.category == "stream":
         return []
     try:
         sizes = {way: first_number(work.tensor_sizes()[tensor_of(work, way)]) for way in (READ, WRITE)}
@@ -88,7 +89,7 @@ def _overhead_moves(answer: Answer) -> list[tuple[float, str]]:
     machine = answer.prediction.machine
     graph = "CUDA graph" if machine.vendor == "NVIDIA" else "captured graph"
     moves = _priced(answer, "graph", f"launch from a {graph}") if machine.kind == "gpu" else []
-    return moves + _priced(answer, f"batch={PER_LAUNCH}", f"{PER_LAUNCH} of them in one launch")
+    return moves + _priced(answer, f"batch={PER_LAUNCH}", f"batch {PER_LAUNCH} of them per launch")
 
 
 def _compute_moves(answer: Answer) -> list[tuple[float, str]]:

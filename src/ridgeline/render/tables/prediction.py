@@ -45,11 +45,12 @@ def card(answer: Answer) -> Table:
     engine = plain(bound.engine, 0)
     read, written = (show(first_number(bound.work.bytes_at("main", way)), "B") for way in ("read", "write"))
     outer = [name for name, term in bound.terms.items() if term.side == "memory"][-1]
-    ridge = f"; ridge {show(row['ridge'], 'flop/B')} ({engine}{_mix(answer, outer)})" if row["ridge"] else ""
+    amount, _ = amount_and_rate(row["dtype"])
+    ridge = f"; ridge {show(row['ridge'], f'{amount}/B')} ({engine}{_mix(answer, outer)})" if row["ridge"] else ""
     facts = {
-        "flops": show(row["flops"], amount_and_rate(row["dtype"])[0]),
+        f"{amount}s": show(row["flops"], amount),
         "bytes": f"{show(row['bytes'], 'B')} ({read} read, {written} written)",
-        "AI": f"{show(row['intensity'], 'flop/B')} at {unit_name(machine, outer)}{ridge}",
+        "AI": f"{show(row['intensity'], f'{amount}/B')} at {unit_name(machine, outer)}{ridge}",
         "attainable": _attainable(answer, row, engine),
         "floor": f"{show(row['floor_us'] / 1e6, 's')}, the roofline time",
         "time": row["confidence"],
@@ -101,7 +102,7 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
     amount, rate = amount_and_rate(first["dtype"])
     shown = columns(*sizes, microseconds("time_us", "time"))
     shares = percent("share_of_roofline", "% of roofline"), percent("mfu", "MFU")
-    intensity = Column("intensity", "AI FLOP/B"), Column("attainable", "attainable", rate)
+    intensity = Column("intensity", f"AI {amount.upper()}/B"), Column("attainable", "attainable", rate)
     if data:
         counts = Column("flops", "FLOPs" if amount == "flop" else "OPs", amount), Column("bytes", "bytes", "B")
         interval = microseconds("low_us", "from"), microseconds("high_us", "to")
