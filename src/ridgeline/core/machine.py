@@ -142,7 +142,7 @@ class Machine:
         if not formats:
             return MissingFigure(f"{self.name} has no peaks that are known; {self._where_to_fill('[peak.vector]')}")
         wider = next((name for name in ("bf16", "fp16", "fp32") if name in formats), formats[0])
-        hint = f" To store weights as {row.name} and compute wider, give --dtype {wider} --weights {row.name}."
+        hint = f" To store weights as {row.name} and compute wider, use dtype {wider} and weights {row.name}."
         return MissingFigure(
             f"{self.name} does no {row.name} arithmetic; it has {', '.join(formats)}.{hint if row.bits < 16 else ''}"
         )
@@ -154,8 +154,7 @@ class Machine:
             have = [kind for kind in KINDS if getattr(figure, kind) is not None]
             if not have:
                 raise MissingFigure(f"{self.name} has no figure for {name}; {self._where_to_fill(name)}")
-            kinds = f"it has {' and '.join(have)} (--ceilings {have[0]})"
-            raise MissingFigure(f"{self.name} has no {ceilings} figure for {name}; {kinds}.")
+            raise MissingFigure(f"{self.name} has no {ceilings} figure for {name}; it has {' and '.join(have)}.")
         return Ceiling(name, value, figure.kind(ceilings), figure.uncertainty(ceilings), figure.why(ceilings))
 
     def peak(self, name: str, ceilings: str | None = None) -> Ceiling:
@@ -181,8 +180,8 @@ class Machine:
 
     def _where_to_fill(self, what: str) -> str:
         if self.file:
-            return f"fill {what} in {self.file}, or give --peak and --bandwidth."
-        return "measure this machine (`ridgeline measure`), or give --peak and --bandwidth."
+            return f"add {what} to {self.file}, or give a peak and a bandwidth."
+        return "run `ridgeline measure` on it, or give a peak and a bandwidth."
 
     def with_figures(
         self, peak: float | None = None, bandwidth: float | None = None, launch: float | None = None

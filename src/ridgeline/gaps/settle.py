@@ -111,7 +111,7 @@ def settle(
         raise Broken(f"the seal {sealed.id} can no longer be read; see what was changed with `ridgeline ledger verify`")
     if machine is not None and machine.name != sealed.machine["name"]:
         raise InputError(
-            f"the seal {sealed.id} is for {sealed.machine['name']}, and asked for is {machine.name}; leave the machine out, or give --cases in place of --seal to compare with another one"
+            f"the seal {sealed.id} is for {sealed.machine['name']}, and asked for is {machine.name}; leave the machine out, or reconcile unsealed cases to compare with another one"
         )
     target = machine or load(sealed.machine["name"])
     prediction, sent = predicted([unfold(row) for row in sealed.predictions], target)

@@ -20,6 +20,7 @@ from .options import (
     machine_options,
     model_options,
     picture_output,
+    quantity,
 )
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
 
@@ -71,7 +72,6 @@ def predict_op(
     machine: MachineOptions, formats: Formats, model: dict[str, Any], took: str | None, plot: bool, **tables: bool,
 ) -> None:  # fmt: skip
     """One op, or a sweep over its parameters."""
-    from ...core.units import parse
     from ...prediction.answer import answer as ask
     from ...prediction.answer import document
     from ...programs.ops import find
@@ -79,7 +79,7 @@ def predict_op(
 
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, formats, MAX_WRITTEN_CASES if output.complete else MAX_CASES)
-    seconds = parse(took, "s") if took else None
+    seconds = quantity("--took", took, "s")
     answer = ask(op, given, chosen, seconds, **model)
     prediction = answer.prediction
     if seconds is not None and not answer.single:
@@ -118,7 +118,7 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     from ...programs import cases
     from ...render.tables.prediction import cases_table
 
-    chosen = machine.load() if machine.on or machine.peak or machine.bandwidth else None
+    chosen = machine.load_if_known()
     if output.out is not None:
         check_suffix(output.out, SUFFIXES, "cases are")
     given = cases.read(path)
@@ -153,7 +153,7 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     from ...render.charts.measured import score_chart
     from ...render.tables.studies import score_table
 
-    chosen = machine.load() if machine else None
+    chosen = machine.load_if_known()
     scores = score.evaluate(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
     name_errors(scores.row_errors)
     document, picture = lambda: score.document(scores), lambda: score_chart(scores)

@@ -93,9 +93,7 @@ def reconcile(
             reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files)
     else:
         assert cases is not None
-        if chosen is None:
-            raise InputError("no machine: name one with --on (see `ridgeline machines`)")
-        reconciled = settle.reconcile(read(cases), chosen, observations)
+        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
     present_gaps(reconciled, unchecked(observations), output)
     if reconciled.broken:
         click.echo(f"ridgeline: {reconciled.broken}", err=True)

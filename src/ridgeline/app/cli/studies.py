@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError, unknown
-from .options import CEILINGS, MachineOptions, bind, format_options, machine_options, output_options, picture_output
+from .options import (
+    CEILINGS,
+    MachineOptions,
+    bind,
+    format_options,
+    load_machine,
+    machine_options,
+    output_options,
+    picture_output,
+)
 from .present import Output, Result, named_chart, present, present_table, terminal_size
 
 if TYPE_CHECKING:
@@ -32,14 +41,13 @@ def _present_rows(table: Callable[[], Table], picture: Callable[[], Picture], ou
 @picture_output
 def machines(name: str | None, output: Output) -> None:
     """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
-    from ...machines.load import load
     from ...render.tables import catalog
 
     if name is None:
         table, document = catalog.machines_table()
         present_table(table, output, document)
         return
-    machine = load(name)
+    machine = load_machine(name)
     picture = named_chart("pyramid", machine)
     present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture), output)
 
@@ -56,7 +64,8 @@ def ops(name: str | None, output: Output) -> None:
         present_table(catalog.ops_table(), output)
         return
     op = find(name)
-    text = f"{op.signature}\n\n{op.doc}"
+    also = f"\nalso called {', '.join(op.aliases)}" if op.aliases else ""
+    text = f"{op.signature}{also}\n\n{op.doc}"
     present(Result(document=lambda: catalog.op_document(op), terminal=lambda: (text, catalog.op_table(op))), output)
 
 
@@ -139,12 +148,11 @@ def precisions(
 @picture_output
 def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str | None, output: Output) -> None:
     """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
-    from ...machines.load import load
     from ...prediction.compare import comparison
     from ...programs.ops import find
     from ...render.tables.studies import comparison_table
 
-    machines = [load(name) for name in names]
+    machines = [load_machine(name) for name in names]
     op, values = None, {}
     if case:
         op_name, *words = case.split()
@@ -212,7 +220,6 @@ def chart(
     name: str | None, machine: MachineOptions, dtype: str | None, others: tuple[str, ...], output: Output
 ) -> None:
     """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
-    from ...machines.load import load
     from ...render import charts
     from ...render.chart import document
     from ...render.draw.terminal import draw
@@ -222,7 +229,7 @@ def chart(
         present_table(_list("chart", "shows", rows), Output(output.as_json))
         return
     kind, chosen = charts.find(name), machine.load()
-    machines = [chosen, *(load(other) for other in others)] if others else None
+    machines = [chosen, *(load_machine(other) for other in others)] if others else None
     if machines and "machines" not in kind.options:
         several = ", ".join(key for key, entry in charts.CHARTS.items() if "machines" in entry.options)
         raise InputError(f"the {kind.name} chart is of one machine; --and goes with {several}")
@@ -248,6 +255,6 @@ def table(name: str | None, machine: MachineOptions, dtype: str | None, output: 
         present_table(_list("table", "shows", {key: entry.summary for key, entry in TABLES.items()}), output)
         return
     if name not in TABLES:
-        raise unknown("table", name, TABLES, "See `ridgeline table`.")
+        raise unknown("table", name, TABLES)
     chosen = machine.load()
     present_table(TABLES[name](chosen, dtype=find_dtype(dtype).name if dtype else None), output)
