@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,14 @@ from ..core.bound import Bound, Term
 from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.roofline import achieved
+from ..core.version import __version__
 from ..programs.ops import Op
 from .expected import efficiency
 from .predict import Prediction, predict
 from .turning import TurningPoint, turning_point
 
+SCHEMA = 1
+SHARED = ("op", "dtype", "machine", "ceilings")  # fields that most rows have in common
 MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
 
 
@@ -189,10 +192,16 @@ def answer(
     return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured)
 
 
-def document(answer: Answer) -> Any:
-    """One object for one case, a list for a sweep."""
+def document(answer: Answer) -> dict[str, Any]:
+    """The document of one op: that of its rows, with the fields of a single case at the top as well."""
     rows = answer.rows()
-    return rows[0] if len(rows) == 1 else rows
+    return rows_document(rows, rows[0] if answer.single else {})
+
+
+def rows_document(rows: Sequence[Mapping[str, Any]], top: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One shape whatever the number of rows: what all of them share, what is to stand at the `top`, and the `rows`."""
+    shared = {key: rows[0].get(key) for key in SHARED if len({row.get(key) for row in rows}) == 1}
+    return {"schema": SCHEMA, "ridgeline": __version__, **shared, **(top or {}), "rows": rows}
 
 
 def first_number(value: Any) -> float:

@@ -114,6 +114,7 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
     from ...core.tabular import SUFFIXES
     from ...machines.load import load
+    from ...prediction.answer import rows_document
     from ...prediction.table import Defaults, run
     from ...programs import cases
     from ...render.tables.prediction import cases_table
@@ -124,8 +125,9 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     given = cases.read(path)
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
-    writers = dict.fromkeys(SUFFIXES, lambda out: cases.write(rows, out))
-    present(Result(lambda: [cases_table(rows, len(given))], rows, writers=writers), output)
+    tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
+    writers = dict.fromkeys(tables, lambda out: cases.write(rows, out))
+    present(Result(lambda: [cases_table(rows, len(given))], lambda: rows_document(rows), writers=writers), output)
     if errors:
         name_errors(list(errors.values()))
         click.echo(

@@ -95,8 +95,11 @@ def rows_table(answer: Answer, limit: int | None = None) -> Table:
     first = rows[0]
     sizes = answer.swept or list(first["shape"])
     amount, rate = amount_and_rate(first["dtype"])
+    moved = Column(
+        "moved" if "bytes" in first["shape"] else "bytes", "bytes moved" if "bytes" in first["shape"] else "bytes", "B"
+    )
     shown = columns(
-        *sizes, Column("flops", "FLOPs", amount), Column("bytes", "bytes", "B"), Column("intensity", "FLOP/B"), "bound", "limiter",
+        *sizes, Column("flops", "FLOPs", amount), moved, Column("intensity", "FLOP/B"), "bound", "limiter",
         Column("attainable", "attainable", rate), percent("share_of_peak", "of peak"), Column("floor_us", "floor us"),
         Column("time_us", "time us"), Column("low_us", "from", digits=3), Column("high_us", "to us", digits=3),
         percent("efficiency", "floor/time"),
@@ -108,7 +111,7 @@ def rows_table(answer: Answer, limit: int | None = None) -> Table:
     notes += answer.bound.notes
     notes += [f"{count - len(rows)} more rows: use --json or --out FILE"] if count > len(rows) else []
     title = f"{answer.op.name} in {first['dtype']} on {answer.prediction.machine.name}"
-    return Table(title, shown, [{**row["shape"], **row} for row in rows], tuple(notes))
+    return Table(title, shown, [{**row, "moved": row["bytes"], **row["shape"]} for row in rows], tuple(notes))
 
 
 def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
