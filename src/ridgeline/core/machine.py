@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
 from .figure import KINDS, NO_POWER, NO_TIME, Ceiling, Figure, Level, Link
+from .units import counted, show
 
 if TYPE_CHECKING:  # the formulas of the families bring numpy
     from .families.key import Key
 
+MAX_LISTED = 6  # peaks that the repr names
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
 RATES = (1.0, 10.0**27)  # flop/s and B/s that a machine may be given
 GIVEN = "given by the caller"  # the source of figures that replace the machine's own
@@ -81,6 +83,27 @@ class Machine:
         "links", "limits", "energy", "efficiency", "fitted=calibrated", "launch=launch.value", "dispatch=dispatch.value",
         "tdp=tdp.value", "ecc", "sources", "notes", "conditions", "file",
     )  # fmt: skip
+
+    def __repr__(self) -> str:
+        """The roofs in one line, then the ceilings of every level and the fastest engines."""
+        ridges = self.ridges()
+        best = max(ridges, key=lambda name: (name.startswith("tensor."), name.endswith("16"), ridges[name]), default="")
+        roofs = [f"{best} {self._shown(self.peaks[best])}", f"ridge {show(ridges[best], 'flop/B', 3)}"] if best else []
+        memory = [f"{level.name} {self._shown(level.bandwidth)}" for level in self.levels[-1:]]
+        facts = [str(fact) for fact in (self.kind, self.vendor, self.architecture, self.released) if fact]
+        peaks = [
+            f"{name} {self._shown(figure)}" for name, figure in self.peaks.items() if not name.startswith("special")
+        ]
+        levels = [f"{level.name} {self._shown(level.bandwidth)}" for level in self.levels]
+        lines = [f"{self.name}: {' · '.join([*memory, *roofs]) or 'no ceilings known'}"]
+        lines += [f"  {self.title or self.name} ({', '.join(facts)})"] if facts else []
+        lines += [
+            f"  {counted(len(peaks), 'peak')}: {', '.join(peaks[:MAX_LISTED])}{', ...' if len(peaks) > MAX_LISTED else ''}"
+        ]
+        return "\n".join([*lines, f"  {counted(len(levels), 'level')}: {', '.join(levels)}"])
+
+    def _shown(self, figure: Figure) -> str:
+        return show(figure.value(), figure.unit, 3)
 
     @property
     def main(self) -> Level:

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import statistics
 from .errors import InputError
+from .units import counted, show
 from .work import Work
 
 SCHEMA = 1
@@ -51,6 +52,15 @@ class Observation:
         "bytes=counted_bytes", "settings", "conditions", "tool", "version", "notes", "kernel?",
         "observed_flops?=flops", "observed_bytes?=bytes", "counters?", "defined?", "path?",
     )  # fmt: skip
+
+    def __repr__(self) -> str:
+        times = f"median {show(self.median, 's', 3)}, best {show(self.best, 's', 3)}"
+        runs = f"{counted(len(self.samples), 'sample')}, spread {self.spread * 100:.2g} %"
+        more = [f"{show(value, unit, 3)} at {name}" for unit, values in (("flop", self.flops), ("B", self.bytes))
+                for name, value in values.items()]  # fmt: skip
+        return "\n".join(
+            [f"{self.name}: {times} ({runs}; {self.tool})", *([f"  {', '.join(more[:6])}"] if more else ())]
+        )
 
     def __post_init__(self) -> None:
         if not self.samples or not all(SHORTEST <= sample <= LONGEST for sample in self.samples):

@@ -38,6 +38,7 @@ def paths() -> dict[str, Path]:
 
 
 def names() -> list[str]:
+    """The machines there are: those of the catalog, and the user's own."""
     return sorted(paths())
 
 

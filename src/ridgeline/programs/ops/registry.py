@@ -171,6 +171,9 @@ class Op:
     doc: str
     grows: str = ""  # the size that raises the intensity: rows of a product, images of a batch
 
+    def __repr__(self) -> str:
+        return f"{self.signature}\n  {self.summary}"
+
     @property
     def summary(self) -> str:
         return self.doc.strip().splitlines()[0]
@@ -286,8 +289,11 @@ def op(family: str, category: str, grows: str = "") -> Callable[[Callable[..., W
 
     def register(function: Callable[..., Work]) -> Op:
         doc = inspect.getdoc(function) or ""
-        OPS[function.__name__] = Op(function.__name__, function, family, category, _params(function), doc, grows)
-        return OPS[function.__name__]
+        made = Op(function.__name__, function, family, category, _params(function), doc, grows)
+        # help() and editors show the signature and docstring of the function
+        vars(made).update(__name__=function.__name__, __doc__=doc, __wrapped__=function)
+        OPS[function.__name__] = made
+        return made
 
     return register
 
