@@ -38,8 +38,9 @@ def summary(prediction: Prediction) -> str:
         return f"nothing to predict {on}: the program has no steps"
     if len(times) > 1:
         span = f"{show(float(times.min()), 's', 3)} to {show(float(times.max()), 's', 3)}"
+        is_list = len(prediction.steps) == 1 and np.ndim(prediction.time) == 1
         head = f"{len(times)} cases {on}: {span}"
-        return "\n".join([head, *(_sweep_lines(prediction) if len(prediction.steps) == 1 else ())])
+        return "\n".join([head, *(_sweep_lines(prediction) if is_list else ())])
     if len(prediction.steps) > 1:
         rows = [f"  {step.name} x{step.count:g}: {answer_line(prediction.step(place))}"
                 for place, step in enumerate(prediction.steps[:MAX_LINES])]  # fmt: skip
@@ -51,7 +52,6 @@ def summary(prediction: Prediction) -> str:
 
 def _sweep_lines(prediction: Prediction) -> list[str]:
     work, lines = prediction.bounds[0].work, []
-    count = prediction.count
     for row in prediction.rows(MAX_LINES):
         sizes = " ".join(f"{name}={value}" for name, value in row["shape"].items())
         times = time_text(*(row[key] / 1e6 for key in ("time_us", "low_us", "high_us")))
@@ -59,7 +59,7 @@ def _sweep_lines(prediction: Prediction) -> list[str]:
         lines.append(
             f"  {work.name} {sizes}: {times} · {bound} ({limiter_text(row['limiter'])}) · {share(row['efficiency'])} of roofline"
         )
-    return [*lines, *_more(count, "cases")]
+    return [*lines, *_more(prediction.count, "cases")]
 
 
 def _more(count: int, what: str) -> list[str]:
