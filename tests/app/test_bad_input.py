@@ -11,6 +11,7 @@ from ridgeline.machines import write as save
 from ridgeline.machines.load import load
 
 GEMM = ("gemm", "m=8", "n=8", "k=8")
+TWO = ("--peak", "1 TFLOP/s", "--bandwidth", "1 TB/s")
 
 
 BAD = [
@@ -103,7 +104,31 @@ def test_five_mistakes_in_a_machine_file_are_five_lines(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("predict", "gemm", "m=1,2", "n=8", "k=8", "--on", "h200", "--took", "3 us"), "this sweep has 2"),
-        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain speaks of one op"),
+        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain has no effect with --cases"),
+        (("predict", "--cases", "x.csv", "m=8", "--on", "h200"), "give either an op or --cases"),
+        (("predict", *GEMM, "--on", "h200", "--plot", "--json"), "--plot has no effect with --json or --out"),
+        (("predict", *GEMM, "--on", "h200", "--plot", "--out", "a.svg"), "--plot has no effect with --json or --out"),
+        (("predict", *GEMM, "--on", "h200", "--levels", "--out", "a.svg"), "--levels has no effect on .svg files"),
+        (("predict", *GEMM, "--on", "h200", "--explain", "--out", "a.csv"), "--explain has no effect on .csv files"),
+        (("predict", *GEMM, "--on", "h200", "--theme", "dark"), "--theme dark colours a picture"),
+        (("predict", *GEMM, "--on", "h200", "--resident", "hbm"), "--resident has no effect with hbm"),
+        (("predict", *GEMM, *TWO, "--resident", "l2"), "unknown memory level of two-number 'l2'"),
+        (("predict", *GEMM, *TWO, "--engine", "tensor"), "--engine has no effect on a machine of one peak"),
+        (("predict", "copy", "n=8", "--on", "h200", "--engine", "tensor"), "it has no matrix product"),
+        (("predict", *GEMM, "--on", "h200", "--backend", "vlm"), "unknown backend of h200-sxm 'vlm'"),
+        (("critical-batch", "8", "8", "--ridge", "152", "--on", "h200"), "--on has no effect with --ridge"),
+        (
+            ("critical-batch", "8", "8", "--ridge", "152", "--ceilings", "stated"),
+            "--ceilings has no effect with --ridge",
+        ),
+        (("whatif", "--on", "h200"), "--on has no effect without an op"),
+        (("chart", "--on", "h200"), "--on has no effect without the name of a chart"),
+        (("chart", "--out", "a.svg"), "--out has no effect without the name of a chart"),
+        (("table", "--dtype", "bf16"), "--dtype has no effect without the name of a table"),
+        (("machines", "--out", "a.svg"), "not to '.svg'"),
+        (("reconcile", "x.csv", "--cases", "x.csv", "--ledger", "l.db"), "--ledger has no effect with --cases"),
+        (("profile", "--self-check", "--kernel", "a"), "--kernel has no effect with --self-check"),
+        (("profile", "--self-check", "--", "python", "a.py"), "leave out python a.py"),
         (("table", "peaks", "--on", "h200", "--dtype", "zzz"), "unknown dtype 'zzz'"),
         (("chart", "roofline", "--on", "h200", "--and", "t4"), "--and goes with compare"),
         (("chart", "roofline", "--peak", "1e-300 FLOP/s", "--bandwidth", "1 TB/s"), "between 1 and 1e+27 per second"),
@@ -121,3 +146,4 @@ def test_what_cannot_be_is_refused_before_any_work(
     result = run(*words)
     assert result.exit_code == 2
     assert says in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["here.toml"]

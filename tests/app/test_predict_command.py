@@ -85,6 +85,16 @@ def test_the_input_of_a_collective_sweep_is_its_first_column(tmp_path: Path) -> 
     assert float(table[0]["moved"]) == 2 * 2**20
 
 
+def test_levels_and_explain_are_in_the_document() -> None:
+    words = ("predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h200-sxm")
+    plain, more = answer(*words), answer(*words, "--levels", "--explain")
+    assert {key: value for key, value in more.items() if key not in ("levels", "terms", "items")} == plain
+    assert [row["level"] for row in more["levels"]] == ["l1", "l2", "hbm"]
+    assert max(row["time"] for row in more["terms"]) == pytest.approx(more["floor_us"] / 1e6)
+    *items, total = more["items"]
+    assert sum(item["time"] for item in items) == pytest.approx(total["time"], rel=1e-3)
+
+
 def test_several_axes_make_a_grid() -> None:
     rows = answer("predict", "gemm", "m=1..8192", "n=4096", "k=1024,4096", "--on", "h100-sxm")["rows"]
     assert len(rows) == 14 * 2

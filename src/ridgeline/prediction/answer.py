@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bound import Bound, Term
+from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.roofline import achieved
@@ -192,10 +193,16 @@ def answer(
     return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured)
 
 
-def document(answer: Answer) -> dict[str, Any]:
-    """The document of one op: that of its rows, with the fields of a single case at the top as well."""
+def document(answer: Answer, levels: bool = False, explain: bool = False) -> dict[str, Any]:
+    """The document of one op: that of its rows, with the fields of a single case at the top as well.
+
+    `levels` and `explain` add the memory levels, and the terms and items, of the first case.
+    """
     rows = answer.rows()
-    return rows_document(rows, rows[0] if answer.single else {})
+    top = dict(rows[0]) if answer.single else {}
+    top |= {"levels": to_document(answer.levels)} if levels else {}
+    top |= {"terms": to_document(answer.ceilings), "items": to_document(answer.time_items.items)} if explain else {}
+    return rows_document(rows, top)
 
 
 def rows_document(rows: Sequence[Mapping[str, Any]], top: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from functools import wraps
 from math import prod
 from pathlib import Path
@@ -44,6 +44,7 @@ def grouped(name: str, make: Callable[..., Any], **options: Decorator) -> Decora
     return decorate
 
 
+PICTURE_SUFFIXES = (".svg", ".png", ".pdf", ".html")
 PICTURE_OR_DATA = "Write a file: .svg .png .pdf .html (picture), .json .csv .md (data)."
 
 
@@ -54,8 +55,21 @@ def output_options(out: str = "", theme: bool = False) -> Decorator:
         options["out"] = click.option("--out", type=PATH, help=out)
     if theme:
         themes = click.Choice(["light", "dark"])
-        options["theme"] = click.option("--theme", type=themes, default="light", help="Colours of a picture.")
-    return grouped("output", Output, **options)
+        options["theme"] = click.option("--theme", type=themes, help="Colours of a picture (default: light).")
+    return grouped("output", make_output, **options)
+
+
+def make_output(as_json: bool, out: Path | None = None, theme: str | None = None) -> Output:
+    if theme and (out is None or out.suffix not in PICTURE_SUFFIXES):
+        raise InputError(f"--theme {theme} colours a picture; write one with --out FILE.svg, .png, .pdf or .html")
+    return Output(as_json, out, theme or "light")
+
+
+def refuse(options: Mapping[str, Any], why: str) -> None:
+    """Refuse the first of these options that was given, where it would have no effect."""
+    for name, value in options.items():
+        if value:
+            raise InputError(f"--{name.replace('_', '-')} has no effect {why}")
 
 
 json_output = output_options()
@@ -74,6 +88,10 @@ class MachineOptions:
 
     def __bool__(self) -> bool:
         return any(astuple(self))
+
+    def given(self) -> dict[str, Any]:
+        """The options by name, of which those not given are None."""
+        return asdict(self)
 
     def load(self) -> Machine:
         """From the catalog or a file, with the figures that were given; of two numbers alone; else this machine, measured."""

@@ -21,10 +21,12 @@ from .options import (
     model_options,
     picture_output,
     quantity,
+    refuse,
 )
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
 
 if TYPE_CHECKING:
+    from ...prediction.predict import Prediction
     from ...render.figure import Figure
     from ...render.table import Table
 
@@ -61,9 +63,9 @@ def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, ou
         return
     if op_name:
         raise InputError("give either an op or --cases, not both")
-    for name in ("levels", "explain", "took", "plot"):
-        if options.pop(name):
-            raise InputError(f"--{name} speaks of one op; it does not go with --cases")
+    refuse(
+        {name: options.pop(name) for name in ("levels", "explain", "took", "plot")}, "with --cases: it is about one op"
+    )
     predict_cases(cases, output, **options)
 
 
@@ -82,6 +84,7 @@ def predict_op(
     seconds = quantity("--took", took, "s")
     answer = ask(op, given, chosen, seconds, **model)
     prediction = answer.prediction
+    check_effect(prediction, model, {**tables, "plot": plot}, output)
     if seconds is not None and not answer.single:
         raise InputError(
             f"--took is the time of one case, and this sweep has {prediction.count:,}; give one value each"
@@ -102,12 +105,33 @@ def predict_op(
     present(
         Result(
             lambda: [rows_table(answer)],
-            lambda: document(answer),
+            lambda: document(answer, **tables),
             terminal,
             lambda: roofline().chart,
         ),
         output,
     )
+
+
+def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str, bool], output: Output) -> None:
+    """Refuse options that would change nothing of the answer that was asked for."""
+    from ...core.errors import unknown
+    from ...core.machine import ANY
+
+    work, machine = prediction.work, prediction.machine
+    if output.complete:
+        refuse({"plot": shown["plot"]}, "with --json or --out: it draws in the terminal")
+    if output.out is not None and output.out.suffix != ".json":
+        refuse(shown, f"on {output.out.suffix} files; take --json or --out FILE.json, or leave out --out")
+    if ANY in machine.peaks:
+        refuse({"engine": model["engine"]}, "on a machine of one peak (--peak)")
+    if not any(engine == "matrix" for engine, _, _ in work.counts):
+        refuse({"engine": model["engine"]}, f"on {work.name}: it has no matrix product")
+    if machine.levels and model["resident"] == machine.main.name:
+        refuse({"resident": True}, f"with {machine.main.name}, where the data are by default; name an inner level")
+    backends = {key.backend for key in machine.fitted if key.backend}
+    if model["backend"] and model["backend"] not in backends:
+        raise unknown(f"backend of {machine.name}", model["backend"], backends)
 
 
 def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, format_option, json_output, output_options
+from ...core.errors import InputError
+from .options import PATH, format_option, json_output, output_options, refuse
 from .present import Output, Result, present, present_table
 
 to_stderr = partial(click.echo, err=True)
@@ -67,6 +68,10 @@ def profile(
     from ...render.tables.measured import observations_table, self_check_table
 
     if check:
+        given = {"kernel": kernel, "launches": launches, "use": use != "diagnosis", "with": tool != "ncu"}
+        refuse(given, "with --self-check, which counts kernels of its own")
+        if program:
+            raise InputError(f"--self-check counts kernels of its own; leave out {' '.join(program)}, or --self-check")
         counts = self_check(report or Path("self-check.csv"), to_stderr)
         rows, holds = [to_document(item) for item in counts], all(item.holds for item in counts)
         present_table(self_check_table(rows, holds), output, {"holds": holds, "kernels": rows})

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import InputError
-from .options import PATH, MachineOptions, format_option, json_output, machine_options, output_options, picture_output
+from .options import (
+    PATH,
+    MachineOptions,
+    format_option,
+    json_output,
+    machine_options,
+    output_options,
+    picture_output,
+    refuse,
+)
 from .present import Output, Result, check_suffix, present, present_table
 
 if TYPE_CHECKING:
@@ -85,6 +94,8 @@ def reconcile(
 
     if (seal_id is None) == (cases is None):
         raise InputError("give either --seal ID (sealed predictions) or --cases FILE --on MACHINE (unsealed ones)")
+    if cases is not None:
+        refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
     observations = [item for file in files for item in load(file, form)]
     chosen = machine.load() if machine else None
     if seal_id is not None:

@@ -17,6 +17,7 @@ from .options import (
     machine_options,
     output_options,
     picture_output,
+    refuse,
 )
 from .present import Output, Result, named_chart, present, present_table, terminal_size
 
@@ -94,6 +95,8 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
     from ...prediction.turning import critical_batch as study
     from ...render.tables.studies import critical_batch_table
 
+    if layer["ridge"]:
+        refuse({**machine.given(), "ceilings": layer["ceilings"]}, "with --ridge, which replaces that of a machine")
     chosen = None if layer["ridge"] else machine.load()
     ridge = parse(layer["ridge"], "flop/B") if layer["ridge"] else None
     if ridge is not None and ridge <= 0:
@@ -197,6 +200,7 @@ def whatif(
             f"'{given}' without {missing}; write ridgeline whatif OP NAME=VALUE ... --on MACHINE --do CHANGES (`ridgeline whatif` lists them)"
         )
     if op_name is None or changes is None:
+        refuse({**machine.given(), **formats, "share": share}, "without an op: `ridgeline whatif` lists the changes")
         rows = {change.usage: change.does for change in model.CHANGES.values()}
         present_table(_list("change", "does", rows), output)
         return
@@ -225,6 +229,8 @@ def chart(
     from ...render.draw.terminal import draw
 
     if name is None:
+        given = {**machine.given(), "dtype": dtype, "and": others, "out": output.out}
+        refuse(given, "without the name of a chart: `ridgeline chart` lists them")
         rows = {key: entry.summary for key, entry in charts.CHARTS.items()}
         present_table(_list("chart", "shows", rows), Output(output.as_json))
         return
@@ -252,6 +258,7 @@ def table(name: str | None, machine: MachineOptions, dtype: str | None, output: 
     from ...render.tables.named import TABLES
 
     if name is None:
+        refuse({**machine.given(), "dtype": dtype}, "without the name of a table: `ridgeline table` lists them")
         present_table(_list("table", "shows", {key: entry.summary for key, entry in TABLES.items()}), output)
         return
     if name not in TABLES:
