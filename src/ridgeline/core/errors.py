@@ -39,7 +39,7 @@ class UnknownName(InputError):
 
 
 class MissingFigure(InputError):
-    """A figure a machine does not have: nobody published, derived or measured it."""
+    """A figure a machine does not have: not published, not derived, not measured."""
 
 
 class SchemaError(InputError):

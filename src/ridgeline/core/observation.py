@@ -1,4 +1,4 @@
-"""Observation: what a step took, all samples of it, and under which conditions.
+"""Observation: the times of a step, all its samples, and the conditions they were taken under.
 
     rate = amount / time      a ceiling takes the best sample, a typical run the median
     spread = half the width of the central 80 % of the samples, relative to the median
@@ -38,7 +38,7 @@ class Observation:
     tool: str = "ridgeline"
     version: str = ""
     notes: tuple[str, ...] = ()
-    # What hardware counters saw, beside the counts of the definition in `work`; absent is absent, never 0.
+    # Hardware counters, apart from the counts of the definition in `work`; absent is absent, never 0.
     kernel: str = ""  # the kernel's own name, where `name` is the step's
     flops: Mapping[str, float] = field(default_factory=dict)  # by engine: `tensor.bf16`, `vector.fp32`
     bytes: Mapping[str, float] = field(default_factory=dict)  # by level: `hbm`, `l2`, `l1`

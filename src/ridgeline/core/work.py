@@ -180,7 +180,7 @@ class Work:
         )
 
     def rename(self, prefix: str) -> Work:
-        """Tensor names and the name itself under a prefix, so that two works can be told apart when added."""
+        """Tensor names and the name itself under a prefix, so that two works stay separate when added."""
         return replace(
             self,
             name=f"{prefix}.{self.name}" if self.name else prefix,

@@ -62,7 +62,7 @@ def as_machine(machine: Machine | str | Path) -> Machine:
 
 
 def default() -> Machine | None:
-    """The machine this runs on, where it was measured; None where no measurement of it was saved."""
+    """The machine this runs on, as measured; None without a saved measurement."""
     if not saved_file().is_file():
         return None
     machine = local()

@@ -41,7 +41,7 @@ class LevelRow:
 
 @dataclass(frozen=True)
 class CeilingRow:
-    """One term of the floor; with flat efficiencies also the time expected of it."""
+    """One term of the floor; with flat efficiencies also its expected time."""
 
     term: str
     side: str
@@ -206,7 +206,7 @@ def document(answer: Answer, levels: bool = False, explain: bool = False) -> dic
 
 
 def rows_document(rows: Sequence[Mapping[str, Any]], top: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One shape whatever the number of rows: what all of them share, what is to stand at the `top`, and the `rows`."""
+    """One shape whatever the number of rows: the fields that all share, those of `top`, and the `rows`."""
     shared = {key: rows[0].get(key) for key in SHARED if len({row.get(key) for row in rows}) == 1}
     return {"schema": SCHEMA, "ridgeline": __version__, **shared, **(top or {}), "rows": rows}
 

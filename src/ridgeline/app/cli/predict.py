@@ -49,7 +49,8 @@ MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, output: Output, **options: Any) -> None:
     """Where an op lands on a machine, before anything runs.
 
-    Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid.
+    Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid. k, M and G
+    are powers of 1000, Ki, Mi and Gi of 1024: n=16M, m=4Ki, bytes=64MiB. Common names work: matmul M=8 N=8 K=8, sdpa.
 
     \b
       ridgeline predict gemm m=4096 n=14336 k=4096 --on h200-sxm

@@ -79,7 +79,7 @@ def machine(machine: Machine) -> str:
 
 
 def _drawn(draw: Callable[[], Picture]) -> Picture | None:
-    """A chart, None where nothing has a place on one."""
+    """A chart; None where it cannot be drawn."""
     try:
         return draw()
     except RidgelineError:
@@ -151,7 +151,7 @@ def _steps(prediction: Prediction) -> Sequence[Prediction]:
 
 
 def _roofline(prediction: Prediction) -> Picture | None:
-    """The chart of a prediction, None where nothing of it has a place on one."""
+    """The chart of a prediction; None where no point can be drawn."""
     from ...prediction.kernel_sets import kernels_of
     from ...render.figure import plot
 

@@ -67,7 +67,7 @@ def run(shell: Any, line: str, cell: str, clock: Callable[[], float] = time.perf
     options = parse_line(line)
     machine, notes = _machine(options.machine)
     predicted = _predicted(options.call, machine)
-    # torch that nobody imported has no tensors to watch
+    # without torch imported there are no tensors to observe
     tool = options.tool or ("torch" if "torch" in sys.modules and options.repeat == 1 else "time")
     walls: list[float] = []
     observations: list[Observation] = []

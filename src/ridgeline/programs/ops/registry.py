@@ -142,7 +142,7 @@ class Param:
         flat = values.ravel()
         if flat.size == 0:
             raise InputError(f"{self.op}: {self.name} is empty; give at least one value")
-        if given.dtype.kind in "iu":  # whole by nature; looked at before float64 rounds what lies beyond 2^53
+        if given.dtype.kind in "iu":  # integers are checked before float64 rounds those beyond 2^53
             if int(given.min()) >= self.minimum and int(given.max()) <= MAX_EXACT:
                 return
             flat = np.where(given > int(MAX_EXACT), np.inf, values).ravel()
@@ -205,7 +205,7 @@ class Op:
     ) -> tuple[dict[str, Any], dict[int, str]]:
         """The arguments of many rows at once: arrays of the `columns`, and what all of them share in `row`.
 
-        Beside them, by place, what is wrong with a row that cannot be read; what is wrong with all is raised.
+        Also, by place, the fault of a row that cannot be read; a fault of all rows is raised.
         """
         arguments: dict[str, Any] = {}
         faults: dict[int, str] = {}
