@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 COMMON = settings(
@@ -12,3 +13,9 @@ COMMON = settings(
 settings.register_profile("fixed", COMMON, derandomize=True)
 settings.register_profile("random", COMMON, derandomize=False, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.fixture(autouse=True)
+def no_measured_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees what was measured on the machine it runs on: `here` would be the default of every command."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))

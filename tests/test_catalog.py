@@ -12,7 +12,7 @@ from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
 from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
 from ridgeline.machines import files, reader, schema
-from ridgeline.machines.load import load
+from ridgeline.machines.load import USUAL, load
 
 CATALOG = sorted(path.stem for path in files.CATALOG.glob("*.toml"))
 TERA, GIGA = 1e12, 1e9
@@ -227,7 +227,9 @@ def test_cpu_peak_is_cores_times_clock_times_lanes_times_pipes_times_two() -> No
 
 @pytest.mark.parametrize(
     ("short", "name"),
-    [("h200", "h200-sxm"), ("H200", "h200-sxm"), ("b200", "b200-sxm"), ("mi250x", "mi250x"), ("a10", "a10"), ("l4", "l4"), ("m4-max", "apple-m4-max"), ("9654", "epyc-9654"), ("NVIDIA H200", "h200-sxm"), ("v5e", "tpu-v5e")],
+    [("h200", "h200-sxm"), ("H200", "h200-sxm"), ("b200", "b200-sxm"), ("mi250x", "mi250x"), ("a10", "a10"), ("l4", "l4"), ("m4-max", "apple-m4-max"), ("9654", "epyc-9654"), ("NVIDIA H200", "h200-sxm"), ("v5e", "tpu-v5e"),
+     ("h100", "h100-sxm"), ("H100", "h100-sxm"), ("a100", "a100-sxm-80gb"), ("a100-80gb", "a100-sxm-80gb"), ("v100", "v100-sxm2-32gb"), ("rtx4090", "rtx-4090"),
+     ("RTX_4090", "rtx-4090"), ("4090", "rtx-4090"), ("mi300", "mi300x"), ("xeon", "xeon-8480plus"), ("h200sxm", "h200-sxm"), ("A100_SXM_40GB", "a100-sxm-40gb"), ("m1", "apple-m1")],
 )  # fmt: skip
 def test_short_forms(short: str, name: str) -> None:
     assert rl.machine(short).name == name
@@ -235,7 +237,7 @@ def test_short_forms(short: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("short", "candidates"),
-    [("h100", ["h100-nvl", "h100-pcie", "h100-sxm"]), ("a100-80gb", ["a100-pcie-80gb", "a100-sxm-80gb"])],
+    [("tpu", ["tpu-v4", "tpu-v5e"]), ("apple", ["apple-m1", "apple-m4-max"])],
 )
 def test_ambiguous_short_forms_list_the_candidates(short: str, candidates: list[str]) -> None:
     with pytest.raises(UnknownName) as caught:
@@ -244,11 +246,16 @@ def test_ambiguous_short_forms_list_the_candidates(short: str, candidates: list[
 
 
 @pytest.mark.parametrize(
-    ("asked", "near"), [("h100-smx", "h100-sxm"), ("a100-sxm-80g", "a100-sxm-80gb"), ("mi300", "mi300x")]
+    ("asked", "near"), [("h100-smx", "h100-sxm"), ("a100-sxm-80g", "a100-sxm-80gb"), ("mi30x", "mi300x")]
 )
 def test_unknown_machines_offer_the_nearest(asked: str, near: str) -> None:
     with pytest.raises(UnknownName, match=near):
         rl.machine(asked)
+
+
+def test_usual_variants_are_machines_of_the_catalog() -> None:
+    assert set(USUAL.values()) <= set(CATALOG)
+    assert not set(USUAL) & set(CATALOG)
 
 
 @pytest.mark.parametrize("reported", ["NVIDIA A1000", "GB300", "NVIDIA H200 NVL", "NVIDIA L40", "A10G"])

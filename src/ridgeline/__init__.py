@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .core.roofline import attainable, batch_intensity, critical_batch, ridge
     from .core.work import Program, Work
     from .gaps.report import reconcile
+    from .machines.files import names as machine_names
     from .machines.load import load as machine
     from .prediction.predict import Prediction, predict, predict_cases
     from .profilers.live import observe
@@ -35,6 +36,7 @@ _LAZY = {
     "batch_intensity": "core.roofline:batch_intensity",
     "critical_batch": "core.roofline:critical_batch",
     "machine": "machines.load:load",
+    "machine_names": "machines.files:names",
     "observe": "profilers.live:observe",
     "ops": "programs.ops",
     "plot": "render.figure:plot",
@@ -47,7 +49,7 @@ _LAZY = {
 
 __all__ = [
     "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
-    "machine", "observe", "ops", "plot", "predict", "predict_cases", "reconcile", "ridge", "two_number",
+    "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "reconcile", "ridge", "two_number",
 ]  # fmt: skip
 
 

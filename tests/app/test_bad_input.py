@@ -11,15 +11,16 @@ from ridgeline.machines import write as save
 from ridgeline.machines.load import load
 
 GEMM = ("gemm", "m=8", "n=8", "k=8")
+TWO = ("--peak", "1 TFLOP/s", "--bandwidth", "1 TB/s")
 
 
 BAD = [
     (("predict", "gem", "m=8", "--on", "h200"), ["unknown op 'gem'", "gemm"]),
     (("predict", *GEMM, "--on", "h20O"), ["unknown machine 'h20O'", "h20"]),
-    (("predict", *GEMM, "--on", "h100"), ["fits several machines", "h100-sxm"]),
+    (("predict", *GEMM, "--on", "tpu"), ["fits several machines", "tpu-v5e"]),
     (("predict", *GEMM, "--on", "h200", "--dtype", "bf17"), ["unknown dtype 'bf17'", "bf16"]),
     (("predict", *GEMM, "--on", "t4", "--dtype", "bf16"), ["t4 does no bf16", "fp16"]),
-    (("predict", *GEMM, "--on", "h100-sxm", "--dtype", "int4"), ["does no int4", "--weights int4"]),
+    (("predict", *GEMM, "--on", "h100-sxm", "--dtype", "int4"), ["does no int4", "dtype bf16 and weights int4"]),
     (("predict", "gemm", "m=8", "n=8", "q=8", "--on", "h200"), ["unknown parameter of gemm 'q'"]),
     (("predict", "gemm", "m=8", "n=8", "--on", "h200"), ["gemm needs k"]),
     (("predict", "gemm", "m=8", "m=9", "n=8", "k=8", "--on", "h200"), ["m is given twice"]),
@@ -33,8 +34,8 @@ BAD = [
     (("predict", "gemm", "m=2^9999", "n=8", "k=8", "--on", "h200"), ["too large"]),
     (("predict", "gemm", "m=8..1", "n=8", "k=8", "--on", "h200"), ["runs upwards"]),
     (("predict", "gemm", "m=1..1e15:1", "n=8", "k=8", "--on", "h200"), ["ten million is the most"]),
-    (("predict", "gemm", "m=eight", "n=8", "k=8", "--on", "h200"), ["'eight' is not a number"]),
-    (("predict", *GEMM), ["no machine", "--on"]),
+    (("predict", "gemm", "m=eight", "n=8", "k=8", "--on", "h200"), ["'eight' is not a number; write 4096, 1e8, 2^20, 64Ki or 16M"]),
+    (("predict", *GEMM), ["no machine", "--on", "ridgeline measure"]),
     (("predict", *GEMM, "--peak", "1 TFLOP/s"), ["both --peak and --bandwidth"]),
     (("predict", *GEMM, "--peak", "1 TB/s", "--bandwidth", "1 TB/s"), ["is a bandwidth", "rate of work"]),
     (("predict", *GEMM, "--peak", "fast", "--bandwidth", "1 TB/s"), ["'fast' is not a quantity"]),
@@ -55,6 +56,10 @@ BAD = [
     (("predict", "conv2d", "batch=1", "c_in=3", "c_out=8", "h=2", "w=2", "kernel=5", "padding=0", "--on", "h200"), ["does not fit"]),
     (("predict", "all_reduce", "bytes=1e6", "ranks=1", "--on", "h200"), ["at least 2 ranks"]),
     (("predict", "all_reduce", "bytes=1e6", "ranks=8", "--peak", "1 TFLOP/s", "--bandwidth", "1 TB/s"), ["no link"]),
+    (("predict", "all_reduce", "bytes=1GFLOP", "ranks=8", "--on", "h200"), ["'1GFLOP' is not a number; write 1e9, 64MiB or 1GB"]),
+    (("predict", "matmull", "m=8", "--on", "h200"), ["unknown op 'matmull'", "did you mean matmul", "`ridgeline ops`"]),
+    (("predict", "gemm", "m=8", "M=9", "n=8", "k=8", "--on", "h200"), ["m is given twice"]),
+    (("predict", "gemm", "m=1GB", "n=8", "k=8", "--on", "h200"), ["'1GB' is not a number"]),
     (("machines", "h2000"), ["unknown machine"]),
     (("ops", "gemn"), ["unknown op", "gemm"]),
     (("table", "nothing", "--on", "h200"), ["unknown table"]),
@@ -99,7 +104,31 @@ def test_five_mistakes_in_a_machine_file_are_five_lines(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("predict", "gemm", "m=1,2", "n=8", "k=8", "--on", "h200", "--took", "3 us"), "this sweep has 2"),
-        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain is for one op"),
+        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain has no effect with --cases"),
+        (("predict", "--cases", "x.csv", "m=8", "--on", "h200"), "give either an op or --cases"),
+        (("predict", *GEMM, "--on", "h200", "--plot", "--json"), "--plot has no effect with --json or --out"),
+        (("predict", *GEMM, "--on", "h200", "--plot", "--out", "a.svg"), "--plot has no effect with --json or --out"),
+        (("predict", *GEMM, "--on", "h200", "--levels", "--out", "a.svg"), "--levels has no effect on .svg files"),
+        (("predict", *GEMM, "--on", "h200", "--explain", "--out", "a.csv"), "--explain has no effect on .csv files"),
+        (("predict", *GEMM, "--on", "h200", "--theme", "dark"), "--theme dark colours a picture"),
+        (("predict", *GEMM, "--on", "h200", "--resident", "hbm"), "--resident has no effect with hbm"),
+        (("predict", *GEMM, *TWO, "--resident", "l2"), "unknown memory level of two-number 'l2'"),
+        (("predict", *GEMM, *TWO, "--engine", "tensor"), "--engine has no effect on a machine of one peak"),
+        (("predict", "copy", "n=8", "--on", "h200", "--engine", "tensor"), "it has no matrix product"),
+        (("predict", *GEMM, "--on", "h200", "--backend", "vlm"), "unknown backend of h200-sxm 'vlm'"),
+        (("critical-batch", "8", "8", "--ridge", "152", "--on", "h200"), "--on has no effect with --ridge"),
+        (
+            ("critical-batch", "8", "8", "--ridge", "152", "--ceilings", "stated"),
+            "--ceilings has no effect with --ridge",
+        ),
+        (("whatif", "--on", "h200"), "--on has no effect without an op"),
+        (("chart", "--on", "h200"), "--on has no effect without the name of a chart"),
+        (("chart", "--out", "a.svg"), "--out has no effect without the name of a chart"),
+        (("table", "--dtype", "bf16"), "--dtype has no effect without the name of a table"),
+        (("machines", "--out", "a.svg"), "not to '.svg'"),
+        (("reconcile", "x.csv", "--cases", "x.csv", "--ledger", "l.db"), "--ledger has no effect with --cases"),
+        (("profile", "--self-check", "--kernel", "a"), "--kernel has no effect with --self-check"),
+        (("profile", "--self-check", "--", "python", "a.py"), "leave out python a.py"),
         (("table", "peaks", "--on", "h200", "--dtype", "zzz"), "unknown dtype 'zzz'"),
         (("chart", "roofline", "--on", "h200", "--and", "t4"), "--and goes with compare"),
         (("chart", "roofline", "--peak", "1e-300 FLOP/s", "--bandwidth", "1 TB/s"), "between 1 and 1e+27 per second"),
@@ -117,3 +146,4 @@ def test_what_cannot_be_is_refused_before_any_work(
     result = run(*words)
     assert result.exit_code == 2
     assert says in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["here.toml"]

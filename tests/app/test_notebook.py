@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ridgeline as rl
@@ -59,6 +60,7 @@ def test_a_prediction_shows_its_table_and_its_place() -> None:
     text = html.prediction(rl.predict(ops.gemm(m=4096, n=14336, k=4096), H200))
     assert "<svg" in text
     assert "gemm 4096x14336x4096" in text
+    assert re.search(r"<b>\d+ us \[\d+-\d+\] · compute-bound \(tensor.bf16\) · \d+ % of roofline · MFU", text)
     assert ">compute<" in text
     assert "measured ceilings" in text
     assert "<script" not in text
@@ -70,7 +72,7 @@ def test_every_case_of_a_sweep_is_a_row_and_a_long_one_says_what_is_left_out() -
     assert [row["bound"] for row in few.rows] == ["memory", "memory", "compute"]
     many = html.prediction(rl.predict(ops.gemm(m=list(range(1, 101)), n=64, k=64), H200))
     assert many.count("<tr>") == 1 + html.MAX_ROWS
-    assert "60 more rows are not shown" in many
+    assert "88 more rows are not shown" in many
     assert "<svg" not in many
 
 
@@ -85,6 +87,20 @@ def test_a_program_ends_in_its_sum() -> None:
 def test_work_without_flops_has_a_table_and_a_chart_of_bare_roofs() -> None:
     text = html.prediction(rl.predict(ops.copy(n=10**6), H200))
     assert "copy 1e6" in text
+
+
+def test_a_cell_of_a_notebook_stays_small() -> None:
+    """The worst of v0.1 were 5 MB: the text of a prediction held every figure and fit of its machine."""
+    notebook.hook()
+    single = rl.predict(ops.gemm(m=4096, n=14336, k=4096), "h200-sxm")
+    sweep = rl.predict(ops.gemm(m=2 ** np.arange(14), n=4096, k=4096), "h200-sxm")
+    seen = [Observation("gemm", "gemm", (1.1 * float(single.time),), work=single.work)]
+    for result in (single, sweep, H200, rl.reconcile(single, seen)):
+        text = result._repr_html_()  # type: ignore[union-attr]
+        assert "<svg" in text
+        assert "<table" in text
+        assert len(text) < 100_000
+        assert text.index("<b>") < text.index("<table") < text.index("<svg")
 
 
 def test_texts_are_escaped() -> None:

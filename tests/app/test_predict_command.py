@@ -54,8 +54,49 @@ def test_measured_ceilings_are_the_default_where_there_are_any() -> None:
     assert answer("predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h100-sxm")["ceilings"] == "stated"
 
 
-def test_a_sweep_is_a_list_and_several_axes_a_grid() -> None:
-    rows = answer("predict", "gemm", "m=1..8192", "n=4096", "k=1024,4096", "--on", "h100-sxm")
+def test_json_has_one_shape_whatever_the_row_count(tmp_path: Path) -> None:
+    one = answer("predict", "gemm", "m=8", "n=8", "k=8", "--on", "h200-sxm")
+    several = answer("predict", "gemm", "m=8,16", "n=8", "k=8", "--on", "h200-sxm")
+    shared = {"schema", "ridgeline", "op", "dtype", "machine", "ceilings", "rows"}
+    assert shared <= set(one)
+    assert shared == set(several)
+    assert (len(one["rows"]), len(several["rows"])) == (1, 2)
+    assert one["rows"][0] == several["rows"][0] == {key: one[key] for key in one["rows"][0]}
+    for count in (1, 2):
+        source, target = tmp_path / "cases.csv", tmp_path / "out.json"
+        source.write_text("op,m,n,k\n" + "gemm,8,8,8\n" * count)
+        document = answer("predict", "--cases", str(source), "--on", "h200-sxm")
+        assert shared == set(document)
+        assert len(document["rows"]) == count
+        run("predict", "--cases", str(source), "--on", "h200-sxm", "--out", str(target))
+        assert json.loads(target.read_text()) == document
+        again = answer("predict", "--cases", str(target), "--on", "h200-sxm")  # its own answer is a table of cases
+        assert [row["time_us"] for row in again["rows"]] == [row["time_us"] for row in document["rows"]]
+
+
+def test_the_input_of_a_collective_sweep_is_its_first_column(tmp_path: Path) -> None:
+    words = ("predict", "all_reduce", "bytes=1MiB,2MiB", "ranks=8", "--on", "h200-sxm")
+    lines = run(*words).stdout.splitlines()
+    rows = [line.split()[0] for line in lines if line.startswith((" ", "1", "2"))]
+    assert rows[-2:] == ["1,048,576", "2,097,152"]
+    run(*words, "--out", str(tmp_path / "a.csv"))
+    table = list(csv.DictReader((tmp_path / "a.csv").open()))
+    assert [float(row["bytes"]) for row in table] == [2**20, 2**21]
+    assert float(table[0]["moved"]) == 2 * 2**20
+
+
+def test_levels_and_explain_are_in_the_document() -> None:
+    words = ("predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h200-sxm")
+    plain, more = answer(*words), answer(*words, "--levels", "--explain")
+    assert {key: value for key, value in more.items() if key not in ("levels", "terms", "items")} == plain
+    assert [row["level"] for row in more["levels"]] == ["l1", "l2", "hbm"]
+    assert max(row["time"] for row in more["terms"]) == pytest.approx(more["floor_us"] / 1e6)
+    *items, total = more["items"]
+    assert sum(item["time"] for item in items) == pytest.approx(total["time"], rel=1e-3)
+
+
+def test_several_axes_make_a_grid() -> None:
+    rows = answer("predict", "gemm", "m=1..8192", "n=4096", "k=1024,4096", "--on", "h100-sxm")["rows"]
     assert len(rows) == 14 * 2
     assert [row["shape"]["m"] for row in rows[::2]] == [2**power for power in range(14)]
     assert {row["shape"]["k"] for row in rows} == {1024, 4096}
@@ -228,8 +269,8 @@ def test_every_kind_of_machine_answers(machine: str) -> None:
 def test_a_long_list_has_a_row_on_each_line(tmp_path: Path) -> None:
     result = run("predict", "add", "n=1..100:1", "--on", "h200-sxm", "--json")
     lines = result.stdout.splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("[", "]", 102)
-    assert [row["shape"]["n"] for row in json.loads(result.stdout)] == list(range(1, 101))
+    assert len(lines) == 1 + 6 + 1 + 100 + 2  # the object, what the rows share, `rows`, each row, two brackets
+    assert [row["shape"]["n"] for row in json.loads(result.stdout)["rows"]] == list(range(1, 101))
     assert json.loads(json_text([{"a": float("inf"), "b": [float("nan")]}] * 65)) == [{"a": None, "b": [None]}] * 65
 
 
@@ -253,13 +294,27 @@ def test_a_sweep_has_a_largest_size(words: tuple[str, ...]) -> None:
     assert "10,000,000 is the most, 1,000,000 with --json" in result.stderr
 
 
-def test_a_quantity_without_a_unit_is_taken_in_base_units_and_told() -> None:
-    sizes = ("gemm", "m=64", "n=64", "k=64")
-    result = run("predict", *sizes, "--peak", "989e12", "--bandwidth", "3.35 TB/s", "--json")
-    assert result.stderr == "--peak 989e12 has no unit and is read as 989 TFLOP/s\n"
-    with_unit = run("predict", *sizes, "--peak", "989 TFLOP/s", "--bandwidth", "3.35 TB/s", "--json")
-    assert with_unit.stderr == ""
-    assert json.loads(result.stdout) == json.loads(with_unit.stdout)
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        (("--on", "h200-sxm", "--took", "220"), "220 what? write 220us, 220ms or 220s"),
+        (("--on", "h200-sxm", "--launch", "8"), "8 what? write 8us, 8ms or 8s"),
+        (("--peak", "989", "--bandwidth", "3.35 TB/s"), "989 what? write '989 TFLOP/s', '989 GFLOP/s' or '989 FLOP/s'"),
+        (("--peak", "989e12", "--bandwidth", "3.35 TB/s"), "989e12 what? write '989e12 FLOP/s'"),
+        (("--peak", "989 TFLOP/s", "--bandwidth", "3.35"), "3.35 what? write '3.35 TB/s', '3.35 GB/s' or '3.35 B/s'"),
+    ],
+)
+def test_a_quantity_without_a_unit_is_asked_for_one(words: tuple[str, ...], asks: str) -> None:
+    result = run("predict", "gemm", "m=64", "n=64", "k=64", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(f"{asks}\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_base_units_are_taken_where_they_are_written() -> None:
+    sizes = ("gemm", "m=64", "n=64", "k=64", "--bandwidth", "3.35 TB/s")
+    plain = answer("predict", *sizes, "--peak", "989e12 flop/s")
+    assert plain == answer("predict", *sizes, "--peak", "989 TFLOP/s")
 
 
 def test_a_sweep_in_whole_numbers_counts_operations() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import answer, run
 
+from ridgeline.machines import write as save
 from ridgeline.machines.load import load
 
 
@@ -24,6 +26,43 @@ def test_machines_list_and_card() -> None:
     text = run("machines", "h200").output
     assert "tensor-sparse.fp8" in text
     assert "sources" in text
+
+
+def test_a_short_form_says_which_machine_it_means() -> None:
+    for words in (("machines", "h100"), ("compare", "h100", "a100-sxm-80gb"), ("chart", "peaks", "--on", "h100")):
+        result = run(*words)
+        assert result.exit_code == 0
+        assert result.stderr == "h100: using h100-sxm\n"
+    assert run("machines", "h100-sxm").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "gemm", "m=8", "n=8", "k=8"),
+        ("precisions", "gemm", "m=8", "n=8", "k=8"),
+        ("whatif", "gemm", "m=8", "n=8", "k=8", "--do", "batch=8"),
+        ("critical-batch", "4096", "4096"),
+        ("chart", "roofline"),
+        ("table", "peaks"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_measured_machine_is_the_default(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "run `ridgeline measure` once" in run(*words).stderr
+    from ridgeline.machines import load as by_name
+
+    machine = replace(load("h200-sxm"), name="here", file="")
+    by_name.saved_file().parent.mkdir(parents=True)
+    by_name.saved_file().write_text(save.text(machine), encoding="utf-8")
+    monkeypatch.setattr("ridgeline.machines.detect.local.here", lambda which=None: machine)
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    other = run(*words, "--on", "h200-sxm")
+    assert result.stdout == other.stdout.replace("h200-sxm", "here")
+    # of another machine, what was saved is no default
+    monkeypatch.setattr("ridgeline.machines.detect.local.here", lambda which=None: replace(machine, title="another"))
+    assert "run `ridgeline measure` once" in run(*words).stderr
 
 
 def test_a_machine_shows_what_was_reached_of_its_peaks_and_under_which_conditions() -> None:

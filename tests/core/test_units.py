@@ -248,3 +248,30 @@ def test_a_sweep_by_tiny_factors_is_refused() -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 cores"), (1, "1 core"), (2, "2 cores")])
 def test_counts_take_the_plural(count: int, text: str) -> None:
     assert counted(count, "core") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1GB", 1e9), ("1 GB", 1e9), ("64MiB", 2**26), ("1e9", 1e9), ("1G", 1e9), ("2^20", 2**20), ("512B", 512), ("7bytes", 7)],
+)  # fmt: skip
+def test_an_amount_of_data_may_carry_its_unit(text: str, value: float) -> None:
+    assert number(text, "B") == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("4k", 4000), ("4K", 4000), ("4Ki", 4096), ("16M", 16e6), ("1e8", 1e8)])
+def test_sizes_count_in_thousands_unless_they_say_ki(text: str, value: float) -> None:
+    assert number(text) == value
+
+
+def test_a_sweep_of_amounts_of_data() -> None:
+    assert list(np.atleast_1d(axis("1MiB..4MiB", "B"))) == [2**20, 2**21, 2**22]
+    assert list(np.atleast_1d(axis("1kB..3kB:1kB", "B"))) == [1000, 2000, 3000]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "example"),
+    [("64MiB", "", "64Ki"), ("1GB/s", "B", "1GB"), ("big", "B", "64MiB"), ("4kk", "", "16M")],
+)
+def test_what_is_no_number_gets_examples(text: str, unit: str, example: str) -> None:
+    with pytest.raises(InputError, match=f"'{text}' is not a number; write .*{example}"):
+        number(text, unit)

@@ -401,11 +401,11 @@ def test_the_command_line_takes_a_backend(name: str, tmp_path: Any) -> None:
     assert told["time_us"] != answer(*words, "--on", name, "--json")["time_us"]
     path = tmp_path / "cases.csv"
     path.write_text(f"op,m,n,k,dtype,backend\ngemm,4096,4096,4096,{dtype},{backend}\ngemm,4096,4096,4096,{dtype},\n")
-    first, second = answer("predict", "--cases", str(path), "--on", name, "--json")
+    first, second = answer("predict", "--cases", str(path), "--on", name, "--json")["rows"]
     assert first["time_us"] == pytest.approx(told["time_us"])
     assert f"@{backend}" in first["confidence"]
     assert "@" not in second["confidence"]
-    _, now = answer("predict", "--cases", str(path), "--on", name, "--backend", backend, "--json")
+    _, now = answer("predict", "--cases", str(path), "--on", name, "--backend", backend, "--json")["rows"]
     assert f"@{backend}" in now["confidence"]
 
 
@@ -504,7 +504,7 @@ def test_explain_itemises_the_time() -> None:
 
 
 def test_a_sweep_says_of_every_row_what_it_rests_on() -> None:
-    rows = answer("predict", "gemm", "m=1,64,4096", "n=4096", "k=4096", "--on", "h200-sxm", "--json")
+    rows = answer("predict", "gemm", "m=1,64,4096", "n=4096", "k=4096", "--on", "h200-sxm", "--json")["rows"]
     alone = [
         answer("predict", "gemm", f"m={m}", "n=4096", "k=4096", "--on", "h200-sxm", "--json") for m in (1, 64, 4096)
     ]

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ridgeline.core.errors import InputError, UnknownName
+from ridgeline.core.errors import InputError, UnknownName, letters
 from ridgeline.core.work import Work
 from ridgeline.programs import ops
-from ridgeline.programs.ops import OPS
+from ridgeline.programs.ops import OPS, find
+from ridgeline.programs.ops.aliases import ALIASES, SIZES
 
 # Bytes per element of block formats, from a block written out: elements, then the scale, then the zero point.
 INT4_G128 = (128 * 0.5 + 2) / 128
@@ -1176,5 +1177,38 @@ def test_an_odd_flag_gets_a_message() -> None:
 def test_ops_are_attributes_by_their_names() -> None:
     assert all(getattr(ops, name) is op for name, op in OPS.items())
     assert set(OPS) <= set(dir(ops))
-    with pytest.raises(AttributeError, match="no attribute 'gem'"):
+    with pytest.raises(AttributeError, match=r"unknown op 'gem': did you mean .*gemm.* dir\(ridgeline\.ops\)"):
         _ = ops.gem
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("matmul", "gemm"), ("mm", "gemm"), ("addmm", "gemm"), ("GEMM", "gemm"), ("sdpa", "attention"),
+        ("flash_attention", "attention"), ("scaled_dot_product_attention", "attention"), ("layer_norm", "layernorm"),
+        ("LayerNorm", "layernorm"), ("rms_norm", "rmsnorm"), ("batch_norm", "batchnorm"), ("conv", "conv2d"),
+        ("rowsum", "sum_rows"), ("all-reduce", "all_reduce"), ("allreduce", "all_reduce"), ("AllGather", "all_gather"),
+    ],
+)  # fmt: skip
+def test_ops_have_their_common_names(alias: str, name: str) -> None:
+    assert find(alias) is OPS[name]
+    assert getattr(ops, alias) is OPS[name]
+
+
+def test_every_alias_means_an_op_and_hides_none() -> None:
+    assert set(ALIASES.values()) <= set(OPS)
+    for alias, name in ALIASES.items():
+        assert {find(spelling).name for spelling in (alias, alias.upper(), alias.replace("_", "-"))} == {name}
+        assert letters(alias) not in {letters(op) for op in OPS if op != name}
+    params = {param for op in OPS.values() for param in op.params}
+    assert {name for names in SIZES.values() for name in names} <= params
+
+
+def test_sizes_have_their_common_names() -> None:
+    assert ops.gemm(M=8, N=16, K=32) == ops.gemm(m=8, n=16, k=32)
+    assert ops.linear(B=8, **{"in": 64, "out": 128}) == ops.linear(batch=8, in_features=64, out_features=128)
+    assert ops.attention(B=1, H=8, seq=64, D=64) == ops.attention(batch=1, heads=8, seq_q=64, head_dim=64)
+    assert ops.conv2d(1, 3, 8, H=32, W=32) == ops.conv2d(1, 3, 8, h=32, w=32)  # its own h, no heads
+    assert ops.all_reduce("64MiB", 8) == ops.all_reduce(2**26, 8)
+    with pytest.raises(InputError, match="m is given twice"):
+        ops.gemm(8, 8, 8, M=8)

@@ -1,6 +1,7 @@
 """The few exceptions, and the one maker of every "unknown name" message.
 
-A message says what was asked, what was found and what to do next; the command line prints it as it is.
+A message says what was asked, what is there and what to do next, in words that fit Python and the command line alike.
+Where the names are listed differs: Python's way is a note of the exception, the command line adds its own.
 """
 
 from __future__ import annotations
@@ -8,6 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+# How Python lists the names of a kind.
+LISTED = {
+    "machine": "ridgeline.machine_names() lists them; a path to a .toml file works too.",
+    "op": "dir(ridgeline.ops) lists them.",
+    "chart": "ridgeline.render.charts.CHARTS lists them.",
+}
 
 MAX_QUOTED = 200  # characters of somebody else's message that are passed on
 
@@ -21,11 +29,17 @@ class InputError(RidgelineError):
 
 
 class UnknownName(InputError):
-    """A name that is not in the collection it was looked up in."""
+    """A name that is not in the collection it was looked up in, which is one of a `kind`."""
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+        if kind in LISTED:
+            self.add_note(LISTED[kind])
 
 
 class MissingFigure(InputError):
-    """A figure a machine does not have: nobody published, derived or measured it."""
+    """A figure a machine does not have: not published, not derived, not measured."""
 
 
 class SchemaError(InputError):
@@ -45,6 +59,11 @@ def first_line(error: BaseException) -> str:
     return message.splitlines()[0][:MAX_QUOTED] if message else type(error).__name__
 
 
+def letters(name: str) -> str:
+    """A name without what hands and programs vary: case, blanks, `-` and `_`."""
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
 def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> UnknownName:
     """The error for a name that is not there, with the nearest names there are."""
     names = sorted(set(known))
@@ -58,4 +77,4 @@ def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> U
     else:
         suggestion = f"there are {len(names)}, none of them near."
     text = f"unknown {kind} '{asked}': {suggestion}"
-    return UnknownName(f"{text} {hint}".rstrip())
+    return UnknownName(f"{text} {hint}".rstrip(), kind)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from .dtypes import dtype as dtype_row
 from .errors import InputError, MissingFigure, unknown
 from .figure import KINDS, NO_POWER, NO_TIME, Ceiling, Figure, Level, Link
+from .units import counted, show
 
 if TYPE_CHECKING:  # the formulas of the families bring numpy
     from .families.key import Key
 
+MAX_LISTED = 6  # peaks that the repr names
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
 RATES = (1.0, 10.0**27)  # flop/s and B/s that a machine may be given
 GIVEN = "given by the caller"  # the source of figures that replace the machine's own
@@ -90,6 +92,27 @@ class Machine:
         "tdp=tdp.value", "ecc", "sources", "notes", "conditions", "file",
     )  # fmt: skip
 
+    def __repr__(self) -> str:
+        """The roofs in one line, then the ceilings of every level and the fastest engines."""
+        ridges = self.ridges()
+        best = max(ridges, key=lambda name: (name.startswith("tensor."), name.endswith("16"), ridges[name]), default="")
+        roofs = [f"{best} {self._shown(self.peaks[best])}", f"ridge {show(ridges[best], 'flop/B', 3)}"] if best else []
+        memory = [f"{level.name} {self._shown(level.bandwidth)}" for level in self.levels[-1:]]
+        facts = [str(fact) for fact in (self.kind, self.vendor, self.architecture, self.released) if fact]
+        peaks = [
+            f"{name} {self._shown(figure)}" for name, figure in self.peaks.items() if not name.startswith("special")
+        ]
+        levels = [f"{level.name} {self._shown(level.bandwidth)}" for level in self.levels]
+        lines = [f"{self.name}: {' · '.join([*memory, *roofs]) or 'no ceilings known'}"]
+        lines += [f"  {self.title or self.name} ({', '.join(facts)})"] if facts else []
+        lines += [
+            f"  {counted(len(peaks), 'peak')}: {', '.join(peaks[:MAX_LISTED])}{', ...' if len(peaks) > MAX_LISTED else ''}"
+        ]
+        return "\n".join([*lines, f"  {counted(len(levels), 'level')}: {', '.join(levels)}"])
+
+    def _shown(self, figure: Figure) -> str:
+        return show(figure.value(), figure.unit, 3)
+
     @property
     def main(self) -> Level:
         if not self.levels:
@@ -150,7 +173,7 @@ class Machine:
         if not formats:
             return MissingFigure(f"{self.name} has no peaks that are known; {self._where_to_fill('[peak.vector]')}")
         wider = next((name for name in ("bf16", "fp16", "fp32") if name in formats), formats[0])
-        hint = f" To store weights as {row.name} and compute wider, give --dtype {wider} --weights {row.name}."
+        hint = f" To store weights as {row.name} and compute wider, use dtype {wider} and weights {row.name}."
         return MissingFigure(
             f"{self.name} does no {row.name} arithmetic; it has {', '.join(formats)}.{hint if row.bits < 16 else ''}"
         )
@@ -162,8 +185,7 @@ class Machine:
             have = [kind for kind in KINDS if getattr(figure, kind) is not None]
             if not have:
                 raise MissingFigure(f"{self.name} has no figure for {name}; {self._where_to_fill(name)}")
-            kinds = f"it has {' and '.join(have)} (--ceilings {have[0]})"
-            raise MissingFigure(f"{self.name} has no {ceilings} figure for {name}; {kinds}.")
+            raise MissingFigure(f"{self.name} has no {ceilings} figure for {name}; it has {' and '.join(have)}.")
         return Ceiling(name, value, figure.kind(ceilings), figure.uncertainty(ceilings), figure.why(ceilings))
 
     def peak(self, name: str, ceilings: str | None = None) -> Ceiling:
@@ -189,8 +211,8 @@ class Machine:
 
     def _where_to_fill(self, what: str) -> str:
         if self.file:
-            return f"fill {what} in {self.file}, or give --peak and --bandwidth."
-        return "measure this machine (`ridgeline measure`), or give --peak and --bandwidth."
+            return f"add {what} to {self.file}, or give a peak and a bandwidth."
+        return "run `ridgeline measure` on it, or give a peak and a bandwidth."
 
     def with_figures(
         self, peak: float | None = None, bandwidth: float | None = None, launch: float | None = None

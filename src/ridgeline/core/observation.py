@@ -1,4 +1,4 @@
-"""Observation: what a step took, all samples of it, and under which conditions.
+"""Observation: the times of a step, all its samples, and the conditions they were taken under.
 
     rate = amount / time      a ceiling takes the best sample, a typical run the median
     spread = half the width of the central 80 % of the samples, relative to the median
@@ -17,6 +17,7 @@ import numpy as np
 
 from . import statistics
 from .errors import InputError
+from .units import counted, show
 from .work import Work
 
 SCHEMA = 1
@@ -37,7 +38,7 @@ class Observation:
     tool: str = "ridgeline"
     version: str = ""
     notes: tuple[str, ...] = ()
-    # What hardware counters saw, beside the counts of the definition in `work`; absent is absent, never 0.
+    # Hardware counters, apart from the counts of the definition in `work`; absent is absent, never 0.
     kernel: str = ""  # the kernel's own name, where `name` is the step's
     flops: Mapping[str, float] = field(default_factory=dict)  # by engine: `tensor.bf16`, `vector.fp32`
     bytes: Mapping[str, float] = field(default_factory=dict)  # by level: `hbm`, `l2`, `l1`
@@ -51,6 +52,15 @@ class Observation:
         "bytes=counted_bytes", "settings", "conditions", "tool", "version", "notes", "kernel?",
         "observed_flops?=flops", "observed_bytes?=bytes", "counters?", "defined?", "path?",
     )  # fmt: skip
+
+    def __repr__(self) -> str:
+        times = f"median {show(self.median, 's', 3)}, best {show(self.best, 's', 3)}"
+        runs = f"{counted(len(self.samples), 'sample')}, spread {self.spread * 100:.2g} %"
+        more = [f"{show(value, unit, 3)} at {name}" for unit, values in (("flop", self.flops), ("B", self.bytes))
+                for name, value in values.items()]  # fmt: skip
+        return "\n".join(
+            [f"{self.name}: {times} ({runs}; {self.tool})", *([f"  {', '.join(more[:6])}"] if more else ())]
+        )
 
     def __post_init__(self) -> None:
         if not self.samples or not all(SHORTEST <= sample <= LONGEST for sample in self.samples):

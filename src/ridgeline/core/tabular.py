@@ -219,6 +219,8 @@ def _read_json(path: Path) -> list[Row]:
         rows = parse_json(text) if path.suffix == ".json" and text.strip() else json_lines(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid {path.suffix[1:]}: {error}") from error
+    if isinstance(rows, dict) and "rows" in rows:  # as `ridgeline predict` writes them
+        rows = rows["rows"]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} must hold a list of objects, one per case")
     return rows

@@ -24,7 +24,7 @@ BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 FRACTIONAL = ("s", "J", "W", "J/flop", "J/B")  # units people divide; a milli-byte is a slip for a megabyte
 FRACTIONS = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 
-# symbol as written -> base unit; a spelling stands here once, whatever its prefix.
+# symbol as written -> base unit; each spelling once, without its prefix.
 SYMBOLS = {
     "flop": "flop", "FLOP": "flop", "flops": "flop", "FLOPs": "flop", "op": "flop", "OP": "flop", "OPs": "flop",
     "flop/s": "flop/s", "FLOP/s": "flop/s", "FLOPS": "flop/s", "FLOPs/s": "flop/s", "OPS": "flop/s", "OP/s": "flop/s",
@@ -184,23 +184,30 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def number(text: str) -> float:
-    """A plain number as typed for a size: `4096`, `1e8`, `2^20`, `64Ki`, `1M`."""
+def number(text: str, unit: str = "") -> float:
+    """A number as typed for a size: `4096`, `1e8`, `2^20`, `16M` (k, M and G are powers of 1000), `64Ki` (of 1024).
+
+    With a `unit` it may be written: `64MiB`.
+    """
     text = text.strip()
-    power = re.fullmatch(r"(\d+)\s*(?:\^|\*\*)\s*(\d+)", text)
+    power = re.fullmatch(r"(\d{1,20})\s*(?:\^|\*\*)\s*(\d{1,20})", text)
     if power:
         if int(power[2]) * math.log2(max(int(power[1]), 1)) > 1023:
             raise InputError(f"'{text}' is too large to count with")
         return float(int(power[1]) ** int(power[2]))
     match = _NUMBER.match(text)
-    if match:
+    if match and math.isfinite(_float(match[1])):
         factor = BINARY.get(match[2], DECIMAL.get(match[2]))
-        if factor is not None and math.isfinite(_float(match[1])):
+        if factor is None and unit:
+            known = _unit(match[2])
+            factor = known[0] if known and known[1] == unit else None
+        if factor is not None:
             return _float(match[1]) * factor
-    raise InputError(f"'{text}' is not a number; write 4096, 1e8, 2^20 or 64Ki")
+    examples = "1e9, 64MiB or 1GB" if unit else "4096, 1e8, 2^20, 64Ki or 16M"
+    raise InputError(f"'{text}' is not a number; write {examples}")
 
 
-def axis(text: str) -> float | NDArray[np.float64]:
+def axis(text: str, unit: str = "") -> float | NDArray[np.float64]:
     """A size or a sweep of sizes.
 
     `64` one value; `1,8,64` a list; `1..8192` doubling from the first while not past the last;
@@ -213,16 +220,16 @@ def axis(text: str) -> float | NDArray[np.float64]:
         parts = [part for part in text.split(",") if part.strip()]
         if not parts:
             raise InputError(f"'{text}' names no values; write a list such as 1,8,64")
-        return np.concatenate([np.atleast_1d(axis(part)) for part in parts])
+        return np.concatenate([np.atleast_1d(axis(part, unit)) for part in parts])
     if ".." not in text:
-        return number(text)
+        return number(text, unit)
     first, _, rest = text.partition("..")
     last, _, step = rest.partition(":")
-    start, stop = number(first), number(last)
+    start, stop = number(first, unit), number(last, unit)
     if start <= 0 or stop < start:
         raise InputError(f"'{text}': a sweep runs upwards from a positive value, such as 1..8192")
     factors = not step or step.startswith("x")
-    width = number(step.removeprefix("x")) if step else 2.0
+    width = number(step.removeprefix("x"), "" if factors else unit) if step else 2.0
     if factors and width <= 1:
         raise InputError(f"'{text}': the factor after ':x' must be above 1")
     if width <= 0:

@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 from .dtypes import dtype as dtype_row
 from .errors import InputError
 from .machine import MAIN
+from .units import counted, show
 
 Array = float | NDArray[np.float64]
 FlopKey = tuple[str, str, str]
 MoveKey = tuple[str, str, str]
 LINK = "link"
+MAX_LISTED = 6  # steps that the repr of a program names
 READ, WRITE = "read", "write"
 
 
@@ -42,6 +44,14 @@ def _merge(first: Mapping[Any, Array], second: Mapping[Any, Array]) -> dict[Any,
 
 def _scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
     return {key: value * factor for key, value in counts.items()}
+
+
+def _range(value: Any, unit: str = "") -> str:
+    """A value with its unit, a size as it was given, or the ends of an array."""
+    ends = [value] if not np.ndim(value) else [np.min(value), np.max(value)] if np.size(value) else []
+    if unit:
+        return " to ".join(show(float(end), unit, 3) for end in ends)
+    return "..".join(str(end) if isinstance(end, str) else f"{end:.15g}" for end in ends)
 
 
 def total(values: Iterable[Array]) -> Array:
@@ -81,6 +91,15 @@ class Work:
     formulas: Mapping[Any, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     kernels: tuple[Kernel, ...] = ()  # none where the counts are all that is known
+
+    def __repr__(self) -> str:
+        """`gemm m=8 n=8 k=8 in bf16: 1.02 kFLOP, 384 B, AI 2.67 FLOP/B`; of arrays the ranges."""
+        sizes = " ".join(f"{name}={_range(value)}" for name, value in self.shape.items())
+        name = " ".join(part for part in (self.name or "work", sizes, f"in {self.dtype}" if self.dtype else "") if part)
+        moved = self.bytes if MAIN in self.levels() else self.bytes_at(LINK)
+        counts = [_range(self.flops, "flop"), _range(moved, "B")]
+        counts += [f"AI {_range(self.flops / moved, 'flop/B')}"] if np.all(np.asarray(moved) > 0) else []
+        return f"{name}: {', '.join(counts)}"
 
     @property
     def flops(self) -> Array:
@@ -161,7 +180,7 @@ class Work:
         )
 
     def rename(self, prefix: str) -> Work:
-        """Tensor names and the name itself under a prefix, so that two works can be told apart when added."""
+        """Tensor names and the name itself under a prefix, so that two works stay separate when added."""
         return replace(
             self,
             name=f"{prefix}.{self.name}" if self.name else prefix,
@@ -288,6 +307,11 @@ class Program:
 
     steps: tuple[Step, ...] = ()
     name: str = ""
+
+    def __repr__(self) -> str:
+        shown = [f"  {step.name} x{step.count:g}: {step.work!r}" for step in self.steps[:MAX_LISTED]]
+        more = [f"  ... {len(self.steps) - MAX_LISTED} more steps"] if len(self.steps) > MAX_LISTED else []
+        return "\n".join([f"program {self.name}".rstrip() + f": {counted(len(self.steps), 'step')}", *shown, *more])
 
     def __add__(self, other: Program) -> Program:
         return Program(self.steps + other.steps, self.name or other.name)

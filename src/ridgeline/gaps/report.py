@@ -17,6 +17,7 @@ from ..core.errors import InputError, unknown
 from ..core.machine import Machine
 from ..core.observation import Observation
 from ..core.statistics import median
+from ..core.units import counted, show
 from ..core.version import __version__
 from ..machines.files import by_driver_name
 from ..prediction.host import ONE_BY_ONE, waiting, way
@@ -29,6 +30,7 @@ from .join import Hints, Joined, Pair, join
 
 SCHEMA = 1
 MAX_GAPS = 3  # in the answer
+MAX_LISTED = 4  # items that the repr of a report names
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,18 @@ class Report:
             "predicted": [self.prediction.steps[place].name for place in self.joined.unmatched_predicted],
             "observed": [item.name or item.kernel for item in self.joined.unmatched_observed],
         }
+
+    def __repr__(self) -> str:
+        """The verdict, then the steps that took longest."""
+        longest = sorted(self.items, key=lambda item: -item.measured)
+        rows = [
+            f"  {item.name}: measured {show(item.gap.measured, 's', 3)}, predicted {show(item.gap.target.time, 's', 3)}, "
+            f"{item.gap.share * 100:.0f} % of roofline"
+            for item in longest[:MAX_LISTED]
+        ]
+        more = [f"  ... {len(self.items) - MAX_LISTED} more"] if len(self.items) > MAX_LISTED else []
+        on = f"{counted(len(self.items), 'kernel')} on {self.prediction.machine.name}"
+        return "\n".join([self.sentence, on, *rows, *more])
 
     @cached_property
     def waiting(self) -> float | None:

@@ -38,6 +38,7 @@ def paths() -> dict[str, Path]:
 
 
 def names() -> list[str]:
+    """The machines there are: those of the catalog, and the user's own."""
     return sorted(paths())
 
 
@@ -64,7 +65,7 @@ def everything() -> Iterable[Machine]:
 def by_driver_name(reported: str, kind: str | None = None) -> tuple[Machine | None, str]:
     """The machine whose driver reports exactly this name, never a part of one; and a remark where its file is broken.
 
-    Only files that mention the name are parsed: reading the whole catalog takes longer than all of detection.
+    Only files that mention the name are parsed: parsing the complete catalog takes longer than detection.
     """
     wanted = _normalised(reported)
     remark = ""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.bound import Bound, Term
+from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import ANY, Machine
 from ..core.roofline import achieved
 from ..core.units import percent, show, show_interval
+from ..core.version import __version__
 from ..programs.ops import Op
 from .expected import efficiency
 from .predict import Prediction, plain, predict
 from .turning import TurningPoint, turning_point
 
+SCHEMA = 1
+SHARED = ("op", "dtype", "machine", "ceilings")  # fields that most rows have in common
 MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
 SURE = 0.95  # a bound is given with its confidence below this
 SPELLED = {"nvlink": "NVLink", "pcie": "PCIe", "nvlink-c2c": "NVLink-C2C", "infinity-fabric": "Infinity Fabric"}
@@ -74,7 +78,7 @@ class LevelRow:
 
 @dataclass(frozen=True)
 class CeilingRow:
-    """One term of the floor; with flat efficiencies also the time expected of it."""
+    """One term of the floor; with flat efficiencies also its expected time."""
 
     term: str
     side: str
@@ -295,10 +299,22 @@ def answer(
     return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured, options)
 
 
-def document(answer: Answer) -> Any:
-    """One object for one case, a list for a sweep."""
+def document(answer: Answer, levels: bool = False, explain: bool = False) -> dict[str, Any]:
+    """The document of one op: that of its rows, with the fields of a single case at the top as well.
+
+    `levels` and `explain` add the memory levels, and the terms and items, of the first case.
+    """
     rows = answer.rows()
-    return rows[0] if len(rows) == 1 else rows
+    top = dict(rows[0]) if answer.single else {}
+    top |= {"levels": to_document(answer.levels)} if levels else {}
+    top |= {"terms": to_document(answer.ceilings), "items": to_document(answer.time_items.items)} if explain else {}
+    return rows_document(rows, top)
+
+
+def rows_document(rows: Sequence[Mapping[str, Any]], top: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One shape whatever the number of rows: the fields that all share, those of `top`, and the `rows`."""
+    shared = {key: rows[0].get(key) for key in SHARED if len({row.get(key) for row in rows}) == 1}
+    return {"schema": SCHEMA, "ridgeline": __version__, **shared, **(top or {}), "rows": rows}
 
 
 def first_number(value: Any) -> float:

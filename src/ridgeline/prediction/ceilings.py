@@ -17,7 +17,7 @@ def default_dtype(machine: Machine) -> str:
         return "fp32"
     dtypes = machine.dtypes()
     if not dtypes:
-        raise InputError(f"{machine.name} states no peak, so there is nothing to judge by; give --peak and --bandwidth")
+        raise InputError(f"{machine.name} has no stated peak to judge by; give a peak and a bandwidth")
     return dtypes[0]
 
 

@@ -226,7 +226,7 @@ def trend(
             record = max(record, bandwidth)
             by_year[year] = Generation(other, engine, peak, bandwidth)
     if len(by_year) < 2:
-        known = f"found {len(by_year)} for {machine.vendor or machine.name}; add machines with --and"
+        known = f"found {len(by_year)} for {machine.vendor or machine.name}; add machines"
         raise InputError(f"a trend needs two generations with a release year, a peak and a bandwidth; {known}")
     return Trend(machine, dtype, by_year)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..core.errors import InputError
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
 from ..core.work import Array, Program, Step, Work, largest, total
+from ..machines.load import as_machine
 from .expected import Expected
 from .host import launch_latency
 
@@ -34,6 +36,16 @@ class Prediction:
     bounds: tuple[Bound, ...]
     expected: tuple[Expected, ...]
     given_efficiency: float | None = None  # one fraction of every ceiling, the caller's
+
+    def __repr__(self) -> str:
+        from .summary import summary  # which reads predictions itself
+
+        return summary(self)
+
+    def step(self, place: int) -> Prediction:
+        """The prediction of one step, run once."""
+        alone = (replace(self.steps[place], count=1.0),)
+        return replace(self, steps=alone, bounds=(self.bounds[place],), expected=(self.expected[place],))
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
@@ -204,7 +216,7 @@ def listed(value: Any, count: int) -> list[Any]:
 
 def predict(
     target: Work | Program,
-    machine: Machine,
+    machine: Machine | str | Path,
     ceilings: str | None = None,
     engine: str | None = None,
     resident: str | None = None,
@@ -212,13 +224,18 @@ def predict(
     launch: float | None = None,
     backend: str | None = None,
 ) -> Prediction:
-    """Where work lands on a machine before anything runs; arrays in the work give arrays out.
+    """Where work lands on a machine (or the one of a name) before anything runs; arrays in the work give arrays out.
 
     `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
     matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
     terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
     meant, where the machine has coefficients of it, else its default path; a step's own goes first.
     """
+    machine = as_machine(machine)
+    if not isinstance(target, Work | Program):
+        raise InputError(
+            f"predict takes work, such as ops.gemm(m=8, n=8, k=8), or a Program; got {type(target).__name__}"
+        )
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
     if launch is not None and not launch >= 0:
@@ -243,7 +260,7 @@ OPTIONS = ("ceilings", "engine", "resident", "efficiency", "launch", "backend")
 
 def predict_cases(
     make: Callable[..., Work],
-    machine: Machine,
+    machine: Machine | str | Path,
     sizes: Mapping[str, Any],
     wanted: Iterable[str] = RESULTS,
     **options: Any,
@@ -253,6 +270,7 @@ def predict_cases(
     The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
     the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, told apart by name.
     """
+    machine = as_machine(machine)
     of_predict = {name: value for name, value in options.items() if name in OPTIONS}
     of_op = {name: value for name, value in options.items() if name not in OPTIONS}
     wanted = tuple(wanted)

@@ -44,7 +44,7 @@ def run(rows: Iterable[Row], defaults: Defaults, most: int | None = None) -> tup
         try:
             machine = defaults.load(name) if name else defaults.machine
             if machine is None:
-                raise InputError("no machine: give --on, or fill the column machine")
+                raise InputError("no machine: name one for all rows, or in a column `machine`")
         except RidgelineError as error:
             faults |= dict.fromkeys(batch.places, f"column {'machine' if name else 'op'}: {error}")
             continue

@@ -7,7 +7,6 @@ of `Param`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,30 +15,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import InputError, RidgelineError
+from ..core.errors import InputError, RidgelineError, letters
 from ..core.tabular import SUFFIXES, Row, columns, delimiter, read_rows, write_rows
 from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
-from .ops import OPS, Op, find
+from .ops import OPS, Op, find, op_name
+from .ops.aliases import SIZES, size_name
 from .ops.registry import blank
 
 # Columns that are read; any other is carried along.
 KNOWN = {"op", "name", "machine", "backend", "count", "sent", "time_us", *(name for op in OPS.values() for name in op.params)}  # fmt: skip
 
+OTHER_SIZES = {letters(name) for name in SIZES}
+
 
 def read(path: Path) -> list[Row]:
-    """The cases of a file; one that cannot be what was meant (no cases, no column `op`, a misspelt column) is refused."""
+    """The cases of a file; one without cases or without a column `op` is refused."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: cases are read from {', '.join(SUFFIXES)}, not from '{path.suffix}'")
     rows = [unfold(row) for row in read_rows(path)]
     if not rows:
         raise InputError(f"{path} holds no cases; a table has one row per kernel, with the columns op and its sizes")
     names = columns(rows)
-    spelling = {_letters(name): name for name in KNOWN}
-    for name in names:
-        known = spelling.get(_letters(name), name)
-        if known != name:
-            raise InputError(f"{path} has a column '{name}', which nobody reads; it is spelt {known}")
+    spelling = {letters(name): name for name in KNOWN}
+    renamed = {name: spelling[letters(name)] for name in names if spelling.get(letters(name), name) != name}
+    for name, known in renamed.items():
+        if known in names or list(renamed.values()).count(known) > 1:
+            raise InputError(f"{path} has the column {known} twice, once as '{name}'; keep one of them")
+    if renamed:
+        rows = [{renamed.get(name, name): cell for name, cell in row.items()} for row in rows]
+        names = columns(rows)
+    if any(letters(name) in OTHER_SIZES for name in names if name not in KNOWN):
+        rows = [_with_sizes(row) for row in rows]
     if "op" not in names:
         header = ", ".join(names)
         sign = delimiter(header)
@@ -60,9 +67,14 @@ def unfold(row: Row) -> Row:
     return {**{key: value for key, value in row.items() if key != "shape"}, **shape} if isinstance(shape, dict) else row
 
 
-def _letters(name: str) -> str:
-    """The name of a column without what hands and programs vary: case, blanks, dashes."""
-    return re.sub(r"[\s_-]+", "", name).casefold()
+def _with_sizes(row: Row) -> Row:
+    """A row whose sizes have other names (`in`, `batch_size`) under those of its op; what the row has stays."""
+    name = op_name(_text(row.get("op")).strip())
+    if name is None:
+        return row
+    params = OPS[name].params
+    names = {key: key if key in KNOWN else size_name(key, params) or key for key in row}
+    return {key if known in row else known: row[key] for key, known in names.items()}
 
 
 # -- words of a command --------------------------------------------------------------------------------------------
@@ -77,14 +89,14 @@ def arguments(
         name, equals, text = word.partition("=")
         if not equals:
             raise InputError(f"'{word}' is not of the form name=value; {op.name} is {op.signature}")
+        name = op.parameter(name)
         if name in values:
             raise InputError(f"{op.name}: {name} is given twice")
-        if name not in op.params:
-            raise op.unknown_parameter(name)
         values[name] = text
         if op.params[name].kind in ("Size", "Count"):
             try:
-                values[name] = axis(text) if sweeps else number(text)
+                read = axis if sweeps else number
+                values[name] = read(text, op.params[name].unit)
             except InputError as error:
                 raise InputError(f"{op.name}: {name}: {error}") from error
     for name, value in (formats or {}).items():

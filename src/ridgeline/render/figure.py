@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.machine import Machine
+from ..machines.load import as_machine
 from ..prediction.predict import Prediction
 from .chart import Picture, document
 from .charts import find
@@ -43,17 +44,23 @@ class Figure:
         source = self.svg()
         return source[source.index("<svg") :]
 
+    def __repr__(self) -> str:
+        return f"{self.chart.title}: .save('chart.svg') writes it, print() draws it in the terminal"
+
     def __str__(self) -> str:
         return self.text()
 
 
 def plot(
-    machine: Machine, predictions: Prediction | Iterable[Prediction] = (), kind: str = "roofline", **options: Any
+    machine: Machine | str | Path,
+    predictions: Prediction | Iterable[Prediction] = (),
+    kind: str = "roofline",
+    **options: Any,
 ) -> Figure:
-    """The roofline of a machine with predictions on it; `kind` names another chart of `charts.CHARTS`, `options` are its own.
+    """The roofline of a machine (or the one of a name) with predictions on it; `kind` names another chart of `charts.CHARTS`, `options` are its own.
 
     `rl.plot(h200, [p]).save("gemm.svg")`
     """
     if kind == "roofline":
         options = {"predictions": predictions, **options}
-    return Figure(find(kind)(machine, **options))
+    return Figure(find(kind)(as_machine(machine), **options))

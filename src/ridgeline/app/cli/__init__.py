@@ -10,13 +10,23 @@ from typing import Any
 
 import click
 
-from ...core.errors import RidgelineError, unknown
+from ...core.errors import RidgelineError, UnknownName, unknown
 from ...core.version import __version__
 
 EPILOG = (
     "Exit codes: 0 done, 1 a check failed, 2 bad input. Terms: `ridgeline glossary`. "
     "The roofline model is by Williams, Waterman and Patterson (2009)."
 )
+
+# How the command line lists the names of a kind.
+LISTED = {
+    "machine": "`ridgeline machines` lists them; a .toml file, or --peak and --bandwidth, work too.",
+    "op": "`ridgeline ops` lists them.",
+    "chart": "`ridgeline chart` lists them.",
+    "table": "`ridgeline table` lists them.",
+    "term": "`ridgeline glossary` lists them.",
+    "seal": "`ridgeline ledger show` lists them.",
+}
 
 # Commands by the module of this package that has them; a module is loaded when a command of it is used.
 MODULES = {
@@ -46,7 +56,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except RidgelineError as error:
-            click.echo(f"ridgeline: {error}", err=True)
+            listed = LISTED.get(error.kind, "") if isinstance(error, UnknownName) else ""
+            click.echo(f"ridgeline: {error} {listed}".rstrip(), err=True)
             ctx.exit(2)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):

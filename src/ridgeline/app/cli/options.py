@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from functools import wraps
 from math import prod
 from pathlib import Path
@@ -45,6 +45,7 @@ def grouped(name: str, make: Callable[..., Any], **options: Decorator) -> Decora
     return decorate
 
 
+PICTURE_SUFFIXES = (".svg", ".png", ".pdf", ".html")
 PICTURE_OR_DATA = "Write a file: .svg .png .pdf .html (picture), .json .csv .md (data)."
 
 
@@ -55,8 +56,21 @@ def output_options(out: str = "", theme: bool = False) -> Decorator:
         options["out"] = click.option("--out", type=PATH, help=out)
     if theme:
         themes = click.Choice(["light", "dark"])
-        options["theme"] = click.option("--theme", type=themes, default="light", help="Colours of a picture.")
-    return grouped("output", Output, **options)
+        options["theme"] = click.option("--theme", type=themes, help="Colours of a picture (default: light).")
+    return grouped("output", make_output, **options)
+
+
+def make_output(as_json: bool, out: Path | None = None, theme: str | None = None) -> Output:
+    if theme and (out is None or out.suffix not in PICTURE_SUFFIXES):
+        raise InputError(f"--theme {theme} colours a picture; write one with --out FILE.svg, .png, .pdf or .html")
+    return Output(as_json, out, theme or "light")
+
+
+def refuse(options: Mapping[str, Any], why: str) -> None:
+    """Refuse the first of these options that was given, where it would have no effect."""
+    for name, value in options.items():
+        if value:
+            raise InputError(f"--{name.replace('_', '-')} has no effect {why}")
 
 
 json_output = output_options()
@@ -76,38 +90,74 @@ class MachineOptions:
     def __bool__(self) -> bool:
         return any(astuple(self))
 
+    def given(self) -> dict[str, Any]:
+        """The options by name, of which those not given are None."""
+        return asdict(self)
+
     def load(self) -> Machine:
-        """From the catalog or a file, with the figures that were given; or of two numbers alone."""
+        """From the catalog or a file, with the figures that were given; of two numbers alone; else this machine, measured."""
+        machine = self.load_if_known()
+        if machine is None:
+            raise InputError(
+                "no machine: name one with --on (`ridgeline machines` lists them), give both --peak and --bandwidth, "
+                "or run `ridgeline measure` once to use this one"
+            )
+        return machine
+
+    def load_if_known(self) -> Machine | None:
+        """As `load`; None where none is named and this machine was not measured."""
         from ...core.machine import two_number
-        from ...machines.load import load
+        from ...machines.load import default
 
         peak = quantity("--peak", self.peak, "flop/s")
         bandwidth = quantity("--bandwidth", self.bandwidth, "B/s")
         launch = quantity("--launch", self.launch, "s")
         if self.on:
-            return load(self.on).with_figures(peak=peak, bandwidth=bandwidth, launch=launch)
+            return load_machine(self.on).with_figures(peak=peak, bandwidth=bandwidth, launch=launch)
         if peak is not None and bandwidth is not None:
             return two_number(peak, bandwidth, launch)
-        raise InputError(
-            "no machine: name one with --on (see `ridgeline machines`), or give both --peak and --bandwidth"
-        )
+        if peak is not None or bandwidth is not None:
+            given = "--peak" if bandwidth is None else "--bandwidth"
+            raise InputError(f"{given} alone is no machine; give both --peak and --bandwidth, or name one with --on")
+        machine = default()
+        return machine if machine is None else machine.with_figures(launch=launch)
+
+
+def load_machine(name: str) -> Machine:
+    """The machine of a name; a short form says on standard error which one it means."""
+    from ...machines.load import load
+
+    machine = load(name)
+    is_name = not name.lower().startswith("here") and not name.endswith(".toml")
+    if is_name and name.lower() != machine.name:
+        click.echo(f"{name}: using {machine.name}", err=True)
+    return machine
 
 
 def quantity(option: str, text: str | None, unit: str) -> float | None:
-    """The value of an option; a number without a unit is read in base units, and a line on standard error says so."""
-    from ...core.units import bare, parse, show
+    """The value of an option; a number without a unit is asked for one."""
+    from ...core.units import WRITTEN, bare, parse
 
     if not text:
         return None
     value = parse(text, unit)
     if bare(text):
-        click.echo(f"{option} {text} has no unit and is read as {show(value, unit)}", err=True)
+        amount = text.strip()
+        examples = UNITS[unit] if value < MIN_BASE_UNITS else f"'{{0}} {WRITTEN.get(unit, unit)}'"
+        raise InputError(f"{option} {amount}: {amount} what? write {examples.format(amount)}")
     return value
 
 
+MIN_BASE_UNITS = 1e6  # a rate of at least this much was meant per second, without a prefix
+UNITS = {
+    "s": "{0}us, {0}ms or {0}s",
+    "flop/s": "'{0} TFLOP/s', '{0} GFLOP/s' or '{0} FLOP/s'",
+    "B/s": "'{0} TB/s', '{0} GB/s' or '{0} B/s'",
+}
+
 machine_options = grouped(
     "machine", MachineOptions,
-    on=click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here`."),
+    on=click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here` (default: this machine, once measured)."),
     peak=click.option("--peak", metavar="RATE", help="A peak such as '989 TFLOP/s'."),
     bandwidth=click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth such as '3.35 TB/s'."),
     launch=click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),

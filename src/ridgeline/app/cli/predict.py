@@ -20,11 +20,14 @@ from .options import (
     machine_options,
     model_options,
     picture_output,
+    quantity,
+    refuse,
     verbose_option,
 )
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
 
 if TYPE_CHECKING:
+    from ...prediction.predict import Prediction
     from ...render.figure import Figure
     from ...render.table import Table
 
@@ -48,7 +51,8 @@ MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, output: Output, **options: Any) -> None:
     """Expected time and bound of an op, before it runs.
 
-    Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid.
+    Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid. k, M and G
+    are powers of 1000, Ki, Mi and Gi of 1024: n=16M, m=4Ki, bytes=64MiB. Common names work: matmul M=8 N=8 K=8, sdpa.
 
     \b
       ridgeline predict gemm m=4096 n=14336 k=4096 --on h200-sxm
@@ -62,9 +66,10 @@ def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, ou
         return
     if op_name:
         raise InputError("give either an op or --cases, not both")
-    for name in ("levels", "explain", "took", "plot", "verbose"):
-        if options.pop(name):
-            raise InputError(f"--{name} is for one op; it does not go with --cases")
+    refuse(
+        {name: options.pop(name) for name in ("levels", "explain", "took", "plot", "verbose")},
+        "with --cases: it is about one op",
+    )
     predict_cases(cases, output, **options)
 
 
@@ -73,20 +78,17 @@ def predict_op(
     machine: MachineOptions, formats: Formats, model: dict[str, Any], took: str | None, plot: bool, **tables: bool,
 ) -> None:  # fmt: skip
     """One op, or a sweep over its parameters."""
-    from ...core.units import parse
     from ...prediction.answer import answer as ask
     from ...prediction.answer import document
     from ...programs.ops import find
     from ...render.tables.prediction import prediction_tables, rows_table
 
-    for name, given_flag in {**tables, "plot": plot}.items():
-        if given_flag and output.complete:
-            raise InputError(f"--{name} shows on the terminal; it has no effect on --json and --out")
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, formats, MAX_WRITTEN_CASES if output.complete else MAX_CASES)
-    seconds = parse(took, "s") if took else None
+    seconds = quantity("--took", took, "s")
     answer = ask(op, given, chosen, seconds, **model)
     prediction = answer.prediction
+    check_effect(prediction, model, {**tables, "plot": plot}, output)
     if seconds is not None and not answer.single:
         raise InputError(
             f"--took is the time of one case, and this sweep has {prediction.count:,}; give one value each"
@@ -106,7 +108,7 @@ def predict_op(
 
     result = Result(
         lambda: [rows_table(answer, data=True)],
-        lambda: document(answer),
+        lambda: document(answer, tables["levels"], tables["explain"]),
         terminal,
         lambda: roofline().chart,
         answer=lambda: answer.lines,
@@ -114,25 +116,46 @@ def predict_op(
     present(result, output)
 
 
+def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str, bool], output: Output) -> None:
+    """Refuse options that would change nothing of the answer that was asked for."""
+    from ...core.errors import unknown
+    from ...core.machine import ANY
+
+    work, machine = prediction.work, prediction.machine
+    if output.complete:
+        terminal = {name: shown[name] for name in ("plot", "verbose")}
+        refuse(terminal, "with --json or --out: it is for the terminal")
+    if output.out is not None and output.out.suffix != ".json":
+        refuse(shown, f"on {output.out.suffix} files; take --json or --out FILE.json, or leave out --out")
+    if ANY in machine.peaks:
+        refuse({"engine": model["engine"]}, "on a machine of one peak (--peak)")
+    if not any(engine == "matrix" for engine, _, _ in work.counts):
+        refuse({"engine": model["engine"]}, f"on {work.name}: it has no matrix product")
+    if machine.levels and model["resident"] == machine.main.name:
+        refuse({"resident": True}, f"with {machine.main.name}, where the data are by default; name an inner level")
+    backends = {key.backend for key in machine.fitted if key.backend}
+    if model["backend"] and model["backend"] not in backends:
+        raise unknown(f"backend of {machine.name}", model["backend"], backends)
+
+
 def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
     """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
     from ...core.tabular import SUFFIXES
     from ...machines.load import load
+    from ...prediction.answer import rows_document
     from ...prediction.table import Defaults, run
     from ...programs import cases
-    from ...render.tables.prediction import cases_lines, cases_table
+    from ...render.tables.prediction import cases_table
 
-    chosen = machine.load() if machine.on or machine.peak or machine.bandwidth else None
+    chosen = machine.load_if_known()
     if output.out is not None:
         check_suffix(output.out, SUFFIXES, "cases are")
     given = cases.read(path)
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
-    writers = dict.fromkeys(SUFFIXES, lambda out: cases.write(rows, out))
-    result = Result(
-        lambda: [cases_table(rows, len(given))], rows, writers=writers, answer=lambda: cases_lines(rows, len(given))
-    )
-    present(result, output)
+    tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
+    writers = dict.fromkeys(tables, lambda out: cases.write(rows, out))
+    present(Result(lambda: [cases_table(rows, len(given))], lambda: rows_document(rows), writers=writers), output)
     if errors:
         name_errors(list(errors.values()))
         click.echo(
@@ -160,7 +183,7 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
     from ...render.charts.measured import score_chart
     from ...render.tables.studies import score_lines, score_table
 
-    chosen = machine.load() if machine else None
+    chosen = machine.load_if_known()
     scores = score.evaluate(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
     name_errors(scores.row_errors)
     result = Result(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import PATH, format_option, json_output, output_options, verbose_option
+from ...core.errors import InputError
+from .options import PATH, format_option, json_output, output_options, refuse, verbose_option
 from .present import Output, Result, present
 
 if TYPE_CHECKING:
@@ -85,6 +86,10 @@ def profile(
     from ...render.tables.observed import self_check_answer, self_check_table
 
     if check:
+        given = {"kernel": kernel, "launches": launches, "use": use != "diagnosis", "with": tool != "ncu"}
+        refuse(given, "with --self-check, which counts kernels of its own")
+        if program:
+            raise InputError(f"--self-check counts kernels of its own; leave out {' '.join(program)}, or --self-check")
         counts = self_check(report or Path("self-check.csv"), to_stderr)
         rows, holds = [to_document(item) for item in counts], all(item.holds for item in counts)
         answer = self_check_answer(holds)

@@ -18,6 +18,7 @@ from .options import (
     machine_options,
     output_options,
     picture_output,
+    refuse,
     verbose_option,
 )
 from .present import Output, Result, check_suffix, present
@@ -100,6 +101,8 @@ def reconcile(
 
     if (seal_id is None) == (cases is None):
         raise InputError("nothing to compare with: give either --seal ID, or --cases FILE --on MACHINE")
+    if cases is not None:
+        refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
     observations = [item for file in files for item in load(file, form)]
     chosen = machine.load() if machine else None
     if seal_id is not None:
@@ -108,9 +111,7 @@ def reconcile(
             reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files)
     else:
         assert cases is not None
-        if chosen is None:
-            raise InputError("no machine: name one with --on (see `ridgeline machines`)")
-        reconciled = settle.reconcile(read(cases), chosen, observations)
+        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
     present_gaps(reconciled, unchecked(observations), output, verbose)
     if reconciled.broken:
         click.echo(f"ridgeline: {reconciled.broken}", err=True)

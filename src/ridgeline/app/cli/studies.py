@@ -15,9 +15,11 @@ from .options import (
     MachineOptions,
     bind,
     format_options,
+    load_machine,
     machine_options,
     output_options,
     picture_output,
+    refuse,
 )
 from .present import Output, Result, named_chart, present, present_table, terminal_size
 
@@ -44,14 +46,13 @@ def _present_rows(
 @picture_output
 def machines(name: str | None, output: Output) -> None:
     """List machines, or show NAME with every ceiling."""
-    from ...machines.load import load
     from ...render.tables import catalog
 
     if name is None:
         table, document = catalog.machines_table()
         present_table(table, output, document)
         return
-    machine = load(name)
+    machine = load_machine(name)
     picture, lines = named_chart("pyramid", machine), partial(catalog.machine_lines, machine)
     present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture, answer=lines), output)
 
@@ -68,7 +69,8 @@ def ops(name: str | None, output: Output) -> None:
         present_table(catalog.ops_table(), output)
         return
     op = find(name)
-    text = f"{op.signature}\n\n{op.doc}"
+    also = f"\nalso called {', '.join(op.aliases)}" if op.aliases else ""
+    text = f"{op.signature}{also}\n\n{op.doc}"
     present(Result(document=lambda: catalog.op_document(op), terminal=lambda: (text, catalog.op_table(op))), output)
 
 
@@ -97,6 +99,8 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
     from ...prediction.turning import critical_batch as study
     from ...render.tables.studies import critical_batch_lines, critical_batch_table
 
+    if layer["ridge"]:
+        refuse({**machine.given(), "ceilings": layer["ceilings"]}, "with --ridge, which replaces that of a machine")
     chosen = None if layer["ridge"] else machine.load()
     ridge = parse(layer["ridge"], "flop/B") if layer["ridge"] else None
     if ridge is not None and ridge <= 0:
@@ -159,12 +163,11 @@ def precisions(
 @picture_output
 def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str | None, output: Output) -> None:
     """Compare machines: peak, bandwidth, ridge, one op."""
-    from ...machines.load import load
     from ...prediction.compare import comparison
     from ...programs.ops import find
     from ...render.tables.studies import comparison_lines, comparison_table
 
-    machines = [load(name) for name in names]
+    machines = [load_machine(name) for name in names]
     op, values = None, {}
     if case:
         op_name, *words = case.split()
@@ -212,6 +215,7 @@ def whatif(
             f"'{given}' without {missing}; write ridgeline whatif OP NAME=VALUE ... --on MACHINE --do CHANGES (`ridgeline whatif` lists them)"
         )
     if op_name is None or changes is None:
+        refuse({**machine.given(), **formats, "share": share}, "without an op: `ridgeline whatif` lists the changes")
         rows = {change.usage: change.does for change in model.CHANGES.values()}
         present_table(_list("change", "does", rows), output)
         return
@@ -239,17 +243,18 @@ def chart(
 
     In the terminal, or to a file with --out. Without NAME, the list.
     """
-    from ...machines.load import load
     from ...render import charts
     from ...render.chart import document
     from ...render.draw.terminal import draw
 
     if name is None:
+        given = {**machine.given(), "dtype": dtype, "and": others, "out": output.out}
+        refuse(given, "without the name of a chart: `ridgeline chart` lists them")
         rows = {key: entry.summary for key, entry in charts.CHARTS.items()}
         present_table(_list("chart", "shows", rows), Output(output.as_json))
         return
     kind, chosen = charts.find(name), machine.load()
-    machines = [chosen, *(load(other) for other in others)] if others else None
+    machines = [chosen, *(load_machine(other) for other in others)] if others else None
     if machines and "machines" not in kind.options:
         several = ", ".join(key for key, entry in charts.CHARTS.items() if "machines" in entry.options)
         raise InputError(f"the {kind.name} chart is of one machine; --and goes with {several}")
@@ -275,9 +280,10 @@ def table(name: str | None, machine: MachineOptions, dtype: str | None, output: 
     from ...render.tables.named import TABLES
 
     if name is None:
+        refuse({**machine.given(), "dtype": dtype}, "without the name of a table: `ridgeline table` lists them")
         present_table(_list("table", "shows", {key: entry.summary for key, entry in TABLES.items()}), output)
         return
     if name not in TABLES:
-        raise unknown("table", name, TABLES, "See `ridgeline table`.")
+        raise unknown("table", name, TABLES)
     chosen = machine.load()
     present_table(TABLES[name](chosen, dtype=find_dtype(dtype).name if dtype else None), output)

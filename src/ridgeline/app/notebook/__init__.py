@@ -21,12 +21,14 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def hook() -> None:
-    """Give predictions, charts and tables the method by which notebooks show them."""
+    """Give results, machines, charts and tables the method by which notebooks show them."""
+    from ...core.machine import Machine
+    from ...gaps.report import Report
     from ...prediction.predict import Prediction
     from ...render.chart import Chart, Panel
     from ...render.table import Table
     from . import html
 
-    methods = {Prediction: html.prediction, Chart: html.page, Panel: html.page, Table: html.page}
-    for kind, method in methods.items():
+    results = {Prediction: html.prediction, Report: html.report, Machine: html.machine}
+    for kind, method in {**results, Chart: html.page, Panel: html.page, Table: html.page}.items():
         setattr(kind, "_repr_html_", method)  # noqa: B010  lower packages know nothing of notebooks

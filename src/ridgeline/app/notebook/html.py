@@ -1,9 +1,9 @@
-"""Results as HTML for a notebook: tables with their notes, charts as inline SVG, in the colours of its theme."""
+"""Results as HTML for a notebook, in the colours of its theme: the answer line, a small table, the chart as inline SVG."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import InputError, RidgelineError
 
 if TYPE_CHECKING:
+    from ...core.machine import Machine
+    from ...gaps.report import Report
     from ...prediction.predict import Prediction
     from ...render.chart import Picture
     from ...render.table import Table
 
-MAX_ROWS = 40  # of a table in a notebook
+MAX_ROWS = 12  # of a table in a notebook
 MAX_POINTS = 60  # of a chart
 # How JupyterLab and VS Code mark a dark page.
 DARK = ("body[data-jp-theme-light='false'] .ridgeline", "body.vscode-dark .ridgeline")
@@ -37,17 +39,59 @@ def style() -> str:
     return f"<style>{block('.ridgeline', 'light')} {dark} {light} {block(', '.join(DARK), 'dark')} {layout}</style>"
 
 
-def page(*parts: Table | Picture | None) -> str:
-    """Tables with their notes, of a long one its first rows; pictures as inline SVG, or as text without matplotlib."""
-    from ...render.table import Table
-
-    texts = [_table(part) if isinstance(part, Table) else _figure(part) for part in parts if part is not None]
+def page(*parts: str | Table | Picture | None) -> str:
+    """Lines of text; tables with their notes, of a long one its first rows; pictures as inline SVG, or text without matplotlib."""
+    texts = [_part(part) for part in parts if part is not None]
     return "\n".join((f'{style()}<div class="ridgeline">', *texts, "</div>"))
 
 
 def prediction(prediction: Prediction) -> str:
-    """The table of a prediction and its place on the roofline."""
-    return page(prediction_table(prediction), _roofline(prediction))
+    """The answer line, a row per step or case, and the place on the roofline."""
+    answer = repr(prediction).partition("\n")[0]
+    return page(answer, prediction_table(prediction), _roofline(prediction))
+
+
+def report(report: Report) -> str:
+    """The verdict, the steps with their gaps, and where they are on the roofline."""
+    from ...render.charts.gaps import report_chart
+    from ...render.tables.gaps import report_tables
+
+    return page(report.sentence, report_tables(report)[0], _drawn(lambda: report_chart(report)))
+
+
+def machine(machine: Machine) -> str:
+    """The main roofs, every level with its bandwidth, and the roofline."""
+    from ...render.figure import plot
+    from ...render.table import Column, Table
+
+    rows = [
+        {"level": level.name, "capacity": level.total, "bandwidth": level.bandwidth.value(), "kind": level.bandwidth.kind()}
+        for level in machine.levels
+    ]  # fmt: skip
+    columns = (
+        Column("level"),
+        Column("capacity", "", "B", 3, binary=True),
+        Column("bandwidth", "", "B/s", 3),
+        Column("kind"),
+    )
+    answer = repr(machine).partition("\n")[0]
+    return page(answer, Table(machine.title, columns, rows), _drawn(lambda: plot(machine).chart))
+
+
+def _drawn(draw: Callable[[], Picture]) -> Picture | None:
+    """A chart; None where it cannot be drawn."""
+    try:
+        return draw()
+    except RidgelineError:
+        return None
+
+
+def _part(part: str | Table | Picture) -> str:
+    from ...render.table import Table
+
+    if isinstance(part, str):
+        return f"<p><b>{escape(part)}</b></p>"
+    return _table(part) if isinstance(part, Table) else _figure(part)
 
 
 def _table(table: Table) -> str:
@@ -107,14 +151,11 @@ def _steps(prediction: Prediction) -> Sequence[Prediction]:
 
 
 def _roofline(prediction: Prediction) -> Picture | None:
-    """The chart of a prediction, None where nothing of it has a place on one."""
+    """The chart of a prediction; None where no point can be drawn."""
     from ...prediction.kernel_sets import kernels_of
     from ...render.figure import plot
 
     steps = _steps(prediction)
     if len(kernels_of(steps)) > MAX_POINTS:
         return None
-    try:
-        return plot(prediction.machine, steps).chart
-    except RidgelineError:
-        return None
+    return _drawn(lambda: plot(prediction.machine, steps).chart)

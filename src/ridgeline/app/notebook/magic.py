@@ -1,4 +1,4 @@
-"""`%%roofline`: reads its line, runs the cell under observation, holds what it took to the roofs of a machine."""
+"""`%%roofline`: reads its line, runs the cell under observation, compares its times with the roofline of a machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def parse_line(line: str) -> Line:
         options[name] = value if equals else words.pop(0)
     repeat, tool = options["repeat"], options["tool"]
     if not repeat.isdigit() or not int(repeat):
-        raise InputError(f"%%roofline --repeat {repeat}: a whole number of at least 1 belongs there")
+        raise InputError(f"%%roofline --repeat {repeat}: give a whole number of at least 1")
     if tool not in ("", "torch", "time"):
         raise InputError(f"%%roofline --tool {tool}: cells are observed with torch or time")
     return Line(options["on"], tool, int(repeat), tuple(call))
@@ -67,7 +67,7 @@ def run(shell: Any, line: str, cell: str, clock: Callable[[], float] = time.perf
     options = parse_line(line)
     machine, notes = _machine(options.machine)
     predicted = _predicted(options.call, machine)
-    # torch that nobody imported has no tensors to watch
+    # without torch imported there are no tensors to observe
     tool = options.tool or ("torch" if "torch" in sys.modules and options.repeat == 1 else "time")
     walls: list[float] = []
     observations: list[Observation] = []
@@ -104,7 +104,7 @@ def _run_profiled(shell: Any, cell: str, observations: list[Observation]) -> boo
 
 
 def _machine(name: str) -> tuple[Machine | None, tuple[str, ...]]:
-    """The machine asked for, else the one this runs on; without known ceilings there are no roofs, and a note says so."""
+    """The machine asked for, else the one this runs on; None and a note where its ceilings are not known."""
     from ...machines.load import load
 
     if name:
@@ -133,7 +133,7 @@ def register(shell: Any) -> None:
     """Make `%%roofline` known to a shell."""
 
     def roofline(line: str, cell: str) -> None:
-        """Time a cell and hold its ops to the roofs of a machine; the result is kept as `_roofline`."""
+        """Time a cell and compare its ops with the roofline of a machine; the result is kept as `_roofline`."""
         try:
             result = run(shell, line, cell)
         except RidgelineError as error:
@@ -161,7 +161,7 @@ def _show(cell: Cell) -> None:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell did: its wall times, the ops a profiler saw in it, and the machine it is held against."""
+    """What a cell did: its wall times, the ops a profiler saw in it, and the machine it is compared with."""
 
     walls: tuple[float, ...]
     observations: tuple[Observation, ...]
@@ -180,8 +180,8 @@ class Cell:
         if self.predicted is not None:
             cell |= _against_roof(self.predicted, wall)
         columns = (
-            Column("name"), Column("count", "times"), Column("time", "median", "s"), Column("total", "total", "s"), Column("share", "of the ops", percent=True, digits=3),
-            Column("roof", "of its roof", percent=True, digits=3), Column("bound"), Column("limiter"),
+            Column("name"), Column("count", "times"), Column("time", "median", "s"), Column("total", "total", "s"), Column("share", "share", percent=True, digits=3),
+            Column("roof", "% of roofline", percent=True, digits=3), Column("bound"), Column("limiter"),
         )  # fmt: skip
         title = f"%%roofline on {self.machine.title or self.machine.name}" if self.machine else "%%roofline"
         return Table(title, columns, [*rows, cell], self.notes)

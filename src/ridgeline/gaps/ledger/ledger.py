@@ -169,7 +169,7 @@ def _find(connection: sqlite3.Connection, seal_id: str) -> Record:
     seals = store.records(connection, "WHERE kind = 'seal' AND substr(hash, 1, ?) = ?", len(begins), begins)
     if not seals or len(begins) < MIN_ID_DIGITS:
         ids = connection.execute(f"SELECT CAST(substr(hash, 1, {ID_DIGITS}) AS TEXT) FROM record WHERE kind = 'seal'")
-        raise unknown("seal", seal_id, [row[0] for row in ids], "`ridgeline ledger show` lists them.")
+        raise unknown("seal", seal_id, [row[0] for row in ids])
     if len(seals) > 1:
         several = ", ".join(record.hash[: 2 * ID_DIGITS] for record in seals)
         raise InputError(f"'{seal_id}' begins {len(seals)} seals: {several}; give more digits")

@@ -143,7 +143,7 @@ class Store:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(
-                    f"cannot make the folder '{self.path.parent}': {error.strerror}; name a file with --ledger"
+                    f"cannot make the folder '{self.path.parent}': {error.strerror}; name another file"
                 ) from error
         # A reader opens for writing too where it may: what a killed writer left half done must be taken back first.
         address = f"{self.path.absolute().as_uri()}?mode={mode}"

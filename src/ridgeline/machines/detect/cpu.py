@@ -131,7 +131,7 @@ def cpu_machine(device: Device) -> Machine:
     peaks, notes, core = derived_peaks(device)
     about_bandwidth = (
         "Memory and cache bandwidth cannot be read off a machine; "
-        "`ridgeline measure cpu` measures them, or give --bandwidth."
+        "`ridgeline measure cpu` measures them, or give a bandwidth."
     )
     simd = {"simd_bits": device.simd_bits} if device.simd_bits else {}
     return Machine(

@@ -232,7 +232,7 @@ def _unknown_gpu(device: Device) -> Machine:
     else:
         notes.append("Tensor peaks cannot be derived from what the driver tells; measure them or write a machine file.")
     if not device.levels[-1].bandwidth.value():
-        text = "Memory bandwidth is not known; `ridgeline measure cuda` measures it, or give --bandwidth."
+        text = "Memory bandwidth is not known; `ridgeline measure cuda` measures it, or give a bandwidth."
         notes.append(Note(NOT_DETECTED, text))
     return Machine(
         NAME, device.name, device.vendor, "gpu", str(row.get("architecture", "")), units=device.units, clocks=device.clocks, peaks=peaks,

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.dtypes import dtype as dtype_row
-from ...core.errors import InputError, RidgelineError, UnknownName, unknown
+from ...core.errors import InputError, RidgelineError, UnknownName, letters, unknown
 from ...core.units import MAX_EXACT, number
 from ...core.work import Array, Work
+from .aliases import ALIASES, size_name
 
 Size: TypeAlias = Array  # a whole number of at least 1
 Count: TypeAlias = Array  # a whole number of at least 0
@@ -69,6 +70,11 @@ class Param:
     def minimum(self) -> float:
         return 1.0 if self.kind == "Size" else 0.0
 
+    @property
+    def unit(self) -> str:
+        """The unit that its values may carry: `bytes=64MiB`."""
+        return "B" if self.name == "bytes" else ""
+
     def read(self, cell: Any) -> Any:
         """The value of one cell, text or number; the error says what it must be, and the caller names the column."""
         if self.kind == "Format":
@@ -84,7 +90,7 @@ class Param:
                 raise InputError(f"must be {self.words}, got '{cell}'")
             return float(word in YES)
         try:
-            value = number(cell) if isinstance(cell, str) else float(cell)
+            value = number(cell, self.unit) if isinstance(cell, str) else float(cell)
         except (RidgelineError, TypeError, ValueError, OverflowError):
             value = float("nan")
         if not self.minimum <= value <= MAX_EXACT or value != int(value):
@@ -136,7 +142,7 @@ class Param:
         flat = values.ravel()
         if flat.size == 0:
             raise InputError(f"{self.op}: {self.name} is empty; give at least one value")
-        if given.dtype.kind in "iu":  # whole by nature; looked at before float64 rounds what lies beyond 2^53
+        if given.dtype.kind in "iu":  # integers are checked before float64 rounds those beyond 2^53
             if int(given.min()) >= self.minimum and int(given.max()) <= MAX_EXACT:
                 return
             flat = np.where(given > int(MAX_EXACT), np.inf, values).ravel()
@@ -165,9 +171,17 @@ class Op:
     doc: str
     grows: str = ""  # the size that raises the intensity: rows of a product, images of a batch
 
+    def __repr__(self) -> str:
+        return f"{self.signature}\n  {self.summary}"
+
     @property
     def summary(self) -> str:
         return self.doc.strip().splitlines()[0]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names."""
+        return tuple(alias for alias, name in ALIASES.items() if name == self.name)
 
     @property
     def signature(self) -> str:
@@ -191,7 +205,7 @@ class Op:
     ) -> tuple[dict[str, Any], dict[int, str]]:
         """The arguments of many rows at once: arrays of the `columns`, and what all of them share in `row`.
 
-        Beside them, by place, what is wrong with a row that cannot be read; what is wrong with all is raised.
+        Also, by place, the fault of a row that cannot be read; a fault of all rows is raised.
         """
         arguments: dict[str, Any] = {}
         faults: dict[int, str] = {}
@@ -214,9 +228,7 @@ class Op:
 
     def check(self, values: dict[str, Any]) -> dict[str, Any]:
         """Values from Python ready for the function, or one message about the first that is not."""
-        for name in values:
-            if name not in self.params:
-                raise self.unknown_parameter(name)
+        values = {self.parameter(name): value for name, value in values.items()}
         missing = [name for name, param in self.params.items() if param.required and values.get(name) is None]
         if missing:
             raise InputError(f"{self.name} needs {', '.join(missing)}; it is {self.signature}")
@@ -230,16 +242,22 @@ class Op:
                 raise InputError(f"{self.name}: the arrays do not fit together: {given}") from None
         return checked
 
-    def unknown_parameter(self, name: str) -> InputError:
-        return unknown(f"parameter of {self.name}", name, self.params, f"It is {self.signature}.")
+    def parameter(self, name: str) -> str:
+        """The parameter that a name means: `M` is m, `in` is in_features."""
+        known = size_name(name, self.params)
+        if known is None:
+            raise unknown(f"parameter of {self.name}", name, self.params, f"It is {self.signature}.")
+        return known
 
     def __call__(self, *args: Any, **kwargs: Any) -> Work:
-        given = dict(zip(self.params, args, strict=False)) | kwargs
-        twice = [name for name in kwargs if name in list(self.params)[: len(args)]]
-        if twice:
-            raise InputError(f"{self.name}: {twice[0]} is given twice, by place and by name")
         if len(args) > len(self.params):
             raise InputError(f"{self.name} takes {len(self.params)} values, got {len(args)}; it is {self.signature}")
+        given = dict(zip(self.params, args, strict=False))
+        for name, value in kwargs.items():
+            known = self.parameter(name)
+            if known in given:
+                raise InputError(f"{self.name}: {known} is given twice")
+            given[known] = value
         values = self.check(given)
         work = self.make(**values)
         dtype = values.pop("dtype", self.params["dtype"].default if "dtype" in self.params else "")
@@ -271,13 +289,25 @@ def op(family: str, category: str, grows: str = "") -> Callable[[Callable[..., W
 
     def register(function: Callable[..., Work]) -> Op:
         doc = inspect.getdoc(function) or ""
-        OPS[function.__name__] = Op(function.__name__, function, family, category, _params(function), doc, grows)
-        return OPS[function.__name__]
+        made = Op(function.__name__, function, family, category, _params(function), doc, grows)
+        # help() and editors show the signature and docstring of the function
+        vars(made).update(__name__=function.__name__, __doc__=doc, __wrapped__=function)
+        OPS[function.__name__] = made
+        return made
 
     return register
 
 
+def op_name(name: str) -> str | None:
+    """The op that a name means, in any spelling and by any of its names; None where there is none."""
+    if name in OPS:
+        return name
+    names = {letters(each): each for each in OPS} | {letters(alias): op for alias, op in ALIASES.items()}
+    return names.get(letters(name))
+
+
 def find(name: str) -> Op:
-    if name not in OPS:
-        raise unknown("op", name, OPS, "See `ridgeline ops`.")
-    return OPS[name]
+    known = op_name(name)
+    if known is None:
+        raise unknown("op", name, [*OPS, *ALIASES])
+    return OPS[known]

@@ -43,5 +43,5 @@ CHARTS: dict[str, Named[Picture]] = by_name(
 
 def find(name: str) -> Named[Picture]:
     if name not in CHARTS:
-        raise unknown("chart", name, CHARTS, "See `ridgeline chart`.")
+        raise unknown("chart", name, CHARTS)
     return CHARTS[name]

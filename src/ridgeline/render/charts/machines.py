@@ -201,9 +201,7 @@ def bandwidth(machine: Machine, machines: Sequence[Machine] | None = None, measu
             notes.append(f"{other.name}: nothing measured yet")
         rows.append((other.name, limit, reached))
     if not rows:
-        raise InputError(
-            f"{'; '.join(notes)}, so there is nothing to hold a measurement against; add machines with --and"
-        )
+        raise InputError(f"{'; '.join(notes)}, so there is nothing to hold a measurement against; add machines")
     return bandwidth_bars(rows, notes=notes)
 
 

@@ -83,7 +83,7 @@ def ceilings_chart(
     levels = known_levels(machine, ceilings)
     if not levels:
         raise InputError(
-            f"{machine.name} has no memory bandwidth, so there is no sloped roof to draw; give --bandwidth"
+            f"{machine.name} has no memory bandwidth, so there is no sloped roof to draw; give a bandwidth"
         )
     absent = [level.name for level in machine.levels if level.name not in levels]
     left_out = f"{', '.join(absent)}, so {'it is' if len(absent) == 1 else 'they are'} left out"

@@ -219,10 +219,11 @@ def peaks_table(machine: Machine) -> Table:
 
 def ops_table() -> Table:
     rows = [
-        {"op": name, "parameters": op.signature[len(name) :], "what": op.summary} for name, op in sorted(OPS.items())
+        {"op": name, "aliases": ", ".join(op.aliases), "parameters": op.signature[len(name) :], "what": op.summary}
+        for name, op in sorted(OPS.items())
     ]
-    title = f"{len(rows)} ops; `ridgeline ops NAME` shows one with its equation and parameters"
-    return Table(title, columns("op", "parameters", "what"), rows)
+    note = "`ridgeline ops NAME` shows one with its equation"
+    return Table(f"{len(rows)} ops", columns("op", "aliases", "parameters", "what"), rows, (note,))
 
 
 def op_table(op: Op) -> Table:
@@ -241,7 +242,8 @@ def op_document(op: Op) -> dict[str, Any]:
         }
         for param in op.params.values()
     ]  # fmt: skip
-    return {"name": op.name, "family": op.family, "category": op.category, "doc": op.doc, "parameters": params}
+    named = {"name": op.name, "aliases": list(op.aliases), "family": op.family, "category": op.category}
+    return {**named, "doc": op.doc, "parameters": params}
 
 
 def _default(value: Any) -> str:

@@ -37,7 +37,8 @@ def _time(item: Observation) -> float:
 def observations_table(observations: Sequence[Observation], limit: int | None = None) -> Table:
     """The kernels by time with cumulative share; the first `limit` of them, shortened to 120 columns."""
     ranked = sorted(observations, key=_time, reverse=True)
-    total, until, rows = sum(map(_time, ranked)), 0.0, []
+    total, until = sum(map(_time, ranked)), 0.0
+    rows: list[dict[str, Any]] = []
     several = any(len(item.samples) > 1 for item in ranked)
     widths = _widths(ranked, several)
     for item in ranked[:limit]:
@@ -49,7 +50,7 @@ def observations_table(observations: Sequence[Observation], limit: int | None = 
             "kernel": item.kernel,
         }
         shown = {key: _clip(PREFIXES.sub("", text), widths[key]) for key, text in texts.items()} if limit else texts
-        times = {"total": _time(item), "median": item.median, "runs": len(item.samples)}
+        times: dict[str, float] = {"total": _time(item), "median": item.median, "runs": len(item.samples)}
         rows.append({**shown, **times, "share": _time(item) / total, "until": until / total})
     shares = percent_column("share", "% of time", 2), percent_column("until", "cumulative", 2)
     repeats = [Column("median", unit="s"), Column("runs")] if several else []
