@@ -100,9 +100,9 @@ def test_the_examples_of_a_roofline_are_named_and_the_ridge_is_in_the_legend() -
     chart = chart_of(CHARTS["roofline"](A100, dtype="fp32"))
     names = " ".join(point.name for point in chart.points)
     assert all(word in names for word in ("axpy", "conv2d", "gemm"))
-    assert [mark.label for mark in chart.marks] == ["ridge: 9.56 FLOP/byte"]
+    assert [mark.label for mark in chart.marks] == ["ridge: 9.56 FLOP/B"]
     assert [region.label for region in chart.regions] == ["memory-bound", "compute-bound"]
-    assert chart.x.title == "arithmetic intensity (FLOP/byte)"
+    assert chart.x.title == "arithmetic intensity (FLOP/B)"
     assert chart.y.title == "performance (FLOP/s)"
 
 

@@ -60,7 +60,7 @@ def test_svg_keeps_its_texts_as_text() -> None:
     source = mpl.svg(picture(dtype="fp32"))
     words = " ".join("".join(item.itertext()) for item in ElementTree.fromstring(source).iter(f"{SVG}text"))
     for expected in (
-        "Roofline of a100-sxm-80gb", "memory-bound", "compute-bound", "ridge: 9.56 FLOP/byte", "arithmetic intensity (FLOP/byte)",
+        "Roofline of a100-sxm-80gb", "memory-bound", "compute-bound", "ridge: 9.56 FLOP/B", "arithmetic intensity (FLOP/B)",
         "performance (FLOP/s)", "HBM 2.039 TB/s", "fp32 vector 19.5 TFLOP/s", "axpy 1e8", "gemm 4096³", "1 TFLOP/s", "1/4", "stated ceilings",
     ):  # fmt: skip
         assert expected in words
@@ -137,7 +137,7 @@ def test_long_names_are_shortened_with_the_whole_one_in_the_data() -> None:
     chart = Chart(
         "roofline",
         "t",
-        Axis("x", "FLOP/byte", "log", (1, 64)),
+        Axis("x", "FLOP/B", "log", (1, 64)),
         Axis("y", "FLOP/s", "log", (1e9, 1e12)),
         points=(Point(8, 1e10, shorten(name), "", "expected", name),),
     )
@@ -177,7 +177,7 @@ def test_the_style_of_the_caller_does_not_show() -> None:
 
 
 def test_texts_with_signs_of_markup_are_shown_as_they_are(tmp_path: Path) -> None:
-    axis = Axis("x", "FLOP/byte", "log", (1, 64))
+    axis = Axis("x", "FLOP/B", "log", (1, 64))
     chart = Chart(
         "x",
         "a <b> & $c_1$ </script>",

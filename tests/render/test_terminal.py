@@ -16,8 +16,8 @@ def test_terminal_has_axes_roofs_ridge_captions_and_a_legend() -> None:
     for expected in (
         "memory-bound",
         "compute-bound",
-        "ridge: 9.56 FLOP/byte",
-        "arithmetic intensity (FLOP/byte)",
+        "ridge: 9.56 FLOP/B",
+        "arithmetic intensity (FLOP/B)",
         "performance (FLOP/s)",
         "HBM 2.039 TB/s",
         "gemm 4096³",

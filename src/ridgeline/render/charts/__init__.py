@@ -12,16 +12,16 @@ from ...core.errors import unknown
 from ...prediction import compare, locality, precisions, studies, turning
 from ..chart import Picture
 from ..named import Named, by_name
-from . import changes, gaps, machines, roofline, sizes
+from . import answers, changes, gaps, machines, roofline, sizes
 from .plane import plane_chart
 
 CHARTS: dict[str, Named[Picture]] = by_name(
     "chart",
     [
-        Named("roofline", "The roofline of a machine with kernels on it: bandwidth roof, compute roof, ridge, both regions.", roofline.roofline, studies.roofline),
+        Named("roofline", "The roofline of a machine with kernels on it: bandwidth roof, compute roof, ridge, both regions.", answers.roofline, studies.roofline),
         Named("ceilings", "All memory levels with a known bandwidth and several compute roofs on one chart.", roofline.ceilings_chart),
-        Named("precisions", "One bandwidth line and a flat roof with its ridge for every number format; an arrow for quantising a kernel.", roofline.precisions, precisions.quantization),
-        Named("locality", "One kernel at several locality states, each level's own intensity against its own ceiling.", roofline.locality, locality.locality),
+        Named("precisions", "One op in every number format of a machine, each format with its roof and ridge.", roofline.precisions, precisions.formats),
+        Named("locality", "One kernel at every memory level: same rate, FLOP over the bytes that cross each level.", answers.levels, locality.locality),
         Named("blas", "BLAS levels 1 to 3 on one chart, GEMM at several sizes.", partial(plane_chart, "blas"), studies.blas_levels),
         Named("dl", "Deep-learning ops coloured by category; vector ops are judged against the vector roof, products against the matrix one.", roofline.dl, studies.deep_learning),
         Named("scale", "Arithmetic intensity as a line: ops and the ridges of the machine.", sizes.scale, turning.intensity_scale),

@@ -19,7 +19,7 @@ from ...prediction.ceilings import known_peak
 from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 from ..tables.measured import ceiling_rows
-from .plane import main_roofs
+from .plane import Roofs, roof_chart
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # the line of one core beside those of all
@@ -221,30 +221,27 @@ def shares(machine: Machine) -> Chart:
 
 
 def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
-    """Kernels on the roofline: where they were predicted and where they landed, joined by a line."""
+    """Kernels on the roofline: predicted and measured rate, joined by a line."""
     engines = dict.fromkeys(str(item["engine"]) for item in items if known_peak(machine, str(item.get("engine"))))
     kernels = [item for item in items if item["flops"] > 0]
     if not kernels or not engines:
-        raise InputError("none of the kernels does flops, so none stands on the roofline")
-    bandwidth, peaks = machine.bandwidth().value, {name: machine.peak(name).value for name in engines}
-    top, at = max(peaks.values()), [item["flops"] / item["bytes"] for item in kernels]
-    left, right = min(at) / 3, max([*at, *(peak / bandwidth for peak in peaks.values())]) * 4
-    lines = main_roofs(machine, peaks, (left, right), top)
+        raise InputError("none of the kernels does flops, so none has a place on the roofline")
+    roofs = Roofs(machine, sorted(engines, key=lambda name: -machine.peak(name).value), [machine.main.name])
+    lines: list[Line] = []
     points: list[Point] = []
-    for item, x in zip(kernels, at, strict=True):
-        name, predicted, measured = item["name"], item["flops"] / item["predicted"], item["flops"] / item["measured"]
+    for item in kernels:
+        x, name = item["flops"] / item["bytes"], item["name"]
+        predicted, measured = item["flops"] / item["predicted"], item["flops"] / item["measured"]
         lines.append(Line(((x, predicted), (x, measured)), "guide", "", "measured"))
         for key, rate, label, role in (
             ("predicted", predicted, "", "target"),
             ("measured", measured, name, "observed"),
         ):
             points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}))
-    low = min([left * bandwidth, *(point.y for point in points)]) / 2
-    note = "a thin line joins where a kernel was predicted with where it landed; the roof is the best access mix of the memory"
-    return Chart(
-        "landing", f"Predicted and measured on {machine.name}", Axis("arithmetic intensity", "FLOP/byte", LOG, (left, right)),
-        Axis("performance", "FLOP/s", LOG, (low, top * 2)), f"{machine.title}, measured ceilings", tuple(lines), tuple(points), notes=(note,),
-    )  # fmt: skip
+    ranges = roofs.ranges([(point.x, point.y) for point in points])
+    title = f"Predicted vs measured on {'this machine' if machine.name == 'here' else machine.name}"
+    note = "a thin line joins the predicted and the measured rate of a kernel"
+    return roof_chart("landing", title, [roofs], ranges, lines, points, notes=[note])
 
 
 def score_chart(evaluation: Evaluation) -> Chart:

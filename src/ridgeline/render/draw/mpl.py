@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ...core.errors import InputError
 from ..chart import Chart, Picture
 from .labels import tick_text, wrap
-from .mpl_axes import add_labels, draw_axes, plot_height
+from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
 from .plane_labels import PlaneLabels
 from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, Entry, Measure, entries_of, palette_of
 
@@ -124,6 +124,9 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
                     chart.title, fontsize=HEAD_SIZE, fontweight="bold", color=style.palette["ink"], loc="left", gid=gid
                 )
         page.lay_out(height)
+        locked = [height_of_equal_decades(chart, axes.get_window_extent().width) for axes, chart, _ in panels if chart.equal_decades]  # fmt: skip
+        if locked:
+            page.lay_out(max(locked))
         names = [names for panel in panels if (names := add_labels(*panel)) is not None]
         _write_below(page, picture, style, names)
         return page.figure
@@ -202,7 +205,7 @@ class Page:
         if not entries:
             return
         handles = [
-            Line2D([], [], color=entry.colour, linestyle=entry.dash or "none", linewidth=1.8, marker=entry.marker or "none", markersize=7, markeredgewidth=0)
+            Line2D([], [], color=entry.colour, linestyle=entry.dash or "none", linewidth=1.8, marker=entry.marker or "none", markersize=entry.size, markeredgewidth=0)
             for entry in entries
         ]  # fmt: skip
         symbols = any(entry.dash or entry.marker for entry in entries)
