@@ -87,7 +87,7 @@ def formats(
     if not placed:
         raise InputError(f"{sweep.op.name} does no flops, so it has no place on the roofline")
     used = {kernel.engine for _, kernel in placed if kernel.engine}
-    engines = sorted({*engines, *used}, key=lambda name: machine.peak(name, ceilings).value)
+    engines = sorted({*engines, *used}, key=lambda name: (machine.peak(name, ceilings).value, name))
     title = f"{placed[0][1].name} in {len(placed)} formats on {machine.name}"
     return FormatSet(machine, ceilings, tuple(engines), title, placed, tuple(notes))
 

@@ -67,6 +67,10 @@ class Point:
     details: Mapping[str, Any] = field(default_factory=dict)
     share: float | None = None  # of the time: the area of the dot
 
+    @property
+    def spot(self) -> tuple[float, float]:
+        return self.x, self.y
+
 
 @dataclass(frozen=True)
 class Bar:

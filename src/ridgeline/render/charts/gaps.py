@@ -185,7 +185,7 @@ def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_
     """Dots with the area of their time, an arrow to the roofline at the largest gaps, the longest kernels named."""
     total = sum(kernel.time for kernel in kernels)
     by_peak = {kernel.engine for kernel in kernels if known_peak(machine, kernel.engine)}
-    engines = sorted(by_peak, key=lambda name: -machine.peak(name).value)
+    engines = sorted(by_peak, key=lambda name: (-machine.peak(name).value, name))
     roofs = Roofs(machine, engines or [engine_for(machine, default_dtype(machine))], [machine.main.name])
     longest = {kernel.name for kernel in sorted(kernels, key=lambda item: -item.time)[:MAX_NAMED_KERNELS]}
     arrowed = _arrowed(kernels)

@@ -81,28 +81,29 @@ def trend(study: Trend) -> Chart:
 
 def peaks(machine: Machine, ceilings: str | None = None, sparse: bool = False) -> Chart:
     """Bars of the peak by precision, with the factor over the fp64 and fp32 vector peaks."""
-    engines: dict[tuple[str, float], list[str]] = {}  # engines of one unit with one peak share a bar
+    # engines of one unit with one peak share a bar; integer formats count OP/s and have their own
+    engines: dict[tuple[str, float, bool], list[str]] = {}
     for engine in machine.peaks:
         unit, value = engine.partition(".")[0], known_peak(machine, engine, ceilings)
         if value is None or unit == "special" or (unit == "tensor-sparse" and not sparse):
             continue
-        engines.setdefault((unit, value), []).append(engine)
+        engines.setdefault((unit, value, is_integer(engine)), []).append(engine)
     if not engines:
         raise InputError(f"{machine.name} has no {ceilings or 'known'} peak to draw")
     vector = {name: known_peak(machine, f"vector.{name}", ceilings) for name in ("fp64", "fp32")}
     base = {name: value for name, value in vector.items() if value}
     by_peak = sorted(engines.items(), key=lambda item: (item[0][1], item[0][0]))
-    bars = [_peak_bar(unit, value, names, base) for (unit, value), names in by_peak]
+    bars = [_peak_bar(unit, value, names, base) for (unit, value, _), names in by_peak]
     drawn = [name for names in engines.values() for name in names]
     integers = [is_integer(name) for name in drawn]
-    unit = "FLOP/s; OP/s for integers" if any(integers) and not all(integers) else rate_unit(drawn)
+    label = "peak, integer formats in OP/s" if any(integers) and not all(integers) else "peak"
     kinds = sorted({machine.peak(names[0], ceilings).kind for names in engines.values()})
     factors = f"factors: over the {' and '.join(base)} vector peak"
     notes = (
         factors if base else "no fp64 or fp32 vector peak to compare with", "tensor-sparse: 2:4" if sparse else "dense peaks",
     )  # fmt: skip
     return Chart(
-        "peaks", f"Peak by precision of {machine.name}", Axis(f"peak, {unit}", rate_unit(drawn), "linear", (0.0, max(bar.value for bar in bars) * 1.02)), NO_AXIS,
+        "peaks", f"Peak by precision of {machine.name}", Axis(label, rate_unit(drawn), "linear", (0.0, max(bar.value for bar in bars) * 1.02)), NO_AXIS,
         f"{title_of(machine)}, {' and '.join(kinds)} ceilings", bars=tuple(bars), notes=notes, look="bars",
     )  # fmt: skip
 

@@ -169,12 +169,12 @@ def kernel_points(
 ) -> tuple[list[Point], list[Line]]:
     """Expected point, roof marker and the thin line between them for each kernel; with `shares` the area of a dot is its time."""
     points, guides = [], []
-    total = sum(kernel.time for kernel in kernels)
+    total = sum(kernel.time * kernel.count for kernel in kernels)
     for kernel in kernels:
         group = bound_title(kernel.bound) if by_bound and not kernel.group else kernel.group
         role = "overhead" if kernel.bound == "overhead" else "expected"
         spot, roof = (kernel.intensity, kernel.rate), (kernel.intensity, kernel.attainable)
-        share = kernel.time / total if shares and total > 0 else None
+        share = kernel.time * kernel.count / total if shares and total > 0 else None
         points.append(Point(*spot, shorten(kernel.name), group, role, kernel.name, to_document(kernel), share))
         if roof[1] > spot[1] * MIN_GAP:
             points.append(Point(*roof, "", group, "floor", kernel.name, {}))
@@ -254,7 +254,7 @@ def plane_chart(
     unplaced, reasons = _unplaced(study.machine, study.kernels)
     notes = [*study.notes, *reasons]
     if len(placed) > MAX_NAMED_POINTS:
-        longest = sorted(placed, key=lambda kernel: -kernel.time)[:MAX_LONGEST] if shares else []
+        longest = sorted(placed, key=lambda kernel: -kernel.time * kernel.count)[:MAX_LONGEST] if shares else []
         names = {kernel.name for kernel in longest}
         points = [point if point.name in names else replace(point, label="") for point in points]
         points, guides = [point for point in points if point.role != "floor"], []

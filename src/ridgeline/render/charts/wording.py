@@ -37,6 +37,10 @@ def bound_title(bound: str) -> str:
     return BOUND_TITLES.get(bound, bound)
 
 
+def link_title(link: str) -> str:
+    return {"nvlink": "NVLink", "pcie": "PCIe"}.get(link, link)
+
+
 def is_integer(engine: str) -> bool:
     dtype = engine.partition(".")[2]
     return dtype in TABLE and TABLE[dtype].integer

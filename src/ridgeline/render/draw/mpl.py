@@ -138,10 +138,9 @@ def _write_below(page: Page, picture: Picture, style: ChartStyle, names: list[Pl
     dropped = sum(each.dropped for each in names)
     notes = list(dict.fromkeys([*picture.notes, *(note for chart in picture.charts for note in chart.notes)]))
     if numbered:
-        notes.append("numbers stand for names listed above, where names found no room")
+        notes.append("numbers: names listed above")
     if dropped:
-        labels, them = ("label", "it") if dropped == 1 else ("labels", "them")
-        notes.append(f"{dropped} {labels} found no room; the table behind the chart has {them}")
+        notes.append(f"{dropped} {'label' if dropped == 1 else 'labels'} not shown; --out FILE.csv lists all points")
     page.write(notes, SMALL_SIZE, style.palette["muted"], "notes")
     page.add_legend([Entry(line, "none") for line in numbered], SMALL_SIZE, 4.0, "numbered")
     entries = [entry for chart in picture.charts for entry in entries_of(chart, style)]

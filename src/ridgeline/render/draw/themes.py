@@ -110,6 +110,8 @@ def entries_of(chart: Chart, style: ChartStyle) -> list[Entry]:
     for mark in chart.marks:
         if mark.label and mark.role != "ridge":
             entries.append(Entry(mark.label, style.mark_colour(mark), dash=":"))
+    if chart.look == "pyramid":
+        return []  # every step has its name inside
     if any(point.share is not None for point in chart.points):
         entries += [
             Entry(f"{share:.0%} of the time".replace("%", " %"), style.palette["muted"], "o", size=2 * dot_radius(share))
@@ -133,4 +135,4 @@ def _group_entry(chart: Chart, group: str, style: ChartStyle) -> Entry | None:
     return Entry(group, colour, "s") if any(bar.group == group for bar in chart.bars) else None
 
 
-NAMED_POINTS = ("levels", "precisions")  # charts whose points carry the name of their group
+NAMED_POINTS = ("levels", "precisions", "anatomy", "compare")  # charts whose points carry the name of their group
