@@ -108,6 +108,7 @@ def communication(machine: Machine, dtype: str | None = None, ceilings: str | No
     rates = {link.name: link.per_direction.value() for link in machine.links}
     links = {name: rate for name, rate in rates.items() if rate} | NICS
     training = {
-        f"data parallel, {count} devices": data_parallel_intensity(TRAINING_TOKENS, count, 2.0) for count in DEVICE_COUNTS
+        f"data parallel, {count} devices": data_parallel_intensity(TRAINING_TOKENS, count, 2.0)
+        for count in DEVICE_COUNTS
     }
     return CommunicationRoofline(machine, engine, machine.peak(engine, ceilings).value, links, training)

@@ -106,9 +106,7 @@ def reconcile(
         ctx.exit(1)
 
 
-def present_gaps(
-    reconciled: Reconciled, unchecked_gpus: list[str], output: Output, kernel: str | None = None
-) -> None:
+def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Output, kernel: str | None = None) -> None:
     """Remarks on standard error, then the gap report; `unchecked_gpus` are those whose counters were not validated."""
     from ...core.documents import to_document
     from ...render.charts.gaps import gap_waterfall, report_chart

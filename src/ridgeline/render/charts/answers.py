@@ -115,16 +115,24 @@ def _sweep_points(kernels: Sequence[PredictedKernel], names: Sequence[str]) -> l
 
 def levels(study: Locality) -> Chart:
     """One kernel at its rate, once for each memory level: x is flops over the bytes that cross the level."""
-    shown = [row for row in study.levels if row.bytes > 0]
+    shown = [row for row in study.levels if row.bytes > 0 and not row.assumed]
     if not study.flops or not shown:
-        raise InputError(f"{study.kernel} does no flops, so it has no place on the roofline; see --levels without --out")
-    roofs = Roofs(study.machine, [study.engine], [row.level for row in shown], study.ceilings)
+        raise InputError(
+            f"{study.kernel} does no flops, so it has no place on the roofline; see --levels without --out"
+        )
+    roofs = Roofs(study.machine, [study.engine], [row.level for row in study.levels], study.ceilings)
     rate = study.flops / study.time
     points = []
     for row in shown:
         title, attainable = level_title(row.level), roofs.attainable(row.intensity, study.engine, row.level)
         share = _percent(rate / attainable)
-        details = {"level": row.level, "bytes": row.bytes, "flops": study.flops, "time_us": study.time * 1e6, "attainable": attainable}
+        details = {
+            "level": row.level,
+            "bytes": row.bytes,
+            "flops": study.flops,
+            "time_us": study.time * 1e6,
+            "attainable": attainable,
+        }
         points.append(Point(row.intensity, rate, f"{title} {share}", title, "value", f"{study.kernel} at {title}", details))  # fmt: skip
     joined = Line(tuple((point.x, point.y) for point in sorted(points, key=lambda point: point.x)), "guide", "", "")
     ranges = roofs.ranges([(point.x, point.y) for point in points])
@@ -139,7 +147,7 @@ def _level_notes(study: Locality) -> tuple[str, ...]:
     notes = [
         "one dot for each level: FLOP over the bytes that cross it; percent of the roofline of that level",
         f"limited by {_limiter_title(study.limiter)} ({bound_title(study.bound)})",
-        *([f"{', '.join(assumed)}: bytes of the next level out, a lower bound"] if assumed else []),
+        *([f"{', '.join(assumed)}: no traffic counted for this op, so no dot"] if assumed else []),
         *([f"no bandwidth known for {', '.join(absent)}"] if absent else []),
     ]
     return tuple(notes)

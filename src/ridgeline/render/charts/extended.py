@@ -35,7 +35,9 @@ def energy(study: EnergyRoofline) -> Chart:
         curve = study.efficiency(at, static=True).tolist()
         name = f"with {study.static:.0f} W static power"
         lines.append(Line(tuple(zip(at.tolist(), curve, strict=True)), "target", name, "static power"))
-    points = [Point(balance, ceiling / 2, "half of the ceiling", "", "ridge", "energy balance point", {"balance": balance})]
+    points = [
+        Point(balance, ceiling / 2, "half of the ceiling", "", "ridge", "energy balance point", {"balance": balance})
+    ]
     points += [
         Point(kernel.intensity, value, f"{kernel.name} {show(value, 'FLOP/J', 3)}", bound_title(kernel.bound), "expected", kernel.name, {"flop_per_joule": value})
         for kernel, value in spots
@@ -71,7 +73,15 @@ def communication(study: CommunicationRoofline) -> Chart:
     for name, speed in sorted(study.links.items(), key=lambda item: -item[1]):
         ends = ((across[0], across[0] * speed), (ridges[name], peak))
         group = "nic" if "NIC" in name else name
-        lines.append(Line(ends, "bandwidth", f"{link_title(name)} {show(speed, 'B/s', 3)}", group, {"link": name, "bandwidth": speed}))
+        lines.append(
+            Line(
+                ends,
+                "bandwidth",
+                f"{link_title(name)} {show(speed, 'B/s', 3)}",
+                group,
+                {"link": name, "bandwidth": speed},
+            )
+        )
         points.append(Point(ridges[name], peak, show(ridges[name], "", 3), group, "ridge", f"ridge of {name}"))
     engine = engine_title(study.engine)
     flat = ((min(ridges.values()), peak), (across[1], peak))
@@ -109,7 +119,10 @@ def anatomy(machine: Machine, dtype: str | None = None, ceilings: str | None = N
     across, up = roofs.ranges([point.spot for point in points])
     notes = ["every kernel is one dot: x = FLOP / bytes moved, y = FLOP / time; nothing can be above the roofs", "example kernels, not measurements"]  # fmt: skip
     chart = roof_chart("anatomy", "How to read a roofline", [roofs], (across, up), guides, points, arrows, notes)
-    labels = {"bandwidth": f"memory roof: AI x {show(bandwidth, 'B/s', 3)}", "peak": f"compute roof: {rate(peak, engine)}"}
+    labels = {
+        "bandwidth": f"memory roof: AI x {show(bandwidth, 'B/s', 3)}",
+        "peak": f"compute roof: {rate(peak, engine)}",
+    }
     lines = tuple(replace(line, label=labels.get(line.role, line.label)) for line in chart.lines)
     mark = replace(chart.marks[0], label=f"ridge point {amount(ridge, PER_BYTE)}")
     return replace(chart, lines=lines, marks=(mark,), subtitle=roofs.subtitle)

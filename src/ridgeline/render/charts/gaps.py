@@ -125,7 +125,11 @@ def report_chart(report: Report) -> Chart:
         raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
     left_out = [item.name for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
     kernels = [_landed_item(machine, item) for item in shown]
-    title = f"Predicted vs measured on {machine.name}" if machine.name != "here" else "Predicted vs measured on this machine"
+    title = (
+        f"Predicted vs measured on {machine.name}"
+        if machine.name != "here"
+        else "Predicted vs measured on this machine"
+    )
     return _landed_chart(machine, title, kernels, left_out)
 
 
@@ -203,7 +207,16 @@ def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_
             lines.append(Line((kernel.spot, kernel.target), "target", "", kernel.bound))
             points.append(Point(*kernel.target, "", kernel.bound, "target", f"{kernel.name}, algorithmic"))
     spots = [(point.x, point.y) for point in points]
-    return roof_chart("gaps", title, [roofs], roofs.ranges(spots), lines, points, arrows, _landed_notes(kernels, arrows, lines, left_out))
+    return roof_chart(
+        "gaps",
+        title,
+        [roofs],
+        roofs.ranges(spots),
+        lines,
+        points,
+        arrows,
+        _landed_notes(kernels, arrows, lines, left_out),
+    )
 
 
 def _arrowed(kernels: Sequence[Landed]) -> set[str]:

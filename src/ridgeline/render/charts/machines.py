@@ -124,14 +124,19 @@ def pyramid(machine: Machine, ceilings: str | None = None) -> Chart:
     size = registers.value() if registers is not None else None
     if size is not None and units:
         text = f"{show(size, 'B', 4, binary=True)} x {units} = {show(size * units, 'B', 4, binary=True)}"
-        bars.append(Bar("registers", size * units, None, text, "registers", "value", {"capacity": size, "instances": units}))
+        bars.append(
+            Bar("registers", size * units, None, text, "registers", "value", {"capacity": size, "instances": units})
+        )
     bars += [_level_bar(level, ceilings) for level in machine.levels]
     if not bars:
         raise InputError(
             f"{machine.name} has no memory level to draw; fill a [[level]] in {machine.file or 'its file'}"
         )
     timed = any(level.latency.value() is not None for level in machine.levels)
-    notes = ("width: capacity of all instances on a log scale", *(() if timed else ("no latency data for this machine",)))
+    notes = (
+        "width: capacity of all instances on a log scale",
+        *(() if timed else ("no latency data for this machine",)),
+    )
     sizes = [bar.value for bar in bars if bar.value > 0] or [1.0]
     across = (min(sizes) / 64, max(max(sizes), min(sizes) * 2))
     return Chart(

@@ -18,6 +18,7 @@ from ..draw.labels import amount, shorten
 from .wording import INTENSITY, PER_BYTE, PERFORMANCE, bound_title, engine_title, level_title, rate, rate_unit, title_of
 
 MAX_POINTS, MAX_NAMED_POINTS, MAX_LONGEST = 5000, 40, 12
+MAX_LISTED = 2  # names in a note
 MIN_GAP = 1.02  # a rate nearer to its roof than this factor is drawn without a gap
 MIN_SHAPE, MAX_SHAPE = 0.55, 0.85  # decades of y per decade of x, which are equally long: the shape of the plot
 Range = tuple[float, float]
@@ -184,7 +185,7 @@ def kernel_points(
 
 def _unplaced(machine: Machine, kernels: Sequence[PredictedKernel]) -> tuple[list[dict[str, Any]], list[str]]:
     """Kernels without a place on these axes, listed with their bandwidth instead: no flops, no bytes, or bytes over a link."""
-    rows, notes = [], []
+    rows, notes, no_flops = [], [], []
     for kernel in kernels:
         if has_place(machine, kernel):
             continue
@@ -206,8 +207,11 @@ def _unplaced(machine: Machine, kernels: Sequence[PredictedKernel]) -> tuple[lis
         reached = kernel.bytes / kernel.time if kernel.time > 0 else 0.0
         rows.append({"label": kernel.name, "bandwidth": reached, "roof": roof, **to_document(kernel)})
         share = f"{show(reached, 'B/s')} of {show(roof, 'B/s')} ({kernel.level})"
-        notes.append(f"{kernel.name} does no flops, so it is not on the plot: {share}")
-    return rows, notes
+        no_flops.append((kernel.name, share))
+    if len(no_flops) > MAX_LISTED:
+        listed = ", ".join(name for name, _ in no_flops[:MAX_LISTED])
+        return rows, [*notes, f"{len(no_flops)} kernels do no flops, so they are not on the plot: {listed} ..."]
+    return rows, notes + [f"{name} does no flops, so it is not on the plot: {share}" for name, share in no_flops]
 
 
 def roof_chart(

@@ -90,7 +90,9 @@ def precisions(study: FormatSet) -> Chart:
     path = tuple((dot.x, dot.y) for dot in points)
     joined = [Line(path, "guide", "", "")] if len(path) > 1 else []
     notes = (*study.notes, "dots: expected rate in each format; numbers at the corners: ridge points (FLOP/B)")
-    return replace(chart, points=(*ridges.values(), *points), lines=(*lines, *joined), notes=notes, marks=(), regions=())
+    return replace(
+        chart, points=(*ridges.values(), *points), lines=(*lines, *joined), notes=notes, marks=(), regions=()
+    )
 
 
 def _format_roof(line: Line, ridge: Point) -> Line:

@@ -58,7 +58,13 @@ def efficiency(study: SizeSweep) -> Chart:
     across = power_span(study.sizes, 2.0, 1.3)
     lines = (
         Line(tuple((point.x, point.y) for point in points), "series", "", "", {}),
-        Line(((across[0], peak), (across[1], peak)), "peak", f"peak {rate(peak, engine)}", engine.partition(".")[0], {"engine": engine}),
+        Line(
+            ((across[0], peak), (across[1], peak)),
+            "peak",
+            f"peak {rate(peak, engine)}",
+            engine.partition(".")[0],
+            {"engine": engine},
+        ),
     )
     return Chart(
         "efficiency", f"Square GEMM in {study.dtype} on {machine.name}", Axis("N of an N x N x N GEMM", "", LOG, across),

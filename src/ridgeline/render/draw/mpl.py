@@ -208,7 +208,7 @@ class Page:
             for entry in entries
         ]  # fmt: skip
         symbols = any(entry.dash or entry.marker for entry in entries)
-        handle, gap = (HANDLE_WIDTH, HANDLE_GAP) if symbols else (0.0, 0.0)
+        handle, gap = (max([HANDLE_WIDTH, *(entry.size for entry in entries)]), HANDLE_GAP) if symbols else (0.0, 0.0)
         measure = partial(self.measure, size, "normal")
         room = self.room - handle - gap
         texts = [entry.text for entry in entries]

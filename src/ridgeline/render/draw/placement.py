@@ -153,9 +153,7 @@ class Obstacles:
         )
 
 
-def place(
-    labels: Sequence[Anchor], frame: Box, obstacles: Obstacles, max_gap: float = GAPS[-1]
-) -> list[Placed | None]:
+def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles, max_gap: float = GAPS[-1]) -> list[Placed | None]:
     """A place for every label at most `max_gap` from its point, or None where there is none that touches nothing."""
 
     def crowd(label: Anchor) -> int:

@@ -12,7 +12,16 @@ from .labels import position, shorten
 from .placement import Anchor, Box, Disc, Obstacles, Placed, Segment, distance, place, place_in_rows
 from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle, Entry, dot_radius
 
-RADIUS = {"expected": 4.6, "overhead": 4.8, "floor": 3.4, "observed": 5.0, "target": 5.0, "ridge": 4.4, "value": 4.4}
+RADIUS = {
+    "sample": 2.2,
+    "expected": 4.6,
+    "overhead": 4.8,
+    "floor": 3.4,
+    "observed": 5.0,
+    "target": 5.0,
+    "ridge": 4.4,
+    "value": 4.4,
+}
 DEFAULT_RADIUS, ARROW_RADIUS, MARKER_GAP = 4.0, 3.0, 0.8
 FRAME_GAP = 2.0  # between a label and the edge of the plot
 LINE_HEIGHT, CAPTION_HEIGHT, ROOF_HEIGHT = 11.5, 14.0, 11.0
@@ -169,7 +178,9 @@ class PlaneLabels:
         """At the ridge point if there is one, else where the line of the mark enters the plot."""
         if mark.axis == "x":
             x = position(self.chart.x, mark.value, 0, self.width)
-            corners = [self.at(dot.x, dot.y) for dot in self.chart.points if dot.role == "ridge" and dot.x == mark.value]
+            corners = [
+                self.at(dot.x, dot.y) for dot in self.chart.points if dot.role == "ridge" and dot.x == mark.value
+            ]
             places = [*corners, *((x, self.height * part) for part in MARK_NAME_PLACES)]
         else:
             y = position(self.chart.y, mark.value, 0, self.height)
@@ -177,13 +188,13 @@ class PlaneLabels:
         gid = self.style.gid("mark-name", index)
         self._place_line_name(mark.label, places, self.style.mark_colour(mark), gid, "--")
 
-    def _place_line_name(
-        self, text: str, places: list[tuple[float, float]], colour: str, gid: str, dash: str
-    ) -> None:
+    def _place_line_name(self, text: str, places: list[tuple[float, float]], colour: str, gid: str, dash: str) -> None:
         """The name of a line beside the first of these places with room; in the legend when there is none."""
         width = self.style.measure(SMALL_SIZE, "normal", text) + 1
         for x, y in places:
-            (placed,) = place([Anchor(x, y, width, LINE_HEIGHT, ARROW_RADIUS)], self.frame, self.obstacles, MAX_NAME_GAP)
+            (placed,) = place(
+                [Anchor(x, y, width, LINE_HEIGHT, ARROW_RADIUS)], self.frame, self.obstacles, MAX_NAME_GAP
+            )
             if placed is not None:
                 self.labels.append(Label(text, *placed.box.centre, colour, gid))
                 self.obstacles.boxes.append(placed.box)

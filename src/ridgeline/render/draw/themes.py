@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +34,7 @@ FIXED_COLOURS = {
     "fp64": "c6", "fp32": "c4", "tf32": "c2", "bf16": "c1", "fp16": "ridge", **dict.fromkeys(("fp8", "mxfp8"), "c3"),
     "mxfp6": "c2", **dict.fromkeys(("mxfp4", "nvfp4"), "ridge"), "int8": "c5", "int4": "c0",
     "predicted": "c6", "measured": "c2", "stated": "c6",
-    "floor": "c0", "loss": "c1", "unexplained": "c6",
+    "floor": "c6", "loss": "c3", "unexplained": "c4",
 }  # fmt: skip
 
 MARKER = {"expected": "o", "overhead": "s", "floor": "_", "observed": "D", "target": "o", "ridge": "o", "value": "o"}
@@ -60,7 +61,7 @@ def colour_roles(groups: Sequence[str]) -> dict[str, str]:
 
 def dot_radius(share: float) -> float:
     """The area of a dot is its share of the time."""
-    return max(MIN_DOT_RADIUS, MAX_DOT_RADIUS * min(share, 1.0) ** 0.5)
+    return max(MIN_DOT_RADIUS, MAX_DOT_RADIUS * math.sqrt(min(share, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,9 @@ def entries_of(chart: Chart, style: ChartStyle) -> list[Entry]:
         return []  # every step has its name inside
     if any(point.share is not None for point in chart.points):
         entries += [
-            Entry(f"{share:.0%} of the time".replace("%", " %"), style.palette["muted"], "o", size=2 * dot_radius(share))
+            Entry(
+                f"{share:.0%} of the time".replace("%", " %"), style.palette["muted"], "o", size=2 * dot_radius(share)
+            )
             for share in KEY_SHARES
         ]
     return entries
@@ -123,12 +126,15 @@ def entries_of(chart: Chart, style: ChartStyle) -> list[Entry]:
 def _group_entry(chart: Chart, group: str, style: ChartStyle) -> Entry | None:
     """None for a group whose lines are named where they are drawn."""
     colour = style.group_colour(group)
-    points = [point for point in chart.points if point.group == group and point.role not in ("floor", "ridge")]
+    points = [
+        point for point in chart.points if point.group == group and point.role not in ("floor", "ridge", "sample")
+    ]
     roles = {point.role for point in points}
     if points:
         if chart.kind in NAMED_POINTS and all(point.label for point in points):
             return None
-        return Entry(group, colour, MARKER.get(roles.pop(), "o") if len(roles) == 1 else "o")
+        dots = len(roles) > 1 or any(point.share is not None for point in points)
+        return Entry(group, colour, "o" if dots else MARKER.get(roles.pop(), "o"))
     lines = [line for line in chart.lines if line.group == group and line.role in ("series", "bandwidth", "peak")]
     if lines and not any(line.label for line in lines):
         return Entry(group, colour, dash="-")
