@@ -20,6 +20,7 @@ from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 from ..tables.measured import ceiling_rows
 from .plane import Roofs, roof_chart
+from .wording import level_title
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # the line of one core beside those of all
@@ -60,7 +61,9 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
     across = _range((size for size, _ in points), 1.5)
     levels = measured_levels(listed, machine) if machine.kind == "cpu" else []
     plateaus = [
-        Point(_end(level), level.bandwidth, _title(level), level.level.upper(), "ridge", f"{_title(level)} measured")
+        Point(
+            _end(level), level.bandwidth, _title(level), level_title(level.level), "ridge", f"{_title(level)} measured"
+        )
         for level in levels
     ]
     notes = ["nominal bytes: write-allocate traffic is not counted"]
@@ -130,7 +133,7 @@ def _end(plateau: Plateau) -> float:
 
 
 def _title(plateau: Plateau) -> str:
-    return f"{plateau.level.upper()} {show(plateau.bandwidth, 'B/s', 3)}".strip()
+    return f"{level_title(plateau.level)} {show(plateau.bandwidth, 'B/s', 3)}".strip()
 
 
 def _capacities(machine: Machine, cores: int, one_core: bool) -> list[Mark]:
@@ -145,7 +148,9 @@ def _capacities(machine: Machine, cores: int, one_core: bool) -> list[Mark]:
             size = min(each, total / sharing) if sharing > 1 else each if sharing else total
             if size > inner:
                 share = f" / {sharing} cores" if sharing > 1 and size < each else ""
-                labels.setdefault((level.name, size), f"{level.name.upper()} {show(size, 'B', 3, binary=True)}{share}")
+                labels.setdefault(
+                    (level.name, size), f"{level_title(level.name)} {show(size, 'B', 3, binary=True)}{share}"
+                )
                 inner = size
     return [Mark("x", size, text, "ridge") for (_, size), text in labels.items()]
 
