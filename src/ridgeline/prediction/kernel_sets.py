@@ -37,6 +37,7 @@ class PredictedKernel:
     engine: str
     level: str  # the outermost level (or link) its bytes cross
     group: str = ""
+    count: float = 1.0  # how often it runs
     DOCUMENT: ClassVar = ("flops", "bytes", "time_us=time", "floor_us=floor", "bound", "limiter")
 
     @property
@@ -119,7 +120,9 @@ def _kernels(step: Step, bound: Bound, expected: Expected, name: str, group: str
         limits, limiter = (str(column[index]) for column in columns[4:])
         engine, level = str(plain(bound.engine, index) or ""), levels[-1] if levels else ""
         called = name or kernel_name(bound.work, index)
-        yield PredictedKernel(called, flops, moved, time, floor, limits, limiter, engine, level, group)
+        yield PredictedKernel(
+            called, flops, moved, time, floor, limits, limiter, engine, level, group, float(step.count)
+        )
 
 
 def size_text(value: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from .present import Output, Result, present
 
 if TYPE_CHECKING:
     from ...core.observation import Observation
+    from ...render.chart import Picture
 
 MAX_KERNELS = 20  # on the terminal without -v
 to_stderr = partial(click.echo, err=True)
@@ -23,9 +24,10 @@ to_stderr = partial(click.echo, err=True)
 @click.command("import")
 @click.argument("file", type=PATH)
 @format_option
+@click.option("--on", "on", metavar="MACHINE", help="The machine whose roofline a picture shows.")
 @verbose_option
-@output_options("Write a file: .json .csv .md.")
-def import_file(file: Path, form: str | None, verbose: bool, output: Output) -> None:
+@output_options("Write a file: .json .csv .md (data); with --on also .svg .png .pdf .html (picture).", theme=True)
+def import_file(file: Path, form: str | None, on: str | None, verbose: bool, output: Output) -> None:
     """Read the file of a profiler.
 
     Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV or JSON, recognised from the content.
@@ -33,10 +35,12 @@ def import_file(file: Path, form: str | None, verbose: bool, output: Output) -> 
     """
     from ...profilers.load import load
 
-    present_observations(load(file, form), output, verbose)
+    present_observations(load(file, form), output, verbose, on)
 
 
-def present_observations(observations: Sequence[Observation], output: Output, verbose: bool) -> None:
+def present_observations(
+    observations: Sequence[Observation], output: Output, verbose: bool, on: str | None = None
+) -> None:
     """Kernel count, total time and the top kernel; then the kernels by time, all of them with -v and in files."""
     from ...profilers.load import document
     from ...render.tables.observed import observations_answer, observations_data, observations_table
@@ -46,9 +50,24 @@ def present_observations(observations: Sequence[Observation], output: Output, ve
     result = Result(
         lambda: [observations_data(observations) if csv else observations_table(observations, limit)],
         lambda: document(observations),
+        picture=profile_picture(observations, on),
         answer=lambda: [observations_answer(observations)],
     )
     present(result, output)
+
+
+def profile_picture(observations: Sequence[Observation], on: str | None) -> Callable[[], Picture]:
+    """The kernels on the roofline of a machine, for files that hold a picture."""
+
+    def picture() -> Picture:
+        from ...render.charts.gaps import profile_chart
+        from .options import load_machine
+
+        if on is None:
+            raise InputError("a picture needs the machine that the kernels ran on: name it with --on")
+        return profile_chart(load_machine(on), observations)
+
+    return picture
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -74,6 +74,7 @@ def seal(
 @format_option
 @ledger_option
 @verbose_option
+@click.option("--kernel", metavar="NAME", help="With --out: the time of this kernel as a waterfall.")
 @picture_output
 @click.pass_context
 def reconcile(
@@ -85,6 +86,7 @@ def reconcile(
     form: str | None,
     path: Path | None,
     verbose: bool,
+    kernel: str | None,
     output: Output,
 ) -> None:
     """Explain measured against predicted time.
@@ -99,6 +101,8 @@ def reconcile(
     from ...profilers.self_check import unchecked
     from ...programs.cases import read
 
+    if kernel is not None and output.out is None:
+        raise InputError("--kernel draws a picture: give --out FILE.svg with it")
     if (seal_id is None) == (cases is None):
         raise InputError("nothing to compare with: give either --seal ID, or --cases FILE --on MACHINE")
     if cases is not None:
@@ -112,16 +116,18 @@ def reconcile(
     else:
         assert cases is not None
         reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
-    present_gaps(reconciled, unchecked(observations), output, verbose)
+    present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
     if reconciled.broken:
         click.echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
 
 
-def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Output, verbose: bool) -> None:
+def present_gaps(
+    reconciled: Reconciled, unchecked_gpus: list[str], output: Output, verbose: bool, kernel: str | None = None
+) -> None:
     """Warnings on standard error, then the gap report; `unchecked_gpus` are those whose counters were not validated."""
     from ...core.documents import to_document
-    from ...render.charts.gaps import report_chart
+    from ...render.charts.gaps import gap_waterfall, report_chart
     from ...render.tables.gaps import (
         report_answer,
         report_summary,
@@ -148,7 +154,7 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
         document,
         terminal=None if verbose else lambda: [report_summary(report)] if report.items else [],
         answer=lambda: lines,
-        picture=lambda: report_chart(report),
+        picture=lambda: report_chart(report) if kernel is None else gap_waterfall(report, kernel),
         writers={".html": lambda out: gap_report(report, tables, document, out)},
     )
     present(result, output)

@@ -138,15 +138,8 @@ def precisions(
     if "dtype" in given:
         raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
 
-    names = dtypes.split(",") if dtypes else []
-    sweep = precision_sweep(op, given, chosen, names or None, **model)
-
-    def picture() -> Picture:
-        if sweep.predictions[0][1].count > 1 or len(names) > 2:
-            raise InputError("this picture shows one case in two formats; give one value per size and two --dtypes")
-        pair = dict(zip(("dtype", "to"), names, strict=False))
-        return named_chart("precisions", chosen, work=lambda name: op(**given, dtype=name), **pair, **model)()
-
+    sweep = precision_sweep(op, given, chosen, dtypes.split(",") if dtypes else None, **model)
+    picture = named_chart("precisions", chosen, sweep=sweep, **model)
     _present_rows(lambda: precisions_table(sweep), picture, output, lambda: precisions_lines(sweep))
 
 
@@ -175,7 +168,7 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
         own_dtype = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
         values = bind(op, words, {} if own_dtype else {"dtype": dtype})
     title = " ".join((case or "").split())
-    works = [op(**values)] if op is not None else None
+    works = [op(**values)] if op is not None else []
     picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, works=works, ceilings=ceilings)
     study = comparison(machines, dtype, ceilings, op, values)
     _present_rows(lambda: comparison_table(study), picture, output, lambda: comparison_lines(study, title))
