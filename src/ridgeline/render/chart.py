@@ -60,6 +60,7 @@ class Point:
     role: str = "expected"  # expected, overhead, floor, observed, target, ridge, value
     name: str = ""  # the whole name where the label is a shortened one
     details: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""  # the name of its row in a table, where that is not its own name
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
         lambda: with_sentence(tables, report.sentence),
         document,
         picture=lambda: report_chart(report),
-        writers={".html": lambda out: gap_report(report, tables, document, out)},
+        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme)},
     )
     present(result, output)
 

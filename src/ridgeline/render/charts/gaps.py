@@ -117,7 +117,7 @@ def report_chart(report: Report) -> Chart:
             arrows.append(Arrow(spot, (spot[0], roof), "", "gap", side))
         if _apart(spot, target):
             lines.append(Line((spot, target), "guide", "", side))
-            points.append(Point(*target, "", side, "target", f"{item.name}, algorithmic"))
+            points.append(Point(*target, "", side, "target", f"{item.name}, algorithmic", key=item.name))
     roofs, across, up = _report_roofs(machine, peaks, points)
     return Chart(
         "gaps", f"Observed and algorithmic work on {machine.name}", Axis(INTENSITY, PER_BYTE, LOG, across),

@@ -238,7 +238,7 @@ def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
             ("predicted", predicted, "", "target"),
             ("measured", measured, name, "observed"),
         ):
-            points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}))
+            points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}, key=name))
     low = min([left * bandwidth, *(point.y for point in points)]) / 2
     note = "a thin line joins where a kernel was predicted with where it landed; the roof is the best access mix of the memory"
     return Chart(
