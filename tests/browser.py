@@ -77,7 +77,9 @@ class Browser:
         self.until("document.readyState === 'complete'")
 
     def media(self, kind: str = "", scheme: str = "light") -> None:
-        self.call("Emulation.setEmulatedMedia", media=kind, features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call(
+            "Emulation.setEmulatedMedia", media=kind, features=[{"name": "prefers-color-scheme", "value": scheme}]
+        )
 
     def ask(self, expression: str) -> Any:
         """The value of a JavaScript expression on the page."""

@@ -15,7 +15,7 @@ from ..core.units import show
 from ..measure.session import remarks
 from ..render.charts import measured as charts
 from ..render.charts.gaps import report_chart
-from ..render.draw.html import Page, Section, write
+from ..render.draw.html import Page, Section, key_of, write
 from ..render.tables import measured as tables
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..core.observation import Observation
     from ..gaps.report import Report
     from ..measure.session import Measured
-    from ..render.chart import Picture
+    from ..render.chart import Chart, Picture
     from ..render.table import Table
     from .run import Outcome
 
@@ -57,6 +57,18 @@ def ceiling_pictures(machine: Machine, observations: Iterable[Observation]) -> l
     )
 
 
+def with_facts(chart: Chart, items: Sequence[Mapping[str, Any]]) -> Chart:
+    """The chart with times, share of the roofline and bound of each kernel behind its dots, as the page's card shows them."""
+    by_name = {
+        item["name"]: {key: item.get(key) for key in ("measured_us", "predicted_us", "low_us", "high_us", "floor_us")}
+        | {"share_of_roofline": item.get("share_of_roofline", item.get("share_of_roof"))}
+        | {"bound": item.get("bound_observed") or item.get("bound_predicted")}
+        for item in items
+    }
+    points = (replace(point, details=by_name.get(key_of(point), point.details)) for point in chart.points)
+    return replace(chart, points=tuple(points))
+
+
 def measurement_page(measured: Measured, out: Path, theme: str | None = None, answer: Sequence[str] = ()) -> None:
     """Ceilings, or collectives between several machines, and every observation; `answer` are the lines to begin with."""
     items, machine = measured.observations, measured.machine
@@ -84,7 +96,7 @@ def run_page(outcome: Outcome, out: Path, answer: Sequence[str] = ()) -> None:
     ceilings = tables.ceilings(machine)
     ceilings = replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
     landing, pictures = (
-        drawable(lambda: charts.landing(machine, items)),
+        drawable(lambda: with_facts(charts.landing(machine, items), items)),
         ceiling_pictures(machine, outcome.observations),
     )
     sections = [
@@ -106,13 +118,14 @@ def gap_report(
     answer: Sequence[str] = (),
 ) -> None:
     """The gap report: the verdict, the kernels on the roofline and their gaps, then where the time went and what to do."""
-    pictures = drawable(lambda: report_chart(report))
+    items = to_document(report.items)
+    pictures = drawable(lambda: with_facts(replace(report_chart(report), subtitle=""), items))  # the answer is above
     sections = [
         Section("Gaps", "", pictures, [replace(table, title="") for table in tables[:1]]),
         *(Section(table.title.capitalize(), tables=[replace(table, title="")], folded=True) for table in tables[1:]),
     ]
     title = f"ridgeline reconcile: gaps on {report.prediction.machine.name}"
-    write(out, Page(title, sections, document, answer or [report.sentence], scores(to_document(report.items))), theme)
+    write(out, Page(title, sections, document, answer or [report.sentence], scores(items)), theme)
 
 
 def roofs(machine: Machine) -> dict[str, str]:

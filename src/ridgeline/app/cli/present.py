@@ -78,8 +78,10 @@ class Result:
         with suppress(InputError):  # nothing of it has a place on a chart: the tables are the page
             picture = self.picture() if self.picture is not None else None
         titles = [part.title for part in (picture, *tables) if part is not None and part.title]
+        title = titles[0] if titles else out.stem
+        tables = [replace(table, title="") if table.title == title else table for table in tables]
         section = Section("", "", [picture] if picture else [], tables)
-        write(out, Page(titles[0] if titles else out.stem, [section], self._document(), self._answer()), theme)
+        write(out, Page(title, [section], self._document(), self._answer()), theme)
 
     def show(self, as_json: bool = False) -> None:
         """Print it: one JSON document, or tables and texts with an empty line between them."""

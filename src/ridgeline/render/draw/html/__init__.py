@@ -21,10 +21,10 @@ from ....core.files import write_text
 from ...chart import Picture, Point, document
 from ...table import Column, Table
 from ..themes import THEMES, palette_of
-from .figures import dots, figure, themed
-from .tables import table, titled_table
+from .figures import dots, figure, points_tables, themed
+from .tables import key_of, table, titled_table
 
-__all__ = ["Page", "Section", "figure", "render", "table", "text", "themed", "variables", "write"]
+__all__ = ["Page", "Section", "figure", "key_of", "render", "table", "text", "themed", "variables", "write"]
 
 SUFFIXES = (".html",)
 
@@ -67,7 +67,7 @@ def picture_page(picture: Picture) -> Page:
     note = "Values are in base units: flop, B, s."
     data = Table("", [Column(head) for head in heads], values, (note,))
     sections = [
-        Section("", "", [picture]),
+        Section("", "", [picture], points_tables(picture)),
         Section(f"Data behind the chart ({len(rows)} rows)", tables=[data], folded=True),
     ]
     return Page(picture.title, sections, picture)
@@ -88,6 +88,8 @@ def text(page: Page, theme: str | None = None) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     fixed = ' data-theme="dark"' if theme == "dark" else ""
+    drawn = any(picture.title == page.title for picture in pictures.values())
+    titled = ' class="titled"' if drawn and not page.answer else ""  # the chart says it
     return f"""<!DOCTYPE html>
 <html lang="en"{fixed}>
 <head>
@@ -98,7 +100,7 @@ def text(page: Page, theme: str | None = None) -> str:
 <style>{variables()}{style}</style>
 </head>
 <body>
-<header><h1>{escape(page.title)}</h1></header>
+<header{titled}><h1>{escape(page.title)}</h1></header>
 <main>
 {_answer(page)}{body}
 </main>

@@ -9,6 +9,7 @@ from typing import Any
 
 from ....core.units import show
 from ...chart import Axis, Chart, Picture, Point
+from ...table import Table, columns
 from .. import mpl
 from ..labels import tick_text
 from ..themes import palette_of
@@ -55,6 +56,18 @@ def dots(picture: Picture, prefix: str = "") -> dict[str, Any]:
     }
 
 
+def points_tables(picture: Picture) -> list[Table]:
+    """The dots of a picture, one a row, where each has a name that no other has."""
+    rows = []
+    for chart in picture.charts:
+        for point in chart.points:
+            if point.role not in ("floor", "ridge"):
+                rows.append({"name": key_of(point), **dict(_place(chart, point)), **dict(facts(point.details))})
+    if not rows or len({row["name"] for row in rows} - {""}) < len(rows):
+        return []
+    return [Table("", columns(*dict.fromkeys(key for row in rows for key in row)), rows)]
+
+
 def _place(chart: Chart, point: Point) -> Iterator[tuple[str, str]]:
     yield _label(chart.x), _amount(point.x, chart.x)
     if chart.y.shown:
@@ -79,16 +92,19 @@ def facts(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     rest = {key: value for key, value in details.items() if value is not None}
     measured, low, high, floor = (rest.pop(key, None) for key in ("measured_us", "low_us", "high_us", "floor_us"))
     predicted = rest.pop("predicted_us", rest.pop("time_us", None))
-    bound, limiter = (rest.pop(key, None) for key in ("bound", "limiter"))
+    bound, limiter, share = (rest.pop(key, None) for key in ("bound", "limiter", "share_of_roofline"))
     if measured is not None:
         yield "measured", _time(measured)
     if predicted is not None:
-        interval = f" [{_time(low)} - {_time(high)}]" if low is not None and high is not None else ""
+        interval = f" [{_time(low)}, {_time(high)}]" if low is not None and high is not None else ""
         yield "predicted" + (" [80 %]" if interval else ""), _time(predicted) + interval
     if floor is not None:
         yield "roofline time", _time(floor)
-        if time := measured or predicted:
-            yield "% of roofline", f"{show(floor / time * 100, '', 3)} %"
+    time = measured or predicted
+    if share is None and floor is not None and time:
+        share = floor / time
+    if share is not None:
+        yield "% of roofline", f"{show(share * 100, '', 3)} %"
     if bound:
         yield "bound", f"{bound} ({limiter})" if limiter else str(bound)
     for key, value in rest.items():

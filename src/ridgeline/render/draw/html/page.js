@@ -16,7 +16,7 @@
   const root = document.documentElement;
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const toggle = make("button", "", { type: "button", id: "theme" });
-  const named = () => { toggle.textContent = dark() ? "Light colours" : "Dark colours"; };
+  const named = () => { toggle.textContent = dark() ? "Light" : "Dark"; toggle.title = `Show the page in ${dark() ? "light" : "dark"} colours`; };
   toggle.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; named(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", named);
   named();
@@ -120,7 +120,7 @@
   const MAX_CELL = 48; // characters; longer cells stay in the table
   function facts(dot) {
     const row = (rows.get(dot.key) || [])[0];
-    if (!row) return [...dot.at, ...dot.facts];
+    if (!row || dot.facts.length) return [...dot.at, ...dot.facts];
     const heads = [...row.closest("table").tHead.rows[0].cells].map((head) => head.textContent.trim());
     const cells = [...row.cells].map((cell, index) => [heads[index], cell.textContent.trim()]).slice(1);
     const listed = new Set(dot.at.map(([, text]) => text));
@@ -134,8 +134,10 @@
     card.hidden = false;
     const at = group.getBoundingClientRect();
     const { width, height } = card.getBoundingClientRect();
-    const x = at.right + 10 + width > innerWidth ? at.left - 10 - width : at.right + 10;
-    const y = at.top + at.height / 2 - height / 2;
+    const right = at.right + 10, left = at.left - 10 - width, below = at.bottom + 10;
+    const beside = right + width < innerWidth || left > 0;
+    const x = right + width < innerWidth ? right : left;
+    const y = beside ? at.top + at.height / 2 - height / 2 : below + height < innerHeight ? below : at.top - 10 - height;
     card.style.left = `${Math.max(8, Math.min(x, innerWidth - width - 8))}px`;
     card.style.top = `${Math.max(8, Math.min(y, innerHeight - height - 8))}px`;
     light(dot.key, rows.has(dot.key) ? null : group);
