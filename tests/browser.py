@@ -16,7 +16,7 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-extensions", "--no-first-run", "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE = 120.0  # seconds until a condition that never comes true is a failure; a passing test does not wait
+PATIENCE = 60.0  # seconds until a condition that never comes true is a failure; a passing test does not wait
 
 
 class Browser:

@@ -82,12 +82,15 @@
 
   // ---- highlights ----
   let lit = [];
+  let pinned = ""; // the key that was clicked: it stays lit while nothing else is
   function unlight() {
+    if (pinned) return light(pinned);
     lit.forEach((undo) => undo());
     lit = [];
   }
   function light(key, only) {
-    unlight();
+    lit.forEach((undo) => undo());
+    lit = [];
     for (const row of rows.get(key) || []) {
       row.classList.add("hot");
       lit.push(() => row.classList.remove("hot"));
@@ -103,6 +106,7 @@
   }
   function show(key) { // the row of a dot, wherever it hides
     const row = (rows.get(key) || [])[0];
+    pinned = row ? key : "";
     if (!row) return;
     for (let outer = row.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
     const input = row.closest(".scroll").previousElementSibling?.querySelector("input");
@@ -182,7 +186,10 @@
           event.preventDefault();
         }
         if (event.key === "Enter") show(dot.key);
-        if (event.key === "Escape") close();
+        if (event.key === "Escape") {
+          pinned = "";
+          close();
+        }
       });
     }
     let current = null;
@@ -196,10 +203,11 @@
     svg.addEventListener("pointerleave", () => { current = null; close(); });
     svg.addEventListener("click", (event) => {
       const group = nearest(members, event);
+      pinned = "";
       if (group) {
         open(group);
         show(dots[group.id].key);
-      }
+      } else close();
     });
   }
   for (const [key, list] of rows) {
