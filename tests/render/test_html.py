@@ -79,7 +79,7 @@ def test_names_cannot_inject(tmp_path: Path) -> None:
     shown = Table(EVIL, columns("name", Column(EVIL)), [{"name": EVIL, EVIL: EVIL}], (EVIL,))
     sections = [html.Section(EVIL, EVIL, [small_chart(EVIL)], [shown])]
     hostile = Elements(html.text(html.Page(EVIL, sections, {EVIL: EVIL}, [EVIL], {EVIL: EVIL})))
-    harmless = Elements(html.text(html.Page("a", [html.Section("a", "a", [small_chart()], [Table("a", columns("name", "b"), [{"name": "a"}], ("a",))])], {}, ["a"], {"a": "a"})))  # fmt: skip
+    harmless = Elements(html.text(html.Page("a", [html.Section("a", "a", [small_chart()], [Table("a", columns("name", "b"), [{"name": "a", "b": "b"}], ("a",))])], {}, ["a"], {"a": "a"})))  # fmt: skip
     assert hostile.tags == harmless.tags
     assert hostile.handlers == []
 
@@ -115,6 +115,12 @@ def test_numbers_are_flush_right_and_sort_by_their_value() -> None:
 )
 def test_quantities_are_told_from_words(text: str, value: float | None) -> None:
     assert sort_value(text) == (None if value is None else pytest.approx(value))
+
+
+def test_columns_without_a_value_are_left_out() -> None:
+    shown = Table("", columns("name", "sustained", "how"), [{"name": "a", "sustained": None, "how": "x"}])
+    page = html.text(html.Page("a", [html.Section("", tables=[shown])], {}))
+    assert "sustained" not in page.partition("<main>")[2].partition("</main>")[0]
 
 
 def test_long_cells_are_broken_into_lines_and_short_ones_are_not() -> None:

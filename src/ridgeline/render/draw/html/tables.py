@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from itertools import zip_longest
 from typing import Any
@@ -36,11 +37,15 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], keys: Iterable[st
 
 
 def titled_table(shown: Table, points: Sequence[Point] = ()) -> str:
-    """A table under its title, with its notes; rows that belong to one of the points carry its key."""
+    """A table under its title, with its notes; columns without a value are left out.
+
+    Rows that belong to one of the points carry its key.
+    """
     title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
-    keys = _keys(shown, points)
     if not shown.rows:
         return title + notes(shown.notes)
+    filled = [column for column in shown.columns if any(row.get(column.key) is not None for row in shown.rows)]
+    keys, shown = _keys(shown, points), replace(shown, columns=filled or shown.columns)
     return title + table([column.head for column in shown.columns], _cells(shown), keys) + notes(shown.notes)
 
 
