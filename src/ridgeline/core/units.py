@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -94,11 +95,17 @@ def bare(text: str) -> bool:
     return bool(match and not match[2])
 
 
-def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = False) -> str:
-    """A quantity as people write it: `3.352 TB/s`, `40 MiB`, `8 us`; `-` for what is not known."""
+PLAIN_UNITS = ("", "FLOP/B", "%", "x")  # never with a prefix, as long as the number stays readable
+READABLE = 1e7  # a plain number from here on gets a prefix: 134 M
+
+
+def show(value: float | None, unit: str = "", digits: int = 3, binary: bool = False) -> str:
+    """A quantity as people write it: `3.35 TB/s`, `40 MiB`, `8 us`; integers as integers; `-` for what is not known."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     unit = WRITTEN.get(unit, unit)
+    if isinstance(value, int) and not unit:
+        return f"{value:,}"
     value = float(value)
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
@@ -106,21 +113,24 @@ def show(value: float | None, unit: str = "", digits: int = 4, binary: bool = Fa
     fraction = unit in FRACTIONAL and 0 < size < 1
     if binary and size >= 1024:
         steps = [(factor, prefix) for prefix, factor in BINARY.items()]
-    elif unit in ("", "FLOP/B") or (unit == "s" and size >= 1):
+    elif (unit in PLAIN_UNITS and size < READABLE) or (unit == "s" and size >= 1):
         steps = []
     elif fraction:
-        steps = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
+        steps = TIME_STEPS
     else:
         steps = [(DECIMAL[prefix], prefix) for prefix in "kMGTPE"]
     # the largest step the rounded number still reaches, so that 999,999 B is 1 MB and not 1,000 kB
     rounded = float(f"{size:.{digits - 1}e}")
     reached = [(factor, prefix) for factor, prefix in steps if rounded >= factor]
     factor, prefix = max(reached, default=(1e-12, "p") if fraction else (1.0, ""))
-    return f"{_round(value / factor, digits)} {prefix}{unit}".rstrip()
+    return f"{rounded_text(value / factor, digits)} {prefix}{unit}".rstrip()
 
 
-def _round(value: float, digits: int) -> str:
-    """`digits` significant figures, without an exponent where the number stays readable."""
+TIME_STEPS = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
+
+
+def rounded_text(value: float, digits: int = 3) -> str:
+    """`digits` significant figures, all those before the point, and no exponent where the number stays readable."""
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e7:
@@ -128,6 +138,31 @@ def _round(value: float, digits: int) -> str:
         text = f"{value:,.{places}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{value:.{digits}g}"
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 in a sentence: `84 %`, `5.4 %`, `<0.1 %`."""
+    if share is None or math.isnan(share):
+        return "-"
+    value = share * 100
+    if 0 < abs(value) < 0.1:
+        return "<0.1 %"
+    return f"{rounded_text(value, 2)} %"
+
+
+def time_unit(seconds: Iterable[float]) -> tuple[float, str]:
+    """The one unit for several times, as its factor and name: that of the median of those above 0."""
+    known = sorted(value for value in seconds if 0 < abs(value) < math.inf)
+    middle = abs(known[len(known) // 2]) if known else 1.0
+    factor, prefix = max((step for step in TIME_STEPS if float(f"{middle:.2e}") >= step[0]), default=TIME_STEPS[0])
+    return factor, f"{prefix}s"
+
+
+def show_interval(time: float, low: float, high: float) -> str:
+    """A time and its interval in one unit: `167 us [149-190]`."""
+    factor, unit = time_unit([time])
+    middle, first, last = (rounded_text(value / factor) for value in (time, low, high))
+    return f"{middle} {unit} [{first}-{last}]"
 
 
 def counted(count: int, noun: str) -> str:

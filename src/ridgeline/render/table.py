@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..core.units import show
+from ..core.units import rounded_text, show, time_unit
 
 
 @dataclass(frozen=True)
 class Column:
+    """One column. Times (unit `s`) share one unit, which the head carries; `factor` makes seconds of the values."""
+
     key: str
     title: str = ""
     unit: str = ""
-    digits: int = 4
+    digits: int = 3
     binary: bool = False
     percent: bool = False
+    factor: float = 1.0
 
     @property
     def head(self) -> str:
@@ -45,27 +49,53 @@ def percent(key: str, title: str = "", digits: int = 3) -> Column:
     return Column(key, title, digits=digits, percent=True)
 
 
+def microseconds(key: str, title: str) -> Column:
+    """A time that its rows carry in microseconds, shown in the unit of its column."""
+    return Column(key, title, "s", factor=1e-6)
+
+
 @dataclass(frozen=True)
 class Table:
     title: str
     columns: Sequence[Column]
     rows: Sequence[dict[str, Any]]
     notes: tuple[str, ...] = ()
+    headed: bool = True  # whether text shows the heads of the columns
     DOCUMENT: ClassVar = ("title", "rows=records", "notes")
 
     def cells(self) -> list[list[str]]:
-        # a row may carry another unit for a column (OP/s beside FLOP/s) under "<key>:unit"
+        # a row may carry another unit for a column (OP/s and FLOP/s) under "<key>:unit"
+        units = self._time_units()
         return [
-            [column.cell(row.get(column.key), row.get(f"{column.key}:unit")) for column in self.columns]
+            [
+                _in_unit(column, row[column.key], *units[column.key])
+                if column.key in units and _is_number(row.get(column.key))
+                else column.cell(row.get(column.key), row.get(f"{column.key}:unit"))
+                for column in self.columns
+            ]
             for row in self.rows
         ]
+
+    @property
+    def heads(self) -> list[str]:
+        """Titles of the columns; those of times end in their unit."""
+        units = self._time_units()
+        return [f"{column.head} {units[column.key][1]}" if column.key in units else column.head for column in self.columns]
+
+    def _time_units(self) -> dict[str, tuple[float, str]]:
+        """The unit of every column of times that has a value."""
+        units: dict[str, tuple[float, str]] = {}
+        for column in self.columns:
+            values = [row.get(column.key) for row in self.rows]
+            times = [value * column.factor for value in values if _is_number(value)]
+            if column.unit == "s" and times:
+                units[column.key] = time_unit(times)
+        return units
 
     def numeric(self, index: int) -> bool:
         """Whether a column is set flush right: it holds numbers and nothing else."""
         values = [row.get(self.columns[index].key) for row in self.rows]
-        return all(
-            value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
-        )
+        return all(value is None or _is_number(value) for value in values)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -74,12 +104,12 @@ class Table:
 
     def text(self) -> str:
         """Aligned columns without frames, for pipes and files."""
-        cells = self.cells()
-        heads = [column.head for column in self.columns]
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        cells, heads = self.cells(), self.heads
+        shown = [heads, *cells] if self.headed else cells
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
         right = [self.numeric(index) for index in range(len(heads))]
         lines = [self.title] if self.title else []
-        for row in [heads, *cells]:
+        for row in shown:
             line = "  ".join(
                 text.rjust(width) if flush else text.ljust(width)
                 for text, width, flush in zip(row, widths, right, strict=True)
@@ -88,7 +118,7 @@ class Table:
         return "\n".join([*lines, *self.notes])
 
     def markdown(self) -> str:
-        heads = [column.head for column in self.columns]
+        heads = self.heads
         marks = ["---:" if self.numeric(index) else "---" for index in range(len(heads))]
         body = [[text.replace("|", "\\|") for text in row] for row in [heads, marks, *self.cells()]]
         lines = [f"## {self.title}", ""] if self.title else []
@@ -100,6 +130,15 @@ class Table:
         return csv_text([column.key for column in self.columns], (record.values() for record in self.records))
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_unit(column: Column, value: float, factor: float, unit: str) -> str:
+    """A time in the unit of its column, which the head names."""
+    return rounded_text(value * column.factor / factor, column.digits) if math.isfinite(value) else show(value)
+
+
 def csv_text(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     """A header row, then the rows; what is not known is empty."""
     buffer = io.StringIO()
@@ -108,6 +147,6 @@ def csv_text(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def facts_table(title: str, facts: Mapping[str, str], notes: tuple[str, ...] = ()) -> Table:
-    """Names and values, one a row."""
+    """Names and values, one a row, without heads."""
     rows = [{"fact": name, "value": text} for name, text in facts.items()]
-    return Table(title, columns("fact", "value"), rows, notes)
+    return Table(title, columns("fact", "value"), rows, notes, headed=False)

@@ -204,16 +204,16 @@ def print_table(table: Table) -> None:
 
     filled = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
     table = replace(table, columns=filled) if filled else table
-    cells = table.cells()
+    cells, heads = table.cells(), table.heads
     console = Console()
-    frame = Frame(title=Text(table.title), title_justify="left", header_style="bold")
+    frame = Frame(title=Text(table.title), title_justify="left", header_style="bold", show_header=table.headed)
     needed = 1
-    for index, column in enumerate(table.columns):
+    for index, head in enumerate(heads):
         number = table.numeric(index)
-        widest = max([*map(len, column.head.split()), *(len(row[index]) for row in cells)], default=1)
+        widest = max([*map(len, head.split()), *(len(row[index]) for row in cells)], default=1)
         width = widest if number else min(widest, MIN_WORD_WIDTH)
         needed += width + 3  # a rule and a space on each side
-        frame.add_column(Text(column.head), justify="right" if number else "left", overflow="fold", min_width=width)
+        frame.add_column(Text(head), justify="right" if number else "left", overflow="fold", min_width=width)
     if needed > console.width:
         click.echo(table.text())
         return

@@ -58,7 +58,7 @@ def _table(table: Table) -> str:
     title = f"<p><b>{escape(table.title)}</b></p>" if table.title else ""
     cells = replace(table, rows=table.rows[:MAX_ROWS]).cells()
     below = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
-    return title + html.table([column.head for column in table.columns], cells) + below
+    return title + html.table(table.heads, cells) + below
 
 
 def _figure(picture: Picture) -> str:

@@ -46,7 +46,7 @@ def titled_table(shown: Table, points: Sequence[Point] = ()) -> str:
         return title + notes(shown.notes)
     filled = [column for column in shown.columns if any(row.get(column.key) is not None for row in shown.rows)]
     keys, shown = _keys(shown, points), replace(shown, columns=filled or shown.columns)
-    return title + table([column.head for column in shown.columns], _cells(shown), keys) + notes(shown.notes)
+    return title + table(shown.heads, _cells(shown), keys) + notes(shown.notes)
 
 
 def notes(texts: Sequence[str]) -> str:
