@@ -121,7 +121,7 @@ def test_without_matplotlib_the_picture_is_text(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = html.page(CHARTS["roofline"](H200))
     assert "<pre>" in text
-    assert "FLOP/byte" in text
+    assert "FLOP/B" in text
 
 
 def test_importing_it_loads_nothing_heavy() -> None:

@@ -135,7 +135,7 @@ def test_the_terminal_shows_ceilings_kernels_and_the_roofline(
 ) -> None:
     show(outcome)
     text = capsys.readouterr().out
-    parts = ["measured ceilings of a small CPU", "predicted, sealed, run, reconciled", outcome.sentence, "FLOP/byte"]
+    parts = ["measured ceilings of a small CPU", "predicted, sealed, run, reconciled", outcome.sentence, "FLOP/B"]
     assert sorted(parts, key=text.index) == parts
 
 

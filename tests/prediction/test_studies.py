@@ -63,22 +63,19 @@ def test_a_turning_point_is_the_first_compute_bound_size() -> None:
 
 
 def test_quantizing_compares_floors_and_needs_a_second_format() -> None:
-    study = precisions.quantization(A100)
-    assert (study.dtype, study.to) == ("bf16", "int8")
-    assert study.before is not None
-    assert study.after is not None
-    assert study.before.time == study.before.floor
-    assert study.after.floor < study.before.floor
-    alone = precisions.quantization(rl.machine("epyc-9654"), dtype="fp32", to=None)
-    assert alone.to is None or alone.after is not None
+    study = precisions.formats(A100)
+    times = {name: kernel.time for name, kernel in study.kernels}
+    assert times["int8"] < times["bf16"] < times["fp32"]
+    assert "tensor.int8" in study.engines
+    alone = precisions.formats(rl.machine("epyc-9654"), dtype="fp32")
+    assert [name for name, _ in alone.kernels] == ["fp32"]
 
 
 def test_locality_has_the_bytes_of_every_level() -> None:
     study = locality.locality(A100)
     assert [row.level for row in study.levels] == ["hbm", "l2", "l1"]
-    for row in study.levels:
-        limit = A100.bandwidth(row.level).value * row.intensity
-        assert row.attainable == pytest.approx(min(A100.peak(study.engine).value, limit))
+    assert study.time == pytest.approx(max(row.bytes / A100.bandwidth(row.level).value for row in study.levels))
+    assert (study.bound, study.limiter) == ("memory", "l2")
     assert study.levels[0].intensity > study.levels[1].intensity > study.levels[2].intensity
 
 

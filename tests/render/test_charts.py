@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,17 @@ import ridgeline as rl
 from ridgeline.core.errors import InputError, UnknownName
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine, two_number
+from ridgeline.core.units import show
+from ridgeline.prediction.kernel_sets import predict_set
+from ridgeline.prediction.precisions import precision_sweep
 from ridgeline.prediction.predict import Prediction
 from ridgeline.programs import ops
 from ridgeline.render.chart import Axis, Chart, Line, Panel, Picture, Point, document, read
 from ridgeline.render.charts import CHARTS, find
+from ridgeline.render.charts.answers import cases
 from ridgeline.render.charts.gaps import Observed, gaps
 from ridgeline.render.charts.machines import bandwidth_bars, waterfall
+from ridgeline.render.charts.plane import MAX_SHAPE, MIN_SHAPE
 from strategies import law
 
 A100 = rl.machine("a100-sxm-80gb")
@@ -100,9 +106,9 @@ def test_the_examples_of_a_roofline_are_named_and_the_ridge_is_in_the_legend() -
     chart = chart_of(CHARTS["roofline"](A100, dtype="fp32"))
     names = " ".join(point.name for point in chart.points)
     assert all(word in names for word in ("axpy", "conv2d", "gemm"))
-    assert [mark.label for mark in chart.marks] == ["ridge: 9.56 FLOP/byte"]
+    assert [mark.label for mark in chart.marks] == ["ridge 9.56 FLOP/B"]
     assert [region.label for region in chart.regions] == ["memory-bound", "compute-bound"]
-    assert chart.x.title == "arithmetic intensity (FLOP/byte)"
+    assert chart.x.title == "arithmetic intensity (FLOP/B)"
     assert chart.y.title == "performance (FLOP/s)"
 
 
@@ -141,11 +147,38 @@ def test_small_work_is_marked_as_overhead() -> None:
 
 
 def test_a_sweep_gives_a_point_per_value_and_a_vast_one_is_refused() -> None:
-    sweep = rl.predict(ops.linear(batch=np.array([1, 8, 64]), in_features=4096, out_features=4096), A100)
-    labels = [point.label for point in roofline(A100, sweep).points if point.role == "expected"]
-    assert labels == ["linear b1", "linear b8", "linear b64"]  # what they share is said once, in the notes
+    batches = np.array([1, 8, 64, 512, 4096])
+    chart = roofline(A100, rl.predict(ops.linear(batch=batches, in_features=4096, out_features=4096), A100))
+    points = [point for point in chart.points if point.role in ("expected", "overhead")]
+    assert len(points) == 5
+    # named where it begins, where the bound changes and where it ends
+    assert [point.label for point in points] == ["batch 1", "", "", "batch 512", "batch 4096"]
+    (line,) = roofs(chart, "series")
+    assert line.points == tuple(point.spot for point in points)
+    assert chart.title == "linear 4096→4096 in bf16 on a100-sxm-80gb, batch 1 to 4096"
     with pytest.raises(InputError, match="more than a chart can show"):
         roofline(A100, rl.predict(ops.axpy(n=np.arange(1, 9000)), A100))
+
+
+def test_a_sweep_of_two_sizes_is_a_line_for_each_value_of_the_shorter() -> None:
+    sizes = [(m, n) for n in (1024.0, 4096.0) for m in (16.0, 64.0, 256.0)]
+    m, n = (np.array(values) for values in zip(*sizes, strict=True))
+    chart = roofline(A100, rl.predict(ops.gemm(m=m, n=n, k=4096), A100))
+    assert [(line.label, len(line.points)) for line in roofs(chart, "series")] == [("n 1024", 3), ("n 4096", 3)]
+
+
+def test_the_picture_of_one_prediction_answers_it() -> None:
+    machine = rl.machine("h200-sxm")
+    prediction = rl.predict(ops.gemm(m=4096, n=14336, k=4096), machine)
+    chart = roofline(machine, [prediction])
+    assert chart.title == "gemm 4096x14336x4096 in bf16 on h200-sxm"
+    (point,) = [point for point in chart.points if point.role == "expected"]
+    assert (
+        point.label == f"{show(float(prediction.time), 's', 3)}, {float(prediction.efficiency) * 100:.0f} % of roofline"
+    )
+    # one ridge: that of the prediction, with the bandwidth of its access mix
+    assert [mark.value for mark in chart.marks] == pytest.approx([float(prediction.ridge)])
+    assert ridge_values(chart) == pytest.approx([float(prediction.ridge)])
 
 
 def test_programs_and_resident_data_use_their_own_roofs() -> None:
@@ -168,28 +201,108 @@ def test_precisions_of_an_a100_mark_five_ridges() -> None:
     chart = chart_of(CHARTS["precisions"](A100))
     assert len(roofs(chart, "bandwidth")) == 1
     assert ridge_values(chart) == pytest.approx([9.56, 76.5, 153.0, 306.0, 612.1], rel=1e-3)
-    (arrow,) = chart.arrows
-    assert arrow.end[0] > arrow.start[0]
-    kernels = [point for point in chart.points if point.role == "value"]
-    assert len(kernels) == 2
-    assert all("floor_us" in point.details and "time_us" not in point.details for point in kernels)
+    kernels = {point.group: point for point in chart.points if point.role == "value"}
+    assert kernels.keys() == {"fp64", "fp32", "tf32", "bf16", "fp16", "int8", "int4"}
+    assert kernels["fp32"].x < kernels["bf16"].x < kernels["int8"].x
+    assert all("time_us" in point.details for point in kernels.values())
+
+
+def test_precisions_draw_the_op_and_the_formats_that_were_asked_for() -> None:
+    sweep = precision_sweep(ops.find("gemm"), {"m": 64, "n": 4096, "k": 4096}, A100, ["fp32", "bf16"])
+    chart = chart_of(CHARTS["precisions"](A100, sweep=sweep))
+    points = [point for point in chart.points if point.role == "value"]
+    assert [point.group for point in points] == ["fp32", "bf16"]
+    assert all("gemm 64x4096x4096" in point.name for point in points)
+    assert "gemm 64x4096x4096" in chart.title
+
+
+def test_compare_draws_the_op_on_every_machine() -> None:
+    chart = chart_of(CHARTS["compare"](A100, machines=[A100, H100], dtype="bf16", works=[ops.gemm(256, 4096, 4096)]))
+    points = [point for point in chart.points if point.role in ("expected", "overhead")]
+    assert [point.group for point in points] == ["a100-sxm-80gb", "h100-sxm"]
+    assert "gemm 256x4096x4096" in chart.title
 
 
 def test_locality_states_stand_at_their_own_intensity_under_their_own_ceiling() -> None:
+    """One kernel, so one rate; three levels, so three intensities, joined by a line; the slowest level sets the rate."""
     chart = chart_of(CHARTS["locality"](A100))
-    peak = A100.peak("tensor.bf16").value
     points = [point for point in chart.points if point.role == "value"]
-    assert len(points) == 3
+    assert [point.group for point in points] == ["HBM", "L2", "L1"]
+    assert len({point.y for point in points}) == 1
+    shares = []
     for point in points:
         speed = A100.bandwidth(str(point.details["level"])).value
         assert point.x == pytest.approx(point.details["flops"] / point.details["bytes"])
-        assert point.y == pytest.approx(min(peak, speed * point.x))
+        shares.append(point.y / min(A100.peak("tensor.bf16").value, speed * point.x))
+    assert max(shares) == pytest.approx(1)
     assert len({point.x for point in points}) == 3
+    (joined,) = roofs(chart, "guide")
+    assert set(joined.points) == {point.spot for point in points}
 
 
 def test_locality_of_a_stream_has_the_same_bytes_everywhere() -> None:
+    """No model counts its traffic at the caches, so there is one dot and a note."""
     chart = chart_of(CHARTS["locality"](A100, work=ops.axpy(n=1e6, dtype="fp32")))
-    assert {round(point.x, 6) for point in chart.points if point.role == "value"} == {round(1 / 6, 6)}
+    assert [(point.group, round(point.x, 6)) for point in chart.points if point.role == "value"] == [
+        ("HBM", round(1 / 6, 6))
+    ]
+    assert any(note.startswith("L2, L1: no traffic counted") for note in chart.notes)
+
+
+def test_energy_reaches_half_of_its_ceiling_at_the_balance_point() -> None:
+    chart = chart_of(CHARTS["energy"](A100, per_flop=0.3e-12, per_byte=20e-12, static=0.0))
+    (mark,) = chart.marks
+    assert mark.value == pytest.approx(66.7, rel=1e-3)
+    (curve,) = roofs(chart, "series")
+    below, above = ([y for x, y in curve.points if (x < mark.value) is side] for side in (True, False))
+    assert below[-1] <= 0.5 / 0.3e-12 <= above[0]
+    assert all(first < second for (_, first), (_, second) in pairwise(curve.points))
+    gemm = next(point for point in chart.points if point.name == "gemm 4096³")
+    assert gemm.y == pytest.approx(3178e9, rel=1e-3)  # static power aside, as the source material works it out
+    assert chart.y.range[1] > 1 / 0.3e-12
+
+
+def test_energy_figures_that_nobody_measured_are_asked_for() -> None:
+    with pytest.raises(InputError, match=r"no energy figure for flop\.tensor\.bf16 and byte\.hbm"):
+        CHARTS["energy"](A100)
+
+
+def test_communication_has_a_ridge_for_every_link() -> None:
+    chart = chart_of(CHARTS["communication"](A100))
+    ridges = {point.name: point.x for point in chart.points if point.role == "ridge"}
+    assert ridges["ridge of nvlink"] == pytest.approx(1040)
+    assert ridges["ridge of pcie"] == pytest.approx(312e12 / 31.5e9)
+    assert ridges["ridge of 100 Gbit/s NIC"] == pytest.approx(24960)
+    assert [slope(line) for line in roofs(chart, "bandwidth")] == pytest.approx([1] * 4)
+    eight, many = (point for point in chart.points if "data parallel" in point.name)
+    assert (eight.group, many.group) == ("compute-bound", "link-bound")
+
+
+def test_anatomy_names_both_roofs_the_ridge_and_a_kernel_of_each_bound() -> None:
+    chart = chart_of(CHARTS["anatomy"](H100))
+    labels = [line.label for line in chart.lines] + [mark.label for mark in chart.marks]
+    assert all(
+        any(label.startswith(word) for label in labels) for word in ("memory roof", "compute roof", "ridge point")
+    )
+    assert {point.group for point in chart.points if point.role == "value"} == {"memory-bound", "compute-bound", "overhead-bound"}  # fmt: skip
+    assert chart.arrows
+
+
+@law(40)
+@given(st.floats(1e6, 1e18), st.floats(1e6, 1e15))
+def test_a_roofline_is_neither_flat_nor_tall_with_equal_decades(peak: float, bandwidth: float) -> None:
+    chart = roofline(two_number(peak, bandwidth))
+    across, up = (math.log10(axis.range[1] / axis.range[0]) for axis in (chart.x, chart.y))
+    assert chart.equal_decades
+    assert MIN_SHAPE - 1e-9 <= up / across <= MAX_SHAPE + 1e-9
+
+
+def test_the_area_of_a_dot_is_its_share_of_the_time() -> None:
+    works = {"long": ops.gemm(4096, 4096, 4096), "short": ops.gelu(n=1e6)}
+    chart = cases(predict_set(A100, works.items(), title="two"))
+    shares = {point.name: point.share for point in chart.points if point.share is not None}
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["long"] > shares["short"]
 
 
 def test_blas_levels_cluster_and_gemm_crosses_the_ridge() -> None:
@@ -224,7 +337,8 @@ def test_scale_has_the_ops_and_the_ridge_of_the_chosen_precision() -> None:
 
 def test_peaks_are_bars_with_computed_factors() -> None:
     chart = chart_of(CHARTS["peaks"](A100))
-    assert chart.x.scale == "log"
+    assert chart.x.scale == "linear"
+    assert chart.x.range[0] == 0
     values = {bar.label: bar for bar in chart.bars}
     for value in (9.7, 19.5, 156, 312, 624):
         assert any(bar.value == pytest.approx(value * TERA) for bar in chart.bars)
@@ -344,7 +458,7 @@ def test_every_chart_works_or_says_why_not(name: str, kind: str) -> None:
     try:
         picture = CHARTS[name](KINDS[kind])
     except InputError:
-        assert kind != "gpu"  # its file states every figure; others may lack what a chart needs
+        assert kind != "gpu" or name == "energy"  # others may lack what a chart needs; few have energy figures
         return
     values = document(picture)
     text = json.dumps(values, allow_nan=False)

@@ -45,32 +45,40 @@ MIDDLES = (2.0**13, 2.0**18, 2.0**22, 2.0**26)
 def test_one_thread_is_drawn_with_the_caches_that_one_thread_sees() -> None:
     chart = measured.working_sets(two_cores(), swept("read", 1, STEPS))
     assert [(mark.value, mark.label) for mark in chart.marks] == [
-        (2.0**15, "l1: 32 KiB reported"),
-        (2.0**20, "l2: 1 MiB reported"),
-        (2.0**24, "l3: 16 MiB reported"),
+        (2.0**15, "L1 32 KiB"),
+        (2.0**20, "L2 1 MiB"),
+        (2.0**24, "L3 16 MiB"),
     ]
     assert ", 1 core," in chart.subtitle
 
 
 def test_cores_together_are_drawn_over_the_share_that_each_of_them_has() -> None:
     chart = measured.working_sets(two_cores(), [*swept("copy", 2, MIDDLES), *swept("read", 2, MIDDLES)])
-    assert [line.label for line in chart.lines] == ["read", "copy"]
-    assert [x for x, _ in chart.lines[0].points] == list(MIDDLES)
-    assert [y for _, y in chart.lines[0].points] == pytest.approx([160e9, 80e9, 40e9, 20e9])
+    assert [line.label for line in chart.lines if line.label] == ["read", "copy"]
+    read = [point for line in chart.lines if line.group == "read" for point in line.points]
+    assert [x for x, _ in read] == list(MIDDLES)
+    assert [y for _, y in read] == pytest.approx([160e9, 80e9, 40e9, 20e9])
     assert [mark.value for mark in chart.marks] == [2.0**15, 2.0**20, 2.0**23]
-    assert chart.marks[-1].label == "l3: 8 MiB reported for each of 2 cores"
+    assert chart.marks[-1].label == "L3 8 MiB / 2 cores"
+
+
+def test_no_line_crosses_a_cliff_without_points() -> None:
+    """Sizes 8 KiB and 256 KiB lie on two sides of the L1: nothing says where between them the bandwidth falls."""
+    chart = measured.working_sets(two_cores(), swept("read", 2, MIDDLES))
+    assert all(len(line.points) == 1 for line in chart.lines)
+    dense = measured.working_sets(two_cores(), swept("read", 2, STEPS))
+    assert [len(line.points) for line in dense.lines] == [len(STEPS)]
+    assert len([point for point in dense.points if point.role == "sample"]) == len(STEPS)
 
 
 def test_the_read_sweep_of_one_core_stands_beside_and_shows_the_levels() -> None:
-    chart = measured.working_sets(two_cores(), [*swept("read", 2, MIDDLES), *swept("read", 1, STEPS)])
-    assert [(line.label, line.role) for line in chart.lines[:2]] == [("read", "series"), ("read, 1 core", "target")]
-    assert [line.label for line in chart.lines[2:]] == ["l1 80 GB/s", "l2 40 GB/s", "l3 20 GB/s", "memory 10 GB/s"]
+    chart = measured.working_sets(two_cores(), [*swept("read", 2, STEPS), *swept("read", 1, STEPS)])
+    assert [(line.label, line.role) for line in chart.lines] == [("read", "series"), ("read, 1 core", "target")]
     ends = [point for point in chart.points if point.role == "ridge"]
+    assert [point.label for point in ends] == ["L1 80 GB/s", "L2 40 GB/s", "L3 20 GB/s", "memory 10 GB/s"]
     assert [point.y for point in ends] == pytest.approx([80e9, 40e9, 20e9, 10e9])
     # between the last size that a level serves and the next one swept
     assert [point.x for point in ends[:-1]] == pytest.approx([2.0**15.5, 2.0**20.5, 2.0**24.5])
-    # few points are marked, and those of the line that only its markers name
-    assert [point.group for point in chart.points if not point.label] == ["read"] * 4 + ["read, 1 core"] * len(STEPS)
     assert {mark.value for mark in chart.marks} == {2.0**15, 2.0**20, 2.0**24, 2.0**23}
 
 
@@ -97,5 +105,5 @@ def test_products_on_one_core_and_on_all_are_two_lines() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_working_set_chart_can_be_read(theme: str) -> None:
-    observations = [item for mix in measured.MIXES for item in swept(mix, 2, MIDDLES)] + swept("read", 1, STEPS)
+    observations = [item for mix in measured.MIXES for item in swept(mix, 2, STEPS)] + swept("read", 1, STEPS)
     assert_legible(mpl.draw(measured.working_sets(two_cores(), observations), theme))

@@ -14,7 +14,7 @@ from ..core.statistics import median
 from ..core.units import show
 from ..measure.session import remarks
 from ..render.charts import measured as charts
-from ..render.charts.gaps import report_chart
+from ..render.charts.gaps import gap_waterfall, report_chart
 from ..render.draw.html import Page, Section, key_of, write
 from ..render.tables import measured as tables
 
@@ -116,10 +116,15 @@ def gap_report(
     out: Path,
     theme: str | None = None,
     answer: Sequence[str] = (),
+    kernel: str | None = None,
 ) -> None:
-    """The gap report: the verdict, the kernels on the roofline and their gaps, then where the time went and what to do."""
+    """The gap report: the verdict, the kernels on the roofline and their gaps, then where the time went and what to do.
+
+    `kernel` names one whose time is also drawn, cause by cause.
+    """
     items = to_document(report.items)
     pictures = drawable(lambda: with_facts(replace(report_chart(report), subtitle=""), items))  # the answer is above
+    pictures += [gap_waterfall(report, kernel)] if kernel is not None else []
     sections = [
         Section("Gaps", "", pictures, [replace(table, title="") for table in tables[:1]]),
         *(Section(table.title.capitalize(), tables=[replace(table, title="")], folded=True) for table in tables[1:]),

@@ -37,6 +37,7 @@ class PredictedKernel:
     engine: str
     level: str  # the outermost level (or link) its bytes cross
     group: str = ""
+    count: float = 1.0  # how often it runs
     low: float | None = None  # ends of the 80 % interval
     high: float | None = None
     DOCUMENT: ClassVar = (
@@ -124,7 +125,9 @@ def _kernels(step: Step, bound: Bound, expected: Expected, name: str, group: str
         limits, limiter = (str(column[index]) for column in columns[len(numbers) :])
         engine, level = str(plain(bound.engine, index) or ""), levels[-1] if levels else ""
         called = name or kernel_name(bound.work, index)
-        yield PredictedKernel(called, flops, moved, time, floor, limits, limiter, engine, level, group, low, high)
+        yield PredictedKernel(
+            called, flops, moved, time, floor, limits, limiter, engine, level, group, float(step.count), low, high
+        )
 
 
 def size_text(value: float) -> str:

@@ -13,6 +13,7 @@ from ..core.roofline import attainable, feeding_level, largest_tile
 from ..core.units import show
 from ..core.work import Work
 from ..programs.ops.blas import gemm
+from .answer import Answer
 from .ceilings import default_dtype, engine_for, known_levels, usable_dtype
 from .kernel_sets import kernel_name
 
@@ -92,14 +93,12 @@ def tiling(machine: Machine, dtype: str | None = None, n: float = SIDE) -> Tilin
 
 @dataclass(frozen=True)
 class LevelTraffic:
-    """One kernel whose data come from one level: the bytes that cross it and the rate it allows."""
+    """The bytes of one kernel that cross one memory level."""
 
     level: str
-    outermost: bool
-    traffic: str
     flops: float
     bytes: float
-    attainable: float
+    assumed: bool = False  # nothing counts this level: what crosses the next level out crosses this one too
 
     @property
     def intensity(self) -> float:
@@ -108,54 +107,81 @@ class LevelTraffic:
 
 @dataclass(frozen=True)
 class Locality:
-    """One kernel at every level with a bandwidth, outermost first."""
+    """One kernel with its time and its traffic at every level with a bandwidth, outermost first."""
 
     machine: Machine
     kernel: str
+    dtype: str
     engine: str
     ceilings: str | None
+    flops: float
+    time: float
+    basis: str  # what the time is
+    bound: str
+    limiter: str
     levels: tuple[LevelTraffic, ...]
+    without_bandwidth: tuple[str, ...] = ()
 
 
 def locality(
     machine: Machine, dtype: str | None = None, work: Work | None = None, ceilings: str | None = None
 ) -> Locality:
-    """The bytes of a kernel at each level against that level's bandwidth.
+    """One kernel and the bytes it moves at each level, at the rate that the slowest of its levels allows.
 
     The default kernel is a product in square tiles: each operand once from the outermost memory, small tiles
     (16, 32, 64, 128) from the levels between, innermost first.
     """
     dtype = dtype or (work.dtype if work is not None else "") or default_dtype(machine)
     engine = engine_for(machine, dtype, ceilings)
-    levels = known_levels(machine, ceilings)
-    if len(levels) < 2:
-        states = "so there is one locality state only; use the roofline chart"
-        raise InputError(f"{machine.name} has no inner level with a known bandwidth, {states}")
-    peak = machine.peak(engine, ceilings).value
+    names = known_levels(machine, ceilings)
+    if len(names) < 2:
+        raise InputError(f"{machine.name} has no cache with a known bandwidth; use the roofline chart")
     rows = []
-    for level in levels:
-        outermost = level == machine.main.name
-        traffic, flops, moved = _tiled(machine, level, dtype) if work is None else _moved(work, level, outermost)
-        rate = min(peak, machine.bandwidth(level, ceilings).value * flops / moved)
-        rows.append(LevelTraffic(level, outermost, traffic, flops, moved, rate))
-    name = f"gemm {SIDE}³ {dtype}" if work is None else kernel_name(work)
-    return Locality(machine, name, engine, ceilings, tuple(rows))
+    for name in names:
+        flops, moved, assumed = _tiled(machine, name, dtype) if work is None else _moved(machine, work, name)
+        rows.append(LevelTraffic(name, flops, moved, assumed))
+    terms = {row.level: row.bytes / machine.bandwidth(row.level, ceilings).value for row in rows}
+    terms[engine] = rows[0].flops / machine.peak(engine, ceilings).value
+    limiter = max(terms, key=lambda name: terms[name])
+    bound = "compute" if limiter == engine else "memory"
+    kernel = f"tiled gemm {SIDE}³" if work is None else kernel_name(work)
+    absent = tuple(level.name for level in machine.levels if level.name not in names)
+    return Locality(
+        machine, kernel, dtype, engine, ceilings, rows[0].flops, terms[limiter], "attainable time", bound, limiter, tuple(rows), absent,
+    )  # fmt: skip
 
 
-def _tiled(machine: Machine, level: str, dtype: str) -> tuple[str, float, float]:
-    """What a tiled product moves at a level: how, flops, bytes."""
+def locality_of(answer: Answer) -> Locality:
+    """The traffic of one prediction at every level, at its expected time."""
+    prediction, bound = answer.prediction, answer.bound
+    if not answer.single:
+        raise InputError(f"--levels draws one case, and this sweep has {prediction.count:,}; give one value each")
+    flops, machine = float(np.ravel(prediction.flops)[0]), prediction.machine
+    engine = str(np.ravel(np.asarray(bound.engine or ""))[0])
+    rows = [LevelTraffic(row.level, flops, row.bytes, not row.counted) for row in answer.levels if row.bandwidth]
+    time, limiter = float(np.ravel(prediction.time)[0]), str(np.ravel(np.asarray(prediction.limiter))[0])
+    absent = tuple(row.level for row in answer.levels if not row.bandwidth)
+    side = str(np.ravel(np.asarray(prediction.bound))[0])
+    return Locality(
+        machine, kernel_name(prediction.work), prediction.work.dtype, engine, bound.ceilings, flops, time, "expected time", side, limiter, tuple(rows[::-1]), absent,
+    )  # fmt: skip
+
+
+def _tiled(machine: Machine, level: str, dtype: str) -> tuple[float, float, bool]:
+    """What a tiled product moves at a level."""
     if level == machine.main.name:
-        product, traffic = gemm(SIDE, SIDE, SIDE, dtype=dtype), "each operand once"
+        product = gemm(SIDE, SIDE, SIDE, dtype=dtype)
     else:
         depth = [inner.name for inner in machine.levels].index(level)
         tile = INNERMOST_TILE * 2 ** min(MAX_DOUBLINGS, depth)
-        product, traffic = gemm(SIDE, SIDE, SIDE, dtype=dtype, traffic="tiled", tile=tile), f"{tile}-tiles"
-    return traffic, float(product.flops), float(product.bytes)
+        product = gemm(SIDE, SIDE, SIDE, dtype=dtype, traffic="tiled", tile=tile)
+    return float(product.flops), float(product.bytes), False
 
 
-def _moved(work: Work, level: str, outermost: bool) -> tuple[str, float, float]:
-    """What a work states for a level, else its bytes at the main memory: how, flops, bytes."""
+def _moved(machine: Machine, work: Work, level: str) -> tuple[float, float, bool]:
+    """What a work states for a level, else its bytes at the main memory."""
+    outermost = level == machine.main.name
     stated = 0.0 if outermost else work.bytes_at(level)
     if np.any(np.asarray(stated)):
-        return "its own traffic", float(work.flops), float(stated)
-    return "cold" if outermost else "same bytes", float(work.flops), float(work.bytes)
+        return float(work.flops), float(stated), False
+    return float(work.flops), float(work.bytes), not outermost

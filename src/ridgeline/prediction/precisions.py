@@ -1,20 +1,18 @@
-"""One op in several number formats: what each format does to intensity, ridge and time, and what quantizing brings."""
+"""One op in several number formats: what each format does to intensity, ridge and time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import TABLE
 from ..core.dtypes import dtype as dtype_row
 from ..core.errors import InputError, MissingFigure
 from ..core.machine import ANY, Machine
-from ..core.work import Work
-from ..programs.ops import Op
-from ..programs.ops.blas import linear
-from .ceilings import default_dtype, known_peak
-from .kernel_sets import PredictedKernel, kernel_name, predict_set
+from ..programs.ops import Op, find
+from .ceilings import known_peak
+from .kernel_sets import PredictedKernel, kernels_of
 from .predict import Prediction, predict
 
 NOT_COMPARED = ("int1", "int32")  # peaks that no kernel people compare uses
@@ -53,50 +51,51 @@ def _computes_in(machine: Machine, dtype: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Quantization:
-    """The engines of every format of a machine, and one kernel before and after it is quantized where two formats allow it."""
+class FormatSet:
+    """The engines of every format of a machine, and one op predicted in each."""
 
     machine: Machine
     ceilings: str | None
     engines: tuple[str, ...]  # slowest first
-    left_out: tuple[str, ...]
-    dtype: str
-    to: str | None = None
-    kernel: str = ""
-    before: PredictedKernel | None = None
-    after: PredictedKernel | None = None
+    title: str
+    kernels: tuple[tuple[str, PredictedKernel], ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def quantization(
+def formats(
     machine: Machine,
     dtype: str | None = None,
-    work: Callable[[str], Work] | None = None,
-    to: str | None = None,
+    sweep: PrecisionSweep | None = None,
     ceilings: str | None = None,
-) -> Quantization:
-    """A kernel in `dtype` and in `to`; `work` makes it in a format."""
+) -> FormatSet:
+    """A sweep over number formats under the roofs of a machine; without one, a linear layer in every format.
+
+    `dtype` keeps one format of the default layer.
+    """
     engines, left_out = _engines(machine, ceilings)
     if not engines:
         raise InputError(f"{machine.name} has no {ceilings or 'known'} peak to draw")
-    make = work or (lambda name: linear(batch=16, in_features=4096, out_features=4096, dtype=name))
-    dtype = dtype or default_dtype(machine)
-    known = [engine.partition(".")[2] for engine in engines]
-    to = to or next((name for name in QUANTIZED if name in known and name != dtype), None)
-    study = Quantization(machine, ceilings, tuple(engines), tuple(left_out), dtype, to)
-    if to is None or ANY in engines:
-        return study
-    works = (make(dtype), make(to))
-    pair = predict_set(machine, (("", item) for item in works), ceilings=ceilings)
-    study = replace(study, kernel=kernel_name(works[0]), notes=pair.notes)
-    if len(pair.entries) < 2:
-        return study
-    named = zip(pair.kernels, (dtype, to), strict=True)
-    # their expected time is set to the floor: a change of format moves the ceilings, and nothing else is compared
-    before, after = (
-        replace(kernel, name=f"{kernel.name.partition(' ')[0]} {name}", time=kernel.floor) for kernel, name in named
-    )
-    return replace(study, before=before, after=after)
+    notes = [f"not drawn: {', '.join(name.partition('.')[2] for name in left_out)}"] if left_out else []
+    if sweep is None:
+        usable = [dtype] if dtype else [name for name in TABLE if _drawn(machine, name, engines)]
+        values = {"batch": 16, "in_features": 4096, "out_features": 4096}
+        sweep = precision_sweep(find("linear"), values, machine, usable, ceilings=ceilings)
+    kernels = [(name, kernel) for name, prediction in sweep.predictions for kernel in kernels_of(prediction)]
+    if len(kernels) > len(sweep.predictions):
+        raise InputError("precisions draws one case of an op, not a sweep; give one value for each size")
+    placed = tuple((name, kernel) for name, kernel in kernels if kernel.flops > 0 and kernel.bytes > 0)
+    if not placed:
+        raise InputError(f"{sweep.op.name} does no flops, so it has no place on the roofline")
+    used = {kernel.engine for _, kernel in placed if kernel.engine}
+    engines = sorted({*engines, *used}, key=lambda name: (machine.peak(name, ceilings).value, name))
+    title = f"{placed[0][1].name} in {len(placed)} formats on {machine.name}"
+    return FormatSet(machine, ceilings, tuple(engines), title, placed, tuple(notes))
+
+
+def _drawn(machine: Machine, dtype: str, engines: Sequence[str]) -> bool:
+    if dtype in STORAGE_ONLY or dtype in NOT_COMPARED:
+        return False
+    return _computes_in(machine, dtype) and machine.engine("matrix", dtype) in engines
 
 
 def _engines(machine: Machine, ceilings: str | None) -> tuple[list[str], list[str]]:

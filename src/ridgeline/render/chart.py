@@ -16,6 +16,8 @@ from ..core.errors import InputError
 
 SCHEMA = "ridgeline.chart/1"
 LOG, LINEAR = "log", "linear"
+INTENSITY_UNIT = "FLOP/B"
+ROOFLINE_UNITS = ("FLOP/s", "OP/s", "FLOP/J")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Axis:
         return f"{self.label} ({self.unit})" if self.unit not in ("", "year") else self.label
 
 
+NO_AXIS = Axis("", shown=False)
+
+
 @dataclass(frozen=True)
 class Line:
     points: tuple[tuple[float, float], ...]
@@ -58,14 +63,19 @@ class Point:
     label: str = ""
     group: str = ""
     role: str = "expected"  # expected, overhead, floor, observed, target, ridge, value
-    name: str = ""  # the whole name where the label is a shortened one
+    name: str = ""  # the complete name where the label is a shortened one
     details: Mapping[str, Any] = field(default_factory=dict)
+    share: float | None = None  # of the time: the area of the dot
     key: str = ""  # the name of its row in a table, where that is not its own name
+
+    @property
+    def spot(self) -> tuple[float, float]:
+        return self.x, self.y
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A horizontal bar from `start` to `value`; `text` stands at its end, `label` at its foot."""
+    """A horizontal bar from `start` to `value`, with `label` on its left and `text` at its end."""
 
     label: str
     value: float
@@ -78,7 +88,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Region:
-    """A part of the plane with a caption; a span that is None runs over the whole axis."""
+    """A part of the plane with a caption; a span that is None covers the complete axis."""
 
     label: str
     x: tuple[float, float] | None = None
@@ -135,8 +145,14 @@ class Chart:
     def charts(self) -> tuple[Chart, ...]:
         return (self,)
 
+    @property
+    def equal_decades(self) -> bool:
+        """Whether a decade is as long in x as in y, so that every memory roof rises at 45 degrees."""
+        logarithmic = self.look == "plane" and self.x.scale == self.y.scale == LOG
+        return logarithmic and self.x.unit == INTENSITY_UNIT and self.y.unit in ROOFLINE_UNITS
+
     def groups(self) -> list[str]:
-        """Groups in order of appearance; colours follow this order."""
+        """Groups in order of appearance."""
         items: tuple[Item, ...] = (*self.lines, *self.points, *self.bars, *self.marks, *self.arrows)
         return list(dict.fromkeys(item.group for item in items if item.group))
 

@@ -80,7 +80,9 @@ class Table:
     def heads(self) -> list[str]:
         """Titles of the columns; those of times end in their unit."""
         units = self._time_units()
-        return [f"{column.head} {units[column.key][1]}" if column.key in units else column.head for column in self.columns]
+        return [
+            f"{column.head} {units[column.key][1]}" if column.key in units else column.head for column in self.columns
+        ]
 
     def _time_units(self) -> dict[str, tuple[float, str]]:
         """The unit of every column of times that has a value."""

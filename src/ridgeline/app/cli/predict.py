@@ -24,10 +24,14 @@ from .options import (
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
 
 if TYPE_CHECKING:
+    from ...core.machine import Machine
+    from ...core.tabular import Row
+    from ...render.chart import Picture
     from ...render.figure import Figure
     from ...render.table import Table
 
 Formats = dict[str, str | None]
+PICTURES = (".svg", ".png", ".pdf", ".html")
 MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 
 
@@ -90,9 +94,12 @@ def predict_op(
         raise InputError(f"--took must be a positive time, got '{took}'")
 
     def roofline() -> Figure:
+        from ...prediction.locality import locality_of
+        from ...render.charts.answers import levels
+        from ...render.figure import Figure
         from ...render.figure import plot as draw  # the charts load only where one is drawn
 
-        return draw(chosen, [prediction])
+        return Figure(levels(locality_of(answer))) if tables["levels"] else draw(chosen, [prediction])
 
     def terminal() -> Iterator[Table | str]:
         yield from prediction_tables(answer, tables["levels"], tables["explain"], MAX_ROWS)
@@ -120,8 +127,11 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
 
     chosen = machine.load() if machine.on or machine.peak or machine.bandwidth else None
     if output.out is not None:
-        check_suffix(output.out, SUFFIXES, "cases are")
+        check_suffix(output.out, (*SUFFIXES, *PICTURES), "cases are")
     given = cases.read(path)
+    if output.out is not None and output.out.suffix in PICTURES:
+        present(Result(picture=lambda: cases_picture(path, given, chosen, formats, model)), output)
+        return
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
     writers = dict.fromkeys(SUFFIXES, lambda out: cases.write(rows, out))
@@ -133,6 +143,24 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
             err=True,
         )
         sys.exit(1)
+
+
+def cases_picture(
+    path: Path, rows: Sequence[Row], machine: Machine | None, formats: Formats, model: dict[str, Any]
+) -> Picture:
+    """All cases on the roofline of one machine, the area of a dot by its expected time."""
+    from ...prediction.kernel_sets import Entry, KernelSet
+    from ...prediction.predict import predict as expect
+    from ...programs.cases import program
+    from ...render.charts.answers import cases
+
+    if machine is None:
+        raise InputError("a picture of cases is of one machine: name it with --on")
+    stored = {name: value for name, value in formats.items() if value}
+    asked = {name: value for name, value in model.items() if value is not None}
+    prediction = expect(program([{**stored, **row} for row in rows]), machine, **asked)
+    title = f"{len(rows)} cases of {path.name} on {machine.name}"
+    return cases(KernelSet(machine, (Entry("", prediction),), None, asked.get("ceilings"), title))
 
 
 @click.command("eval")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ...core.errors import InputError
 from .options import PATH, format_option, json_output, output_options
 from .present import Output, Result, present, present_table
+
+if TYPE_CHECKING:
+    from ...core.observation import Observation
+    from ...render.chart import Picture
 
 to_stderr = partial(click.echo, err=True)
 
@@ -16,8 +23,9 @@ to_stderr = partial(click.echo, err=True)
 @click.command("import")
 @click.argument("file", type=PATH)
 @format_option
-@output_options("Write a file: .json .csv .md.")
-def import_file(file: Path, form: str | None, output: Output) -> None:
+@click.option("--on", "on", metavar="MACHINE", help="The machine whose roofline a picture shows.")
+@output_options("Write a file: .json .csv .md (data); with --on also .svg .png .pdf .html (picture).", theme=True)
+def import_file(file: Path, form: str | None, on: str | None, output: Output) -> None:
     """Read what a profiler wrote: Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV, JSON.
 
     The format is recognised from the content. Counts that the tool did not make are absent, never 0.
@@ -28,7 +36,22 @@ def import_file(file: Path, form: str | None, output: Output) -> None:
     observations = load(file, form)
     csv = output.out is not None and output.out.suffix == ".csv"
     table = observations_data if csv else observations_table
-    present(Result(lambda: [table(observations)], lambda: document(observations)), output)
+    picture = profile_picture(observations, on)
+    present(Result(lambda: [table(observations)], lambda: document(observations), picture=picture), output)
+
+
+def profile_picture(observations: Sequence[Observation], on: str | None) -> Callable[[], Picture]:
+    """The kernels on the roofline of a machine, for files that hold a picture."""
+
+    def picture() -> Picture:
+        from ...machines.load import load
+        from ...render.charts.gaps import profile_chart
+
+        if on is None:
+            raise InputError("a picture needs the machine that the kernels ran on: name it with --on")
+        return profile_chart(load(on), observations)
+
+    return picture
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -60,6 +60,7 @@ def seal(
 @machine_options
 @format_option
 @ledger_option
+@click.option("--kernel", metavar="NAME", help="With --out: the time of this kernel as a waterfall.")
 @picture_output
 @click.pass_context
 def reconcile(
@@ -70,6 +71,7 @@ def reconcile(
     machine: MachineOptions,
     form: str | None,
     path: Path | None,
+    kernel: str | None,
     output: Output,
 ) -> None:
     """What was observed (FILES) against what was predicted: gaps, where the time went, what to do next.
@@ -83,6 +85,8 @@ def reconcile(
     from ...profilers.self_check import unchecked
     from ...programs.cases import read
 
+    if kernel is not None and output.out is None:
+        raise InputError("--kernel draws a picture: give --out FILE.svg with it")
     if (seal_id is None) == (cases is None):
         raise InputError("give either --seal ID (sealed predictions) or --cases FILE --on MACHINE (unsealed ones)")
     observations = [item for file in files for item in load(file, form)]
@@ -96,16 +100,16 @@ def reconcile(
         if chosen is None:
             raise InputError("no machine: name one with --on (see `ridgeline machines`)")
         reconciled = settle.reconcile(read(cases), chosen, observations)
-    present_gaps(reconciled, unchecked(observations), output)
+    present_gaps(reconciled, unchecked(observations), output, kernel)
     if reconciled.broken:
         click.echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
 
 
-def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Output) -> None:
+def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Output, kernel: str | None = None) -> None:
     """Remarks on standard error, then the gap report; `unchecked_gpus` are those whose counters were not validated."""
     from ...core.documents import to_document
-    from ...render.charts.gaps import report_chart
+    from ...render.charts.gaps import gap_waterfall, report_chart
     from ...render.tables.gaps import report_tables, settlement_table, with_sentence
     from ..reports import gap_report
 
@@ -124,8 +128,8 @@ def present_gaps(reconciled: Reconciled, unchecked_gpus: list[str], output: Outp
     result = Result(
         lambda: with_sentence(tables, report.sentence),
         document,
-        picture=lambda: report_chart(report),
-        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme)},
+        picture=lambda: report_chart(report) if kernel is None else gap_waterfall(report, kernel),
+        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme, kernel=kernel)},
     )
     present(result, output)
 

@@ -121,9 +121,9 @@ def precisions(
     if "dtype" in given:
         raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
 
-    picture = named_chart("precisions", chosen, **model)
-    formats = dtypes.split(",") if dtypes else None
-    _present_rows(lambda: precisions_table(precision_sweep(op, given, chosen, formats, **model)), picture, output)
+    sweep = precision_sweep(op, given, chosen, dtypes.split(",") if dtypes else None, **model)
+    picture = named_chart("precisions", chosen, sweep=sweep, **model)
+    _present_rows(lambda: precisions_table(sweep), picture, output)
 
 
 @click.command()
@@ -152,7 +152,8 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
         own_dtype = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
         values = bind(op, words, {} if own_dtype else {"dtype": dtype})
     title = " ".join((case or "").split())
-    picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, ceilings=ceilings)
+    works = [op(**values)] if op is not None else []
+    picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, ceilings=ceilings, works=works)
     _present_rows(lambda: comparison_table(comparison(machines, dtype, ceilings, op, values), title), picture, output)
 
 

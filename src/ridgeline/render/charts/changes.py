@@ -16,8 +16,8 @@ from ...prediction.studies import Changes
 from ...prediction.whatif import PricedCase
 from ..chart import Arrow, Chart, Line, Point
 from ..draw.labels import shorten
-from .plane import MIN_GAP, Ranges, Roofs, Spot, decade_span, power_span, roof_chart
-from .wording import level_title, times
+from .plane import MIN_GAP, Ranges, Roofs, Spot, decade_span, equal_decades, power_span, roof_chart
+from .wording import bound_title, level_title, times
 
 STEP = "change"
 MIN_DISTANCE = 0.02  # of the logarithm of a coordinate; nearer points are one place
@@ -30,7 +30,7 @@ def _path_ranges(roofs: Sequence[Roofs], points: Sequence[Point]) -> Ranges:
     at, rates = [point.x for point in points], [point.y for point in points]
     across = power_span([min(ridges) / 4, max(ridges) * 4, min(at) / 1.5, max(at) * 1.5], 2.0, 1.1)
     low = min([across[0] * min(roof.bandwidths[0] for roof in roofs) * 2, *rates])
-    return across, decade_span(low / 1.6, max([*peaks, *rates]) * 1.5)
+    return equal_decades((across, decade_span(low / 1.6, max([*peaks, *rates]) * 1.5)))
 
 
 def _apart(first: Spot, second: Spot) -> bool:
@@ -97,7 +97,7 @@ def _roofs(stops: Sequence[PricedCase]) -> list[Roofs]:
 def _stop_line(number: int, stop: PricedCase) -> str:
     """One line of the list below the chart: number, name, time and what it brought."""
     if stop.why and stop.before is not None:
-        return f"{number}  {stop.name}: nothing, because {stop.why}"
+        return f"{number}  {stop.name}: no effect, {stop.why}"
     change = ""
     if stop.before is not None:
         change = f"{stop.ratio:.3g}x, " if stop.ratio >= 1 else f"{1 / stop.ratio:.3g}x slower, "
@@ -179,18 +179,18 @@ def versions(
 
 
 def _version_point(number: int, item: Version, first: Version, roof: Roofs) -> tuple[Point, list[str]]:
-    """Where a version stands, and what the list below the chart says of it."""
+    """The point of a version, and its line in the list below the chart."""
     (intensity, rate), (peak,), (bandwidth,), (ridge,) = item.spot, roof.peaks, roof.bandwidths, roof.ridges
     attainable, total = min(peak, bandwidth * intensity), first.time / item.time
-    side = "memory side" if intensity < ridge else "compute side"
+    side = bound_title("memory" if intensity < ridge else "compute")
     details = {
         "time_us": item.time * 1e6, "flops": item.flops, "bytes": item.bytes, "share_of_roof": rate / attainable, "total_ratio": total,
     }  # fmt: skip
     ratio = f", {total:.3g}x the first" if number else ""
     notes = [
-        f"{number + 1}  {item.name}: {show(item.time, 's', 3)}, {rate / attainable:.0%} of the roof, {side}{ratio}"
+        f"{number + 1}  {item.name}: {show(item.time, 's', 3)}, {rate / attainable * 100:.0f} % of roofline, {side}{ratio}"
     ]
     if rate > attainable * MIN_GAP:
-        notes.append(f"{item.name} stands above the roof: check the counts, the format and the ceilings")
+        notes.append(f"{item.name} is above the roofline: check the counts, the format and the ceilings")
     label = f"{number + 1} {shorten(item.name, 24)}"
     return Point(intensity, rate, label, side, "observed", item.name, details), notes

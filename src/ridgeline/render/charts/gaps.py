@@ -1,23 +1,32 @@
-"""Charts of gaps: observed kernels below their roof, and the kernels of a gap report with both of their works."""
+"""Charts of gaps: observed kernels below their roof, the kernels of a gap report or a profile, one gap as a waterfall."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ...core.errors import InputError
-from ...core.machine import Machine, positive
+from ...core.errors import InputError, unknown
+from ...core.machine import MAIN, Machine, positive
 from ...core.notes import ABOVE_ROOFLINE, Note
-from ...gaps.report import Report
-from ...prediction.ceilings import default_dtype, engine_for
-from ..chart import LOG, Arrow, Axis, Chart, Line, Point
+from ...core.observation import Observation
+from ...core.roofline import achieved
+from ...core.units import show
+from ...gaps.accounting import Cause
+from ...gaps.report import Item, Report
+from ...prediction.ceilings import default_dtype, engine_for, known_peak
+from ..chart import NO_AXIS, Arrow, Axis, Bar, Chart, Line, Point
 from ..draw.labels import shorten
-from .plane import MIN_GAP, Roofs, Spot, main_roofs, roof_chart
-from .wording import INTENSITY, PER_BYTE, PERFORMANCE, times
+from .plane import MIN_GAP, Roofs, Spot, roof_chart
+from .wording import INTENSITY, bound_title, times
 
-MIN_REPORTED_GAP = 1.05  # gaps of a report below this factor are not drawn
-MAX_NAMED_KERNELS = 30  # more labels cannot be told apart
+MIN_REPORTED_GAP = 1.25  # smaller gaps of a report are not drawn
+MAX_NAMED_KERNELS = 14  # the longest ones are named
+MAX_ARROWS = 5  # the largest gaps in time have an arrow
 MAX_LISTED_NAMES = 6
+MIN_ARROW_CLEARANCE = 0.12  # decades between an arrow and another dot
+MIN_ENTRY_SHARE = 0.005  # of the measured time; smaller causes are not drawn
 
 
 @dataclass(frozen=True)
@@ -44,18 +53,18 @@ def gaps(
     for kernel in kernels:
         roof = min(peak, bandwidth * positive(f"intensity of {kernel.name}", kernel.intensity))
         positive(f"rate of {kernel.name}", kernel.rate)
-        shown = _gap(kernel, roof, f"{'memory' if kernel.intensity < ridge else 'compute'} side")
+        shown = _gap(kernel, roof, bound_title("memory" if kernel.intensity < ridge else "compute"))
         dots, arrows, targets = [*dots, *shown[0]], [*arrows, *shown[1]], [*targets, *shown[2]]
-    notes = ["solid: observed; hollow: where the algorithm's own traffic would put it"]
+    notes = ["solid: measured; hollow: algorithmic intensity (compulsory traffic only)"]
     notes += [] if points is not None else ["example points, not measurements"]
     above = [item.name for item in kernels if item.rate > min(peak, bandwidth * item.intensity) * MIN_GAP]
     if above:
-        text = f"{', '.join(above)} above the roof: check the flop count, the precision and the ceilings"
+        text = f"{', '.join(above)} above the roofline: check the flop count, the precision and the ceilings"
         notes.append(Note(ABOVE_ROOFLINE, text))
     spots = [(kernel.intensity, kernel.rate) for kernel in kernels]
     # a target counts with the time of its kernel, so that the range leaves room above it too
     spots += [(item.algorithmic, item.rate * item.algorithmic / item.intensity) for item in kernels if item.algorithmic]
-    title, label = f"Gaps on {machine.name}", f"{INTENSITY}, observed"
+    title, label = f"Gap to the roofline on {machine.name}", f"{INTENSITY}, measured"
     return roof_chart("gaps", title, [roofs], roofs.ranges(spots), targets, dots, arrows, notes, label)
 
 
@@ -84,72 +93,190 @@ def _gap(kernel: Observed, roof: float, side: str) -> tuple[list[Point], list[Ar
     return points, arrows, lines
 
 
+@dataclass(frozen=True)
+class Landed:
+    """A measured kernel on the plane: total time, where it is, the roofline there, and its algorithmic work where known."""
+
+    name: str
+    time: float
+    spot: Spot
+    roof: float
+    bound: str
+    engine: str
+    target: Spot | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        return self.roof / self.spot[1]
+
+    @property
+    def lost(self) -> float:
+        return self.time * max(0.0, 1 - 1 / self.gap)
+
+
 def report_chart(report: Report) -> Chart:
-    """Every kernel where its counters put it, with the way up to its own roof and its algorithmic intensity beside it."""
+    """Every kernel of a gap report where its counters put it; the area of a dot is its share of the time."""
     machine = report.prediction.machine
-    bandwidth = machine.bandwidth().value
-    shown = [item for item in report.items if item.gap.target.flops and item.gap.target.bytes]
     if not report.items:
         raise InputError(f"there is nothing to draw: {report.sentence}")
+    shown = [item for item in report.items if item.gap.target.flops and item.gap.target.bytes]
     if not shown:
         raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
-    named = {id(item) for item in sorted(shown, key=lambda item: -item.measured)[:MAX_NAMED_KERNELS]}
-    peaks: dict[str, float] = {}
+    left_out = [item.name for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
+    kernels = [_landed_item(machine, item) for item in shown]
+    title = (
+        f"Predicted vs measured on {machine.name}"
+        if machine.name != "here"
+        else "Predicted vs measured on this machine"
+    )
+    return _landed_chart(machine, title, kernels, left_out)
+
+
+def _landed_item(machine: Machine, item: Item) -> Landed:
+    gap = item.gap
+    engine = gap.counts.engine or gap.target.engine
+    algorithmic = gap.target.flops / gap.target.bytes
+    spot = (gap.counts.intensity or algorithmic, (gap.counts.flops or gap.target.flops) / gap.measured)
+    # the rate of the algorithm's own work, without padding and repeats
+    target = (algorithmic, gap.target.flops / gap.measured)
+    peak = known_peak(machine, engine) or math.inf
+    roof = min(peak, machine.bandwidth().value * spot[0])
+    details = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}
+    apart = target if spot[0] * MIN_REPORTED_GAP < target[0] else None
+    return Landed(item.name, item.measured, spot, roof, bound_title(gap.regime.bound), engine, apart, details)
+
+
+def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Chart:
+    """The kernels of a profile on the roofline of a machine, by their counted flops and bytes; dot area is time."""
+    kernels: dict[str, Landed] = {}
+    without: list[str] = []
+    for item in observations:
+        name = item.name or item.kernel
+        landed = _landed_observation(machine, name, item)
+        if landed is None:
+            without.append(name)
+        elif name in kernels:
+            kernels[name] = replace(kernels[name], time=kernels[name].time + landed.time)
+        else:
+            kernels[name] = landed
+    if not kernels:
+        raise InputError(
+            "no kernel of this file has counted flops and bytes, so none has a place on the roofline; "
+            "profile with Nsight Compute: ridgeline profile --with ncu -- PROGRAM"
+        )
+    title = f"{len(kernels)} kernels on the roofline of {machine.name}"
+    return _landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
+
+
+def _landed_observation(machine: Machine, name: str, item: Observation) -> Landed | None:
+    """None without flops on a known engine or without bytes at the main memory."""
+    moved = item.bytes.get(machine.main.name) or item.bytes.get(MAIN) or 0.0
+    peaks = {engine: known_peak(machine, engine) for engine in item.flops}
+    times = {engine: item.flops[engine] / peak for engine, peak in peaks.items() if peak and item.flops[engine] > 0}
+    if not times or moved <= 0:
+        return None
+    engine = max(times, key=lambda key: times[key])
+    flops, peak, bandwidth = item.flops[engine], machine.peak(engine).value, machine.bandwidth().value
+    run = achieved(flops, moved, item.median, peak, bandwidth)
+    details = {"flops": flops, "bytes": moved, "time_us": item.median * 1e6, "engine": engine}
+    spot = (flops / moved, flops / item.median)
+    roof = min(peak, bandwidth * spot[0])
+    return Landed(name, sum(item.samples), spot, roof, bound_title(str(run.verdict)), engine, None, details)
+
+
+def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_out: Sequence[str]) -> Chart:
+    """Dots with the area of their time, an arrow to the roofline at the largest gaps, the longest kernels named."""
+    total = sum(kernel.time for kernel in kernels)
+    by_peak = {kernel.engine for kernel in kernels if known_peak(machine, kernel.engine)}
+    engines = sorted(by_peak, key=lambda name: (-machine.peak(name).value, name))
+    roofs = Roofs(machine, engines or [engine_for(machine, default_dtype(machine))], [machine.main.name])
+    longest = {kernel.name for kernel in sorted(kernels, key=lambda item: -item.time)[:MAX_NAMED_KERNELS]}
+    arrowed = _arrowed(kernels)
     points: list[Point] = []
     lines: list[Line] = []
     arrows: list[Arrow] = []
-    for item in shown:
-        gap = item.gap
-        engine = gap.counts.engine or gap.target.engine
-        if engine in machine.peaks:
-            peaks[engine] = machine.peak(engine).value
-        algorithmic = gap.target.flops / gap.target.bytes
-        counted = gap.counts.flops or gap.target.flops
-        spot = (gap.counts.intensity or algorithmic, counted / gap.measured)
-        # the rate of what had to be done, padding and repeats aside
-        target = (algorithmic, gap.target.flops / gap.measured)
-        roof = min(peaks.get(engine, float("inf")), bandwidth * spot[0])
-        side = gap.regime.bound
-        label = shorten(item.name) if id(item) in named else ""
-        details = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}
-        points.append(Point(*spot, label, side, "observed", item.name, details))
-        if roof > MIN_REPORTED_GAP * spot[1]:
-            arrows.append(Arrow(spot, (spot[0], roof), "", "gap", side))
-        if _apart(spot, target):
-            lines.append(Line((spot, target), "guide", "", side))
-            points.append(Point(*target, "", side, "target", f"{item.name}, algorithmic", key=item.name))
-    roofs, across, up = _report_roofs(machine, peaks, points)
-    return Chart(
-        "gaps", f"Observed and algorithmic work on {machine.name}", Axis(INTENSITY, PER_BYTE, LOG, across),
-        Axis(PERFORMANCE, "FLOP/s", LOG, up), report.sentence, (*lines, *roofs), tuple(points), arrows=tuple(arrows),
-        notes=_report_notes(report, len(shown)),
-    )  # fmt: skip
+    for kernel in sorted(kernels, key=lambda item: -item.time):  # small dots are drawn over large ones
+        percent = f"{100 / kernel.gap:.0f} %" if kernel.gap < 100 else f"{100 / kernel.gap:.2g} %"
+        label = f"{shorten(kernel.name, 26)} {percent}" if kernel.name in longest else ""
+        details = {**kernel.details, "share_of_roofline": 1 / kernel.gap}
+        points.append(Point(*kernel.spot, label, kernel.bound, "observed", kernel.name, details, kernel.time / total))
+        if kernel.name in arrowed:
+            arrows.append(Arrow(kernel.spot, (kernel.spot[0], kernel.roof), "", "gap", kernel.bound))
+        if kernel.target is not None and kernel.name in arrowed:
+            lines.append(Line((kernel.spot, kernel.target), "target", "", kernel.bound))
+            points.append(
+                Point(*kernel.target, "", kernel.bound, "target", f"{kernel.name}, algorithmic", key=kernel.name)
+            )
+    spots = [(point.x, point.y) for point in points]
+    return roof_chart(
+        "gaps",
+        title,
+        [roofs],
+        roofs.ranges(spots),
+        lines,
+        points,
+        arrows,
+        _landed_notes(kernels, arrows, lines, left_out),
+    )
 
 
-def _apart(spot: Spot, target: Spot) -> bool:
-    """Whether two places differ by more than the least gap that is drawn."""
-    ratios = (second / first for first, second in zip(spot, target, strict=True))
-    return any(not 1 / MIN_REPORTED_GAP < ratio < MIN_REPORTED_GAP for ratio in ratios)
+def _arrowed(kernels: Sequence[Landed]) -> set[str]:
+    """The kernels that lose the most time to their roofline; no arrow passes through another dot."""
+    names: set[str] = set()
+    for kernel in sorted(kernels, key=lambda item: -item.lost):
+        (x, y), blocked = kernel.spot, False
+        for other in kernels:
+            near = abs(math.log10(other.spot[0] / x)) < MIN_ARROW_CLEARANCE
+            blocked = blocked or (other is not kernel and near and y <= other.spot[1] <= kernel.roof * 1.1)
+        if len(names) < MAX_ARROWS and kernel.gap >= MIN_REPORTED_GAP and not blocked:
+            names.add(kernel.name)
+    return names
 
 
-def _report_roofs(machine: Machine, peaks: dict[str, float], points: Sequence[Point]) -> tuple[list[Line], Spot, Spot]:
-    """The bandwidth line, the peaks that kernels ran at, and the ranges that hold them and all points."""
-    bandwidth = machine.bandwidth().value
-    at, rates = [point.x for point in points], [point.y for point in points]
-    top = max(peaks.values(), default=max(rates))
-    left, right = min(at) / 3, max([*at, top / bandwidth]) * 3
-    up = (min([*rates, left * bandwidth]) / 2, max([top, *rates]) * 2)
-    return main_roofs(machine, peaks, (left, right), top), (left, right), up
-
-
-def _report_notes(report: Report, shown: int) -> tuple[str, ...]:
-    notes = [
-        "solid: work as counted; hollow: the algorithm's own work in the same time; arrows go to the kernel's own roof"
-    ]
-    left_out = [item.name for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
+def _landed_notes(
+    kernels: Sequence[Landed], arrows: Sequence[Arrow], lines: Sequence[Line], left_out: Sequence[str]
+) -> list[str]:
+    notes = ["area of a dot: share of the time; percent: of roofline"]
+    if arrows:
+        notes[0] += f"; arrows: the {len(arrows)} largest gaps" if len(arrows) > 1 else "; arrow: the largest gap"
+    if lines:
+        notes.append("hollow: algorithmic intensity (compulsory traffic only)")
     if left_out:
-        more = " ..." if len(left_out) > MAX_LISTED_NAMES else ""
-        notes.append(f"without arithmetic, so not drawn: {', '.join(left_out[:MAX_LISTED_NAMES])}{more}")
-    if shown > MAX_NAMED_KERNELS:
-        notes.append(f"named are the {MAX_NAMED_KERNELS} of {shown} that hold the most time")
-    return tuple(notes)
+        more = f" and {len(left_out) - MAX_LISTED_NAMES} more" if len(left_out) > MAX_LISTED_NAMES else ""
+        notes.append(f"not drawn, no flops or bytes counted: {', '.join(left_out[:MAX_LISTED_NAMES])}{more}")
+    if len(kernels) > MAX_NAMED_KERNELS:
+        notes.append(f"the {MAX_NAMED_KERNELS} longest of {len(kernels)} kernels are named")
+    above = [kernel.name for kernel in kernels if kernel.gap * MIN_GAP < 1]
+    if above:
+        text = f"{', '.join(above[:MAX_LISTED_NAMES])} above the roofline: check the counts and the ceilings"
+        notes.append(Note(ABOVE_ROOFLINE, text))
+    return notes
+
+
+def gap_waterfall(report: Report, kernel: str) -> Chart:
+    """From the floor of one kernel through the causes of its gap to its measured time."""
+    item = next((item for item in report.items if item.name == kernel), None)
+    if item is None:
+        raise unknown("kernel of this report", kernel, [item.name for item in report.items])
+    gap, measured = item.gap, item.gap.measured
+    bars: list[Bar] = []
+    reached = 0.0
+    for entry in gap.accounting:
+        start, reached = reached, reached + entry.time
+        if abs(entry.time) < MIN_ENTRY_SHARE * measured and bars:
+            continue
+        role, group = ("value", "floor") if not bars else ("loss", "loss")
+        if entry.kind is Cause.RESIDUAL:
+            role, group = "unexplained", "unexplained"
+        sign = "" if not bars else "+" if entry.time >= 0 else "-"
+        text = f"{sign}{show(abs(entry.time), 's', 3)}   {entry.time / measured * 100:.0f} %"
+        low, high = sorted((start, reached))
+        bars.append(Bar(entry.cause if bars else "roofline floor", high, low, text, group, role, {"us": entry.us}))
+    bars.append(Bar("measured", measured, 0.0, f"{show(measured, 's', 3)}   100 %", "measured", "measured", {}))
+    machine = report.prediction.machine
+    across = Axis("time", "s", "linear", (0.0, max(bar.value for bar in bars) * 1.02))
+    return Chart(
+        "waterfall", f"Where the time of {shorten(item.name)} goes on {machine.name}", across, NO_AXIS,
+        f"{gap.share * 100:.0f} % of roofline, {bound_title(gap.regime.bound)}, percent of the measured time", bars=tuple(bars), look="bars",
+    )  # fmt: skip

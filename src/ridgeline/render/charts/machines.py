@@ -13,44 +13,37 @@ from ...core.units import show
 from ...prediction.ceilings import default_dtype, engine_for, known_peak
 from ...prediction.compare import MachineRoof, Trend
 from ...prediction.compare import Roofs as ComparedRoofs
-from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Panel, Picture, Point
-from ..draw.labels import amount
+from ..chart import LOG, NO_AXIS, Axis, Bar, Chart, Line, Panel, Picture, Point
 from ..tables.catalog import limit_of
-from .plane import Roofs, bound_regions, decade_span, has_place, kernel_points, plane_axes, power_span
-from .wording import PER_BYTE, level_title, rate, rate_unit, times, title_of
+from .plane import Roofs, decade_span, equal_decades, has_place, kernel_points, power_span, roof_chart
+from .wording import is_integer, level_title, rate, rate_unit, times, title_of
 
-NO_AXIS = Axis("", "", "linear", (0.0, 1.0), shown=False)
 Losses = Iterable[tuple[str, float]]  # causes and amounts
 Given = tuple[Losses, float] | None  # the losses of a kernel and its measured rate
 
 
 def compare(study: ComparedRoofs) -> Chart:
     """The roofs of several machines with the ridge of each, and the same works on all of them."""
-    roofs = study.roofs
-    planes = [Roofs(roof.machine, [roof.engine], [roof.machine.main.name], study.ceilings) for roof in roofs]
-    ridges = [roof.ridge for roof in roofs]
-    points = [point for roof in roofs for point in _works(roof)]
+    roofs = [Roofs(row.machine, [row.engine], [row.machine.main.name], study.ceilings) for row in study.roofs]
+    points = [point for row in study.roofs for point in _works(row)]
+    ridges = [ridge for roof in roofs for ridge in roof.ridges]
     across = power_span([min(ridges) / 32, max(ridges) * 10, *(point.x for point in points)], 2.0, 1.1)
-    lines: list[Line] = []
-    corners: list[Point] = []
-    marks = []
-    for roof, drawn in zip(roofs, planes, strict=True):
-        name = roof.machine.name
-        roof_lines, (corner,) = drawn.lines(across, name)
-        # the name of the machine is on the flat line
-        lines += [replace(line, label=f"{name} {line.label}") if line.role == "peak" else line for line in roof_lines]
-        corners.append(corner)
-        label = f"ridge of {name} ({roof.dtype}): {amount(corner.x, PER_BYTE)}"
-        marks.append(Mark("x", corner.x, label, "ridge", name))
-    up = decade_span(min(across[0] * roof.bandwidth for roof in roofs), max(roof.peak for roof in roofs) * 1.6)
+    lowest = [across[0] * min(roof.bandwidths[0] for roof in roofs), *(point.y for point in points)]
+    up = decade_span(min(lowest), max(roof.peaks[0] for roof in roofs) * 1.6)
+    names = ", ".join(row.machine.name for row in study.roofs)
+    title = f"{points[0].name} on {names}" if points else f"Rooflines of {names}"
     notes = list(study.notes)
-    if len({roof.dtype for roof in roofs}) > 1:
-        notes.append("each machine in the format it is usually judged by; give a dtype to compare one")
-    kinds = (f"{plane.machine.name}: {plane.kinds}" for plane in planes)
-    return Chart(
-        "compare", "Roofs of " + ", ".join(roof.machine.name for roof in roofs), *plane_axes((across, up), [roof.engine for roof in roofs]),
-        "; ".join(kinds), tuple(lines), (*corners, *points), regions=bound_regions(ridges, across), marks=tuple(marks), notes=tuple(notes),
-    )  # fmt: skip
+    if len({row.dtype for row in study.roofs}) > 1:
+        notes.append("each machine in its usual format; --dtype compares one")
+    points = [replace(point, label=f"{point.group} {_time(point)}") for point in points]
+    chart = roof_chart("compare", title, roofs, equal_decades((across, up)), (), points, notes=notes)
+    # the name of the machine is on the flat line
+    lines = [replace(line, label=f"{line.group} {line.label}") if line.role == "peak" else line for line in chart.lines]
+    return replace(chart, lines=tuple(lines))
+
+
+def _time(point: Point) -> str:
+    return show(point.details["time_us"] / 1e6, "s", 3)
 
 
 def _works(roof: MachineRoof) -> list[Point]:
@@ -87,28 +80,30 @@ def trend(study: Trend) -> Chart:
 
 
 def peaks(machine: Machine, ceilings: str | None = None, sparse: bool = False) -> Chart:
-    """Bars of the peak by precision on a log axis, with the factor over the fp64 and fp32 vector peaks."""
-    engines: dict[tuple[str, float], list[str]] = {}  # engines of one unit with one peak share a bar
+    """Bars of the peak by precision, with the factor over the fp64 and fp32 vector peaks."""
+    # engines of one unit with one peak share a bar; integer formats count OP/s and have their own
+    engines: dict[tuple[str, float, bool], list[str]] = {}
     for engine in machine.peaks:
         unit, value = engine.partition(".")[0], known_peak(machine, engine, ceilings)
         if value is None or unit == "special" or (unit == "tensor-sparse" and not sparse):
             continue
-        engines.setdefault((unit, value), []).append(engine)
+        engines.setdefault((unit, value, is_integer(engine)), []).append(engine)
     if not engines:
         raise InputError(f"{machine.name} has no {ceilings or 'known'} peak to draw")
     vector = {name: known_peak(machine, f"vector.{name}", ceilings) for name in ("fp64", "fp32")}
     base = {name: value for name, value in vector.items() if value}
     by_peak = sorted(engines.items(), key=lambda item: (item[0][1], item[0][0]))
-    bars = [_peak_bar(unit, value, names, base) for (unit, value), names in by_peak]
+    bars = [_peak_bar(unit, value, names, base) for (unit, value, _), names in by_peak]
     drawn = [name for names in engines.values() for name in names]
-    low, high = min(bar.value for bar in bars), max(bar.value for bar in bars)
+    integers = [is_integer(name) for name in drawn]
+    label = "peak, integer formats in OP/s" if any(integers) and not all(integers) else "peak"
     kinds = sorted({machine.peak(names[0], ceilings).kind for names in engines.values()})
-    factors = f"factors are against the {' and '.join(base)} vector peak"
+    factors = f"factors: over the {' and '.join(base)} vector peak"
     notes = (
         factors if base else "no fp64 or fp32 vector peak to compare with", "tensor-sparse: 2:4" if sparse else "dense peaks",
     )  # fmt: skip
     return Chart(
-        "peaks", f"Peak by precision of {machine.name}", Axis("peak", rate_unit(drawn), LOG, (10 ** math.floor(math.log10(low / 2)), high * 1.3)), NO_AXIS,
+        "peaks", f"Peak by precision of {machine.name}", Axis(label, rate_unit(drawn), "linear", (0.0, max(bar.value for bar in bars) * 1.02)), NO_AXIS,
         f"{title_of(machine)}, {' and '.join(kinds)} ceilings", bars=tuple(bars), notes=notes, look="bars",
     )  # fmt: skip
 
@@ -129,16 +124,24 @@ def pyramid(machine: Machine, ceilings: str | None = None) -> Chart:
     size = registers.value() if registers is not None else None
     if size is not None and units:
         text = f"{show(size, 'B', 4, binary=True)} x {units} = {show(size * units, 'B', 4, binary=True)}"
-        bars.append(Bar("registers", size * units, None, text, "", "value", {"capacity": size, "instances": units}))
+        bars.append(
+            Bar("registers", size * units, None, text, "registers", "value", {"capacity": size, "instances": units})
+        )
     bars += [_level_bar(level, ceilings) for level in machine.levels]
     if not bars:
         raise InputError(
             f"{machine.name} has no memory level to draw; fill a [[level]] in {machine.file or 'its file'}"
         )
     timed = any(level.latency.value() is not None for level in machine.levels)
+    notes = (
+        "width: capacity of all instances on a log scale",
+        *(() if timed else ("no latency data for this machine",)),
+    )
+    sizes = [bar.value for bar in bars if bar.value > 0] or [1.0]
+    across = (min(sizes) / 64, max(max(sizes), min(sizes) * 2))
     return Chart(
-        "pyramid", f"Memory hierarchy of {machine.name}", NO_AXIS, NO_AXIS, title_of(machine),
-        bars=tuple(bars), notes=() if timed else ("its file has no latencies",), look="pyramid",
+        "pyramid", f"Memory hierarchy of {machine.name}", Axis("capacity", "B", LOG, across, shown=False), NO_AXIS, title_of(machine),
+        bars=tuple(bars), notes=notes, look="pyramid",
     )  # fmt: skip
 
 
@@ -155,7 +158,7 @@ def _level_bar(level: Level, ceilings: str | None) -> Bar:
         "capacity": capacity, "instances": level.instances, "bandwidth": speed, "latency": latency, "scope": level.scope,
     }  # fmt: skip
     total = level.total if level.total is not None else math.nan
-    return Bar(name, total, None, " · ".join(parts), "", "value", details)
+    return Bar(name, total, None, " · ".join(parts), level_title(level.name), "value", details)
 
 
 def _public(machine: Machine, name: str) -> tuple[float, str] | None:
@@ -170,7 +173,7 @@ def bandwidth_bars(rows: Iterable[tuple[str, float, float | None]], notes: Seque
     bars = []
     for name, limit, measured in rows:
         positive(f"bandwidth of {name}", limit)
-        bars.append(Bar(name, limit, None, show(limit, "B/s", 4), "theoretical", "value", {}))
+        bars.append(Bar(name, limit, None, show(limit, "B/s", 4), "stated", "value", {}))
         if measured is not None:
             share = positive(f"measured bandwidth of {name}", measured) / limit
             text = f"{show(measured, 'B/s', 4)}   {share * 100:.1f} %"
@@ -179,7 +182,7 @@ def bandwidth_bars(rows: Iterable[tuple[str, float, float | None]], notes: Seque
         raise InputError("there is no bandwidth to draw; give at least one device")
     across = Axis("bandwidth", "B/s", "linear", (0.0, max(bar.value for bar in bars) * 1.02))
     return Chart(
-        "bandwidth", "Theoretical against measured bandwidth", across, NO_AXIS, "percent of the theoretical figure", bars=tuple(bars), notes=tuple(notes), look="bars",
+        "bandwidth", "Stated vs measured bandwidth", across, NO_AXIS, "percent of the stated bandwidth", bars=tuple(bars), notes=tuple(notes), look="bars",
     )  # fmt: skip
 
 
@@ -275,7 +278,7 @@ def _cascade(
     if figure.measured is not None:
         lasting = figure.sustained if figure.sustained is not None else figure.measured
         power = figure.measured - lasting
-        causes = [("power limit under lasting load", power)] if power > 0 else []
+        causes = [("power limit under sustained load", power)] if power > 0 else []
         return waterfall(title, unit, peak, causes, lasting, f"{name}: measured"), f"{name}: {figure.measurement}"
     if public is not None:
         chart = waterfall(title, unit, peak, (), peak * public[0], f"{name}: public measurement")

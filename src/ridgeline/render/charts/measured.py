@@ -1,4 +1,4 @@
-"""Charts of what was measured: bandwidth, GEMM rate and collectives against size, ceilings, kernels beside predictions."""
+"""Charts of measurements: bandwidth, GEMM rate and collectives against size, ceilings, predicted vs measured kernels."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from ...prediction.ceilings import known_peak
 from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 from ..tables.measured import ceiling_rows
-from .plane import main_roofs
+from .plane import Roofs, roof_chart
+from .wording import level_title
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # the line of one core beside those of all
-MAX_MARKED_POINTS = 8  # a line of so few points needs markers
+MAX_STEP, MAX_CHANGE = (
+    2.1,
+    1.25,
+)  # sizes farther apart than the first are not joined where the rate changes by the second
 FIT_POINTS = 40
 # Families that a picture can tell apart by colour: products as one, what streams as one.
 FAMILY_GROUPS = {"gemv": "rows", "reduce": "stream", "transpose": "stream", "gather": "stream"}
@@ -42,10 +46,11 @@ def _best(lines: Sizes, line: str, size: float, rate: float) -> None:
 
 
 def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart:
-    """Bandwidth against working set, one line per access mix, with the capacities reported and the levels found.
+    """Bandwidth against working set, one line per access mix, with the capacities reported and the levels measured.
 
     On a CPU the mixes run on all cores and the working set is that of each core, so that private caches end at one
     place however many cores take part; the read sweep of one core is a line of its own, and the levels come from it.
+    A line is broken where two sizes are far apart and their rates differ: nothing was measured on the cliff between them.
     """
     listed = list(observations)
     lines, cores = _mixes(machine, listed)
@@ -55,22 +60,23 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
     points = [point for line in lines.values() for point in line.items()]
     across = _range((size for size, _ in points), 1.5)
     levels = measured_levels(listed, machine) if machine.kind == "cpu" else []
-    notes = ["nominal bytes: a write that first reads its line moves more than is counted here"]
-    if levels:
-        notes += [
-            "dots with a thin line: levels that the read sweep of one core shows, with bandwidth and end",
-            "dashed uprights: capacities that the system reports",
-        ]
+    plateaus = [
+        Point(
+            _end(level), level.bandwidth, _title(level), level_title(level.level), "ridge", f"{_title(level)} measured"
+        )
+        for level in levels
+    ]
+    notes = ["nominal bytes: write-allocate traffic is not counted"]
+    notes += ["dashed verticals: cache capacities that the system reports"] if machine.kind == "cpu" else []
+    notes += ["dots with a name: bandwidth and end of each level in the read sweep of one core"] if levels else []
     together = f", {counted(cores)} together" if cores > 1 else ", 1 core" if cores else ""
+    marks = _capacities(machine, cores, ONE_CORE in lines)
     return Chart(
-        "working-sets", f"Bandwidth against working set on {machine.name}",
+        "working-sets", f"Bandwidth vs working set on {'this machine' if machine.name == 'here' else machine.name}",
         Axis("working set of each core" if cores else "working set", "B", LOG, across),
-        Axis("bandwidth", "B/s", LOG, _range(rate for _, rate in points)),
-        f"{machine.title}{together}, best of all samples",
-        (*_sweep_lines(lines, order), *(Line(((level.first, level.bandwidth), (_end(level), level.bandwidth)), "guide", _title(level)) for level in levels)),
-        (*_sweep_points(lines, order), *(Point(_end(level), level.bandwidth, _title(level), "", "ridge", f"{_title(level)} found") for level in levels)),
-        marks=tuple(mark for mark in _capacities(machine, cores, ONE_CORE in lines) if across[0] < mark.value < across[1]),
-        notes=tuple(notes),
+        Axis("bandwidth", "B/s", LOG, _range(rate for _, rate in points)), f"{machine.title}{together}, best of all samples",
+        tuple(_sweep_lines(lines, order)), (*_sweep_points(lines, order), *plateaus),
+        marks=tuple(mark for mark in marks if across[0] < mark.value < across[1]), notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -95,17 +101,29 @@ def _mixes(machine: Machine, observations: Iterable[Observation]) -> tuple[Sizes
 
 
 def _sweep_lines(lines: Sizes, order: Sequence[str]) -> list[Line]:
-    return [
-        Line(tuple(sorted(lines[name].items())), "target" if name == ONE_CORE else "series", name, name)
-        for name in order
-    ]
+    """The lines, each in pieces where it would cross a cliff without points; the last piece carries the name."""
+    drawn = []
+    for name in order:
+        pieces: list[list[tuple[float, float]]] = [[]]
+        for size, rate in sorted(lines[name].items()):
+            if pieces[-1] and _cliff(pieces[-1][-1], (size, rate)):
+                pieces.append([])
+            pieces[-1].append((size, rate))
+        role = "target" if name == ONE_CORE else "series"
+        drawn += [Line(tuple(piece), role, name if piece is pieces[-1] else "", name) for piece in pieces]
+    return drawn
+
+
+def _cliff(before: tuple[float, float], after: tuple[float, float]) -> bool:
+    """Whether nothing was measured between two sizes over which the rate changes much."""
+    return after[0] > MAX_STEP * before[0] and max(before[1] / after[1], after[1] / before[1]) > MAX_CHANGE
 
 
 def _sweep_points(lines: Sizes, order: Sequence[str]) -> list[Point]:
+    """Every measured size, as a small marker."""
     return [
-        Point(size, rate, "", name, "target" if name == ONE_CORE else "observed", name)
+        Point(size, rate, "", name, "sample", f"{name}, {show(size, 'B', 3, binary=True)}")
         for name in order
-        if name == ONE_CORE or len(lines[name]) <= MAX_MARKED_POINTS
         for size, rate in sorted(lines[name].items())
     ]
 
@@ -115,7 +133,7 @@ def _end(plateau: Plateau) -> float:
 
 
 def _title(plateau: Plateau) -> str:
-    return f"{plateau.level} {show(plateau.bandwidth, 'B/s', 3)}".strip()
+    return f"{level_title(plateau.level)} {show(plateau.bandwidth, 'B/s', 3)}".strip()
 
 
 def _capacities(machine: Machine, cores: int, one_core: bool) -> list[Mark]:
@@ -129,8 +147,10 @@ def _capacities(machine: Machine, cores: int, one_core: bool) -> list[Mark]:
                 continue
             size = min(each, total / sharing) if sharing > 1 else each if sharing else total
             if size > inner:
-                share = f" for each of {sharing} cores" if sharing > 1 and size < each else ""
-                labels.setdefault((level.name, size), f"{level.name}: {show(size, 'B', binary=True)} reported{share}")
+                share = f" / {sharing} cores" if sharing > 1 and size < each else ""
+                labels.setdefault(
+                    (level.name, size), f"{level_title(level.name)} {show(size, 'B', 3, binary=True)}{share}"
+                )
                 inner = size
     return [Mark("x", size, text, "ridge") for (_, size), text in labels.items()]
 
@@ -148,11 +168,11 @@ def gemm_sizes(machine: Machine, observations: Iterable[Observation]) -> Chart:
             name += f", {counted(int(settings['threads']))}"
         _best(lines, name, float(size), item.best_rate)
     if not lines:
-        raise InputError("no library products were measured, so there is no size sweep to draw")
+        raise InputError("no library GEMM was measured, so there is no size sweep to draw")
     points = [(name, size, rate) for name in sorted(lines) for size, rate in lines[name].items()]
     return Chart(
-        "gemm-sizes", f"Matrix products on {machine.name}",
-        Axis("N of an N x N x N product", "", LOG, _range((size for _, size, _ in points), 1.4)),
+        "gemm-sizes", f"GEMM rate vs size on {machine.name}",
+        Axis("N of an N x N x N GEMM", "", LOG, _range((size for _, size, _ in points), 1.4)),
         Axis("performance", "FLOP/s", LOG, _range(rate for _, _, rate in points)), f"{machine.title}, best of all samples",
         tuple(Line(tuple(sorted(lines[name].items())), "series", name, name) for name in sorted(lines)),
         tuple(Point(size, rate, show(rate, "flop/s", 3), name, "observed", f"{name} {size:.0f}") for name, size, rate in points),
@@ -204,51 +224,48 @@ def _fit_line(name: str, alpha: float, beta: float, points: Sequence[Observation
 
 
 def shares(machine: Machine) -> Chart:
-    """Measured ceilings as bars beside the limits they have."""
+    """Measured ceilings and their stated or derived limits as bars."""
     rows = [row for row in ceiling_rows(machine) if row["limit"] and "," not in row["ceiling"]]
     if not rows:
-        raise InputError("no measured ceiling has a stated or derived limit to stand beside")
+        raise InputError("no measured ceiling has a stated or derived limit to compare with")
     bars = []
     for row in rows:
-        text = f"{show(row['measured'], row['unit'])}  {row['share']:.0%}"
-        bars.append(Bar(row["ceiling"], 1.0, None, show(row["limit"], row["unit"]), "limit", "value"))
+        text = f"{show(row['measured'], row['unit'], 3)}  {row['share'] * 100:.0f} %"
+        bars.append(Bar(row["ceiling"], 1.0, None, show(row["limit"], row["unit"], 3), "stated", "value"))
         bars.append(Bar("", row["share"], None, text, "measured", "measured"))
     top = max(1.0, *(row["share"] for row in rows)) * 1.05
     return Chart(
-        "shares", f"Measured against stated or derived on {machine.name}", Axis("share of the limit", "", "linear", (0.0, top)),
+        "shares", f"Measured vs stated or derived ceilings of {machine.name}", Axis("share of the limit", "", "linear", (0.0, top)),
         Axis("", "", "linear", (0.0, 1.0), False), machine.title, bars=tuple(bars), look="bars",
     )  # fmt: skip
 
 
 def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
-    """Kernels on the roofline: where they were predicted and where they landed, joined by a line."""
+    """Kernels on the roofline: predicted and measured rate, joined by a line."""
     engines = dict.fromkeys(str(item["engine"]) for item in items if known_peak(machine, str(item.get("engine"))))
     kernels = [item for item in items if item["flops"] > 0]
     if not kernels or not engines:
-        raise InputError("none of the kernels does flops, so none stands on the roofline")
-    bandwidth, peaks = machine.bandwidth().value, {name: machine.peak(name).value for name in engines}
-    top, at = max(peaks.values()), [item["flops"] / item["bytes"] for item in kernels]
-    left, right = min(at) / 3, max([*at, *(peak / bandwidth for peak in peaks.values())]) * 4
-    lines = main_roofs(machine, peaks, (left, right), top)
+        raise InputError("none of the kernels does flops, so none has a place on the roofline")
+    roofs = Roofs(machine, sorted(engines, key=lambda name: -machine.peak(name).value), [machine.main.name])
+    lines: list[Line] = []
     points: list[Point] = []
-    for item, x in zip(kernels, at, strict=True):
-        name, predicted, measured = item["name"], item["flops"] / item["predicted"], item["flops"] / item["measured"]
+    for item in kernels:
+        x, name = item["flops"] / item["bytes"], item["name"]
+        predicted, measured = item["flops"] / item["predicted"], item["flops"] / item["measured"]
         lines.append(Line(((x, predicted), (x, measured)), "guide", "", "measured"))
         for key, rate, label, role in (
             ("predicted", predicted, "", "target"),
             ("measured", measured, name, "observed"),
         ):
             points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}, key=name))
-    low = min([left * bandwidth, *(point.y for point in points)]) / 2
-    note = "a thin line joins where a kernel was predicted with where it landed; the roof is the best access mix of the memory"
-    return Chart(
-        "landing", f"Predicted and measured on {machine.name}", Axis("arithmetic intensity", "FLOP/byte", LOG, (left, right)),
-        Axis("performance", "FLOP/s", LOG, (low, top * 2)), f"{machine.title}, measured ceilings", tuple(lines), tuple(points), notes=(note,),
-    )  # fmt: skip
+    ranges = roofs.ranges([(point.x, point.y) for point in points])
+    title = f"Predicted vs measured on {'this machine' if machine.name == 'here' else machine.name}"
+    note = "a thin line joins the predicted and the measured rate of a kernel"
+    return roof_chart("landing", title, [roofs], ranges, lines, points, notes=[note])
 
 
 def score_chart(evaluation: Evaluation) -> Chart:
-    """Predicted over measured time, a group per family, with the diagonal and the lines a quarter off it."""
+    """Predicted vs measured time by kernel family, with the diagonal and the lines at +25 % and -20 %."""
     points = []
     for family in evaluation.families:
         kind = family.family.partition(" ")[0]
@@ -259,8 +276,8 @@ def score_chart(evaluation: Evaluation) -> Chart:
     lines = [Line(((low, low), (high, high)), "guide", "predicted = measured")]
     lines += [Line(((low, low * by), (high, high * by)), "target", label) for label, by in BANDS.items()]
     errors = evaluation.pooled.errors()
-    note = f"{len(points)} cases: median error {errors.median:.1%}, P90 {errors.p90:.1%}, signed median {errors.signed:+.1%}"
+    note = f"{len(points)} cases: median error {errors.median * 100:.1f} %, P90 {errors.p90 * 100:.1f} %, signed median {errors.signed * 100:+.1f} %"
     return Chart(
-        "evaluation", f"Expected against measured: {evaluation.machine}", Axis("measured", "s", LOG, (low, high)),
-        Axis("expected", "s", LOG, (low, high)), lines=tuple(lines), points=tuple(points), notes=(note,),
+        "evaluation", f"Predicted vs measured time on {evaluation.machine}", Axis("measured", "s", LOG, (low, high)),
+        Axis("predicted", "s", LOG, (low, high)), lines=tuple(lines), points=tuple(points), notes=(note,),
     )  # fmt: skip

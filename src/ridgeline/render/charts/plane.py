@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core.documents import to_document
@@ -15,10 +15,12 @@ from ...prediction.ceilings import default_dtype, engine_for, known_levels
 from ...prediction.kernel_sets import KernelSet, PredictedKernel
 from ..chart import LOG, Arrow, Axis, Chart, Line, Mark, Point, Region
 from ..draw.labels import amount, shorten
-from .wording import INTENSITY, PER_BYTE, PERFORMANCE, engine_title, level_title, rate, rate_unit, title_of
+from .wording import INTENSITY, PER_BYTE, PERFORMANCE, bound_title, engine_title, level_title, rate, rate_unit, title_of
 
-MAX_POINTS, MAX_NAMED_POINTS = 5000, 60
-MIN_GAP = 1.02  # a rate nearer to its roof than this factor stands on the roof
+MAX_POINTS, MAX_NAMED_POINTS, MAX_LONGEST = 5000, 40, 12
+MAX_LISTED = 2  # names in a note
+MIN_GAP = 1.02  # a rate nearer to its roof than this factor is drawn without a gap
+MIN_SHAPE, MAX_SHAPE = 0.55, 0.85  # decades of y per decade of x, which are equally long: the shape of the plot
 Range = tuple[float, float]
 Ranges = tuple[Range, Range]  # of the x axis, of the y axis
 Spot = tuple[float, float]  # intensity, rate
@@ -36,6 +38,16 @@ def decade_span(low: float, high: float) -> Range:
     return 10 ** (math.floor(math.log10(low) * 4) / 4), 10 ** (math.ceil(math.log10(high) * 4) / 4)
 
 
+def equal_decades(ranges: Ranges) -> Ranges:
+    """Ranges of a plot that is neither too flat nor too tall when a decade has one length on both axes."""
+    (left, right), (low, high) = ranges
+    across, up = math.log10(right / left), math.log10(high / low)
+    if up < MIN_SHAPE * across:
+        low /= 10 ** (MIN_SHAPE * across - up)
+    more = 10 ** (max(0.0, up / MAX_SHAPE - across) / 2)
+    return (left / more, right * more), (low, high)
+
+
 def plane_axes(ranges: Ranges, engines: Iterable[str], label: str = INTENSITY) -> tuple[Axis, Axis]:
     across, up = ranges
     return Axis(label, PER_BYTE, LOG, across), Axis(PERFORMANCE, rate_unit(engines), LOG, up)
@@ -43,20 +55,27 @@ def plane_axes(ranges: Ranges, engines: Iterable[str], label: str = INTENSITY) -
 
 @dataclass(frozen=True)
 class Roofs:
-    """Engines and memory levels of a machine that kernels are judged against; the first level sets the ridges."""
+    """Engines and memory levels of a machine that kernels are judged against; the first of each sets the ridge.
+
+    `rates` are bandwidths (B/s) that a prediction used in place of the machine's own: those of its access mix.
+    """
 
     machine: Machine
     engines: Sequence[str]
     levels: Sequence[str]
     ceilings: str | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def peaks(self) -> list[float]:
         return [self.machine.peak(name, self.ceilings).value for name in self.engines]
 
+    def bandwidth(self, level: str) -> float:
+        return self.rates.get(level) or self.machine.bandwidth(level, self.ceilings).value
+
     @property
     def bandwidths(self) -> list[float]:
-        return [self.machine.bandwidth(name, self.ceilings).value for name in self.levels]
+        return [self.bandwidth(name) for name in self.levels]
 
     @property
     def ridges(self) -> list[float]:
@@ -73,25 +92,33 @@ class Roofs:
     def subtitle(self) -> str:
         return f"{title_of(self.machine)}, {self.kinds}"
 
+    def attainable(self, intensity: float, engine: str, level: str) -> float:
+        return min(self.machine.peak(engine, self.ceilings).value, self.bandwidth(level) * intensity)
+
     def ranges(self, spots: Sequence[Spot]) -> Ranges:
         """Ranges of both axes: every ridge with room to its sides, and every point."""
         peaks, bandwidths = self.peaks, self.bandwidths
         low, high = min(peaks) / max(bandwidths), max(peaks) / min(bandwidths)
         at = [intensity for intensity, _ in spots]
         across = power_span([low / 16, high * 8, *at, *(intensity * 1.5 for intensity in at)], 2.0, 1.25)
-        lowest = min([across[0] * min(bandwidths) * 2, *(reached for _, reached in spots)])
-        return across, decade_span(lowest / 1.6, max(peaks) * 1.5)
+        reached = [value for _, value in spots]
+        lowest = min([across[0] * min(bandwidths) * 2, *reached])
+        return equal_decades((across, decade_span(lowest / 1.6, max([*peaks, *reached]) * 1.5)))
 
     def lines(self, across: Range, group: str = "") -> tuple[list[Line], list[Point]]:
-        """Sloped lines of the levels up to the highest roof, flat lines of the engines from the fastest level on, corner dots."""
+        """Sloped lines of the levels, flat lines of the engines, corner dots; the first engine sets the first dot.
+
+        Without a group of their own, levels and engines have their fixed colours.
+        """
         top, fastest = max(self.peaks), max(self.bandwidths)
         lines, ridges = [], []
         for name in self.levels:
-            bandwidth = self.machine.bandwidth(name, self.ceilings)
-            speed, end = bandwidth.value, min(top / bandwidth.value, across[1])
-            label = f"{level_title(name)} {show(speed, 'B/s', 4)}"
-            details = {"bandwidth": speed, "kind": bandwidth.kind, "level": name}
-            lines.append(Line(((across[0], across[0] * speed), (end, end * speed)), "bandwidth", label, group, details))
+            speed = self.bandwidth(name)
+            end = min(top / speed, across[1])
+            label = f"{level_title(name)} {show(speed, 'B/s', 3)}"
+            details = {"bandwidth": speed, "kind": self.machine.bandwidth(name, self.ceilings).kind, "level": name}
+            ends = ((across[0], across[0] * speed), (end, end * speed))
+            lines.append(Line(ends, "bandwidth", label, group or level_title(name), details))
         merged: dict[float, list[str]] = {}
         for name, peak in zip(self.engines, self.peaks, strict=True):
             merged.setdefault(peak, []).append(name)
@@ -99,37 +126,21 @@ class Roofs:
             title = " = ".join(engine_title(name) for name in names)
             kind = self.machine.peak(names[0], self.ceilings).kind
             details = {"peak": peak, "kind": kind, "engine": " ".join(names)}
-            ends = ((peak / fastest, peak), (across[1], peak))
-            lines.append(Line(ends, "peak", f"{title} {rate(peak, names[0])}", group, details))
+            ends, owner = ((peak / fastest, peak), (across[1], peak)), names[0].partition(".")[0]
+            lines.append(Line(ends, "peak", f"{title} {rate(peak, names[0])}", group or owner, details))
             ridge, level = peak / self.bandwidths[0], self.levels[0]
             ridges.append(Point(ridge, peak, "", group, "ridge", f"ridge of {title}", {"level": level}))
         return lines, ridges
 
 
-def main_roofs(machine: Machine, peaks: Mapping[str, float], across: Range, top: float) -> list[Line]:
-    """The line of the main memory up to `top` and a flat line for every peak, for charts that need no ridges."""
-    bandwidth = machine.bandwidth().value
-    slope = ((across[0], across[0] * bandwidth), (top / bandwidth, top))
-    lines = [Line(slope, "bandwidth", f"{machine.main.name} {show(bandwidth, 'B/s')}")]
-    for name, peak in peaks.items():
-        ends = ((peak / bandwidth, peak), (across[1], peak))
-        lines.append(Line(ends, "peak", f"{name} {show(peak, 'flop/s')}"))
-    return lines
-
-
-def ridge_marks(ridges: Sequence[Point]) -> list[Mark]:
-    """A line at every ridge of a machine, which is named where several share the plane."""
-    of = ridges[0].group
-    named = len(ridges) > 1 or of
-    where = f", {of}" if of else ""
-    return [
-        Mark("x", dot.x, f"{dot.name if named else 'ridge'}{where}: {amount(dot.x, PER_BYTE)}", "ridge", of)
-        for dot in ridges
-    ]
+def ridge_mark(ridge: Point) -> Mark:
+    """The line at a ridge; with several machines on the plane it is named."""
+    named = f"{ridge.group} ridge" if ridge.group else "ridge"
+    return Mark("x", ridge.x, f"{named} {amount(ridge.x, PER_BYTE)}", "ridge", ridge.group)
 
 
 def bound_regions(ridges: Sequence[float], across: Range) -> tuple[Region, ...]:
-    """Left of the first ridge everything is memory-bound, right of the last compute-bound; between them it depends on the engine."""
+    """Memory-bound left of the first ridge, compute-bound right of the last."""
     left = Region("memory-bound", (across[0], min(ridges)), None, "memory")
     return left, Region("compute-bound", (max(ridges), across[1]), None, "compute")
 
@@ -154,16 +165,18 @@ def has_place(machine: Machine, kernel: PredictedKernel) -> bool:
     return kernel.flops > 0 and kernel.bytes > 0 and not over_link and at_level
 
 
-def kernel_points(kernels: Sequence[PredictedKernel], by_bound: bool) -> tuple[list[Point], list[Line]]:
-    """Expected point, roof marker and the thin line between them for each kernel."""
+def kernel_points(
+    kernels: Sequence[PredictedKernel], by_bound: bool, shares: bool = False
+) -> tuple[list[Point], list[Line]]:
+    """Expected point, roof marker and the thin line between them for each kernel; with `shares` the area of a dot is its time."""
     points, guides = [], []
+    total = sum(kernel.time * kernel.count for kernel in kernels)
     for kernel in kernels:
-        group = kernel.group
-        if by_bound and not group:
-            group = f"{kernel.bound}-bound" if kernel.bound in ("memory", "compute", "overhead") else kernel.bound
+        group = bound_title(kernel.bound) if by_bound and not kernel.group else kernel.group
         role = "overhead" if kernel.bound == "overhead" else "expected"
         spot, roof = (kernel.intensity, kernel.rate), (kernel.intensity, kernel.attainable)
-        points.append(Point(*spot, shorten(kernel.name), group, role, kernel.name, to_document(kernel)))
+        share = kernel.time * kernel.count / total if shares and total > 0 else None
+        points.append(Point(*spot, shorten(kernel.name), group, role, kernel.name, to_document(kernel), share))
         if roof[1] > spot[1] * MIN_GAP:
             points.append(Point(*roof, "", group, "floor", kernel.name, {}))
             guides.append(Line((spot, roof), "guide", "", group, {}))
@@ -171,8 +184,8 @@ def kernel_points(kernels: Sequence[PredictedKernel], by_bound: bool) -> tuple[l
 
 
 def _unplaced(machine: Machine, kernels: Sequence[PredictedKernel]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Kernels without a place on these axes, told in bytes per second instead: no flops, no bytes, or bytes over a link."""
-    rows, notes = [], []
+    """Kernels without a place on these axes, listed with their bandwidth instead: no flops, no bytes, or bytes over a link."""
+    rows, notes, no_flops = [], [], []
     for kernel in kernels:
         if has_place(machine, kernel):
             continue
@@ -184,7 +197,7 @@ def _unplaced(machine: Machine, kernels: Sequence[PredictedKernel]) -> tuple[lis
         crossed = kernel.limiter if kernel.flops > 0 else kernel.level
         link = next((each for each in machine.links if each.name == crossed), None)
         if kernel.flops > 0 and link is not None:
-            # its bytes at the main memory say little about a link, so only the time is told
+            # its bytes at the main memory say little about a link, so only the time is given
             rows.append(row)
             expected = show(kernel.time, "s", 3)
             notes.append(f"{kernel.name} is bound by the link {link.name}, which has no roof here: expected {expected}")
@@ -194,8 +207,11 @@ def _unplaced(machine: Machine, kernels: Sequence[PredictedKernel]) -> tuple[lis
         reached = kernel.bytes / kernel.time if kernel.time > 0 else 0.0
         rows.append({"label": kernel.name, "bandwidth": reached, "roof": roof, **to_document(kernel)})
         share = f"{show(reached, 'B/s')} of {show(roof, 'B/s')} ({kernel.level})"
-        notes.append(f"{kernel.name} does no flops, so it has no place on a log axis: {share}")
-    return rows, notes
+        no_flops.append((kernel.name, share))
+    if len(no_flops) > MAX_LISTED:
+        listed = ", ".join(name for name, _ in no_flops[:MAX_LISTED])
+        return rows, [*notes, f"{len(no_flops)} kernels do no flops, so they are not on the plot: {listed} ..."]
+    return rows, notes + [f"{name} does no flops, so it is not on the plot: {share}" for name, share in no_flops]
 
 
 def roof_chart(
@@ -213,19 +229,24 @@ def roof_chart(
     several = len(roofs) > 1
     drawn = [roof.lines(ranges[0], roof.machine.name if several else "") for roof in roofs]
     corners = [dot for _, dots in drawn for dot in dots]
-    marks = [mark for _, dots in drawn for mark in ridge_marks(dots)]
+    ridges = [dots[0] for _, dots in drawn]  # one for each machine: that of its first engine
     every_line = (*(line for roof_lines, _ in drawn for line in roof_lines), *lines)
     who = ", ".join(roof.machine.name for roof in roofs) if several else title_of(roofs[0].machine)
     kinds = dict.fromkeys(roof.kinds for roof in roofs)
     return Chart(
         kind, title, *plane_axes(ranges, [name for roof in roofs for name in roof.engines], label), f"{who}, {' and '.join(kinds)}",
-        every_line, (*corners, *points), regions=bound_regions([dot.x for dot in corners], ranges[0]), marks=tuple(marks),
+        every_line, (*corners, *points), regions=bound_regions([dot.x for dot in ridges], ranges[0]), marks=tuple(map(ridge_mark, ridges)),
         arrows=tuple(arrows), notes=tuple(notes),
     )  # fmt: skip
 
 
 def plane_chart(
-    kind: str, study: KernelSet, roofs: Roofs | None = None, ranges: Ranges | None = None, by_bound: bool = False
+    kind: str,
+    study: KernelSet,
+    roofs: Roofs | None = None,
+    ranges: Ranges | None = None,
+    by_bound: bool = False,
+    shares: bool = False,
 ) -> Chart:
     """A roofline chart of some engines and levels with a set of kernels on it."""
     roofs = roofs or roofs_used(study)
@@ -233,29 +254,28 @@ def plane_chart(
     if len(placed) > MAX_POINTS:
         raise InputError(f"{len(placed):,} points are more than a chart can show; pick {MAX_POINTS:,} or fewer")
     ranges = ranges or roofs.ranges([(kernel.intensity, kernel.rate) for kernel in placed])
-    points, guides = kernel_points(placed, by_bound)
+    points, guides = kernel_points(placed, by_bound, shares)
     unplaced, reasons = _unplaced(study.machine, study.kernels)
     notes = [*study.notes, *reasons]
     if len(placed) > MAX_NAMED_POINTS:
-        points, guides = [replace(point, label="") for point in points if point.role != "floor"], []
-        notes.append(f"{len(placed)} points, too many to name here; the table behind the chart names them")
-    ridges = len(set(roofs.peaks)) if kind != "precisions" else 0
-    notes += _reading_notes(ridges, roofs.levels, {point.role for point in points})
+        longest = sorted(placed, key=lambda kernel: -kernel.time * kernel.count)[:MAX_LONGEST] if shares else []
+        names = {kernel.name for kernel in longest}
+        points = [point if point.name in names else replace(point, label="") for point in points]
+        points, guides = [point for point in points if point.role != "floor"], []
+        named = f"the {len(longest)} longest are named" if longest else "too many to name"
+        notes.append(f"{len(placed)} points, {named}; --out FILE.csv lists all of them")
+    notes += _reading_notes(roofs, {point.role for point in points})
     chart = roof_chart(kind, study.title, [roofs], ranges, guides, points, notes=notes)
     return replace(chart, unplaced=tuple(unplaced))
 
 
-def _reading_notes(ridges: int, levels: Sequence[str], roles: set[str]) -> list[str]:
+def _reading_notes(roofs: Roofs, roles: set[str]) -> list[str]:
     """How to read what this chart shows."""
     notes = []
-    if ridges > 1:
-        notes.append("regions: left of every ridge and right of every ridge; between them it depends on the engine")
-    if len(levels) > 1:
-        notes.append(f"ridges and regions are those of {level_title(levels[0])}")
+    if len(set(roofs.peaks)) > 1 or len(roofs.levels) > 1:
+        notes.append(f"ridge of {engine_title(roofs.engines[0])} at {level_title(roofs.levels[0])}")
     if "overhead" in roles:
-        notes.append(
-            "overhead (squares in a drawing): shorter than a kernel launch, so the launch sets the time, not a roof"
-        )
+        notes.append("squares: overhead-bound, shorter than a kernel launch")
     if "floor" in roles:
-        notes.append("a point stands at its expected rate, the small mark above it on its roof")
+        notes.append("dot: expected rate; tick above it: attainable rate (roofline)")
     return notes

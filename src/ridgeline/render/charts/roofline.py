@@ -1,59 +1,30 @@
-"""The roofs of one machine: sets of kernels under them, all levels and engines, all formats, one kernel at every level."""
+"""The roofs of one machine: sets of kernels under them, all levels and engines, all formats."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
+from ...core.documents import to_document
 from ...core.errors import InputError
 from ...core.machine import ANY, MAIN, Machine
 from ...core.units import show
 from ...prediction.ceilings import default_dtype, engine_for, known_levels, known_peak
-from ...prediction.kernel_sets import Entry, KernelSet
-from ...prediction.locality import LevelTraffic, Locality
-from ...prediction.precisions import Quantization
+from ...prediction.kernel_sets import Entry, KernelSet, PredictedKernel
+from ...prediction.precisions import FormatSet
 from ...prediction.predict import Prediction
 from ...prediction.studies import Phases
-from ..chart import Arrow, Chart, Panel, Point
-from .plane import Roofs, kernel_points, plane_chart, roof_chart, roofs_used
-from .wording import engine_title, level_title, rate, title_of
+from ..chart import Chart, Line, Panel, Point
+from .plane import Roofs, plane_chart, roof_chart, roofs_used
+from .wording import title_of
 
 OTHER_ENGINES = ("vector.fp64", "tensor.fp8", "tensor.int8", "vector.bf16", ANY)
-MIN_SHARED_LABELS = 3  # of one op, before what they share is said once
-
-
-def roofline(study: KernelSet) -> Chart:
-    """Bandwidth roof, compute roof, ridge and both regions, with kernels coloured by what bounds them."""
-    return _without_shared_words(plane_chart("roofline", study, by_bound=True))
-
-
-def _without_shared_words(chart: Chart) -> Chart:
-    """Labels without the words that all labels of an op share: of `linear 4096→4096 b8` and `... b16` the batch remains."""
-    labels: dict[str, list[list[str]]] = {}
-    for point in chart.points:
-        if point.label and point.role != "ridge":
-            op, *words = point.label.split()
-            labels.setdefault(op, []).append(words)
-    shared: dict[str, set[str]] = {}
-    for op, lists in labels.items():
-        common = set(lists[0]).intersection(*lists[1:])
-        if common and len(lists) >= MIN_SHARED_LABELS and all(set(words) - common for words in lists):
-            shared[op] = common
-    if not shared:
-        return chart
-
-    def shortened(point: Point) -> Point:
-        op, *words = point.label.split() or [""]
-        return replace(point, label=" ".join([op, *(word for word in words if word not in shared.get(op, ()))]))
-
-    notes = [f"{op}: all {' '.join(word for word in labels[op][0] if word in shared[op])}" for op in shared]
-    return replace(chart, points=tuple(map(shortened, chart.points)), notes=(*notes, *chart.notes))
 
 
 def dl(study: KernelSet) -> Chart:
     """Deep-learning ops coloured by category."""
     roofs = roofs_used(study)
-    note = "elementwise ops and norms run on the vector units and are judged against their roof, the others against the matrix roof"
+    note = "elementwise ops and norms run on the vector units, GEMM, convolution and attention on the matrix units"
     notes = (*study.notes, note) if len(roofs.engines) > 1 else study.notes
     return plane_chart("dl", replace(study, notes=notes), roofs)
 
@@ -108,71 +79,28 @@ def _shown_engines(machine: Machine, dtype: str | None, ceilings: str | None) ->
     return sorted(engines, key=lambda name: -machine.peak(name, ceilings).value)
 
 
-def precisions(study: Quantization) -> Chart:
-    """One bandwidth line and a flat roof with its ridge for every number format; an arrow for quantizing a kernel."""
+def precisions(study: FormatSet) -> Chart:
+    """One bandwidth line and a flat roof with its ridge for every number format; one op in each of them."""
     machine, ceilings = study.machine, study.ceilings
     roofs = Roofs(machine, study.engines, [machine.bandwidth(MAIN, ceilings).name], ceilings)
-    pair = [kernel for kernel in (study.before, study.after) if kernel is not None]
-    plane = KernelSet(machine, (), study.dtype, ceilings, f"Precisions of {machine.name}", _quantization_notes(study))
-    spots = [(kernel.intensity, kernel.rate) for kernel in pair]
-    chart = plane_chart("precisions", plane, roofs, roofs.ranges(spots))
-    # the kernels are on their roofs: an expected time must not be in their data
-    kernels = tuple(
-        replace(point, role="value", details={key: point.details[key] for key in ("flops", "bytes", "floor_us")})
-        for point in kernel_points(pair, False)[0]
-    )
+    points = [_format_point(dtype, kernel) for dtype, kernel in study.kernels]
+    chart = roof_chart("precisions", study.title, [roofs], roofs.ranges([(dot.x, dot.y) for dot in points]), (), ())
     ridges = {dot.y: replace(dot, label=show(dot.x, "", 3)) for dot in chart.points}
-    lines = tuple(
-        replace(line, label=f"{line.label}, ridge {ridges[line.points[0][1]].label}") if line.role == "peak" else line
-        for line in chart.lines
+    lines = [_format_roof(line, ridges[line.points[0][1]]) if line.role == "peak" else line for line in chart.lines]
+    path = tuple((dot.x, dot.y) for dot in points)
+    joined = [Line(path, "guide", "", "")] if len(path) > 1 else []
+    notes = (*study.notes, "dots: expected rate in each format; numbers at the corners: ridge points (FLOP/B)")
+    return replace(
+        chart, points=(*ridges.values(), *points), lines=(*lines, *joined), notes=notes, marks=(), regions=()
     )
-    arrows: tuple[Arrow, ...] = ()
-    if len(spots) == 2:
-        arrows = (Arrow(spots[0], spots[1], f"quantise {study.dtype} to {study.to}", "change", "change"),)
-    return replace(chart, points=(*ridges.values(), *kernels), lines=lines, arrows=arrows, marks=())
 
 
-def _quantization_notes(study: Quantization) -> tuple[str, ...]:
-    machine, ceilings = study.machine, study.ceilings
-    notes = list(study.notes)
-    if study.left_out:
-        peaks = (f"{engine_title(name)} {rate(machine.peak(name, ceilings).value, name)}" for name in study.left_out)
-        notes.insert(0, f"left out: {', '.join(peaks)}")
-    before, after = study.before, study.after
-    if before is not None and after is not None:
-        ridges = machine.peak(after.engine, ceilings).value / machine.peak(before.engine, ceilings).value
-        notes += [
-            f"{study.kernel}: {study.dtype} to {study.to} multiplies intensity by {after.intensity / before.intensity:.3g} "
-            f"and the ridge by {ridges:.3g}; its least time falls {before.floor / after.floor:.3g}-fold",
-            "the kernel stands on its roofs (least time), not at its expected rate",
-        ]
-    return tuple(notes)
+def _format_roof(line: Line, ridge: Point) -> Line:
+    dtype = line.details["engine"].split()[0].partition(".")[2]
+    return replace(line, label=f"{line.label}, ridge {ridge.label}", group=dtype)
 
 
-def locality(study: Locality) -> Chart:
-    """One kernel with its data at every level: x is flops over the bytes that cross the level, y the rate the level allows."""
-    roofs = Roofs(study.machine, [study.engine], [row.level for row in study.levels], study.ceilings)
-    points = [_level_point(study.kernel, row) for row in study.levels]
-    title = f"{study.kernel}: one kernel, {len(points)} places its data can be"
-    ranges = roofs.ranges([(point.x, point.y) for point in points])
-    label, notes = "arithmetic intensity at each level", _locality_notes(study, points)
-    return roof_chart("locality", title, [roofs], ranges, (), points, (), notes, label)
-
-
-def _level_point(kernel: str, row: LevelTraffic) -> Point:
-    state = f"cold, from {level_title(row.level)}" if row.outermost else f"{level_title(row.level)} hit"
-    details = {"level": row.level, "traffic": row.traffic, "flops": row.flops, "bytes": row.bytes}
-    return Point(row.intensity, row.attainable, state, state, "value", f"{kernel}, {state}", details)
-
-
-def _locality_notes(study: Locality, points: Sequence[Point]) -> tuple[str, ...]:
-    levels = [row.level for row in study.levels]
-    absent = [level.name for level in study.machine.levels if level.name not in levels]
-    lowest = min(points, key=lambda point: point.y)
-    binds = lowest.y < study.machine.peak(study.engine, study.ceilings).value * 0.999
-    return (
-        "x of a point: flops over the bytes that cross that level",
-        *([f"no bandwidth known for {', '.join(absent)}: left out"] if absent else []),
-        "traffic: " + ", ".join(f"{point.label} {point.details['traffic']}" for point in points),
-        f"the lowest point binds: {lowest.label}" if binds else "every level can feed the compute roof",
-    )
+def _format_point(dtype: str, kernel: PredictedKernel) -> Point:
+    label = f"{dtype.removesuffix('_e4m3')} {show(kernel.time, 's', 3)}"
+    group = kernel.engine.partition(".")[2]
+    return Point(kernel.intensity, kernel.rate, label, group, "value", f"{kernel.name} in {dtype}", to_document(kernel))

@@ -13,7 +13,7 @@ from ...prediction.turning import BatchSweep, IntensityScale, SizeSweep
 from ..chart import LOG, Axis, Chart, Line, Mark, Point, Region
 from ..draw.labels import amount, shorten
 from .plane import Roofs, bound_regions, power_span
-from .wording import INTENSITY, PER_BYTE, PERFORMANCE, engine_title, level_title, rate, rate_unit, title_of
+from .wording import INTENSITY, PER_BYTE, PERFORMANCE, bound_title, engine_title, level_title, rate, rate_unit, title_of
 
 CURVE_POINTS = 97
 
@@ -30,7 +30,7 @@ def scale(study: IntensityScale) -> Chart:
         for engine, value in study.ridges.items()
     ]
     across = power_span([point.x for point in (*points, *ridges)], 2.0, 4.0)
-    engine, ridge = next(iter(study.ridges.items()))
+    ridge = next(iter(study.ridges.values()))
     kinds = Roofs(machine, list(study.ridges), [MAIN], study.ceilings).kinds
     return Chart(
         "scale", f"Arithmetic intensity on {machine.name}",
@@ -38,7 +38,7 @@ def scale(study: IntensityScale) -> Chart:
         f"{title_of(machine)}, ridge of {study.dtype} against {level_title(machine.main.name)}, {kinds}",
         (Line(((across[0], 0.5), (across[1], 0.5)), "guide", "", "", {}),), (*points, *ridges),
         regions=bound_regions([ridge], across),
-        marks=(Mark("x", ridge, f"ridge of {engine_title(engine)}: {amount(ridge, PER_BYTE)}", "ridge"),), notes=study.notes,
+        marks=(Mark("x", ridge, "", "ridge"),), notes=study.notes,
     )  # fmt: skip
 
 
@@ -49,19 +49,25 @@ def efficiency(study: SizeSweep) -> Chart:
     points = []
     for size, kernel in zip(study.sizes, study.kernels, strict=True):
         label = f"{kernel.rate / peak * 100:.2g} %" if kernel.rate < 0.995 * peak else "100 %"
-        group, role = ("overhead", "overhead") if kernel.bound == "overhead" else ("gemm", "expected")
+        group, role = bound_title(kernel.bound), "overhead" if kernel.bound == "overhead" else "expected"
         details = {"share_of_peak": kernel.rate / peak, **to_document(kernel)}
         points.append(Point(size, kernel.rate, label, group, role, f"gemm {size}³", details))
-    notes = ["percentages are of the peak; expected device time, nothing was run"]
+    notes = ["percent of peak at the expected time; nothing was run"]
     if any(point.role == "overhead" for point in points):
-        notes.append("overhead (squares in a drawing): the launch sets the time, so this is not a poor kernel")
+        notes.append("squares: overhead-bound, shorter than a kernel launch")
     across = power_span(study.sizes, 2.0, 1.3)
     lines = (
-        Line(tuple((point.x, point.y) for point in points), "series", "", "gemm", {}),
-        Line(((across[0], peak), (across[1], peak)), "peak", f"peak {rate(peak, engine)}", "", {"engine": engine}),
+        Line(tuple((point.x, point.y) for point in points), "series", "", "", {}),
+        Line(
+            ((across[0], peak), (across[1], peak)),
+            "peak",
+            f"peak {rate(peak, engine)}",
+            engine.partition(".")[0],
+            {"engine": engine},
+        ),
     )
     return Chart(
-        "efficiency", f"Square GEMM in {study.dtype} on {machine.name}", Axis("N of an N x N x N product", "", LOG, across),
+        "efficiency", f"Square GEMM in {study.dtype} on {machine.name}", Axis("N of an N x N x N GEMM", "", LOG, across),
         Axis(PERFORMANCE, rate_unit([engine]), "linear", (0.0, peak * 1.12)),
         Roofs(machine, [engine], [MAIN], study.ceilings).subtitle, lines, tuple(points), notes=tuple(notes),
     )  # fmt: skip
@@ -77,7 +83,7 @@ def batch(study: BatchSweep) -> Chart:
     for power in range(int(math.log(study.max_batch, 4)) + 1):
         size, value = float(4**power), float(study.intensity(float(4**power)))
         points.append(Point(size, value, show(value, "", 3), "", "value", f"B = {size:g}"))
-    notes = [f"saturates at {show(limit, '', 4)} {PER_BYTE} for ever larger batches"]
+    notes = [f"AI limit for large batch: {show(limit, '', 4)} {PER_BYTE}"]
     if layer.never:
         notes.append(f"never reaches the ridge: {show(limit, '', 4)} is below {show(ridge, '', 4)}")
     else:
@@ -90,8 +96,8 @@ def batch(study: BatchSweep) -> Chart:
         Region("compute-bound", None, (min(ridge, high), high), "compute"),
     )
     marks = (
-        Mark("y", ridge, f"ridge: {amount(ridge, PER_BYTE)}", "ridge"),
-        Mark("y", limit, f"saturation: {amount(limit, PER_BYTE)}", "saturation"),
+        Mark("y", ridge, f"ridge {amount(ridge, PER_BYTE)}", "ridge"),
+        Mark("y", limit, f"AI limit for large batch: {amount(limit, PER_BYTE)}", "saturation"),
     )
     return Chart(
         "batch", f"Linear {layer.in_features:.0f} to {layer.out_features:.0f} in {layer.dtype}{stored}: intensity against batch",

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from ...core.dtypes import TABLE
 from ...core.machine import Machine
 from ...core.units import show
+from ..chart import INTENSITY_UNIT
 
 INTENSITY, PERFORMANCE = "arithmetic intensity", "performance"
-PER_BYTE = "FLOP/byte"
+PER_BYTE = INTENSITY_UNIT
 
 
 def title_of(machine: Machine) -> str:
@@ -24,6 +25,20 @@ def engine_title(engine: str) -> str:
 
 def level_title(level: str) -> str:
     return level.upper() if len(level) <= 5 else level
+
+
+BOUND_TITLES = {
+    "memory": "memory-bound", "compute": "compute-bound", "overhead": "overhead-bound", "underused": "latency-bound",
+}  # fmt: skip
+
+
+def bound_title(bound: str) -> str:
+    """A bound as charts group by it: one name, one colour."""
+    return BOUND_TITLES.get(bound, bound)
+
+
+def link_title(link: str) -> str:
+    return {"nvlink": "NVLink", "pcie": "PCIe"}.get(link, link)
 
 
 def is_integer(engine: str) -> bool:

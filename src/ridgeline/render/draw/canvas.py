@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from .labels import wrap
+from .themes import colour_roles
 
 # 16-colour codes, so that the terminal's own theme decides how they look
 CODES = {"roof": "1", "ridge": "35", "caption": "2", "axis": "2", "title": "1", "muted": "2"}
-GROUP_CODES = ("34", "31", "32", "35", "33", "36", "37")
+GROUP_CODES = {"c0": "34", "c1": "31", "c2": "32", "c3": "95", "c4": "33", "c5": "36", "c6": "37", "ridge": "35"}
 ASCII_FORMS = str.maketrans({"³": "^3", "²": "^2", "→": ">", "×": "x", "·": "-", "…": "~", "µ": "u", "μ": "u"})
 BRAILLE = 0x2800
 BRAILLE_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # the bits of a cell by column and row
@@ -24,11 +26,15 @@ class Pen:
     ascii: bool = False
     colour: bool = False
 
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        return colour_roles(self.groups)
+
     def paint(self, words: str, code: str) -> str:
         return f"\x1b[{code}m{words}\x1b[0m" if self.colour and code and words else words
 
     def group_code(self, group: str, otherwise: str = "") -> str:
-        return GROUP_CODES[self.groups.index(group) % len(GROUP_CODES)] if group in self.groups else otherwise
+        return GROUP_CODES[self.roles[group]] if group in self.roles else otherwise
 
     def spell(self, words: str) -> str:
         return words.translate(ASCII_FORMS).encode("ascii", "replace").decode() if self.ascii else words

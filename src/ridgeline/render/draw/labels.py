@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 
 from ...core.units import show
-from ..chart import LOG, Axis
-
-INTENSITY = "FLOP/byte"
+from ..chart import INTENSITY_UNIT, LOG, Axis
 
 
 def position(axis: Axis, value: float, first: float, last: float) -> float:
@@ -24,7 +22,7 @@ def ticks(axis: Axis, max_count: int = 9) -> list[tuple[float, str]]:
     if axis.scale != LOG:
         values = _even_values(axis, max_count)
     else:
-        values = _powers(axis, 2.0 if axis.unit in (INTENSITY, "") else 10.0, max_count)
+        values = _powers(axis, 2.0 if axis.unit in (INTENSITY_UNIT, "") else 10.0, max_count)
     return [(value, tick_text(value, axis.unit)) for value in values]
 
 
@@ -67,7 +65,7 @@ def tick_text(value: float, unit: str) -> str:
         return f"{value:.0f}"
     if unit == "%":
         return f"{value * 100:.3g} %"
-    if unit not in (INTENSITY, ""):
+    if unit not in (INTENSITY_UNIT, ""):
         return show(value, unit, 4)
     inverse = 1 / value if 0 < value < 1 else math.inf
     if math.isfinite(inverse) and abs(inverse - round(inverse)) < 1e-9 and round(inverse).bit_count() == 1:
@@ -78,8 +76,8 @@ def tick_text(value: float, unit: str) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """A value in running text: an intensity with its unit (153 FLOP/byte), anything else as on the axis."""
-    if unit == INTENSITY:
+    """A value in running text: an intensity with its unit (153 FLOP/B), anything else as on the axis."""
+    if unit == INTENSITY_UNIT:
         return f"{show(value, '', 3 if value < 1000 else 4)} {unit}"
     return tick_text(value, unit)
 

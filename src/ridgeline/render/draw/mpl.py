@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ...core.errors import InputError
 from ..chart import Chart, Picture
 from .labels import tick_text, wrap
-from .mpl_axes import add_labels, draw_axes, plot_height
+from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
 from .plane_labels import PlaneLabels
 from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, Entry, Measure, entries_of, palette_of
 
@@ -124,6 +124,9 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
                     chart.title, fontsize=HEAD_SIZE, fontweight="bold", color=style.palette["ink"], loc="left", gid=gid
                 )
         page.lay_out(height)
+        locked = [height_of_equal_decades(chart, axes.get_window_extent().width) for axes, chart, _ in panels if chart.equal_decades]  # fmt: skip
+        if locked:
+            page.lay_out(max(locked))
         names = [names for panel in panels if (names := add_labels(*panel)) is not None]
         _write_below(page, picture, style, names)
         return page.figure
@@ -135,10 +138,9 @@ def _write_below(page: Page, picture: Picture, style: ChartStyle, names: list[Pl
     dropped = sum(each.dropped for each in names)
     notes = list(dict.fromkeys([*picture.notes, *(note for chart in picture.charts for note in chart.notes)]))
     if numbered:
-        notes.append("numbers stand for names listed above, where names found no room")
+        notes.append("numbers: names listed above")
     if dropped:
-        labels, them = ("label", "it") if dropped == 1 else ("labels", "them")
-        notes.append(f"{dropped} {labels} found no room; the table behind the chart has {them}")
+        notes.append(f"{dropped} {'label' if dropped == 1 else 'labels'} not shown; --out FILE.csv lists all points")
     page.write(notes, SMALL_SIZE, style.palette["muted"], "notes")
     page.add_legend([Entry(line, "none") for line in numbered], SMALL_SIZE, 4.0, "numbered")
     entries = [entry for chart in picture.charts for entry in entries_of(chart, style)]
@@ -202,11 +204,11 @@ class Page:
         if not entries:
             return
         handles = [
-            Line2D([], [], color=entry.colour, linestyle=entry.dash or "none", linewidth=1.8, marker=entry.marker or "none", markersize=7, markeredgewidth=0)
+            Line2D([], [], color=entry.colour, linestyle=entry.dash or "none", linewidth=1.8, marker=entry.marker or "none", markersize=entry.size, markeredgewidth=0)
             for entry in entries
         ]  # fmt: skip
         symbols = any(entry.dash or entry.marker for entry in entries)
-        handle, gap = (HANDLE_WIDTH, HANDLE_GAP) if symbols else (0.0, 0.0)
+        handle, gap = (max([HANDLE_WIDTH, *(entry.size for entry in entries)]), HANDLE_GAP) if symbols else (0.0, 0.0)
         measure = partial(self.measure, size, "normal")
         room = self.room - handle - gap
         texts = [entry.text for entry in entries]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from ..chart import Axis, Chart, Point
 from .labels import position, shorten, ticks
 from .placement import spread
 from .plane_labels import Label, PlaneLabels, radius_of
-from .themes import BODY_SIZE, GROUP_COLOURS, MARKER, SMALL_SIZE, ChartStyle
+from .themes import BODY_SIZE, MARKER, SMALL_SIZE, ChartStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +30,12 @@ def plot_height(chart: Chart) -> float:
     if chart.look == "pyramid":
         return STEP_PITCH * len(chart.bars)
     return PLANE_HEIGHT if chart.y.shown else SCALE_HEIGHT
+
+
+def height_of_equal_decades(chart: Chart, width: float) -> float:
+    """The height at which a decade of y is as long as a decade of x on axes of this width."""
+    across, up = (math.log(axis.range[1] / axis.range[0]) for axis in (chart.x, chart.y))
+    return width * up / across
 
 
 def draw_axes(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> None:
@@ -52,6 +59,9 @@ def add_labels(axes: Axes, chart: Chart, style: ChartStyle) -> PlaneLabels | Non
         _widen_steps(axes, chart, style, area.width)
     if chart.look != "plane":
         return None
+    for name in [text for text in axes.texts if str(text.get_gid()).startswith(style.gid("line-label"))]:
+        name.remove()  # they reserved their margin; now the height is known
+    _draw_peak_names(axes, chart, style, area.height)
     names = PlaneLabels(chart, area.width, area.height, style)
     for label in names.labels:
         _add_label(axes, label, area.width, area.height, style)
@@ -155,9 +165,10 @@ def _draw_peak_names(axes: Axes, chart: Chart, style: ChartStyle, height: float)
 def _draw_point(axes: Axes, point: Point, scale: float, style: ChartStyle, gid: str) -> None:
     colour, background = style.point_colour(point), style.palette["background"]
     hollow, outlined = point.role == "target", point.role in ("target", "floor")
-    size = 2 * radius_of(point.role) * (0.85 if point.role in ("observed", "overhead") else 1.0) * scale
+    marker = "o" if point.share is not None else MARKER.get(point.role, "o")
+    size = 2 * radius_of(point) * (0.85 if marker in "Ds" else 1.0) * (1.0 if point.share is not None else scale)
     axes.plot(
-        [point.x], [point.y], marker=MARKER.get(point.role, "o"), markersize=size, linestyle="none", clip_on=False, zorder=5, gid=gid,
+        [point.x], [point.y], marker=marker, markersize=size, alpha=0.85 if point.share is not None else 1.0, linestyle="none", clip_on=False, zorder=5, gid=gid,
         markerfacecolor=background if hollow else colour, markeredgecolor=colour if outlined else background, markeredgewidth=(1.8 if outlined else 0.7) * scale,
     )  # fmt: skip
 
@@ -185,13 +196,13 @@ def _draw_bars(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> No
 
 
 def _draw_pyramid(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> None:
-    """Steps that widen downwards; names inside, figures beside."""
+    """Steps from the core outwards, as wide as the logarithm of their capacity; names inside, figures beside."""
     palette = style.palette
     axes.set(xlim=(0, 1), ylim=(0, height), xticks=[], yticks=[])
     axes.set_axis_off()
     for index, bar in enumerate(chart.bars):
         y = height - STEP_PITCH * (index + 0.5)
-        axes.barh(y, 1, STEP_HEIGHT, color=palette[f"c{index % GROUP_COLOURS}"], gid=style.gid("step", index))
+        axes.barh(y, 1, STEP_HEIGHT, color=style.group_colour(bar.group, "c0"), gid=style.gid("step", index))
         axes.text(
             0.5, y, shorten(bar.label, MAX_BAR_LABEL), ha="center", va="center", fontsize=BODY_SIZE, fontweight="bold", color=palette["background"],
             gid=style.gid("step-label", index),
@@ -203,11 +214,9 @@ def _draw_pyramid(axes: Axes, chart: Chart, style: ChartStyle, height: float) ->
 
 
 def _widen_steps(axes: Axes, chart: Chart, style: ChartStyle, width: float) -> None:
-    """From a first step that holds the longest name to a last one of full width."""
-    names = [shorten(bar.label, MAX_BAR_LABEL) for bar in chart.bars]
-    longest = max(style.measure(BODY_SIZE, "bold", name) for name in names)
-    narrowest = min(1.0, (longest + 28) / width)
-    for index, step in enumerate(axes.patches):
-        share = index / (len(chart.bars) - 1) if len(chart.bars) > 1 else 1.0
-        wide = narrowest + (1 - narrowest) * share
+    """Every step holds its name; beyond that its width is the position of its capacity on a log axis."""
+    for bar, step in zip(chart.bars, axes.patches, strict=True):
+        name = style.measure(BODY_SIZE, "bold", shorten(bar.label, MAX_BAR_LABEL))
+        known = bar.value if bar.value > 0 else chart.x.range[0]  # NaN where the capacity is not known
+        wide = min(1.0, max((name + 20) / width, position(chart.x, known, 0, 1)))
         step.set(x=(1 - wide) / 2, width=wide)

@@ -153,8 +153,8 @@ class Obstacles:
         )
 
 
-def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles) -> list[Placed | None]:
-    """A place for every label, or None where there is none that touches nothing."""
+def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles, max_gap: float = GAPS[-1]) -> list[Placed | None]:
+    """A place for every label at most `max_gap` from its point, or None where there is none that touches nothing."""
 
     def crowd(label: Anchor) -> int:
         near = CROWD_WIDTH + label.width / 2
@@ -164,7 +164,7 @@ def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles) -> list[Pl
     occupied = Obstacles(list(obstacles.discs), list(obstacles.segments), list(obstacles.boxes))
     places: list[Placed | None] = [None] * len(labels)
     for index in sorted(range(len(labels)), key=lambda index: (-crowds[index], index)):
-        placed = places[index] = _cheapest(labels[index], frame, occupied)
+        placed = places[index] = _cheapest(labels[index], frame, occupied, max_gap)
         if placed is not None:
             occupied.boxes.append(placed.box)
             if placed.leader is not None:
@@ -172,13 +172,15 @@ def place(labels: Sequence[Anchor], frame: Box, obstacles: Obstacles) -> list[Pl
     return places
 
 
-def _cheapest(label: Anchor, frame: Box, occupied: Obstacles) -> Placed | None:
+def _cheapest(label: Anchor, frame: Box, occupied: Obstacles, max_gap: float) -> Placed | None:
     reach = label.radius + GAPS[-1]
     near = occupied.near(Box.centred(label.x, label.y, 2 * (reach + label.width), 2 * (reach + label.height)))
     best, best_cost = None, math.inf
     for cost, gap, box in _candidates(label):
         if cost >= best_cost:
             break
+        if gap > max_gap:
+            continue
         if not box.within(frame) or not near.leave_free(box):
             continue
         leader = _leader(label, box) if gap > MIN_LEADER_GAP else None

@@ -7,17 +7,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 
-from ..chart import Chart, Line, Region
+from ..chart import Chart, Line, Mark, Point, Region
 from .labels import position, shorten
 from .placement import Anchor, Box, Disc, Obstacles, Placed, Segment, distance, place, place_in_rows
-from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle, Entry
+from .themes import HEAD_SIZE, SMALL_SIZE, ChartStyle, Entry, dot_radius
 
-RADIUS = {"expected": 4.6, "overhead": 4.8, "floor": 3.4, "observed": 5.0, "target": 5.0, "ridge": 4.4, "value": 4.4}
+RADIUS = {
+    "sample": 2.2,
+    "expected": 4.6,
+    "overhead": 4.8,
+    "floor": 3.4,
+    "observed": 5.0,
+    "target": 5.0,
+    "ridge": 4.4,
+    "value": 4.4,
+}
 DEFAULT_RADIUS, ARROW_RADIUS, MARKER_GAP = 4.0, 3.0, 0.8
 FRAME_GAP = 2.0  # between a label and the edge of the plot
 LINE_HEIGHT, CAPTION_HEIGHT, ROOF_HEIGHT = 11.5, 14.0, 11.0
 CAPTION_GAP = 6.0  # between a caption and the edge of its region
 ROOF_GAP = 8.5  # from a roof to the middle of its name
+LINE_NAME_PLACES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)  # along a line, from its end
+MARK_NAME_PLACES = (0.96, 0.88, 0.78, 0.66, 0.5, 0.3)  # along the line of a mark
+MAX_NAME_GAP = 10.0  # a name farther from its line would need a leader
 MAX_NUMBERED = 0.3  # when more of the labels than this find no place, all become numbers
 
 
@@ -66,7 +78,7 @@ class PlaneLabels:
         chart = self.chart
         self.frame = Box(FRAME_GAP, FRAME_GAP, self.width - FRAME_GAP, self.height - FRAME_GAP)
         self.obstacles = Obstacles(
-            [Disc(*self.at(point.x, point.y), radius_of(point.role) + MARKER_GAP) for point in chart.points],
+            [Disc(*self.at(point.x, point.y), radius_of(point) + MARKER_GAP) for point in chart.points],
             list(self._segments()),
         )
         for region in chart.regions:
@@ -74,6 +86,14 @@ class PlaneLabels:
         for index, line in enumerate(chart.lines):
             if line.role == "bandwidth" and line.label:
                 self._place_roof_name(index, line)
+        for index, mark in enumerate(chart.marks):
+            if mark.label and mark.role == "ridge":
+                self._place_mark_name(index, mark)
+        for index, line in enumerate(chart.lines):
+            if line.role in ("series", "target") and line.label:
+                places = [self.at(*line.points[-1 - int(part * (len(line.points) - 1))]) for part in LINE_NAME_PLACES]
+                colour, gid = style_colour(line, self.style), self.style.gid("line-name", index)
+                self._place_line_name(line.label, places, colour, gid, "-" if line.role == "series" else "--")
         self._place_names(list(self._names()))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
@@ -154,13 +174,40 @@ class PlaneLabels:
                 part = inside[0] + (inside[-1] - inside[0]) * share
                 yield ax + (bx - ax) * part + side * dx, ay + (by - ay) * part + side * dy
 
+    def _place_mark_name(self, index: int, mark: Mark) -> None:
+        """At the ridge point if there is one, else where the line of the mark enters the plot."""
+        if mark.axis == "x":
+            x = position(self.chart.x, mark.value, 0, self.width)
+            corners = [
+                self.at(dot.x, dot.y) for dot in self.chart.points if dot.role == "ridge" and dot.x == mark.value
+            ]
+            places = [*corners, *((x, self.height * part) for part in MARK_NAME_PLACES)]
+        else:
+            y = position(self.chart.y, mark.value, 0, self.height)
+            places = [(self.width * (1 - part), y) for part in MARK_NAME_PLACES]
+        gid = self.style.gid("mark-name", index)
+        self._place_line_name(mark.label, places, self.style.mark_colour(mark), gid, "--")
+
+    def _place_line_name(self, text: str, places: list[tuple[float, float]], colour: str, gid: str, dash: str) -> None:
+        """The name of a line beside the first of these places with room; in the legend when there is none."""
+        width = self.style.measure(SMALL_SIZE, "normal", text) + 1
+        for x, y in places:
+            (placed,) = place(
+                [Anchor(x, y, width, LINE_HEIGHT, ARROW_RADIUS)], self.frame, self.obstacles, MAX_NAME_GAP
+            )
+            if placed is not None:
+                self.labels.append(Label(text, *placed.box.centre, colour, gid))
+                self.obstacles.boxes.append(placed.box)
+                return
+        self.legend_entries.append(Entry(text, colour, dash=dash))
+
     def _names(self) -> Iterator[_Name]:
         style = self.style
         for index, point in enumerate(self.chart.points):
             if point.label:
                 at, full_name = self.at(point.x, point.y), point.name or point.label
                 gid = style.gid("label", index)
-                yield _Name(point.label, *at, radius_of(point.role), full_name, style.point_colour(point), gid)
+                yield _Name(point.label, *at, radius_of(point), full_name, style.point_colour(point), gid)
         for index, arrow in enumerate(self.chart.arrows):
             if arrow.label:
                 (ax, ay), (bx, by) = self.at(*arrow.start), self.at(*arrow.end)
@@ -209,8 +256,12 @@ class PlaneLabels:
         return Anchor(name.x, name.y, width + 1, LINE_HEIGHT, name.radius)
 
 
-def radius_of(role: str) -> float:
-    return RADIUS.get(role, DEFAULT_RADIUS)
+def radius_of(point: Point) -> float:
+    return RADIUS.get(point.role, DEFAULT_RADIUS) if point.share is None else dot_radius(point.share)
+
+
+def style_colour(line: Line, style: ChartStyle) -> str:
+    return style.group_colour(line.group, "muted")
 
 
 def _segment_distance(text: Segment, other: Segment) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..chart import Chart, Picture, Point
-from .canvas import CODES, GROUP_CODES, Canvas, Pen
+from .canvas import CODES, Canvas, Pen
 from .labels import amount, position, shorten, ticks, wrap
 
 MIN_WIDTH, MIN_HEIGHT, SCALE_HEIGHT = 40, 8, 7
@@ -79,10 +79,10 @@ def _pyramid(chart: Chart, pen: Pen) -> list[str]:
     widest = max(MIN_PYRAMID_WIDTH, min(MAX_PYRAMID_WIDTH, pen.width - max(map(len, texts)) - 2))
     full = max(widest, narrowest)
     lines = []
-    for index, (bar, text) in enumerate(zip(chart.bars, texts, strict=True)):
-        share = index / (len(chart.bars) - 1) if len(chart.bars) > 1 else 1.0
-        width = max(narrowest, round(narrowest + (widest - narrowest) * share))
-        step = pen.paint(f"[{pen.spell(bar.label).center(width - 2)}]", GROUP_CODES[index % len(GROUP_CODES)])
+    for bar, text in zip(chart.bars, texts, strict=True):
+        known = bar.value if bar.value > 0 else chart.x.range[0]  # NaN where the capacity is not known
+        width = max(narrowest, round(position(chart.x, known, 0, widest)))
+        step = pen.paint(f"[{pen.spell(bar.label).center(width - 2)}]", pen.group_code(bar.group))
         left = (full - width) // 2
         if full + 1 + len(text) <= pen.width:
             lines.append(" " * left + step + " " * (full - width - left) + " " + text)
