@@ -56,7 +56,7 @@ def test_page_is_complete_offline_and_carries_its_data(tmp_path: Path) -> None:
     assert "default-src 'none'" in page
     assert "prefers-color-scheme: dark" in page
     assert "var(--rl-ink)" in page
-    assert read(embedded(page)).title == "Roofline of a100-sxm-80gb"
+    assert read(embedded(page)).title == "gemm 512³ in bf16 on a100-sxm-80gb"
     assert len(page) < 200_000
 
 
@@ -92,8 +92,8 @@ def test_a_script_that_is_not_the_pages_own_may_not_run() -> None:
 def test_numbers_are_flush_right_and_sort_by_their_value() -> None:
     shown = Table("", columns("name", Column("time", unit="s"), "text"), [{"name": "a", "time": 2e-6, "text": "x"}, {"name": "b"}])  # fmt: skip
     page = html.text(html.Page("a", [html.Section("", tables=[shown])], {}))
-    assert '<th scope="col" class="n">time</th><th scope="col">text</th>' in page
-    assert '<td class="n" data-value="2e-06">2 us</td><td>x</td>' in page
+    assert '<th scope="col" class="n">time us</th><th scope="col">text</th>' in page
+    assert '<td class="n" data-value="2e-06">2</td><td>x</td>' in page
     assert '<td class="n">-</td>' in page
 
 
