@@ -56,6 +56,19 @@ def test_a_picture_takes_every_other_suffix_and_json_is_printed_beside_it(
     assert json.loads(capsys.readouterr().out) == {"median": 0.5, "names": ["one"]}
 
 
+def test_every_result_with_tables_has_a_page_that_answers_first(tmp_path: Path) -> None:
+    out = tmp_path / "answer.html"
+
+    def nothing_to_draw() -> Any:
+        raise InputError("nothing of it has a place on a chart")
+
+    result = Result(lambda: [FIRST, SECOND], Score(0.5), picture=nothing_to_draw, answer=lambda: ["167 us"])
+    present(result, Output(out=out))
+    page = out.read_text(encoding="utf-8")
+    order = ["<h1>first</h1>", "<p>167 us</p>", "x|y", "a note", "<h3>second</h3>", "2.5", '{"median":0.5']
+    assert sorted(order, key=page.index) == order
+
+
 def test_a_result_may_write_a_suffix_itself(tmp_path: Path) -> None:
     out = tmp_path / "answer.toml"
     present(Result(never, writers={".toml": lambda path: path.write_text("mine")}), Output(out=out))
@@ -65,7 +78,7 @@ def test_a_result_may_write_a_suffix_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "known"),
     [
-        (Result(never), ".json, .csv, .md, .txt"),
+        (Result(never), ".json, .csv, .md, .txt, .html"),
         (Result(document={}, writers={".md": never}), ".md, .json"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Report pages of a measurement, of the main job and of gaps: one offline HTML file each, with charts, tables and the data."""
+"""Report pages of a measurement, of `run` and of gaps: one offline HTML file each, with the answer, charts, tables and the data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.documents import to_document
 from ..core.errors import InputError, RidgelineError
+from ..core.statistics import median
+from ..core.units import show
 from ..measure.session import remarks
 from ..render.charts import measured as charts
-from ..render.charts.gaps import report_chart
-from ..render.draw.html import Section, write
+from ..render.charts.gaps import gap_waterfall, report_chart
+from ..render.draw.html import Page, Section, key_of, write
 from ..render.tables import measured as tables
 from ..render.tables import run as run_tables
 
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from ..core.observation import Observation
     from ..gaps.report import Report
     from ..measure.session import Measured
-    from ..render.chart import Picture
+    from ..render.chart import Chart, Picture
     from ..render.table import Table
     from .run import Outcome
+
+MAX_PEAKS = 3  # among the key figures of a machine
 
 
 @contextmanager
@@ -54,42 +58,98 @@ def ceiling_pictures(machine: Machine, observations: Iterable[Observation]) -> l
     )
 
 
-def measurement_page(measured: Measured, out: Path, theme: str) -> None:
-    """Ceilings, or collectives between several machines, and every observation."""
+def with_facts(chart: Chart, items: Sequence[Mapping[str, Any]]) -> Chart:
+    """The chart with times, share of the roofline and bound of each kernel behind its dots, as the page's card shows them."""
+    by_name = {
+        item["name"]: {key: item.get(key) for key in ("measured_us", "predicted_us", "low_us", "high_us", "floor_us")}
+        | {"share_of_roofline": item.get("share_of_roofline", item.get("share_of_roof"))}
+        | {"bound": item.get("bound_observed") or item.get("bound_predicted")}
+        for item in items
+    }
+    points = (replace(point, details=by_name.get(key_of(point), point.details)) for point in chart.points)
+    return replace(chart, points=tuple(points))
+
+
+def measurement_page(measured: Measured, out: Path, theme: str | None = None, answer: Sequence[str] = ()) -> None:
+    """Ceilings, or collectives between several machines, and every observation; `answer` are the lines to begin with."""
     items, machine = measured.observations, measured.machine
+    figures: dict[str, str] = {}
     if machine is None:
         picture = charts.collectives(items)
-        title, first = picture.title, Section("Collectives", "", [picture], tables.collectives(items, measured.notes))
+        title, first = picture.title, Section("", "", [picture], tables.collectives(items, measured.notes))
     else:
-        title, pictures = f"Measured: {machine.title or machine.name}", ceiling_pictures(machine, items)
+        title, pictures, figures = (
+            f"Measured: {machine.title or machine.name}",
+            ceiling_pictures(machine, items),
+            roofs(machine),
+        )
         first = Section("Ceilings", "", pictures, [tables.ceilings(machine), tables.latencies(machine)])
-    second = Section("Observations", tables=[tables.observations(items, measured.notes)])
-    write(out, title, [first, second], to_document(measured), theme)
+    every = tables.observations(items, measured.notes)
+    second = Section(f"All {len(items)} observations", tables=[replace(every, title="")], folded=True)
+    write(out, Page(title, [first, second], to_document(measured), answer, figures), theme)
 
 
-def run_page(outcome: Outcome, out: Path) -> None:
-    """Kernels predicted and measured, then the ceilings of the machine they ran on."""
+def run_page(outcome: Outcome, out: Path, answer: Sequence[str] = ()) -> None:
+    """Kernels predicted and measured, then the ceilings of the machine they ran on; `answer` are the lines to begin with."""
     machine, items = outcome.machine, outcome.items
     kernels = run_tables.kernels(items, outcome.notes, outcome.sealed)
     ceilings = tables.ceilings(machine)
     ceilings = replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
     landing, pictures = (
-        drawable(lambda: charts.landing(machine, items)),
+        drawable(lambda: with_facts(charts.landing(machine, items), items)),
         ceiling_pictures(machine, outcome.observations),
     )
     sections = [
-        Section("Predicted vs measured", outcome.sentence, landing, [kernels] if items else []),
-        Section("This machine", "", pictures, [ceilings, tables.latencies(machine)]),
+        Section("Predicted vs measured", "", landing, [kernels] if items else []),
+        Section("This machine", "", pictures[:1], [ceilings]),
+        Section("Latencies and further charts", "", pictures[1:], [tables.latencies(machine)], folded=True),
     ]
-    write(out, f"ridgeline on {machine.title or machine.name}", sections, outcome.document())
+    figures = scores([dict(item) for item in items]) | roofs(machine)
+    title = f"ridgeline run: {machine.title or machine.name}"
+    write(out, Page(title, sections, outcome.document(), answer or [outcome.sentence], figures))
 
 
-def gap_report(report: Report, tables: Sequence[Table], document: Any, out: Path) -> None:
-    """The gap report as one offline file."""
-    pictures = [report_chart(report)] if any(item.gap.target.flops for item in report.items) else []
+def gap_report(
+    report: Report,
+    tables: Sequence[Table],
+    document: Any,
+    out: Path,
+    theme: str | None = None,
+    answer: Sequence[str] = (),
+    kernel: str | None = None,
+) -> None:
+    """The gap report: the verdict, the kernels on the roofline and their gaps, then where the time went and what to do.
+
+    `kernel` names one whose time is also drawn, cause by cause.
+    """
+    items = to_document(report.items)
+    pictures = drawable(lambda: with_facts(replace(report_chart(report), subtitle=""), items))  # the answer is above
+    pictures += [gap_waterfall(report, kernel)] if kernel is not None else []
     sections = [
-        Section("What came out", report.sentence, pictures, tables[:1]),
-        Section("Where the time went", "", (), tables[1:2]),
-        *([Section("What to do next", "", (), tables[2:])] if tables[2:] else []),
+        Section("Gaps", "", pictures, [replace(table, title="") for table in tables[:1]]),
+        *(Section(table.title.capitalize(), tables=[replace(table, title="")], folded=True) for table in tables[1:]),
     ]
-    write(out, f"ridgeline: gaps on {report.prediction.machine.name}", sections, document)
+    title = f"ridgeline reconcile: gaps on {report.prediction.machine.name}"
+    write(out, Page(title, sections, document, answer or [report.sentence], scores(items)), theme)
+
+
+def roofs(machine: Machine) -> dict[str, str]:
+    """The memory bandwidth and the measured peaks, as key figures."""
+    peaks = {name: figure.measured for name, figure in machine.peaks.items() if figure.measured}
+    highest = sorted(peaks, key=lambda name: -peaks[name])[:MAX_PEAKS]
+    memory = (
+        {f"{machine.main.name} bandwidth": show(value, "B/s", 3)} if (value := machine.main.bandwidth.measured) else {}
+    )
+    return memory | {f"{name} peak": show(peaks[name], machine.peaks[name].unit, 3) for name in highest}
+
+
+def scores(items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """How good the predictions were, as key figures: by the names that items have in JSON."""
+    if not items:
+        return {}
+    inside = sum(bool(item["inside"]) for item in items)
+    return {
+        "measured": show(sum(item["measured_us"] * item["count"] for item in items) / 1e6, "s", 3),
+        "median error": f"{show(median([abs(item['error']) for item in items]) * 100, '', 2)} %",
+        "inside the 80 % interval": f"{inside} of {len(items)}",
+    }

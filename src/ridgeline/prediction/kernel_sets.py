@@ -38,7 +38,11 @@ class PredictedKernel:
     level: str  # the outermost level (or link) its bytes cross
     group: str = ""
     count: float = 1.0  # how often it runs
-    DOCUMENT: ClassVar = ("flops", "bytes", "time_us=time", "floor_us=floor", "bound", "limiter")
+    low: float | None = None  # ends of the 80 % interval
+    high: float | None = None
+    DOCUMENT: ClassVar = (
+        "flops", "bytes", "time_us=time", "low_us?=low", "high_us?=high", "floor_us=floor", "bound", "limiter",
+    )  # fmt: skip
 
     @property
     def intensity(self) -> float:
@@ -109,19 +113,20 @@ def kernels_of(
 
 
 def _kernels(step: Step, bound: Bound, expected: Expected, name: str, group: str) -> Iterator[PredictedKernel]:
-    arrays = (bound.flops, bound.bytes, expected.time, bound.floor, bound.bound, bound.limiter)
+    numbers = (bound.flops, bound.bytes, expected.time, bound.floor, expected.low, expected.high)
+    arrays = (*numbers, bound.bound, bound.limiter)
     columns = [np.ravel(array) for array in np.broadcast_arrays(*arrays)]
     levels = [level for level, term in bound.terms.items() if term.side == "memory"]
     count = columns[0].size
     if not name and count == 1 and step.name != bound.work.name:
         name = step.name
     for index in range(count):
-        flops, moved, time, floor = (float(column[index]) for column in columns[:4])
-        limits, limiter = (str(column[index]) for column in columns[4:])
+        flops, moved, time, floor, low, high = (float(column[index]) for column in columns[: len(numbers)])
+        limits, limiter = (str(column[index]) for column in columns[len(numbers) :])
         engine, level = str(plain(bound.engine, index) or ""), levels[-1] if levels else ""
         called = name or kernel_name(bound.work, index)
         yield PredictedKernel(
-            called, flops, moved, time, floor, limits, limiter, engine, level, group, float(step.count)
+            called, flops, moved, time, floor, limits, limiter, engine, level, group, float(step.count), low, high
         )
 
 

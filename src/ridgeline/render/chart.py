@@ -66,6 +66,7 @@ class Point:
     name: str = ""  # the complete name where the label is a shortened one
     details: Mapping[str, Any] = field(default_factory=dict)
     share: float | None = None  # of the time: the area of the dot
+    key: str = ""  # the name of its row in a table, where that is not its own name
 
     @property
     def spot(self) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ class Result:
     terminal: Callable[[], Iterable[Table | str]] | None = None  # where the terminal shows more than the tables
     picture: Callable[[], Picture] | None = None
     writers: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)  # of suffixes it writes differently
-    answer: Callable[[], Sequence[str]] | None = None  # lines that the terminal, .md and .txt show first
+    answer: Callable[[], Sequence[str]] | None = None  # lines that the terminal, .md, .txt and .html show first
 
     def write(self, out: Path, theme: str = "light") -> None:
         """Write the form that the suffix names; the file appears complete or not at all."""
@@ -60,11 +61,27 @@ class Result:
             self.writers[out.suffix](out)
         elif out.suffix in self._data_suffixes:
             write_text(out, self._text(out.suffix))
+        elif out.suffix == ".html" and self.tables is not None:
+            self._write_page(out, theme)
         elif self.picture is not None:
             files.save(self.picture(), out, theme)
         else:
-            check_suffix(out, list(dict.fromkeys((*self.writers, *self._data_suffixes))))
+            page = (".html",) if self.tables is not None else ()
+            check_suffix(out, list(dict.fromkeys((*self.writers, *self._data_suffixes, *page))))
         click.echo(f"wrote {out}", err=True)
+
+    def _write_page(self, out: Path, theme: str) -> None:
+        """The page that every result has: the answer, the picture where there is one, the tables, the data."""
+        from ...render.draw.html import Page, Section, write
+
+        picture, tables = None, self._tables()
+        with suppress(InputError):  # nothing of it has a place on a chart: the tables are the page
+            picture = self.picture() if self.picture is not None else None
+        titles = [part.title for part in (picture, *tables) if part is not None and part.title]
+        title = titles[0] if titles else out.stem
+        tables = [replace(table, title="") if table.title == title else table for table in tables]
+        section = Section("", "", [picture] if picture else [], tables)
+        write(out, Page(title, [section], self._document(), self._answer()), theme)
 
     def show(self, as_json: bool = False) -> None:
         """Print it: one JSON document, or tables and texts with an empty line between them."""

@@ -205,7 +205,9 @@ def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_
             arrows.append(Arrow(kernel.spot, (kernel.spot[0], kernel.roof), "", "gap", kernel.bound))
         if kernel.target is not None and kernel.name in arrowed:
             lines.append(Line((kernel.spot, kernel.target), "target", "", kernel.bound))
-            points.append(Point(*kernel.target, "", kernel.bound, "target", f"{kernel.name}, algorithmic"))
+            points.append(
+                Point(*kernel.target, "", kernel.bound, "target", f"{kernel.name}, algorithmic", key=kernel.name)
+            )
     spots = [(point.x, point.y) for point in points]
     return roof_chart(
         "gaps",

@@ -257,7 +257,7 @@ def landing(machine: Machine, items: Sequence[dict[str, Any]]) -> Chart:
             ("predicted", predicted, "", "target"),
             ("measured", measured, name, "observed"),
         ):
-            points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}))
+            points.append(Point(x, rate, label, key, role, f"{name}, {key}", {"time": item[key]}, key=name))
     ranges = roofs.ranges([(point.x, point.y) for point in points])
     title = f"Predicted vs measured on {'this machine' if machine.name == 'here' else machine.name}"
     note = "a thin line joins the predicted and the measured rate of a kernel"
