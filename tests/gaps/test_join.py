@@ -187,6 +187,14 @@ def test_repeated_kernels_are_runs_where_one_is_the_whole_and_parts_where_it_is_
     assert many.excess_bytes == pytest.approx(1.0)
 
 
+def test_timings_faster_than_the_floor_are_never_summed() -> None:
+    """The step needs 10 us at the roof; ten timings of 4 us are ten runs above the roofline, not one run of 40 us."""
+    timed = replace(observation(4e-6, "a"), samples=(4e-6,) * 10)
+    gap = reconcile(predict(amounts(0, 1e7, "a"), simple()), [timed]).items[0].gap
+    assert gap.measured == pytest.approx(4e-6)
+    assert gap.measurement.runs == 10
+
+
 def test_samples_of_repeated_runs_are_pooled() -> None:
     """Five samples of 1 ms and one of 2 ms under one name: the middle of all six, not of two medians."""
     prediction = predict(amounts(0, 1e8, "a"), simple())

@@ -128,10 +128,20 @@ def _runs(items: Sequence[Observation], work: Work, floor: float, count: float) 
 
 
 def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, count: float) -> int:
-    """Samples of each item per run: several where all items together cannot be the complete step."""
+    """Samples of each item per run: several where all items together cannot be the complete step.
+
+    Only kernels of a profile can be parts. Timings of a step are runs of it; those faster than the floor are a finding.
+    """
     lengths = {len(item.samples) for item in items}
     samples = min(lengths)
-    if runs > 1 or len(lengths) > 1 or samples == 1 or _share_of_step(items, work, floor) >= MIN_SHARE_OF_STEP:
+    profiled = all(item.kernel for item in items)
+    if (
+        not profiled
+        or runs > 1
+        or len(lengths) > 1
+        or samples == 1
+        or _share_of_step(items, work, floor) >= MIN_SHARE_OF_STEP
+    ):
         return 1
     return samples // int(count) if samples % int(count) == 0 else samples
 

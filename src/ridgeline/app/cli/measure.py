@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...render.table import Table
     from ..run import Outcome, Progress
 
+MAX_ANSWER_LINES = 4  # of the terminal that the report begins with: machine, roofs, result, next
 SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  # of a measurement
 
 
@@ -171,11 +172,12 @@ def run(device: str | None, full: bool, report: Path, plot: bool, verbose: bool,
     writable(report)
     with signals_interrupt(), progress() as on_progress:
         outcome = job(bench_of(device), not full, on_progress)
+    result = run_result(outcome, report, plot, verbose)
     try:
-        run_result(outcome, report, plot, verbose).show(output.as_json)
+        result.show(output.as_json)
     finally:  # also where nobody reads what is shown
         with reported_interrupt(report):
-            run_page(outcome, report)
+            run_page(outcome, report, result.answer()[:MAX_ANSWER_LINES] if result.answer else ())
         if output.as_json:
             click.echo(f"wrote {report}", err=True)
 
