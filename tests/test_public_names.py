@@ -154,6 +154,13 @@ def test_results_print_in_a_few_lines(value: object, first: str) -> None:
     assert len(text) < 2000
 
 
+def test_no_part_of_a_result_prints_the_timings_behind_it() -> None:
+    report = rl.reconcile(GEMM, [SEEN])
+    for part in (GEMM.bounds, GEMM.expected, GEMM.steps, GEMM.machine.levels, report.items, report.joined):
+        assert len(repr(part)) < 20_000
+    assert len(repr(next(iter(GEMM.machine.fitted.values())))) < 3000
+
+
 def test_a_low_confidence_of_the_bound_is_named() -> None:
     sweep = (rl.predict(rl.ops.gemm(m, 4096, 4096), "h200-sxm") for m in range(128, 512, 4))
     near = min(sweep, key=lambda prediction: float(prediction.sure))  # at the ridge

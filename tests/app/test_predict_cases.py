@@ -60,6 +60,18 @@ def test_a_column_that_a_result_would_hide_is_kept(tmp_path: Path) -> None:
     assert row["time_us"] != 12.5
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+def test_a_predicted_collective_is_the_same_case_again(suffix: str, tmp_path: Path) -> None:
+    """The result `bytes` is what is moved; read again, the input must not become twice as large."""
+    source, target = tmp_path / "cases.csv", tmp_path / f"out{suffix}"
+    source.write_text("op,bytes,ranks\nall_reduce,64MiB,8\n")
+    run("predict", "--cases", str(source), "--on", "h200-sxm", "--out", str(target))
+    (first,) = answer("predict", "--cases", str(source), "--on", "h200-sxm")["rows"]
+    (again,) = answer("predict", "--cases", str(target), "--on", "h200-sxm")["rows"]
+    assert again["time_us"] == first["time_us"]
+    assert again["bytes"] == first["bytes"] == 2 * 2**26
+
+
 def test_machine_may_be_a_column(tmp_path: Path) -> None:
     source = tmp_path / "cases.jsonl"
     source.write_text(

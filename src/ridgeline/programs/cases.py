@@ -62,7 +62,9 @@ def write(rows: Sequence[Row], path: Path) -> None:
 
 
 def unfold(row: Row) -> Row:
-    """A prediction's own JSON keeps its sizes under `shape`; they are columns like any other."""
+    """A row with its sizes as columns, also where a prediction wrote it: under `shape`, or `bytes` as `given_bytes`."""
+    if not blank(row.get("given_bytes")):  # `bytes` is then what a collective moves
+        row = {**row, "bytes": row["given_bytes"]}
     shape = row.get("shape")
     return {**{key: value for key, value in row.items() if key != "shape"}, **shape} if isinstance(shape, dict) else row
 

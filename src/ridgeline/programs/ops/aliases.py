@@ -17,7 +17,7 @@ ALIASES = {
     "sdpa": "attention", "scaled_dot_product_attention": "attention", "flash_attention": "attention",
     "flash_attn": "attention", "mha": "attention", "multi_head_attention": "attention",
     "layer_norm": "layernorm", "rms_norm": "rmsnorm", "batch_norm": "batchnorm", "cross_entropy_loss": "cross_entropy",
-    "rowsum": "sum_rows", "row_sum": "sum_rows", "sum_row": "sum_rows", "reduce_sum": "sum", "reduction": "sum",
+    "rowsum": "sum_rows", "row_sum": "sum_rows", "reduce_sum": "sum", "reduction": "sum",
     "conv": "conv2d", "convolution": "conv2d", "embedding_lookup": "embedding",
     "mixture_of_experts": "moe", "fused_moe": "moe",
     "all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter", "all_to_all_single": "all_to_all",
