@@ -484,7 +484,7 @@ def test_without_a_compiler_numpy_probes_call_themselves_lower_bounds(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     tiny(monkeypatch, 1 << 20)
-    machine = caches(1 << 14, 1 << 18)
+    machine = caches(1 << 14, 1 << 18, cores=len(cores()))
     items = cpu.measure(machine, quick=True)
     measured = [each for each in items if each.settings["mix"] != "gemm"]
     assert {each.settings["mix"] for each in measured} == set(MIXES)
