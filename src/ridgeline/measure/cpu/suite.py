@@ -28,7 +28,7 @@ from .pool import cores
 from .team import Team
 
 SEALED_SHARE = 0.75  # of the arrays: the size that is predicted, sealed and run
-CALIBRATION_SHARES = (0.6, 0.68, 0.85, 1.0)  # the sizes that are timed before
+CALIBRATION_SHARES = (0.6, 1.0, 0.85, 0.68)  # the sizes that are timed before, on both sides of it
 CACHE_MULTIPLE = 2  # size of an array over that of the largest cache; every kernel has at least two arrays
 MIN_ARRAY_BYTES = 32 << 20
 MAX_TOTAL_BYTES = 2 << 30  # touched within a second or two
