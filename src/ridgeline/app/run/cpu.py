@@ -61,7 +61,8 @@ class CpuBench:
 
     def calibrate(self, machine: Machine, workload: Workload, on_progress: protocol.Progress) -> tuple[Machine, str]:
         """Time the kernels at sizes on both sides of the sealed one, which is never timed before it is sealed."""
-        timed = self._timed(workload.calibration or (), CALIBRATION_ROUNDS, CALIBRATION_BUDGET, on_progress)
+        kernels = workload.calibration or ()
+        timed = self._timed(kernels, CALIBRATION_ROUNDS, CALIBRATION_BUDGET, on_progress, checked=False)
         if timed.stopped:
             raise KeyboardInterrupt
         fitted = fit_small([(series.probe.work, undisturbed(series)) for series in timed.series], machine)
@@ -84,7 +85,7 @@ class CpuBench:
         return [replace(item, conditions={}) for item in observed]
 
     def _timed(
-        self, kernels: Sequence[Any], rounds: int, budget: float, on_progress: protocol.Progress
+        self, kernels: Sequence[Any], rounds: int, budget: float, on_progress: protocol.Progress, checked: bool = True
     ) -> protocol.Run:
         """The kernels in turns; those of a library last and apart, because its idle threads spin and take cores."""
         both = protocol.Run([])
@@ -94,7 +95,7 @@ class CpuBench:
                 continue
             share = budget * len(chosen) / len(kernels)
             ran = protocol.interleave(
-                [kernel.probe() for kernel in chosen], rounds, self.clock, on_progress,
+                [kernel.probe(checked) for kernel in chosen], rounds, self.clock, on_progress,
                 warm_seconds=0.0, max_rounds=MAX_RETRY_ROUNDS * rounds, budget=share,
             )  # fmt: skip
             both.series += ran.series
