@@ -381,7 +381,7 @@ def test_ridgeline_run_on_this_machine(tmp_path: Path, monkeypatch: pytest.Monke
     """The structure of the answer, which holds on any CPU, fast or slow, quiet or busy, with a compiler or without."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    for name, seconds in (("QUICK_BUDGET", 5.0), ("CALIBRATION_BUDGET", 3.0), ("RUN_BUDGET", 2.0)):
+    for name, seconds in (("QUICK_BUDGET", 3.0), ("CALIBRATION_BUDGET", 2.0), ("RUN_BUDGET", 1.0)):
         monkeypatch.setattr(cpu_bench, name, seconds)
     result = CliRunner().invoke(main, ["run", "--on", "cpu", "--json"])
     assert result.exit_code == 0, result.output
