@@ -13,8 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from ridgeline.core.statistics import median
 from ridgeline.core.units import show
 from ridgeline.machines.detect.local import here
-from ridgeline.measure.cpu.bench import WARM_PASSES, Bench, Library
+from ridgeline.measure.cpu.bench import WARM_PASSES, Bench
 from ridgeline.measure.cpu.build import build
+from ridgeline.measure.cpu.pool import Library
 
 PASSES, TRIES = 16, 7
 

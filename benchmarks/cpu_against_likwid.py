@@ -31,8 +31,9 @@ from ridgeline.core.documents import to_document
 from ridgeline.core.statistics import median
 from ridgeline.core.units import show
 from ridgeline.machines.detect.local import here
-from ridgeline.measure.cpu.bench import WARM_PASSES, Bench, Kernel, Library, Pool, cores
+from ridgeline.measure.cpu.bench import WARM_PASSES, Bench
 from ridgeline.measure.cpu.build import build
+from ridgeline.measure.cpu.pool import Kernel, Library, Pool, cores
 from ridgeline.measure.cpu.probes import measure
 from ridgeline.measure.protocol import calibrate
 
@@ -139,7 +140,7 @@ def matches(bench: Bench, seconds: float, pools: list[Pool], only: str, wanted: 
 def stream_matches(bench: Bench, seconds: float, pool: Pool, names: list[str], wanted: str) -> list[Match]:
     plan, zones = [], bench.zones(pool)
     for zone in zones:
-        size = int(zone.middle)
+        size = pool.size if zone is zones[-1] else int(zone.middle)
         kilobytes = max(1, size * pool.threads // 1000)
         for mix, family in FAMILIES.items():
             candidates = [name for name in names if re.match(rf"^{family}(_|$)", name) and "_sp" not in name]
@@ -221,7 +222,7 @@ def self_check() -> None:
             pool.run(kernel, size if kernel.kind == "stream" else 0, 3, 1, check=True)
     kinds = sorted({f"{kernel.isa} {kernel.dtype}" for kernel in library.kernels})
     print(f"{len(library.kernels)} kernels right ({', '.join(kinds)}), {built.compiler}, {' '.join(built.flags)}")
-    for each in measure(quick=True):
+    for each in measure(here("cpu"), quick=True):
         arithmetic = each.settings.get("mix") in ("none", "gemm")
         value = show(each.best_rate, "flop/s") if arithmetic else show(each.best_bandwidth, "B/s")
         value = show(each.best, "s") if each.settings.get("mix") == "chase" else value

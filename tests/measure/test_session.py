@@ -40,7 +40,9 @@ def test_probes_become_a_machine_and_a_file(place: Path) -> None:
     assert measured.machine is not None
     assert measured.machine.main.bandwidth.measured == pytest.approx(2e10)
     assert measured.notes == READ.notes
-    assert measured.machine.conditions == {"date": "2026-01-01", "cpu": "a CPU"}
+    assert measured.machine.conditions == {"date": "2026-01-01", "cpu": "a CPU", "quality": "noise +/-3 %"}
+    assert measured.quality is not None
+    assert measured.quality.line == "noise +/-3 %"
     assert session.keep(measured) == [place, place]
     kept = load_file(place)
     assert kept.main.bandwidth.measured == pytest.approx(2e10)
@@ -56,6 +58,25 @@ def test_a_stopped_run_keeps_what_an_earlier_one_measured(place: Path) -> None:
         machine = session.measured_machine([item], MACHINE)
         session.keep(session.Measured("cpu", (item,), machine))
         assert load_file(place).main.bandwidth.measured == pytest.approx(bandwidth)
+
+
+def test_a_provisional_measurement_is_not_saved_over_a_better_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.keep(session.measure("cpu", True, lambda *step: None))
+    noisy = replace(READ, samples=(0.2, 0.4), settings={**READ.settings, "mix": "read"})
+    monkeypatch.setattr(cpu, "measure", lambda machine, quick, on_progress: [noisy])
+    measured = session.measure("cpu", True, lambda *step: None)
+    assert measured.quality is not None
+    assert measured.quality.provisional
+    assert any("measure again on a quiet machine" in note for note in measured.notes)
+    said: list[str] = []
+    assert session.keep(measured, said.append) == []
+    assert said[0].startswith("not saved: this measurement is provisional (memory +/-")
+    assert "run `ridgeline measure cpu` on a quiet machine" in said[0]
+    assert load_file(place).main.bandwidth.measured == pytest.approx(2e10)
+    # without an earlier measurement it is saved, and marked
+    place.unlink()
+    assert session.keep(measured, said.append) == [place, place]
+    assert load_file(place).conditions["provisional"] == measured.quality.reason
 
 
 def test_ctrl_c_before_anything_is_one_message(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

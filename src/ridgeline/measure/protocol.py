@@ -156,7 +156,7 @@ def calibrate(call: Call, clock: Clock = REAL, min_seconds: float = 0.01) -> int
     """The number of loops that makes a sample run for at least `min_seconds`, not counting preempted time."""
     loops = 1
     while loops < MAX_LOOPS:
-        seconds = _running_seconds(call, loops, clock)
+        seconds = _running_seconds(call, loops, clock, min_seconds)
         if seconds >= min_seconds:
             return loops
         # aim a tenth past the goal once the time can be trusted; never more than 10 times at once
@@ -167,15 +167,14 @@ def calibrate(call: Call, clock: Clock = REAL, min_seconds: float = 0.01) -> int
     )
 
 
-def _running_seconds(call: Call, loops: int, clock: Clock) -> float:
-    """The time that so many loops run, by the first call that is not preempted, else by the shortest of a few."""
-    shortest = float("inf")
+def _running_seconds(call: Call, loops: int, clock: Clock, min_seconds: float) -> float:
+    """The time that so many loops run; a preempted call is repeated before it is believed to be long enough."""
     for _ in range(SHORT_RETRIES):
         timing = timed(call, loops, clock)
-        shortest = min(shortest, timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY))
-        if timing.busy >= MIN_BUSY:
-            return timing.seconds
-    return shortest
+        seconds = timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY)
+        if timing.busy >= MIN_BUSY or seconds < min_seconds:
+            break
+    return seconds
 
 
 def sample(call: Call, clock: Clock = REAL, loops: int = 1) -> Timing:
@@ -207,6 +206,8 @@ def take_sample(series: Series, turn: int, clock: Clock) -> None:
             break
     if series.stand_in or not series.samples:
         series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
+    if timing.seconds * series.loops > SHORT_SECONDS:
+        series.loops = max(1, series.loops // 4)  # a shorter sample may fit between two preemptions
 
 
 def interleave(

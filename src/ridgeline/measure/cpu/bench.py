@@ -142,7 +142,7 @@ def _rates(
         for _ in range(RANKING_TRIES):
             cold = size and not cached
             timing = pool.run_cold(kernel, reps) if cold else pool.run(kernel, size, reps, warm)
-            if timing.busy >= MIN_BUSY:
+            if timing.busy >= MIN_BUSY or timing.seconds < min_seconds:
                 break
         return timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY)
 

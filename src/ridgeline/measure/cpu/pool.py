@@ -176,7 +176,7 @@ class Pool:
         out = (ctypes.c_double * 3)()
         if self.library.raw.rl_clock(self.handle, loops, out):
             raise RidgelineError("probe clock: its threads could not be started")
-        return Timing(out[0], out[1])
+        return Timing(out[0] * out[1])  # the time its threads ran: waiting for a core has no cycles
 
     def __del__(self) -> None:
         for chain in getattr(self, "chains", []):

@@ -36,7 +36,7 @@ from .pool import Library, NoMemory, cores
 
 BLAS_SPIN_SECONDS = 0.3  # until the idle threads of a BLAS have stopped spinning
 QUICK = Effort(7, 0.0015, 0.004, 22.0)
-FULL = Effort(7, 0.015, 0.03, 200.0)
+FULL = Effort(9, 0.006, 0.02, 200.0)
 SUSTAINED_SECONDS = 4.0  # of a load that is held in a full run; at most twice that
 
 

@@ -329,9 +329,11 @@ static int together(struct pool *pool, struct job *like, double *out) {
     out[1] = 1;
     out[2] = 0;
     pool->pinned = 0;
-    for (int i = 0; i < made; i++) {
-        double busy = (double)jobs[i].ran / (double)(jobs[i].end - jobs[i].start + 1);
+    for (int i = 0; i < made; i++)
         if (jobs[i].start < start) start = jobs[i].start;
+    for (int i = 0; i < made; i++) {
+        /* from the common start on, so that a thread that was kept from starting counts as preempted */
+        double busy = (double)jobs[i].ran / (double)(jobs[i].end - start + 1);
         if (jobs[i].end > end) end = jobs[i].end;
         if (busy < out[1]) out[1] = busy;
         out[2] += (double)jobs[i].wrong;
