@@ -4,7 +4,7 @@
     memory = bytes / (share of the main bandwidth)                cold caches: operands come from main memory
     work  = flops / (share of the peak) + elements and rows handled + further passes at the cache level that holds the data
 
-A call too small for all cores runs on one (`grain`, `alone`). No share exceeds 1, so no item beats a ceiling.
+A call too small for all cores runs on one (`grain`, `alone`); a larger one starts the others (`fork`). No share exceeds 1, so no item beats a ceiling.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ MEMORY = {
     "element": Coefficient(2.0, 0.01, 3000.0, "flops at the vector peak that handling one element costs"),
     "row": Coefficient(1e-8, 1e-11, 1e-4, "seconds that handling one row, head or image costs"),
     "alone": Coefficient(1.2, 1.0, 64.0, "slow-down of a call that runs on one core"),
-    "grain": Coefficient(1e5, 1e3, 1e8, "bytes below which a call runs on one core"),
+    "grain": Coefficient(2e5, 1e3, 1e8, "bytes below which a call runs on one core"),
+    "fork": Coefficient(1e-5, 1e-8, 1e-3, "seconds that starting the other cores costs"),
 }
 VECTOR = {
     **MEMORY,
@@ -106,7 +107,7 @@ MATRIX = {
 
 WORK = Effect("work", "arithmetic and handling beyond memory")
 PASSES, THIN = Effect("passes", "further passes in cache"), Effect("thin", "thin products", "shape")
-ALONE = Effect("alone", "too small for all cores", "shape")
+ALONE = Effect("alone", "starting cores, or running on one", "shape")
 
 
 def seconds_per_byte(size: Array, hw: Hardware) -> Array:
@@ -134,7 +135,8 @@ def time(amounts: Callable[[Sizes], Amounts], g: Sizes, hw: Hardware, c: Coeffic
         work = work + c["again"] * a.rows * a.row_bytes * seconds_per_byte(a.row_bytes * hw.cores, hw)
     total = overlapped(memory, work, c, off)
     if "alone" not in off:
-        total = total * (1 + (c["alone"] - 1) / (1 + (a.moved / c["grain"]) ** 2))
+        small = 1 / (1 + (a.moved / c["grain"]) ** 2)
+        total = total * (1 + (c["alone"] - 1) * small) + c["fork"] * (1 - small)
     return total if "launch" in off else total + c["launch"]
 
 

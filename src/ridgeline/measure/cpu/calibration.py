@@ -7,7 +7,7 @@ The default path is torch where it is installed, else NumPy; the rows of the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError, RidgelineError
+from ...core.errors import InputError
 from ...core.families.key import Key
 from ...core.machine import Fitted, Machine
 from ...core.notes import NOT_MEASURED, Note
-from ...core.statistics import median
+from ...core.statistics import median, quantile
 from ...prediction.fit import fit_cases
 from ...programs.ops import find
 from ..conditions import allowed_cpus, now, waited
@@ -32,12 +32,13 @@ from .library import Case, NumPy, Run, Torch, keep_freed_memory
 BUDGET_SECONDS = {True: 27.0, False: 150.0}  # of timing, quick and full
 MIN_FLUSH, MAX_FLUSH = 1 << 26, 1 << 30
 FLUSH_CACHES = 2.0  # caches' worth of bytes that are read to empty them
-MAX_CASE_SECONDS = {True: 0.03, False: 0.15}  # of the longest case, at half the peak or a quarter of the bandwidth
+MAX_CASE_SECONDS = {True: 0.02, False: 0.1}  # of the longest case, at half the peak
 MAX_WAIT_SECONDS = 2e-5  # that threads may wait for a core however short the call is
 ROUNDS = {True: (3, 5), False: (5, 9)}  # at least and at most, quick and full
 TOLERANCE = 0.03
+TIME_QUANTILE = 0.25  # of the samples of a case: what disturbs a call makes it slower, and there are few samples
 CHUNK_CASES = 12  # that take turns
-DEFAULT_SHARE = 0.65  # of the time, for the default path where there are two
+DEFAULT_SHARE = 0.7  # of the time, for the default path where there are two
 MEMORY_PER_POOL = 32.0  # memory over the bytes of random values of a format
 DEFAULT_MEMORY = 4e9  # bytes, where the size of the memory is not known
 COLD_CACHES = 4.0  # a call that moves so many caches' worth of bytes finds nothing of its own in them
@@ -61,9 +62,8 @@ class Limits:
 def limits(machine: Machine, quick: bool, pool_bytes: float) -> Limits:
     seconds = MAX_CASE_SECONDS[quick]
     peak = max((figure.value() or 0.0 for name, figure in machine.peaks.items() if name == "vector.fp32"), default=0.0)
-    bandwidth = (machine.main.bandwidth.value() or 0.0) if machine.levels else 0.0
-    beyond_caches = COLD_CACHES / 2 * _largest_cache(machine)
-    return Limits(min(max(bandwidth * seconds / 4, beyond_caches), pool_bytes), max(peak, 1e9) * seconds / 2)
+    beyond_caches = max((2.0 if quick else 4.0) * _largest_cache(machine), MIN_FLUSH)
+    return Limits(min(beyond_caches, pool_bytes), max(peak, 1e9) * seconds / 2)
 
 
 def _largest_cache(machine: Machine) -> float:
@@ -187,6 +187,7 @@ class Timings:
     preempted: int = 0
     missing: int = 0
     stopped: bool = False
+    only_numpy: bool = False
 
     def notes(self) -> tuple[Note, ...]:
         texts = []
@@ -246,7 +247,9 @@ def time_cases(
         )  # fmt: skip
         of_probe = {probe.name: case for case, probe in pairs}
         calm = [series for series in run.series if not series.stand_in]
-        timings.rows += [{**of_probe[row.probe.name], "time_us": 1e6 * median(row.samples)} for row in calm]
+        timings.rows += [
+            {**of_probe[row.probe.name], "time_us": 1e6 * quantile(row.samples, TIME_QUANTILE)} for row in calm
+        ]
         timings.preempted += len(run.series) - len(calm)
         timings.stopped = run.stopped
     return timings
@@ -260,7 +263,7 @@ def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
     pool_bytes = int(min(max(COLD_CACHES * cache, MIN_FLUSH), memory / MEMORY_PER_POOL))
     keep_freed_memory()
     kinds: list[type[Torch] | type[NumPy]] = [Torch, NumPy] if find_spec("torch") else [NumPy]
-    most, begin, every = limits(machine, quick, pool_bytes), perf_counter(), Timings()
+    most, begin, every = limits(machine, quick, pool_bytes), perf_counter(), Timings(only_numpy=len(kinds) == 1)
     for kind in kinds:
         default = kind is kinds[0]
         dtypes = ["fp32", "fp64"] if kind is NumPy else [name for name in ("fp32", "bf16") if name in machine.dtypes()]
@@ -274,8 +277,6 @@ def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
         every.stopped = timings.stopped
         if every.stopped:
             break
-    if not every.rows:
-        raise RidgelineError("no library kernel could be timed: every sample was preempted; close other programs")
     return every
 
 
@@ -293,4 +294,20 @@ def fitted_families(
         )
     except KeyboardInterrupt:
         return {}, (Note(NOT_MEASURED, f"not measured ({STOPPED}): the kernel families"),)
-    return fitted, timings.notes()
+    if timings.only_numpy:  # the default path is then NumPy's, under either name
+        fitted |= {key._replace(backend=NumPy.name): row for key, row in fitted.items()}
+    return fitted, (*summary(fitted, len(timings.rows)), *timings.notes())
+
+
+def summary(fitted: Mapping[Key, Fitted], timed: int) -> tuple[Note, ...]:
+    """The held-out error by family, or that too little was timed."""
+    by_family: dict[str, list[float]] = {}
+    for key, row in fitted.items():
+        by_family.setdefault(f"{key.family}{f'@{key.backend}' if key.backend else ''}", []).append(row.error)
+    if not by_family:
+        again = "run `ridgeline measure cpu --calibrate` on a quiet machine"
+        return (
+            Note(NOT_MEASURED, f"not calibrated: {timed} undisturbed timings of library kernels are too few; {again}"),
+        )
+    errors = ", ".join(f"{family} {100 * median(values):.0f} %" for family, values in sorted(by_family.items()))
+    return (Note("", f"calibrated on {timed} timings of library kernels; held-out median error: {errors}"),)

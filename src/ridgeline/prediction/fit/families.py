@@ -24,7 +24,10 @@ from ...programs.cases import batches
 from ..coefficients import hardware, kernels
 from .least_squares import Vector, halves, solve
 
-MIN_TIMINGS = 12  # below which a group is not fitted
+MIN_TIMINGS = {
+    "gpu": 12,
+    "cpu": 8,
+}  # below which a group is not fitted, by kind of machine; a CPU has fewer kernels per op
 # Coefficients that take one of a few values.
 CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)}
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
@@ -103,13 +106,14 @@ def fit(
     optional: Sequence[str] = (),
     start: Mapping[str, float] | None = None,
     keep_timings: bool = False,
+    min_timings: int = MIN_TIMINGS["gpu"],
 ) -> Fitted | None:
     """Coefficients for groups that share a formula (one, or the same kernels on several machines); None for too few timings.
 
     `keep_timings` keeps the timings too, to correct the formula by those nearby; they must then be of one machine.
     """
     count = sum(map(len, groups))
-    if count < MIN_TIMINGS:
+    if count < min_timings:
         return None
     sides = halves([len(timed) for timed in groups])
     ratios: list[Vector] = []
@@ -234,16 +238,19 @@ def fit_cases(
     for key, timed in group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS).items():
         joined.setdefault(_together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)
+    few = MIN_TIMINGS.get(machine.kind, MIN_TIMINGS["gpu"])
     fitted: dict[Key, Fitted] = {}
     pool_fits: dict[Key, Fitted | None] = {}
     for key, groups in sorted(joined.items(), key=lambda item: str(item[0])):
         pool, optional = _pool(key), _optional(key)
         if pool not in pool_fits:
             known = machine.fitted.get(pool)
-            pool_fits[pool] = fit(pooled[pool], source, optional, known.coefficients if known else None)
+            start = known.coefficients if known else None
+            pool_fits[pool] = fit(pooled[pool], source, optional, start, min_timings=few)
         known = machine.fitted.get(key)
-        start = known or pool_fits[pool]
-        new = fit(groups, source, optional, start.coefficients if start else None, keep_timings=True)
+        nearest = known or pool_fits[pool]
+        start = nearest.coefficients if nearest else None
+        new = fit(groups, source, optional, start, keep_timings=True, min_timings=few)
         better = _better(known, new, groups)
         if better is None:
             continue

@@ -24,11 +24,21 @@ MIN_WIDTH = 0.03  # of the logarithm of an interval's end: two runs on one machi
 PRIOR_WEIGHT = 0.02  # of a coefficient's start, per factor of e, against one timing
 STEPS = 40
 DAMPING = 1e-3
+CONVERGED = 1e-4  # relative change of the coefficients
 T_90 = (3.08, 1.89, 1.64, 1.53, 1.48, 1.44, 1.41, 1.40, 1.38, 1.37)  # Student's t, P90, by degrees of freedom from 1
 NORMAL_90 = 1.28
 # Coefficients that a handful of timings can decide, each from where it starts; others take values without effect.
 STARTS = {"memory": 0.8, "compute": 0.8, "launch": 2e-6, "thin": 1.0}
-NEUTRAL = {"blend": 8.0, "element": 0.01, "row": 1e-11, "alone": 1.0, "special": 0.5, "passes": 0.001, "again": 0.001}
+NEUTRAL = {
+    "blend": 8.0,
+    "element": 0.01,
+    "row": 1e-11,
+    "alone": 1.0,
+    "fork": 1e-8,
+    "special": 0.5,
+    "passes": 0.001,
+    "again": 0.001,
+}
 
 
 def fit_small(
@@ -119,6 +129,8 @@ def _solve(timed: Group, fixed: Mapping[str, float], start: Mapping[str, float],
         normal = jacobian.T @ jacobian
         move = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-12), -jacobian.T @ best)
         trial = np.clip(logs + move, low, high)
+        if np.max(np.abs(trial - logs)) < CONVERGED:
+            break
         new = residuals(trial)
         if new @ new < best @ best:
             logs, best, damping = trial, new, max(damping / 3, 1e-9)
