@@ -54,13 +54,15 @@ class CpuBench:
         except build.BuildError as error:
             left_out = f"NumPy kernels in place of the C suite: {error}"
         suite = Suite(library, machine)
-        others = [make(share) for make in suite.makers for share in CALIBRATION_SHARES]
+        # one size of every kernel after the other: where the time ends early, each kernel has some
+        others = [make(share) for share in CALIBRATION_SHARES for make in suite.makers]
         ceilings = [] if library is None else self._sampled([suite.exponential()], 5)
         return Workload([make(SEALED_SHARE) for make in suite.makers], ceilings, left_out, others)
 
     def calibrate(self, machine: Machine, workload: Workload, on_progress: protocol.Progress) -> tuple[Machine, str]:
         """Time the kernels at sizes on both sides of the sealed one, which is never timed before it is sealed."""
-        timed = self._timed(workload.calibration or (), CALIBRATION_ROUNDS, CALIBRATION_BUDGET, on_progress)
+        kernels = workload.calibration or ()
+        timed = self._timed(kernels, CALIBRATION_ROUNDS, CALIBRATION_BUDGET, on_progress, checked=False)
         if timed.stopped:
             raise KeyboardInterrupt
         fitted = fit_small([(series.probe.work, undisturbed(series)) for series in timed.series], machine)
@@ -83,7 +85,7 @@ class CpuBench:
         return [replace(item, conditions={}) for item in observed]
 
     def _timed(
-        self, kernels: Sequence[Any], rounds: int, budget: float, on_progress: protocol.Progress
+        self, kernels: Sequence[Any], rounds: int, budget: float, on_progress: protocol.Progress, checked: bool = True
     ) -> protocol.Run:
         """The kernels in turns; those of a library last and apart, because its idle threads spin and take cores."""
         both = protocol.Run([])
@@ -93,7 +95,7 @@ class CpuBench:
                 continue
             share = budget * len(chosen) / len(kernels)
             ran = protocol.interleave(
-                [kernel.probe() for kernel in chosen], rounds, self.clock, on_progress,
+                [kernel.probe(checked) for kernel in chosen], rounds, self.clock, on_progress,
                 warm_seconds=0.0, max_rounds=MAX_RETRY_ROUNDS * rounds, budget=share,
             )  # fmt: skip
             both.series += ran.series

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from ...core.documents import to_document
 from ...core.errors import RidgelineError
 from ...core.machine import Machine
-from ...core.notes import STOPPED, of_kind
+from ...core.notes import PROVISIONAL, STOPPED, of_kind
 from ...core.observation import Observation
 from ...core.work import Program, Step, Work
 from ...gaps.ledger import Ledger, Sealed, open_ledger
@@ -21,8 +21,9 @@ from ...gaps.report import Report, reconcile
 from ...gaps.settle import rows_of, settled_items
 from ...machines import write as machine_file
 from ...measure import protocol
+from ...measure.quality import quality
 from ...prediction.predict import Prediction, predict
-from .verdicts import Summary, next_move, noise, verdict
+from .verdicts import Summary, next_move, verdict
 
 Progress = Callable[[str, int, int, str], None]  # phase, steps done, steps in all, what is being done
 
@@ -143,18 +144,18 @@ def _job(
         raise KeyboardInterrupt
     workload = bench.workload(bench.ceilings(detected, stage.observations))
     stage.observations += workload.observations
-    machine, calibrated = bench.calibrate(
-        bench.ceilings(detected, stage.observations), workload, phase("calibrate")
-    )  # fmt: skip
+    machine = bench.ceilings(detected, stage.observations)
+    assessed = quality(stage.observations, machine)
+    if assessed.provisional:
+        machine = replace(machine, conditions={**machine.conditions, PROVISIONAL: assessed.reason})
+    machine, calibrated = bench.calibrate(machine, workload, phase("calibrate"))
     prediction = predict(Program(tuple(Step(kernel.name, kernel.work) for kernel in workload.kernels)), machine)
     seal = seal_prediction(ledger or open_ledger(), prediction)
     begun = datetime.now(UTC).isoformat()
     runs = bench.run(workload, begun, phase("run"))
     report, sealed = _settled(prediction, seal, runs, begun)
     items = _items(report, workload.kernels, runs.observations)
-    summary = facts.after(bench.place, bench.clock.now() - begin).judged(
-        items, noise(prediction), next_move(report, items)
-    )
+    summary = facts.after(bench.place, bench.clock.now() - begin).judged(items, assessed, next_move(report, items))
     remarks = tuple(text for text in (_not_run(workload, runs), workload.left_out, seal.note) if text)
     return Outcome(
         prediction.machine,

@@ -15,7 +15,7 @@ from ...core.statistics import median
 from ...core.units import show
 from ...gaps.gap import Gap
 from ...gaps.report import Report
-from ...prediction.predict import Prediction
+from ...measure.quality import Quality
 
 MAX_ROOFLINE_SHARE = 1.03  # of a kernel; one above it needs a reason
 MAX_SPREAD = 0.1  # of the samples of a kernel; one above it is noisy
@@ -37,19 +37,31 @@ class Summary:
     kernels: int = 0
     inside: int = 0  # kernels inside their 80 % interval
     median_error: float | None = None
-    noise: float | None = None  # relative uncertainty of the noisiest ceiling in use
+    noise: float | None = None  # of the ceilings, relative
+    provisional: str = ""  # why the ceilings are too noisy to rely on
     next: str = ""
 
-    DOCUMENT: ClassVar = ("place", "effort", "seconds", "kernels", "inside", "median_error", "noise", "next")
+    DOCUMENT: ClassVar = (
+        "place",
+        "effort",
+        "seconds",
+        "kernels",
+        "inside",
+        "median_error",
+        "noise",
+        "provisional",
+        "next",
+    )
 
     def after(self, place: str, seconds: float) -> Summary:
         return replace(self, place=place, seconds=seconds)
 
-    def judged(self, items: Sequence[Item], noise: float, move: str) -> Summary:
+    def judged(self, items: Sequence[Item], ceilings: Quality, move: str) -> Summary:
         errors = [abs(item["error"]) for item in items]
         inside = sum(bool(item["inside"]) for item in items)
         error = median(errors) if errors else None
-        return replace(self, kernels=len(items), inside=inside, median_error=error, noise=noise, next=move)
+        judged = replace(self, kernels=len(items), inside=inside, median_error=error, next=move)
+        return replace(judged, noise=ceilings.spread, provisional=ceilings.reason)
 
     @property
     def sentence(self) -> str:
@@ -59,12 +71,6 @@ class Summary:
 
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def noise(prediction: Prediction) -> float:
-    """Relative uncertainty of the noisiest ceiling that a prediction rests on."""
-    names = {str(bound.limiter) for bound in prediction.bounds}
-    return max((ceiling_noise(prediction.machine, name) for name in names), default=0.0)
 
 
 def ceiling_noise(machine: Machine, limiter: str) -> float:

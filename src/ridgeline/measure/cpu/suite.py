@@ -12,7 +12,6 @@ import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,12 @@ from ...core.work import Work, work
 from ...programs import ops
 from ..protocol import Call, Probe, Timing
 from .gemm import blas, thread_share
+from .levels import available_memory
 from .pool import cores
 from .team import Team
 
 SEALED_SHARE = 0.75  # of the arrays: the size that is predicted, sealed and run
-CALIBRATION_SHARES = (0.6, 0.68, 0.85, 1.0)  # the sizes that are timed before
+CALIBRATION_SHARES = (0.6, 1.0, 0.85, 0.68)  # the sizes that are timed before, on both sides of it
 CACHE_MULTIPLE = 2  # size of an array over that of the largest cache; every kernel has at least two arrays
 MIN_ARRAY_BYTES = 32 << 20
 MAX_TOTAL_BYTES = 2 << 30  # touched within a second or two
@@ -54,22 +54,23 @@ class Kernel:
     how: str = "C, all cores"
     library: bool = False  # runs in a library with its own threads
 
-    def probe(self) -> Probe:
+    def probe(self, checked: bool = True) -> Probe:
         def check() -> None:
             self.call(1)  # the arrays are shared: another kernel may have written to them since
             self.check()
 
         settings = {"how": self.how}
-        return Probe(self.name, self.work.name, self.call, self.work, settings, (), None, check, MIN_SAMPLE_SECONDS)
-
-
-def free_memory() -> float:
-    """Bytes that can be allocated without swapping; infinite where the system does not say."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return float(line.split()[1]) * 1024
-    return float("inf")
+        return Probe(
+            self.name,
+            self.work.name,
+            self.call,
+            self.work,
+            settings,
+            (),
+            None,
+            check if checked else None,
+            MIN_SAMPLE_SECONDS,
+        )
 
 
 def array_bytes(cache: float, free: float) -> int:
@@ -91,19 +92,22 @@ class Suite:
         self.team = Team(cores() if cpus is None else cpus)
         self.random = np.random.default_rng(1)
         self.cache = max((level.total or 0.0 for level in machine.levels[:-1]), default=0.0)
-        self.bytes = array_bytes(self.cache, free_memory())
-        self.inputs, self.outputs = self._array(2 * self.bytes), self._array(self.bytes)
+        self.bytes, self.inputs, self.outputs = self._arrays(array_bytes(self.cache, available_memory()))
         self.vectors = self._normal(2, COLUMNS)
         if library is not None:
             library.suite_dot.restype = ctypes.c_double
 
-    @property
-    def cached(self) -> bool:
-        """Whether the smallest size may stay in the largest cache."""
-        return 2 * self.bytes * min(CALIBRATION_SHARES) < 1.2 * self.cache
-
     def _normal(self, *shape: int) -> NDArray[np.float32]:
         return self.random.standard_normal(shape, dtype=np.float32)
+
+    def _arrays(self, size: int) -> tuple[int, NDArray[np.float32], NDArray[np.float32]]:
+        """Two arrays to read and one to write; smaller ones where a limit of the process (ulimit -v) is in the way."""
+        try:
+            return size, self._array(2 * size), self._array(size)
+        except (OSError, MemoryError):
+            if size <= 1 << 20:
+                raise RidgelineError("no memory for the kernels; close other programs or raise the limit") from None
+            return self._arrays(size // 2 >> 20 << 20)
 
     def _array(self, size: int) -> NDArray[np.float32]:
         """Page-aligned fp32 normal values, first touched by the threads that use them; read as fp64 they are finite too."""

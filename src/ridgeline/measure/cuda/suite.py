@@ -154,8 +154,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if what == "kernels":
             _kernels(Path(out))
-        else:
+        elif what == "ceilings":
             _ceilings(Path(out), "--full" in options)
+        else:
+            raise InputError(f"'{what}' is neither `ceilings` nor `kernels`")
     except RidgelineError as error:
         print(error, file=sys.stderr)
         return 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -227,22 +227,3 @@ def collectives(items: Sequence[Observation], notes: tuple[str, ...] = ()) -> li
         ),
         Table("sizes (median of the slowest rank)", columns("op", Column("bytes", unit="B", binary=True), Column("median", unit="s"), percent("spread", digits=2), Column("bus", "bus bandwidth", "B/s")), sizes),
     ]  # fmt: skip
-
-
-def kernels(items: Sequence[Mapping[str, Any]], sentence: str, sealed: Mapping[str, Any]) -> Table:
-    """Kernels of the main job, predicted and run; under it the sentence, the seal, and each note once with its kernels."""
-    shown = columns(
-        Column("name", "kernel"), Column("bound_predicted", "bound"), "limiter", Column("floor_us", "floor us"), Column("predicted_us", "predicted us"),
-        Column("measured_us", "measured us"), percent("spread", digits=2), percent("error", "predicted/measured - 1", 2),
-        percent("share_of_roof", "of the roof"), Column("band", "verdict"),
-    )  # fmt: skip
-    notes = [sentence]
-    if sealed:
-        notes.append(f"predictions sealed {sealed['time']} before the run, sha256 {sealed['hash'][:16]}")
-        notes += [sealed["note"]] if sealed["note"] else []
-    names_by_note: dict[str, list[str]] = {}
-    for item in items:
-        for note in item["notes"]:
-            names_by_note.setdefault(note, []).append(item["name"])
-    notes += [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
-    return Table("predicted, sealed, run, reconciled", shown, [dict(item) for item in items], tuple(notes))

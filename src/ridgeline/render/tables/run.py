@@ -25,8 +25,9 @@ def answer(
     place, effort, seconds = summary["place"], summary["effort"], summary["seconds"]
     lines = [f"ridgeline run   {machine.title or machine.name}, {place}, {effort}, {seconds:.0f} s"]
     lines.append(f" roofs   {roofs(machine)}{_noise(summary['noise'])}")
-    if items:
-        lines.append(f" result  {summary['sentence']}")
+    if summary["provisional"]:
+        lines.append(f" noisy   provisional ceilings ({summary['provisional']}): run again on a quiet machine")
+    lines.append(f" result  {summary['sentence']}")
     if summary["next"]:
         lines.append(f" next    {summary['next']}")
     lines += [f" {line}" for line in kernel_lines(items)]
