@@ -138,13 +138,13 @@ def named_chart(name: str, machine: Machine, **options: Any) -> Callable[[], Pic
 
 
 def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> None:
-    """Refuse a file whose suffix nobody writes, before work is done for it."""
+    """Refuse an unsupported suffix before work is done for it."""
     if out.suffix not in suffixes:
         raise InputError(f"{out}: {what} written to {', '.join(suffixes)}, not to '{out.suffix}'")
 
 
 def json_text(document: Any) -> str:
-    """One JSON document; of a long list each row stands on a line, which is written and read many times as fast."""
+    """One JSON document; a long list has one row per line, which is many times faster to write and read."""
     if not isinstance(document, list) or len(document) <= MAX_ROWS:
         return json.dumps(_finite(document), indent=1)
     encode = json.JSONEncoder(allow_nan=False).encode

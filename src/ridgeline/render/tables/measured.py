@@ -74,10 +74,11 @@ def _rate(name: str, value: float) -> str:
 
 
 def noise_line(measured: Measured) -> str:
-    """How noisy the ceilings are: what the measurement says of itself, else the median of their spreads."""
+    """How noisy the ceilings are: the quality of the measurement, else the median of their spreads."""
     quality = getattr(measured, "quality", None)
     if quality is not None:
-        return str(quality.line)
+        repeat = f"; provisional: run `ridgeline measure {measured.what}` on a quiet machine"
+        return f"{quality.line}{repeat if quality.provisional else ''}"
     spreads = (
         [row["spread"] for row in ceiling_rows(measured.machine) if row["spread"] is not None]
         if measured.machine
