@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.machine import Machine
 from ...core.observation import Observation
 from ...core.units import percent as share
-from ...core.units import show
+from ...core.units import counted, show
 from ...machines.merge import changes
 from ...prediction.answer import unit_name
 from ..table import Column, Table, columns, facts_table, percent
@@ -110,7 +110,7 @@ def roofs(machine: Machine, notes: Sequence[str] = ()) -> Table:
         "launch": show(machine.launch.measured, "s") if machine.launch.measured else "",
     }
     below = [f"note: {note}" for note in notes[:MAX_NOTES]]
-    below += [f"{len(notes) - MAX_NOTES} more notes: -v"] if len(notes) > MAX_NOTES else []
+    below += [f"{counted(len(notes) - MAX_NOTES, 'more note')}: -v"] if len(notes) > MAX_NOTES else []
     return facts_table("", {name: text for name, text in facts.items() if text}, tuple(below))
 
 
