@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.machine import Machine
 from ...core.observation import Observation
-from ...core.units import percent as share
 from ...core.units import counted, show
+from ...core.units import percent as share
 from ...machines.merge import changes
 from ...prediction.answer import unit_name
 from ..table import Column, Table, columns, facts_table, percent
