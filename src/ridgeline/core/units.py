@@ -24,7 +24,7 @@ BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 FRACTIONAL = ("s", "J", "W", "J/flop", "J/B")  # units people divide; a milli-byte is a slip for a megabyte
 FRACTIONS = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 
-# symbol as written -> base unit; each spelling once, whatever its prefix.
+# symbol as written -> base unit; each spelling once, without its prefix.
 SYMBOLS = {
     "flop": "flop", "FLOP": "flop", "flops": "flop", "FLOPs": "flop", "op": "flop", "OP": "flop", "OPs": "flop",
     "flop/s": "flop/s", "FLOP/s": "flop/s", "FLOPS": "flop/s", "FLOPs/s": "flop/s", "OPS": "flop/s", "OP/s": "flop/s",

@@ -161,7 +161,7 @@ class Work:
         )
 
     def rename(self, prefix: str) -> Work:
-        """Tensor names and the name itself under a prefix, so that two works stay distinct when added."""
+        """Tensor names and the name itself under a prefix, so that two works stay separate when added."""
         return replace(
             self,
             name=f"{prefix}.{self.name}" if self.name else prefix,

@@ -144,7 +144,7 @@ def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> N
 
 
 def json_text(document: Any) -> str:
-    """One JSON document; a long list has one row per line, which is many times faster to write and read."""
+    """One JSON document; of a long list each row stands on a line, which is written and read many times as fast."""
     if not isinstance(document, list) or len(document) <= MAX_ROWS:
         return json.dumps(_finite(document), indent=1)
     encode = json.JSONEncoder(allow_nan=False).encode
