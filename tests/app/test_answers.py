@@ -195,12 +195,12 @@ def test_summaries_fit_their_line() -> None:
 # -- flags that would have no effect ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flag", ["--levels", "--explain", "--plot", "--verbose"])
+@pytest.mark.parametrize("flag", ["--plot", "--verbose"])
 @pytest.mark.parametrize("target", [["--json"], ["--out", "never.csv"]])
 def test_flags_of_the_terminal_are_refused_elsewhere(flag: str, target: list[str]) -> None:
     result = run("predict", "gemm", "m=8", "n=8", "k=8", "--on", "h200-sxm", flag, *target)
     assert result.exit_code == 2
-    assert f"{flag} shows on the terminal" in result.stderr
+    assert flag in result.stderr
     assert not Path("never.csv").exists()
 
 

@@ -411,7 +411,7 @@ def test_half_a_program_can_get_twice_as_fast_at_most() -> None:
         ("fuse=above:gelu", "the side is before or after"),
         ("graph=3 GB", "asked for is a time"),
         ("overhead=1", "takes no value"),
-        ("efficiency=120%", r"lies in \(0, 1\]"),
+        ("efficiency=120%", r"must be in \(0, 1\]"),
         ("speculate=4:1", "from 0 to below 1"),
         ("speculate=x", "is not a number"),
     ],

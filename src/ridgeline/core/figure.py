@@ -60,7 +60,7 @@ class Figure:
         return sentences[self.kind(asked)]
 
 
-NO_TIME, NO_POWER = Figure("s"), Figure("W")  # nobody published, derived or measured it
+NO_TIME, NO_POWER = Figure("s"), Figure("W")  # not known
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Achieved:
 def achieved(flops: Array, moved: Array, time: Array, peak: float, bandwidth: float) -> Achieved:
     """Where a run landed: x = flops/bytes, y = flops/time, and which of three answers it gives.
 
-    `compute` or `memory` names the roof that is used the most; `underused` says that neither peak is half reached:
+    `compute` or `memory` is the roof with the higher utilization; `underused` means that both are below 50 %:
     latency, too little parallelism, overhead, or inefficient use of both.
     """
     at, rate = intensity(flops, moved), flops / time
@@ -109,7 +109,7 @@ def critical_batch(
 ) -> Array:
     """The smallest whole batch at which a linear layer reaches the ridge; infinite when it never does.
 
-    B* = r w W / (2 W - r d (in + out)); it exists only while the saturation intensity lies above the ridge.
+    B* = r w W / (2 W - r d (in + out)); it exists only if the AI limit is above the ridge.
     """
     size = np.asarray(fan_in * fan_out, dtype=np.float64)
     room = 2 * size - at_ridge * width * (fan_in + fan_out)

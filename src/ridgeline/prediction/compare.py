@@ -22,7 +22,7 @@ from .predict import Prediction, predict
 SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called slight
 WELL_KNOWN = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
 FLAGSHIPS = ("p100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm")
-MACHINES_SHOWN = 3  # where nobody says which
+MACHINES_SHOWN = 3  # by default
 
 
 def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | None:

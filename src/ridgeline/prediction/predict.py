@@ -268,7 +268,7 @@ def predict_cases(
     """Many cases of one op in one call: arrays of sizes in, one array per wanted field out.
 
     The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
-    the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, told apart by name.
+    the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, separated by name.
     """
     machine = as_machine(machine)
     of_predict = {name: value for name, value in options.items() if name in OPTIONS}

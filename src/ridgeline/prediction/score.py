@@ -46,7 +46,7 @@ class FamilyScore:
     family: str
     measured: Vector
     predicted: Mapping[str, Vector]
-    inside: Vector  # 1 where the measured time lies in the 80 % interval, else 0
+    inside: Vector  # 1 where the measured time is inside the 80 % interval, else 0
 
     def errors(self, method: str = "ridgeline") -> Errors:
         return Errors.of(self.predicted[method], self.measured)

@@ -244,7 +244,7 @@ def production_kernels(machine: Machine) -> KernelSet:
 
 @dataclass(frozen=True)
 class Changes:
-    """A chain of priced changes, and whether it is the example rather than somebody's own."""
+    """A chain of priced changes, and whether it is the built-in example."""
 
     stops: tuple[whatif.PricedCase, ...]
     title: str

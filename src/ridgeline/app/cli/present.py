@@ -155,7 +155,7 @@ def named_chart(name: str, machine: Machine, **options: Any) -> Callable[[], Pic
 
 
 def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> None:
-    """Refuse a file whose suffix nobody writes, before work is done for it."""
+    """Refuse an unsupported suffix before work is done for it."""
     if out.suffix not in suffixes:
         raise InputError(f"{out}: {what} written to {', '.join(suffixes)}, not to '{out.suffix}'")
 

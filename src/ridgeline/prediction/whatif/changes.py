@@ -130,7 +130,7 @@ def arithmetic(text: str) -> Change:
 def efficiency(text: str) -> Change:
     share = number(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
     if not 0 < share <= 1:
-        raise InputError(f"efficiency={text}: a share of the ceilings lies in (0, 1], such as 0.8")
+        raise InputError(f"efficiency={text}: a share of the ceilings must be in (0, 1], such as 0.8")
     return Change(f"efficiency {percent(share)}", lambda case: case.with_options(efficiency=share))
 
 

@@ -125,9 +125,7 @@ def speculate(text: str) -> Change:
     tokens = _whole_number("speculate", drafted)
     accepted = number(share) if share else ACCEPTANCE
     if not 0 <= accepted < 1:
-        raise InputError(
-            f"speculate={text}: the share of accepted tokens lies from 0 to below 1, as in speculate=4:0.8"
-        )
+        raise InputError(f"speculate={text}: the acceptance rate must be from 0 to below 1, as in speculate=4:0.8")
     # one token always comes out; each further one only while all before it were accepted
     kept = (1 - accepted ** (tokens + 1)) / (1 - accepted)
 

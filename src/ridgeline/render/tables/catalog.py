@@ -54,7 +54,7 @@ def machines_table() -> tuple[Table, list[dict[str, Any]]]:
 
 
 def limit_of(figure: Figure) -> float | None:
-    """What the vendor says, else what the counts give."""
+    """The stated figure, else the derived one."""
     return figure.stated if figure.stated is not None else figure.derived
 
 
@@ -166,7 +166,7 @@ def _peaks(machine: Machine) -> Table:
         Column("ridge", "ridge FLOP/B"), *DERIVED_FROM,
     )  # fmt: skip
     notes = tuple(f"{name}: {figure.differs}" for name, figure in machine.peaks.items() if figure.differs)
-    return Table("peaks (dense unless the engine says sparse)", shown, rows, notes)
+    return Table("peaks (dense unless named sparse)", shown, rows, notes)
 
 
 def _levels(machine: Machine) -> Table:
@@ -213,7 +213,7 @@ def peaks_table(machine: Machine) -> Table:
         Column("ridge", "ridge FLOP/B"),
         "use",
     )
-    title = f"peak rates of {machine.name} (dense unless the engine says sparse; an FMA is 2 flops)"
+    title = f"peak rates of {machine.name} (dense unless named sparse; an FMA is 2 flops)"
     return Table(title, shown, rows)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.machine import Machine
 from ...core.observation import Observation
+from ...core.units import counted, show
 from ...core.units import percent as share
-from ...core.units import show
 from ...machines.merge import changes
 from ...prediction.answer import unit_name
 from ..table import Column, Table, columns, facts_table, percent
@@ -74,10 +74,11 @@ def _rate(name: str, value: float) -> str:
 
 
 def noise_line(measured: Measured) -> str:
-    """How noisy the ceilings are: what the measurement says of itself, else the median of their spreads."""
+    """How noisy the ceilings are: the quality of the measurement, else the median of their spreads."""
     quality = getattr(measured, "quality", None)
     if quality is not None:
-        return str(quality.line)
+        repeat = f"; provisional: run `ridgeline measure {measured.what}` on a quiet machine"
+        return f"{quality.line}{repeat if quality.provisional else ''}"
     spreads = (
         [row["spread"] for row in ceiling_rows(measured.machine) if row["spread"] is not None]
         if measured.machine
@@ -109,7 +110,7 @@ def roofs(machine: Machine, notes: Sequence[str] = ()) -> Table:
         "launch": show(machine.launch.measured, "s") if machine.launch.measured else "",
     }
     below = [f"note: {note}" for note in notes[:MAX_NOTES]]
-    below += [f"{len(notes) - MAX_NOTES} more notes: -v"] if len(notes) > MAX_NOTES else []
+    below += [f"{counted(len(notes) - MAX_NOTES, 'more note')}: -v"] if len(notes) > MAX_NOTES else []
     return facts_table("", {name: text for name, text in facts.items() if text}, tuple(below))
 
 

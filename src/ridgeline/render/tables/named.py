@@ -1,4 +1,4 @@
-"""The tables people ask for by name, computed from the ops and a machine, and the glossary."""
+"""The named tables, computed from the ops and a machine, and the glossary."""
 
 from __future__ import annotations
 
