@@ -560,7 +560,7 @@ def test_generations_and_which_phase_gains() -> None:
     assert [round(item.peak / TERA) for item in (a100, h100, b200)] == [312, 989, 2250]
     assert [item.ridge for item in (a100, h100, b200)] == [near(153, 2e-3), near(295, 2e-3), near(292, 2e-3)]
     assert h100.gains == "prefill"
-    assert b200.gains == "decode, by a little"
+    assert b200.gains == "decode, slightly"
     assert h100.compute_growth == near(989.4 / 312)
 
 

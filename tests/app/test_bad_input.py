@@ -99,7 +99,7 @@ def test_five_mistakes_in_a_machine_file_are_five_lines(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("predict", "gemm", "m=1,2", "n=8", "k=8", "--on", "h200", "--took", "3 us"), "this sweep has 2"),
-        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain speaks of one op"),
+        (("predict", "--cases", "x.csv", "--on", "h200", "--explain"), "--explain is for one op"),
         (("table", "peaks", "--on", "h200", "--dtype", "zzz"), "unknown dtype 'zzz'"),
         (("chart", "roofline", "--on", "h200", "--and", "t4"), "--and goes with compare"),
         (("chart", "roofline", "--peak", "1e-300 FLOP/s", "--bandwidth", "1 TB/s"), "between 1 and 1e+27 per second"),

@@ -82,4 +82,4 @@ def test_being_told_to_end_stops_long_work_as_ctrl_c_does(name: str, capsys: pyt
     with pytest.raises(KeyboardInterrupt), signals_interrupt():
         signal.raise_signal(number)
     assert signal.getsignal(number) == before
-    assert f"told to end ({name})" in capsys.readouterr().err
+    assert f"stopped by {name}; results so far are kept" in capsys.readouterr().err

@@ -36,8 +36,14 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
     file = str(tmp_path / "m.toml")
     result = run("measure", "cpu", "--out", file)
     assert result.exit_code == 0, result.output
-    assert "measured ceilings of a small CPU" in result.stdout
-    assert "latencies" in result.stdout
+    lines = result.stdout.splitlines()
+    assert lines[0] == "memory 20 GB/s | fp64 50 GFLOP/s | fp32 100 GFLOP/s; noise +/-5 %"
+    assert lines[1] == "a small CPU"
+    assert len(lines) <= 12
+    assert lines[-1] == "latency  L1 1 ns, L2 4 ns, memory 90.1 ns"
+    details = run("measure", "cpu", "--no-save", "-v").stdout
+    assert "measured ceilings of a small CPU" in details
+    assert "latencies" in details
     assert result.stderr.splitlines()[-1] == f"wrote {file}"
     saved = local("cpu")
     assert saved.main.bandwidth.measured == BANDWIDTH["memory"]
@@ -67,9 +73,11 @@ def test_a_measurement_is_written_by_its_suffix(suffix: str, tmp_path: Path) -> 
 def test_an_earlier_measurement_is_compared_with(tmp_path: Path) -> None:
     file = str(tmp_path / "m.toml")
     run("measure", "cpu", "--no-save", "--out", file)
-    assert "against the earlier measurement" in run("measure", "cpu", "--no-save", "--against", file).stdout
+    text = run("measure", "cpu", "--no-save", "--against", file).stdout
+    assert text.startswith("0 of 17 ceilings changed beyond the spread\n")
+    assert "compared with the earlier measurement" in text
     document = json.loads(run("measure", "cpu", "--no-save", "--against", file, "--json").stdout)
-    assert {row["verdict"] for row in document["against"]["rows"]} == {"the same"}
+    assert {row["verdict"] for row in document["against"]["rows"]} == {"unchanged"}
 
 
 @pytest.mark.usefixtures("small_cpu")
@@ -85,7 +93,7 @@ def test_what_cannot_be_written_is_shown_and_saved_all_the_same(
     monkeypatch.setattr(session, "keep", lambda measured: [Path("saved.toml")])
     result = run("measure", "cpu", "--out", str(tmp_path / "m.toml"))
     assert result.exit_code == 2
-    assert "measured ceilings" in result.stdout
+    assert "memory 20 GB/s" in result.stdout
     assert "wrote saved.toml" in result.stderr
     assert "No space left on device" in result.stderr
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ridgeline.core.errors import InputError
-from ridgeline.core.units import axis, counted, number, parse, show
+from ridgeline.core.units import axis, counted, number, parse, percent, show, show_interval, time_unit
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_garbage_is_refused_with_an_example(text: object) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (3.352e12, "B/s", "3.352 TB/s"),
-        (989.4e12, "flop/s", "989.4 TFLOP/s"),
-        (2.147e9, "flop", "2.147 GFLOP"),
+        (3.352e12, "B/s", "3.35 TB/s"),
+        (989.4e12, "flop/s", "989 TFLOP/s"),
+        (2.147e9, "flop", "2.15 GFLOP"),
         (8e-6, "s", "8 us"),
-        (1.2345e-3, "s", "1.234 ms"),
+        (1.2345e-3, "s", "1.23 ms"),
         (60.0, "s", "60 s"),
         (0.3e-12, "J/flop", "0.3 pJ/flop"),
-        (170.666, "flop/B", "170.7 FLOP/B"),
-        (0.083333, "flop/B", "0.08333 FLOP/B"),
+        (170.666, "flop/B", "171 FLOP/B"),
+        (0.083333, "flop/B", "0.0833 FLOP/B"),
         (999.0, "B", "999 B"),
         (1000.0, "B", "1 kB"),
         (0.0, "B", "0 B"),
@@ -111,6 +111,10 @@ def test_garbage_is_refused_with_an_example(text: object) -> None:
         (math.inf, "B", "inf"),
         (-math.inf, "B", "-inf"),
         (42.0, "", "42"),
+        (134217728, "", "134,217,728"),
+        (134217728.0, "", "134 M"),
+        (1365.33, "flop/B", "1,365 FLOP/B"),
+        (787_043.0, "%", "787,043 %"),
     ],
 )
 def test_show(value: float | None, unit: str, text: str) -> None:
@@ -119,7 +123,7 @@ def test_show(value: float | None, unit: str, text: str) -> None:
 
 def test_binary_prefixes_only_where_asked_for() -> None:
     assert show(40 * 2**20, "B", binary=True) == "40 MiB"
-    assert show(40 * 2**20, "B") == "41.94 MB"
+    assert show(40 * 2**20, "B") == "41.9 MB"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_axis_refuses(text: str) -> None:
 
 
 def test_a_shown_intensity_reads_back() -> None:
-    assert parse(show(295.2, "flop/B"), "flop/B") == pytest.approx(295.2)
+    assert parse(show(295.2, "flop/B"), "flop/B") == pytest.approx(295.2, rel=1e-3)
 
 
 @pytest.mark.parametrize("value", [999.96, 999_999.0, 9.9999e22])
@@ -187,8 +191,44 @@ def test_a_value_that_rounds_up_to_the_next_prefix_reads_back(value: float) -> N
     assert parse(show(value, "B"), "B") == pytest.approx(value, rel=1e-3)
 
 
-def test_four_digits_are_four_digits() -> None:
-    assert show(1.23456e-5, "") == "1.235e-05"
+def test_three_digits_are_three_digits() -> None:
+    assert show(1.23456e-5, "") == "1.23e-05"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.842, "84 %"),
+        (0.0537, "5.4 %"),
+        (1.0, "100 %"),
+        (0.003, "0.3 %"),
+        (0.0001, "<0.1 %"),
+        (0.0, "0 %"),
+        (None, "-"),
+    ],
+)
+def test_shares_in_sentences(share: float | None, text: str) -> None:
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        ([12.2e-6, 165e-6], "us"),
+        ([7.19e-6, 4.69e-3], "us"),  # 0.00719 ms would say little
+        ([0.165e-3, 2.29e-3], "ms"),
+        ([0.9999999e-3], "ms"),  # rounds up to the next unit
+        ([0.0, 3.0], "s"),
+        ([], "s"),
+    ],
+)
+def test_several_times_share_one_unit(times: list[float], unit: str) -> None:
+    assert time_unit(times)[1] == unit
+
+
+def test_an_interval_has_the_unit_of_its_time() -> None:
+    assert show_interval(167e-6, 149e-6, 190e-6) == "167 us [149-190]"
+    assert show_interval(2.78e-3, 0.919e-3, 4.78e-3) == "2.78 ms [0.919-4.78]"
 
 
 @pytest.mark.parametrize("text", ["1e400", "1..1e400", "1..1e400:10"])

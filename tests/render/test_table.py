@@ -25,7 +25,7 @@ def test_a_table_on_a_narrow_terminal_keeps_its_numbers_whole(width: int, monkey
     rows = [{"what": "vector.fp32", "rate": 123.4e9 + place, "how": "words " * 30} for place in range(3)]
     print_table(Table("ceilings", columns, rows))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
-    assert sum("123.4 GFLOP/s" in line for line in lines) == 3
+    assert sum("123 GFLOP/s" in line for line in lines) == 3
     framed = any("┃" in line for line in lines)
     assert framed == (width > 30)
     if framed:

@@ -20,6 +20,7 @@ from .errors import MissingFigure, UnknownName
 from .figure import Ceiling
 from .machine import MAIN, Machine
 from .roofline import intensity, label, scalar_or_array
+from .units import percent
 from .work import LINK, WRITE, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
@@ -54,7 +55,7 @@ class Bound:
     terms: Mapping[str, Term]
     launch: float
     ceilings: str | None = None
-    notes: tuple[str, ...] = ()  # what was left out, and which ceilings to doubt
+    notes: tuple[str, ...] = ()  # what was left out, and which ceilings are noisy
 
     def _largest(self, side: str) -> tuple[Array, Array]:
         """The largest time of a side and which of its terms it is (an index into `terms`)."""
@@ -89,7 +90,7 @@ class Bound:
 
     @cached_property
     def tolerance(self) -> float:
-        """Relative distance from the ridge within which the ceilings cannot tell the sides apart."""
+        """Relative distance from the ridge within which the ceilings' uncertainty leaves the bound open."""
         return max(self._uncertainty("compute"), self._uncertainty("memory"))
 
     @cached_property
@@ -126,7 +127,7 @@ class Bound:
             return scalar_or_array(np.ones(np.broadcast(compute, memory).shape))
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.abs(np.log(compute / memory)) / sigma
-        # the logistic curve stands in for the normal one (within 0.01 of it)
+        # the logistic curve approximates the normal one (within 0.01)
         return scalar_or_array(
             np.where(np.isfinite(distance), 1 / (1 + np.exp(-1.702 * np.minimum(distance, 300.0))), 1.0)
         )
@@ -225,8 +226,8 @@ def bound(
     for name, term in terms.items():
         spread = term.ceiling.uncertainty
         if term.ceiling.kind == "measured" and spread > MAX_SPREAD:
-            cause = f"{name} was measured with a spread of {spread:.0%}, on a disturbed machine"
-            notes.append(f"{cause}: what it bounds may be that much faster; measure again")
+            noise = f"{name} ceiling is noisy (+/-{percent(spread)})"
+            notes.append(f"{noise}: kernels bound by it may run that much faster; run `ridgeline measure` again")
     return Bound(work, machine, terms, launch, ceilings, tuple(notes))
 
 

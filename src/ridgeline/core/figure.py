@@ -1,6 +1,6 @@
 """Figure: one quantity of a machine by provenance; Level and Link, which are made of figures; Ceiling, a figure in use.
 
-A figure may hold three values side by side: `stated` by the vendor, `derived` from counts and clocks, `measured` by a
+A figure may hold three values: `stated` by the vendor, `derived` from counts and clocks, `measured` by a
 benchmark. None overwrites another; whoever asks names the kind, or takes the best there is (measured, else stated,
 else derived) and learns which it was.
 """
@@ -21,7 +21,7 @@ UNCERTAINTY = {"measured": 0.03, "stated": 0.10, "derived": 0.10}
 
 @dataclass(frozen=True)
 class Figure:
-    """One quantity in base units, by provenance; a value nobody published is None, never a guess."""
+    """One quantity in base units, by provenance; an unknown value is None, never a guess."""
 
     unit: str
     stated: float | None = None

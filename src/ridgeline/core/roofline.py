@@ -100,7 +100,7 @@ def batch_intensity(
 
 
 def saturation(fan_in: Array, fan_out: Array, width: float = 2.0) -> Array:
-    """What the intensity of a linear layer tends to for ever larger batches."""
+    """AI limit of a linear layer for large batch."""
     return 2 * fan_in * fan_out / (width * (fan_in + fan_out))
 
 

@@ -43,7 +43,14 @@ EXAMPLES = {
     "flop/B": "295 flop/B",
 }  # fmt: skip
 
-WRITTEN = {"flop": "FLOP", "flop/s": "FLOP/s", "flop/B": "FLOP/B", "op": "OP", "op/s": "OP/s"}  # as people write them
+WRITTEN = {
+    "flop": "FLOP",
+    "flop/s": "FLOP/s",
+    "flop/B": "FLOP/B",
+    "op": "OP",
+    "op/s": "OP/s",
+    "op/B": "OP/B",
+}  # as people write them
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
 MAX_EXACT = 2.0**53  # the whole number up to which float64 is exact
@@ -95,7 +102,7 @@ def bare(text: str) -> bool:
     return bool(match and not match[2])
 
 
-PLAIN_UNITS = ("", "FLOP/B", "%", "x")  # never with a prefix, as long as the number stays readable
+PLAIN_UNITS = ("", "FLOP/B", "OP/B", "%")  # never with a prefix, as long as the number stays readable
 READABLE = 1e7  # a plain number from here on gets a prefix: 134 M
 
 
@@ -126,6 +133,7 @@ def show(value: float | None, unit: str = "", digits: int = 3, binary: bool = Fa
     return f"{rounded_text(value / factor, digits)} {prefix}{unit}".rstrip()
 
 
+MIN_IN_UNIT = 0.01  # the smallest number that a column of times shows before it takes a smaller unit
 TIME_STEPS = [(1e-12, "p"), (1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, "")]
 
 
@@ -151,18 +159,24 @@ def percent(share: float | None) -> str:
 
 
 def time_unit(seconds: Iterable[float]) -> tuple[float, str]:
-    """The one unit for several times, as its factor and name: that of the median of those above 0."""
-    known = sorted(value for value in seconds if 0 < abs(value) < math.inf)
-    middle = abs(known[len(known) // 2]) if known else 1.0
-    factor, prefix = max((step for step in TIME_STEPS if float(f"{middle:.2e}") >= step[0]), default=TIME_STEPS[0])
+    """One unit for several times, as its factor and name: that of the largest, or a smaller one that fits all better."""
+    known = [abs(value) for value in seconds if 0 < abs(value) < math.inf] or [1.0]
+    largest, smallest = float(f"{max(known):.2e}"), min(known)
+    reached = [step for step in TIME_STEPS if largest >= step[0]] or TIME_STEPS[:1]
+    smaller = len(reached) > 1 and smallest / reached[-1][0] < MIN_IN_UNIT
+    factor, prefix = reached[-2 if smaller else -1]
     return factor, f"{prefix}s"
 
 
 def show_interval(time: float, low: float, high: float) -> str:
     """A time and its interval in one unit: `167 us [149-190]`."""
     factor, unit = time_unit([time])
-    middle, first, last = (rounded_text(value / factor) for value in (time, low, high))
-    return f"{middle} {unit} [{first}-{last}]"
+    return f"{rounded_text(time / factor)} {unit} [{span_text(low / factor, high / factor)}]"
+
+
+def span_text(low: float, high: float) -> str:
+    """From one number to another, without separators of thousands: `149-190`."""
+    return "-".join(rounded_text(value).replace(",", "") for value in (low, high))
 
 
 def counted(count: int, noun: str) -> str:

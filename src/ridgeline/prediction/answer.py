@@ -1,23 +1,60 @@
-"""The answer to one `predict`: a case or a sweep, where it turns, what a measured time achieved, and what each number rests on."""
+"""The answer to one `predict`: its first line, a case or a sweep, where it becomes compute-bound, and the source of each number."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.bound import Bound, Term
 from ..core.errors import InputError
-from ..core.machine import Machine
+from ..core.machine import ANY, Machine
 from ..core.roofline import achieved
+from ..core.units import percent, show, show_interval
 from ..programs.ops import Op
 from .expected import efficiency
-from .predict import Prediction, predict
+from .predict import Prediction, plain, predict
 from .turning import TurningPoint, turning_point
 
 MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
+SURE = 0.95  # a bound is given with its confidence below this
+SPELLED = {"nvlink": "NVLink", "pcie": "PCIe", "nvlink-c2c": "NVLink-C2C", "infinity-fabric": "Infinity Fabric"}
+
+
+def unit_name(machine: Machine, limiter: str) -> str:
+    """An engine, level or link as people write it: `tensor.bf16`, `HBM`, `NVLink`."""
+    level = any(level.name == limiter for level in machine.levels)
+    return limiter.upper() if level and limiter != "memory" else SPELLED.get(limiter, limiter)
+
+
+def bound_text(prediction: Prediction, index: int = 0) -> str:
+    """`memory-bound (HBM)`; below 95 % with the confidence in it, near the ridge with that in either side."""
+    bound = prediction.bounds[0]
+    side, sure = str(plain(bound.bound, index)), float(plain(bound.confidence, index))
+    if side == "balanced":
+        compute = plain(bound.compute_time, index) >= plain(bound.memory_time, index)
+        shares = (sure, 1 - sure) if compute else (1 - sure, sure)
+        return f"balanced (compute {percent(shares[0])}, memory {percent(shares[1])})"
+    limiter = str(plain(bound.limiter, index))
+    named = limiter not in (ANY, side)  # a machine of two numbers has no names for them
+    text = f"{side}-bound{f' ({unit_name(prediction.machine, limiter)})' if named else ''}"
+    return f"{text}, {percent(sure)} confidence" if sure < SURE and side != "overhead" else text
+
+
+def answer_line(prediction: Prediction, index: int = 0) -> str:
+    """The answer in one line: `167 us [149-190] · memory-bound (HBM) · 84 % of roofline · MFU 0.3 % · MBU 84 %`."""
+    time, low, high = (float(plain(value, index)) for value in (prediction.time, prediction.low, prediction.high))
+    parts = [show_interval(time, low, high)]
+    if len(prediction.bounds) == 1:
+        parts.append(bound_text(prediction, index))
+    parts.append(f"{percent(plain(prediction.efficiency, index))} of roofline")
+    if len(prediction.bounds) == 1:
+        shares = {"MFU": prediction.mfu, "MBU": prediction.mbu}
+        parts += [f"{name} {percent(plain(value, index))}" for name, value in shares.items() if value is not None]
+    return " · ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -74,6 +111,72 @@ class Answer:
     prediction: Prediction
     turning: TurningPoint | None = None
     measured: float | None = None  # seconds that the first case took
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `predict`
+
+    @property
+    def lines(self) -> list[str]:
+        """The answer: of one case its time and bound, of a sweep the range of both; then what was asked."""
+        prediction = self.prediction
+        asked = f"{self.op.name} {self.sizes_text} {prediction.work.dtype} on {prediction.machine.name}"
+        asked = f"{' '.join(asked.split())}, {self.bound.kinds} ceilings"
+        if self.single:
+            return [*self._measured_line, answer_line(prediction), asked]
+        return [self._summary, f"{asked}{self._ridges}"]
+
+    @property
+    def _measured_line(self) -> list[str]:
+        if self.measured is None:
+            return []
+        share, ratio = (
+            first_number(self.prediction.floor) / self.measured,
+            self.measured / first_number(self.prediction.time),
+        )
+        text = f"measured {show(self.measured, 's')}: {percent(share)} of roofline, {ratio:.3g}x the expected time"
+        if share > 1:
+            text += "; above the roofline: data already in cache, other counts than the kernel's, or a low ceiling"
+        return [text]
+
+    @property
+    def _summary(self) -> str:
+        times = np.ravel(self.prediction.time)
+        sides = Counter(np.ravel(np.broadcast_to(self.bound.bound, times.shape)).tolist())
+        names = {side: side if side == "balanced" else f"{side}-bound" for side in sides}
+        bounds = f"all {next(iter(names.values()))}" if len(sides) == 1 else _listing(sides, names)
+        text = f"{self.prediction.count:,} cases: {show(float(times.min()), 's')} to {show(float(times.max()), 's')}; {bounds}"
+        return f"{text}; {self.turning_text}" if self.turning is not None else text
+
+    @property
+    def turning_text(self) -> str:
+        """`compute-bound at m >= 199`; nothing where the op has no such size."""
+        if self.turning is None:
+            return ""
+        size, value = self.turning
+        if self.turning.never:
+            return f"never compute-bound, however large {size}"
+        return f"compute-bound at every {size}" if value <= 1 else f"compute-bound at {size} >= {value:.0f}"
+
+    @property
+    def sizes_text(self) -> str:
+        """What was asked, as it was given: sizes, ranges of the swept ones, and the words that are not the dtype."""
+        parts = []
+        for name, value in {**self.prediction.work.shape, **self.values}.items():
+            if name == "dtype" or value is None:
+                continue
+            given = self.values.get(name, value)
+            if isinstance(given, np.ndarray):
+                parts.append(f"{name}={plain(given, 0)}..{plain(given, len(given) - 1)}")
+            elif not isinstance(given, bool) and np.ndim(given) == 0:
+                parts.append(f"{name}={plain(given, 0)}")
+        return " ".join(parts)
+
+    @property
+    def _ridges(self) -> str:
+        """The ridge of a sweep; the range of it where the access mix of the cases differs."""
+        if self.bound.ridge is None:
+            return ""
+        first, last = show(float(np.min(self.bound.ridge))), show(float(np.max(self.bound.ridge)))
+        text = first if first == last else f"{first} to {last}"
+        return f", ridge {text} FLOP/B"
 
     @property
     def single(self) -> bool:
@@ -108,7 +211,7 @@ class Answer:
             raise InputError(f"a measured time must be positive, got {time} s")
         peak = float("inf") if self.bound.peak is None else first_number(self.bound.peak)
         level = [term for term in self.bound.terms.values() if term.side == "memory"][-1]
-        run = achieved(row["flops"], row["bytes"], time, peak, level.ceiling.value)
+        run = achieved(row["flops"], row["bytes"], time, peak, first_number(level.rate))
         return {
             "time_us": time * 1e6,
             "rate": float(run.rate),
@@ -130,7 +233,9 @@ class Answer:
         rows: list[LevelRow] = []
         moved = 0.0  # what crosses a level must cross every level nearer the core too
         for level in reversed(self.prediction.machine.levels):
-            term, bandwidth = bound.terms.get(level.name), level.bandwidth.value(bound.ceilings)
+            # where the access mix was measured, its bandwidth: the one that the floor and the ridge are made of
+            term = bound.terms.get(level.name)
+            bandwidth = level.bandwidth.value(bound.ceilings) if term is None else first_number(term.rate)
             moved = max(moved, first_number(term.amount)) if term else moved
             kind = level.bandwidth.kind(bound.ceilings) if bandwidth else None
             row = LevelRow(level.name, bandwidth, kind, moved, term is not None)
@@ -184,9 +289,10 @@ def answer(
     backend: str | None = None,
     **ceilings: Any,
 ) -> Answer:
-    """Predict an op and find where it turns compute-bound; `ceilings` are `ceilings`, `engine` and `resident` of `predict`."""
-    prediction = predict(op(**values), machine, efficiency=efficiency, backend=backend, **ceilings)
-    return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured)
+    """Predict an op and where it becomes compute-bound; `ceilings` are `ceilings`, `engine` and `resident` of `predict`."""
+    options = {"efficiency": efficiency, "backend": backend, **ceilings}
+    prediction = predict(op(**values), machine, **options)
+    return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured, options)
 
 
 def document(answer: Answer) -> Any:
@@ -198,6 +304,10 @@ def document(answer: Answer) -> Any:
 def first_number(value: Any) -> float:
     """The number of the first case."""
     return float(np.asarray(value).ravel()[0])
+
+
+def _listing(counts: Mapping[str, int], names: Mapping[str, str]) -> str:
+    return ", ".join(f"{count:,} {names[side]}" for side, count in counts.items())
 
 
 def _source(bound: Bound, name: str, term: Term) -> str:

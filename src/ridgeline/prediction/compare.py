@@ -1,4 +1,4 @@
-"""Machines side by side: peak, bandwidth and ridge of each, growth from one to the next, and one op on all of them."""
+"""Machines compared: peak, bandwidth and ridge of each, growth from one to the next, and one op on all of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .ceilings import default_dtype, known_levels, known_peak
 from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
-SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called a little
+SIMILAR_GROWTH = 0.02  # relative difference of two growth factors that is called slight
 WELL_KNOWN = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
 FLAGSHIPS = ("p100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm")
 MACHINES_SHOWN = 3  # where nobody says which
 
 
 def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | None:
-    """The best kind of ceilings that all machines have, so that like is held against like; None where there is none.
+    """The best kind of ceilings that all machines have; None where there is none.
 
     A machine that was measured must not look slower than one of which only the datasheet is known.
     """
@@ -72,9 +72,9 @@ class Generation:
             return None
         ratio = self.compute_growth / self.bandwidth_growth
         if ratio == 1:
-            return "both alike"
+            return "both equally"
         phase = "prefill" if ratio > 1 else "decode"
-        return f"{phase}, by a little" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
+        return f"{phase}, slightly" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
 
 
 def _figures(machine: Machine, dtype: str, ceilings: str | None) -> tuple[str, float, float]:
@@ -163,7 +163,7 @@ def roofs(
     works: Iterable[Work] = (),
     ceilings: str | None = None,
 ) -> Roofs:
-    """A machine beside others (well-known ones of its kind where none are given), each in `dtype` or the format it is judged by."""
+    """A machine and others (well-known ones of its kind where none are given), each in `dtype` or its default format."""
     listed = [machine, *(other for other in machines or _others(machine) if other.name != machine.name)]
     ceilings = ceilings or common_kind(listed, dtype)
     works = list(works)
@@ -184,7 +184,7 @@ def roofs(
 
 
 def _others(machine: Machine) -> list[Machine]:
-    """Machines to set beside one: well-known ones of its kind, else the fastest of its kind in the catalog."""
+    """Machines to compare one with: well-known ones of its kind, else the fastest of its kind in the catalog."""
     others = MACHINES_SHOWN - 1
     if machine.kind == "gpu":
         names = [name for name in WELL_KNOWN if name in catalog.names() and name != machine.name]

@@ -1,4 +1,4 @@
-"""Locality: tiles of a matrix product, the level that holds them, and one kernel fed from each memory level."""
+"""Locality: tiles of a GEMM, the level they fit in, and one kernel fed from each memory level."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .ceilings import default_dtype, engine_for, known_levels, usable_dtype
 from .kernel_sets import kernel_name
 
 TILE_SIDES = (32, 64, 128, 256, 512)
-SIDE = 4096  # of the square product that stands for a kernel
+SIDE = 4096  # of the square GEMM that is the default kernel
 INNERMOST_TILE, MAX_DOUBLINGS = 16, 3
 
 
@@ -83,8 +83,8 @@ def tiling(machine: Machine, dtype: str | None = None, n: float = SIDE) -> Tilin
     rows.append(row("all (compulsory)", float(gemm(n, n, n, dtype=dtype).intensity())))
     try:
         side, limit = largest_tile(machine, dtype)
-        room = f"{show(limit, 'B', binary=True)} shared memory of one block"
-        largest = f"largest square tile of which three fit the {room}: {side} x {side}"
+        room = f"{show(limit, 'B', binary=True)} of shared memory per block"
+        largest = f"largest square tile with three in {room}: {side} x {side}"
     except MissingFigure as missing:
         largest = str(missing)
     return Tiling(machine, dtype, n, engine, tuple(rows), largest)
@@ -129,8 +129,7 @@ def locality(
     engine = engine_for(machine, dtype, ceilings)
     levels = known_levels(machine, ceilings)
     if len(levels) < 2:
-        states = "so there is one locality state only; use the roofline chart"
-        raise InputError(f"{machine.name} has no inner level with a known bandwidth, {states}")
+        raise InputError(f"{machine.name} has no cache level with a known bandwidth; use the roofline chart")
     peak = machine.peak(engine, ceilings).value
     rows = []
     for level in levels:

@@ -101,6 +101,18 @@ class Prediction:
         """Floor over expected time."""
         return self.floor / self.time
 
+    @property
+    def mfu(self) -> Array | None:
+        """Model flops utilization: the rate of the engine the work is judged by over its peak; None without flops."""
+        bound = self._only()
+        return None if bound.peak is None else bound.share_of_peak * self.floor / self.time
+
+    @property
+    def mbu(self) -> Array | None:
+        """Model bandwidth utilization: bytes over time over the bandwidth of the main memory; None where it feeds nothing."""
+        term = self._only().terms.get(self.machine.main.name)
+        return None if term is None else term.time * self.steps[0].count / self.time
+
     bound = _of_step("bound")
     limiter = _of_step("limiter")
     attainable = _of_step("attainable")
@@ -153,6 +165,9 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "floor_us": lambda p: p.floor * 1e6,
     "time_us": lambda p: p.time * 1e6,
     "efficiency": lambda p: p.efficiency,
+    "share_of_roofline": lambda p: p.efficiency,
+    "mfu": lambda p: p.mfu,
+    "mbu": lambda p: p.mbu,
     "ceilings": lambda p: p.bounds[0].kinds,
     "low_us": lambda p: p.low * 1e6,
     "high_us": lambda p: p.high * 1e6,

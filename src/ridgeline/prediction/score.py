@@ -1,4 +1,4 @@
-"""Errors of expected times against measured ones, by kernel family, next to three simple predictors on the same cases.
+"""Errors of expected times against measured ones, by kernel family, and of three simple predictors on the same cases.
 
     roofline    max(flops / peak, bytes / bandwidth) at the stated figures, at the best there are where none is stated
     flat        0.78 of it, and no less than a launch
@@ -110,7 +110,7 @@ def evaluate(rows: Iterable[Row], defaults: Defaults) -> Evaluation:
             wrong[index] = f"row {index}, column time_us: {what}"
     row_errors = tuple(wrong[index] for index in sorted(wrong))
     if len(row_errors) == len(given):
-        raise InputError(f"none of the {len(given)} cases could be judged; the first: {row_errors[0]}")
+        raise InputError(f"none of the {len(given)} cases could be evaluated; the first: {row_errors[0]}")
     good = [index for index in range(len(given)) if index + 1 not in wrong]
     kept = tuple(predicted[index] for index in good)
     at_stated = [predicted[index] if stated[index]["error"] else stated[index] for index in good]

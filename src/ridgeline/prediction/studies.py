@@ -40,7 +40,7 @@ def roofline(
     ceilings: str | None = None,
     title: str | None = None,
 ) -> KernelSet:
-    """The kernels to show under a machine's roofs: predictions, works, or those every roofline text begins with."""
+    """The kernels to show under a machine's roofs: predictions, works, or three well-known ones."""
     title = title or f"Roofline of {machine.name}"
     if predictions is not None:
         listed = [predictions] if isinstance(predictions, Prediction) else predictions
@@ -155,7 +155,7 @@ def phases(
 
 
 def common_ops(machine: Machine, dtype: str | None = None) -> KernelSet:
-    """Vector add, axpy, dot, sum, softmax, layernorm and two GEMMs, as the texts list them."""
+    """Vector add, axpy, dot, sum, softmax, layernorm and two GEMMs."""
     dtype = dtype or usable_dtype(machine, "fp32")
     side = 8192.0
     works = {
@@ -183,7 +183,7 @@ def blas_ops(machine: Machine, dtype: str | None = None) -> KernelSet:
 
 
 def typical_ops(machine: Machine, dtype: str | None = None) -> KernelSet:
-    """The eight operations an inference engineer meets daily."""
+    """Eight ops that are common in inference."""
     dtype = dtype or usable_dtype(machine, "fp16")
     works = {
         "gemm 4096": ops.gemm(4096, 4096, 4096, dtype=dtype),
@@ -199,7 +199,7 @@ def typical_ops(machine: Machine, dtype: str | None = None) -> KernelSet:
 
 
 def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fan_out: float = 4096) -> KernelSet:
-    """A linear layer at growing batches, and where it turns compute-bound."""
+    """A linear layer at growing batches, and the batch from which it is compute-bound."""
     dtype = dtype or usable_dtype(machine, "fp16")
     width = dtype_row(dtype).bytes
     sizes = (1, 4, 16, 32, 64, 128, 256, 512, 1024)
@@ -208,10 +208,10 @@ def batches(machine: Machine, dtype: str | None = None, fan_in: float = 4096, fa
     at_one = show(float(batch_intensity(1, fan_in, fan_out, width)))
     notes = (
         f"weights {show(fan_in * fan_out * width, 'B')}; AI(B) = (2/d) B / (1 + B/in + B/out), {at_one} at batch 1",
-        "never compute-bound: the intensity saturates below the ridge"
+        "never compute-bound: the AI limit is below the ridge"
         if layer.never
-        else f"compute-bound from batch {layer.batch:.0f}",
-        f"saturates at {show(layer.saturation)} FLOP/B",
+        else f"compute-bound at batch >= {layer.batch:.0f}",
+        f"AI limit for large batch: {show(layer.saturation)} FLOP/B",
     )
     title = f"linear {fan_in:.0f} to {fan_out:.0f} in {dtype} on {machine.name}"
     return predict_set(machine, works.items(), dtype, title=title, notes=notes)
@@ -236,12 +236,10 @@ def published() -> tuple[Published, ...]:
 
 
 def production_kernels(machine: Machine) -> KernelSet:
-    """Intensity and regime of production kernels; the shares they reach are a prior, not a law."""
+    """AI and bound of production kernels; the shares of the ceiling are from published benchmarks."""
     works = ((row.name, ops.find(row.op)(**row.arguments)) for row in published())
-    note = (
-        "shares are what published benchmarks of such kernels report, a prior and not a law; intensities are computed"
-    )
-    return predict_set(machine, works, title=f"production kernels, judged on {machine.name}", notes=(note,))
+    note = "shares are from published benchmarks of such kernels; AI is computed"
+    return predict_set(machine, works, title=f"production kernels on {machine.name}", notes=(note,))
 
 
 @dataclass(frozen=True)
@@ -254,9 +252,9 @@ class Changes:
 
 
 def changes(machine: Machine, stops: Sequence[whatif.PricedCase] | None = None, title: str | None = None) -> Changes:
-    """The chain given, else a product of small tiles that reaches a third of its roof and five kinds of change."""
+    """The chain given, else a GEMM with small tiles at 30 % of its roof and five kinds of change."""
     chain = tuple(stops if stops is not None else _example(machine))
-    title = title or f"{chain[0].case.program.name}: what {'a change' if len(chain) == 2 else 'changes'} would bring"
+    title = title or f"{chain[0].case.program.name}: predicted gain of {'a change' if len(chain) == 2 else 'changes'}"
     return Changes(chain, title, stops is None)
 
 

@@ -1,4 +1,4 @@
-"""Turning points: where an op becomes compute-bound; a linear layer against its batch, GEMM against its size, intensities."""
+"""Turning points: the size at which an op becomes compute-bound; linear layers by batch, GEMM by size, intensities."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def critical_batch(
     if machine is not None:
         engine = machine.engine("matrix", arithmetic.name)
         ridge = layer_ridge(machine, fan_in, fan_out, arithmetic.name, weights, ceilings)
-        of = f"{engine} against {machine.main.name} of {machine.name}"
+        of = f"{engine}, {machine.main.name} of {machine.name}"
     else:
         of = "given by the caller"
     if ridge is None or ridge <= 0:
-        raise InputError(f"a ridge must be positive, got {ridge}; give one in FLOP/B, or a machine")
+        raise InputError(f"a ridge must be positive, got {ridge}; give it in FLOP/B, or name a machine")
     batch = batch_at_ridge(ridge, fan_in, fan_out, arithmetic.bytes, stored.bytes)
     limit = float(saturation(fan_in, fan_out, arithmetic.bytes))
     return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, float(batch), limit)
@@ -214,7 +214,7 @@ def intensity_scale(
         if value > 0:
             intensities.append(Intensity(name, work.dtype, value))
         else:
-            notes.append(f"{name} does no flops: its intensity is 0")
+            notes.append(f"{name} has no flops: AI 0")
     engines = [engine_for(machine, dtype, ceilings)]
     engines += ["vector.fp32"] if known_peak(machine, "vector.fp32", ceilings) is not None else []
     ridges = {engine: machine.ridge(engine, MAIN, ceilings) for engine in engines}

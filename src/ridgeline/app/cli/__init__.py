@@ -14,8 +14,8 @@ from ...core.errors import RidgelineError, unknown
 from ...core.version import __version__
 
 EPILOG = (
-    "Exit codes: 0 done, 1 what was asked for did not hold, 2 bad input. Words: `ridgeline glossary`. "
-    "The roofline model is due to Williams, Waterman and Patterson (2009)."
+    "Exit codes: 0 done, 1 a check failed, 2 bad input. Terms: `ridgeline glossary`. "
+    "The roofline model is by Williams, Waterman and Patterson (2009)."
 )
 
 # Commands by the module of this package that has them; a module is loaded when a command of it is used.
@@ -50,9 +50,9 @@ class Commands(click.Group):
             ctx.exit(2)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-                raise  # a reader that went away, which click ends without a word
+                raise  # a closed pipe, which click ends silently
             click.echo(f"ridgeline: the answer cannot be printed: {error.strerror}; send it elsewhere", err=True)
-            # what is still buffered would be complained of once more when Python ends
+            # Python would report what is still buffered once more at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(2)
 
@@ -68,8 +68,8 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, "--version", prog_name="ridgeline")
 def main() -> None:
-    """Predict where a kernel lands on a machine, measure where it does, reconcile the two.
+    """Roofline toolkit: predict kernel times, measure machines, explain the gap.
 
-    Attainable rate = min(peak, bandwidth x arithmetic intensity), per engine and per memory level, with launch
-    overhead as a third regime.
+    Attainable rate = min(peak, bandwidth x arithmetic intensity), per engine and memory level; launch overhead is
+    the third regime.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
-from .options import PATH, json_output, picture_output
+from .options import PATH, json_output, picture_output, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
 
 if TYPE_CHECKING:
@@ -30,11 +30,16 @@ SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  #
 @click.argument("what", type=click.Choice(["cpu", "cuda", "collective"]), required=False)
 @click.option("--quick", is_flag=True, help="Fewer sizes and samples.")
 @click.option("--calibrate", is_flag=True, help="Also time library kernels and fit the kernel families to them (CUDA).")
-@click.option("--save/--no-save", "keep", default=True, help="Keep the result as the machine `here`.")
+@click.option("--save/--no-save", "keep", default=True, help="Save the result as the machine `here`.")
 @click.option("--against", type=PATH, help="An earlier machine file to compare with.")
+@verbose_option
 @picture_output
-def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against: Path | None, output: Output) -> None:
-    """Empirical ceilings of the machine you sit at, per memory level, access mix and precision.
+def measure(
+    what: str | None, quick: bool, calibrate: bool, keep: bool, against: Path | None, verbose: bool, output: Output
+) -> None:
+    """Measure the ceilings of this machine.
+
+    Bandwidth per memory level and access mix, peak per format, latency per level.
 
     Saved as the machine `here`; --out writes .toml (machine file), .json (every sample), .html (report) or a picture.
     """
@@ -48,14 +53,14 @@ def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against:
     if out is not None:
         check_suffix(out, SUFFIXES, "a measurement is")
     if earlier is not None and what == "collective":
-        raise InputError("--against compares machine files, and collectives speak of several machines")
+        raise InputError("--against compares machine files; collectives involve several machines and have none")
     if out is not None:
         writable(out)  # before minutes are spent on what could then not be kept
     with signals_interrupt(), progress() as on_progress:
         measured = session.measure(what, quick, on_progress, calibrate)
     if not measured.observations:
         return  # a rank other than the first: that one reports for all
-    result = measurement(measured, earlier, output.theme)
+    result = measurement(measured, earlier, output.theme, verbose)
     try:  # shown, saved and written, each whatever becomes of the others: what took minutes must not be lost
         result.show(output.as_json)
     finally:
@@ -68,8 +73,10 @@ def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against:
                     result.write(out, output.theme)
 
 
-def measurement(measured: Measured, earlier: Machine | None = None, theme: str = "light") -> Result:
-    """A measurement in every form; `earlier` is one to compare with."""
+def measurement(
+    measured: Measured, earlier: Machine | None = None, theme: str = "light", verbose: bool = False
+) -> Result:
+    """A measurement in every form; `earlier` is one to compare with, `verbose` shows every ceiling."""
     from ...core.documents import to_document
     from ...core.files import write_text
     from ...machines import write as machine_file
@@ -83,8 +90,10 @@ def measurement(measured: Measured, earlier: Machine | None = None, theme: str =
         if machine is None:
             yield from tables.collectives(items, measured.notes)
             return
-        yield tables.ceilings(machine)
-        if (latencies := tables.latencies(machine)).rows:
+        yield tables.roofs(machine, () if verbose else measured.notes)
+        if verbose:
+            yield tables.ceilings(machine)
+        if verbose and (latencies := tables.latencies(machine)).rows:
             yield latencies
         if earlier is not None:
             yield tables.against(earlier, machine)
@@ -96,16 +105,23 @@ def measurement(measured: Measured, earlier: Machine | None = None, theme: str =
     def picture() -> Picture:
         pictures = reports.ceiling_pictures(machine, items) if machine else [collectives(items)]
         if not pictures:
-            raise InputError("too little was measured for a picture; take .json or .toml")
+            raise InputError("too little was measured for a picture; write .json or .toml")
         return pictures[0]
 
     def write_machine(out: Path) -> None:
         if machine is None:
-            raise InputError(f"{out}: collectives speak of several machines, which no machine file holds; take .json")
+            raise InputError(f"{out}: collectives involve several machines and have no machine file; write .json")
         write_text(out, machine_file.text(machine))
 
     writers = {".toml": write_machine, ".html": lambda out: reports.measurement_page(measured, out, theme)}
-    return Result(lambda: [tables.observations(items, measured.notes)], document, terminal, picture, writers)
+    return Result(
+        lambda: [tables.observations(items, measured.notes)],
+        document,
+        terminal,
+        picture,
+        writers,
+        lambda: tables.measured_lines(measured, earlier),
+    )
 
 
 @click.command()
@@ -114,17 +130,22 @@ def measurement(measured: Measured, earlier: Machine | None = None, theme: str =
 @click.option("--out", "target", type=PATH, required=True, help="The machine file to write.")
 @json_output
 def merge(first: Path, second: Path, target: Path, output: Output) -> None:
-    """One machine file of two measurements of one machine: of each ceiling the better reading."""
+    """Merge two measurements of one machine.
+
+    Of each ceiling the better value: the higher rate, the shorter latency.
+    """
     from ...core.files import write_text
     from ...machines import write as machine_file
     from ...machines.files import load_file
     from ...machines.merge import merge as merged
+    from ...render.tables.measured import against_line
 
     check_suffix(target, (".toml",), "a machine file is")
-    machine = merged(load_file(first), load_file(second))
+    before, after = load_file(first), load_file(second)
+    machine = merged(before, after)
     write_text(target, machine_file.text(machine))
-    if output.as_json:
-        Result(document=machine).show(as_json=True)
+    line = f"merged: {against_line(before, after)}"
+    Result(document=machine, answer=lambda: [line, machine.title or machine.name]).show(output.as_json)
     click.echo(f"wrote {target}", err=True)
 
 
@@ -135,7 +156,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
 )
 @json_output
 def run(full: bool, report: Path, output: Output) -> None:
-    """The main job: measure this machine, predict kernels, seal, run them, reconcile, draw, report."""
+    """Measure, predict, seal, run and reconcile on this machine."""
     from ...core.files import writable
     from ..reports import reported_interrupt, run_page
     from ..run import job
@@ -200,7 +221,7 @@ def signals_interrupt() -> Iterator[None]:
 
     def interrupt(number: int, frame: object) -> None:
         with suppress(OSError):  # the terminal may be gone
-            click.echo(f"told to end ({signal.Signals(number).name}); as after Ctrl-C, what is done is kept", err=True)
+            click.echo(f"stopped by {signal.Signals(number).name}; results so far are kept", err=True)
         raise KeyboardInterrupt
 
     with suppress(ValueError):  # only the main thread may handle signals

@@ -23,6 +23,7 @@ Decorator = Callable[[Command], Command]
 
 PATH = click.Path(path_type=Path)
 CEILINGS = click.Choice(["stated", "derived", "measured"])
+CEILINGS_HELP = "Which figures to use (default: measured, else stated, else derived)."
 MAX_CASES = 10_000_000  # of a sweep on the terminal: some 4 GB of memory
 MAX_WRITTEN_CASES = 1_000_000  # of a sweep written in full: some 5 GB of memory
 
@@ -107,18 +108,18 @@ def quantity(option: str, text: str | None, unit: str) -> float | None:
 machine_options = grouped(
     "machine", MachineOptions,
     on=click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here`."),
-    peak=click.option("--peak", metavar="RATE", help="A peak of your own, such as '989 TFLOP/s'."),
-    bandwidth=click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth of your own, such as '3.35 TB/s'."),
+    peak=click.option("--peak", metavar="RATE", help="A peak such as '989 TFLOP/s'."),
+    bandwidth=click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth such as '3.35 TB/s'."),
     launch=click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
 )  # fmt: skip
 
 model_options = grouped(
     "model", dict,
-    ceilings=click.option("--ceilings", type=CEILINGS, help="Which figures to use (default: the best there is)."),
-    engine=click.option("--engine", type=click.Choice(["vector", "tensor", "tensor-sparse"]), help="Unit of matrix products."),
-    resident=click.option("--resident", metavar="LEVEL", help="Level the data already sit at, such as l2."),
-    efficiency=click.option("--efficiency", type=float, help="One fraction of every ceiling, such as 0.78."),
-    backend=click.option("--backend", metavar="NAME", help="Library whose kernels are meant, such as vllm-0.24.0."),
+    ceilings=click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP),
+    engine=click.option("--engine", type=click.Choice(["vector", "tensor", "tensor-sparse"]), help="Engine for matrix products."),
+    resident=click.option("--resident", metavar="LEVEL", help="Cache level that already holds the data, such as l2."),
+    efficiency=click.option("--efficiency", type=float, help="One efficiency for every ceiling, such as 0.78."),
+    backend=click.option("--backend", metavar="NAME", help="Library whose kernels to predict, such as vllm-0.24.0."),
 )  # fmt: skip
 
 
@@ -133,9 +134,7 @@ def format_options(weights: str) -> Decorator:
     )  # fmt: skip
 
 
-format_option = click.option(
-    "--as", "form", metavar="FORMAT", help="The format of FILE, where its content does not tell."
-)
+format_option = click.option("--as", "form", metavar="FORMAT", help="Format of FILE, if it is not recognised.")
 
 
 def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int = MAX_CASES) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from .options import (
     machine_options,
     model_options,
     picture_output,
+    verbose_option,
 )
 from .present import MAX_ROWS, Output, Result, check_suffix, present, terminal_size
 
@@ -37,14 +38,15 @@ MAX_NAMED_ERRORS = 10  # rows at fault that are named one by one
 @machine_options
 @format_options("Storage format of the weights, such as int4_g128.")
 @model_options
-@click.option("--levels", is_flag=True, help="One row per memory level.")
-@click.option("--explain", is_flag=True, help="Every addend of flops and bytes, every ceiling and its source.")
-@click.option("--took", metavar="TIME", help="A measured time: adds achieved rate and shares of the roofs.")
+@click.option("--levels", is_flag=True, help="Bytes, AI, ridge and bound per memory level.")
+@click.option("--explain", is_flag=True, help="Every term of flops, bytes and time, with its source.")
+@click.option("--took", metavar="TIME", help="A measured time such as 220us: adds achieved rates and % of roofline.")
 @click.option("--plot", is_flag=True, help="Draw the roofline in the terminal.")
 @click.option("--cases", type=PATH, help="A table of cases: .csv .jsonl .json .parquet.")
+@verbose_option
 @picture_output
 def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, output: Output, **options: Any) -> None:
-    """Where an op lands on a machine, before anything runs.
+    """Expected time and bound of an op, before it runs.
 
     Values may be sweeps: m=1..8192 doubles, m=1..100:10 steps, m=1,8,64 lists. Several sweeps make a grid.
 
@@ -60,9 +62,9 @@ def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, ou
         return
     if op_name:
         raise InputError("give either an op or --cases, not both")
-    for name in ("levels", "explain", "took", "plot"):
+    for name in ("levels", "explain", "took", "plot", "verbose"):
         if options.pop(name):
-            raise InputError(f"--{name} speaks of one op; it does not go with --cases")
+            raise InputError(f"--{name} is for one op; it does not go with --cases")
     predict_cases(cases, output, **options)
 
 
@@ -77,6 +79,9 @@ def predict_op(
     from ...programs.ops import find
     from ...render.tables.prediction import prediction_tables, rows_table
 
+    for name, given_flag in {**tables, "plot": plot}.items():
+        if given_flag and output.complete:
+            raise InputError(f"--{name} shows on the terminal; it has no effect on --json and --out")
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, formats, MAX_WRITTEN_CASES if output.complete else MAX_CASES)
     seconds = parse(took, "s") if took else None
@@ -95,19 +100,18 @@ def predict_op(
         return draw(chosen, [prediction])
 
     def terminal() -> Iterator[Table | str]:
-        yield from prediction_tables(answer, tables["levels"], tables["explain"], MAX_ROWS)
+        yield from prediction_tables(answer, tables["levels"], tables["explain"], MAX_ROWS, tables["verbose"])
         if plot:
             yield roofline().text(**terminal_size())
 
-    present(
-        Result(
-            lambda: [rows_table(answer)],
-            lambda: document(answer),
-            terminal,
-            lambda: roofline().chart,
-        ),
-        output,
+    result = Result(
+        lambda: [rows_table(answer, data=True)],
+        lambda: document(answer),
+        terminal,
+        lambda: roofline().chart,
+        answer=lambda: answer.lines,
     )
+    present(result, output)
 
 
 def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
@@ -116,7 +120,7 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     from ...machines.load import load
     from ...prediction.table import Defaults, run
     from ...programs import cases
-    from ...render.tables.prediction import cases_table
+    from ...render.tables.prediction import cases_lines, cases_table
 
     chosen = machine.load() if machine.on or machine.peak or machine.bandwidth else None
     if output.out is not None:
@@ -125,7 +129,10 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
     writers = dict.fromkeys(SUFFIXES, lambda out: cases.write(rows, out))
-    present(Result(lambda: [cases_table(rows, len(given))], rows, writers=writers), output)
+    result = Result(
+        lambda: [cases_table(rows, len(given))], rows, writers=writers, answer=lambda: cases_lines(rows, len(given))
+    )
+    present(result, output)
     if errors:
         name_errors(list(errors.values()))
         click.echo(
@@ -138,26 +145,31 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
 @click.command("eval")
 @click.argument("cases", type=PATH)
 @machine_options
-@click.option("--backend", metavar="NAME", help="Library the cases ran on, where they do not say.")
+@click.option("--backend", metavar="NAME", help="Library that the cases ran on, unless a column names it.")
 @picture_output
 def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: Output) -> None:
-    """How far expected times lie from measured ones: CASES with a column time_us, by family, against three baselines.
+    """Score predictions against measured times.
 
-    The baselines are computed on the same cases: the stated roofline, 0.78 of it with a launch floor, and three numbers
-    fitted per family and format on the other half of the cases.
+    CASES has a column time_us. Errors are by kernel family, with three baselines on the same cases: the stated
+    roofline, 78 % of it plus a launch floor, and a fit of three parameters per family and format (held-out).
     """
     from ...machines.load import load
     from ...prediction import score
     from ...prediction.table import Defaults
     from ...programs.cases import read
     from ...render.charts.measured import score_chart
-    from ...render.tables.studies import score_table
+    from ...render.tables.studies import score_lines, score_table
 
     chosen = machine.load() if machine else None
     scores = score.evaluate(read(cases), Defaults(chosen, load, {}, {"backend": backend} if backend else {}))
     name_errors(scores.row_errors)
-    document, picture = lambda: score.document(scores), lambda: score_chart(scores)
-    present(Result(lambda: [score_table(scores)], document, picture=picture), output)
+    result = Result(
+        lambda: [score_table(scores)],
+        lambda: score.document(scores),
+        picture=lambda: score_chart(scores),
+        answer=lambda: score_lines(scores),
+    )
+    present(result, output)
 
 
 def name_errors(errors: Sequence[str]) -> None:

@@ -1,14 +1,24 @@
-"""Commands that look up and study machines and ops: the catalog, critical batch, formats, changes, named charts and tables."""
+"""Commands that look up and study machines and ops: catalog, critical batch, formats, changes, named charts and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...core.errors import InputError, unknown
-from .options import CEILINGS, MachineOptions, bind, format_options, machine_options, output_options, picture_output
+from .options import (
+    CEILINGS,
+    CEILINGS_HELP,
+    MachineOptions,
+    bind,
+    format_options,
+    machine_options,
+    output_options,
+    picture_output,
+)
 from .present import Output, Result, named_chart, present, present_table, terminal_size
 
 if TYPE_CHECKING:
@@ -22,16 +32,18 @@ def _list(name: str, says: str, rows: Mapping[str, str]) -> Table:
     return Table("", (Column(name), Column(says)), [{name: key, says: text} for key, text in rows.items()])
 
 
-def _present_rows(table: Callable[[], Table], picture: Callable[[], Picture], output: Output) -> None:
+def _present_rows(
+    table: Callable[[], Table], picture: Callable[[], Picture], output: Output, answer: Callable[[], Sequence[str]]
+) -> None:
     """A table whose JSON document is the list of its rows."""
-    present(Result(lambda: [table()], lambda: table().records, picture=picture), output)
+    present(Result(lambda: [table()], lambda: table().records, picture=picture, answer=answer), output)
 
 
 @click.command()
 @click.argument("name", required=False)
 @picture_output
 def machines(name: str | None, output: Output) -> None:
-    """The catalog; with NAME, one machine with every ceiling, its ridges and sources."""
+    """List machines, or show NAME with every ceiling."""
     from ...machines.load import load
     from ...render.tables import catalog
 
@@ -40,15 +52,15 @@ def machines(name: str | None, output: Output) -> None:
         present_table(table, output, document)
         return
     machine = load(name)
-    picture = named_chart("pyramid", machine)
-    present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture), output)
+    picture, lines = named_chart("pyramid", machine), partial(catalog.machine_lines, machine)
+    present(Result(lambda: catalog.machine_tables(machine), machine, picture=picture, answer=lines), output)
 
 
 @click.command()
 @click.argument("name", required=False)
 @output_options()
 def ops(name: str | None, output: Output) -> None:
-    """The ops and their parameters; with NAME, one op with its equation."""
+    """List ops, or show NAME with its equation."""
     from ...programs.ops import find
     from ...render.tables import catalog
 
@@ -64,7 +76,7 @@ def ops(name: str | None, output: Output) -> None:
 @click.argument("term", nargs=-1)
 @output_options()
 def glossary(term: tuple[str, ...], output: Output) -> None:
-    """The words of the tool, and further reading; with TERM, one of them."""
+    """Define the terms, or one TERM."""
     from ...render.tables.named import glossary as glossary_table
 
     present_table(glossary_table(" ".join(term)), output)
@@ -74,16 +86,16 @@ def glossary(term: tuple[str, ...], output: Output) -> None:
 @click.argument("fan_in", metavar="IN_FEATURES")
 @click.argument("fan_out", metavar="OUT_FEATURES")
 @machine_options
-@click.option("--ridge", metavar="FLOP/B", help="A ridge of your own instead of a machine's.")
+@click.option("--ridge", metavar="FLOP/B", help="A ridge instead of a machine.")
 @click.option("--dtype", default="bf16", show_default=True, help="Format of activations and arithmetic.")
 @click.option("--weights", help="Storage format of the weights.")
-@click.option("--ceilings", type=CEILINGS)
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @picture_output
 def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> None:
-    """The batch at which a linear layer turns compute-bound; `never` when it does not."""
+    """Batch size at which a linear layer is compute-bound."""
     from ...core.units import number, parse
     from ...prediction.turning import critical_batch as study
-    from ...render.tables.studies import critical_batch_table
+    from ...render.tables.studies import critical_batch_lines, critical_batch_table
 
     chosen = None if layer["ridge"] else machine.load()
     ridge = parse(layer["ridge"], "flop/B") if layer["ridge"] else None
@@ -98,7 +110,8 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
         sizes = {"in_features": int(answer.in_features), "out_features": int(answer.out_features)}
         return named_chart("batch", chosen, dtype=answer.dtype, weights=layer["weights"], **sizes)()
 
-    present(Result(lambda: [critical_batch_table(answer)], answer, picture=picture), output)
+    lines = partial(critical_batch_lines, answer)
+    present(Result(lambda: [critical_batch_table(answer)], answer, picture=picture, answer=lines), output)
 
 
 @click.command()
@@ -106,30 +119,37 @@ def critical_batch(machine: MachineOptions, output: Output, **layer: Any) -> Non
 @click.argument("values", metavar="[NAME=VALUE]...", nargs=-1)
 @machine_options
 @click.option("--dtypes", help="Formats to compare, such as fp32,bf16,fp8 (default: all the machine computes in).")
-@click.option("--ceilings", type=CEILINGS)
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @picture_output
 def precisions(
     op_name: str, values: tuple[str, ...], machine: MachineOptions, dtypes: str | None, output: Output, **model: Any
 ) -> None:
-    """One op in every number format of a machine: intensity, ridge, bound, attainable."""
+    """Compare number formats for one op on a machine."""
     from ...prediction.precisions import precision_sweep
     from ...programs.ops import find
-    from ...render.tables.studies import precisions_table
+    from ...render.tables.studies import precisions_lines, precisions_table
 
     op, chosen = find(op_name), machine.load()
     given = bind(op, values, {})
     if "dtype" in given:
         raise InputError("precisions sweeps the dtype itself; choose some with --dtypes fp32,bf16")
 
-    picture = named_chart("precisions", chosen, **model)
-    formats = dtypes.split(",") if dtypes else None
-    _present_rows(lambda: precisions_table(precision_sweep(op, given, chosen, formats, **model)), picture, output)
+    names = dtypes.split(",") if dtypes else []
+    sweep = precision_sweep(op, given, chosen, names or None, **model)
+
+    def picture() -> Picture:
+        if sweep.predictions[0][1].count > 1 or len(names) > 2:
+            raise InputError("this picture shows one case in two formats; give one value per size and two --dtypes")
+        pair = dict(zip(("dtype", "to"), names, strict=False))
+        return named_chart("precisions", chosen, work=lambda name: op(**given, dtype=name), **pair, **model)()
+
+    _present_rows(lambda: precisions_table(sweep), picture, output, lambda: precisions_lines(sweep))
 
 
 @click.command()
 @click.argument("names", metavar="MACHINE MACHINE...", nargs=-1, required=True)
-@click.option("--dtype", default="bf16", show_default=True)
-@click.option("--ceilings", type=CEILINGS)
+@click.option("--dtype", default="bf16", show_default=True, help="Number format.")
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @click.option(
     "--op",
     "case",
@@ -138,11 +158,11 @@ def precisions(
 )
 @picture_output
 def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str | None, output: Output) -> None:
-    """Machines side by side: peak, bandwidth, ridge, growth, and which phase gains."""
+    """Compare machines: peak, bandwidth, ridge, one op."""
     from ...machines.load import load
     from ...prediction.compare import comparison
     from ...programs.ops import find
-    from ...render.tables.studies import comparison_table
+    from ...render.tables.studies import comparison_lines, comparison_table
 
     machines = [load(name) for name in names]
     op, values = None, {}
@@ -152,8 +172,10 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
         own_dtype = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
         values = bind(op, words, {} if own_dtype else {"dtype": dtype})
     title = " ".join((case or "").split())
-    picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, ceilings=ceilings)
-    _present_rows(lambda: comparison_table(comparison(machines, dtype, ceilings, op, values), title), picture, output)
+    works = [op(**values)] if op is not None else None
+    picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, works=works, ceilings=ceilings)
+    study = comparison(machines, dtype, ceilings, op, values)
+    _present_rows(lambda: comparison_table(study), picture, output, lambda: comparison_lines(study, title))
 
 
 @click.command()
@@ -164,7 +186,7 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
 @click.option(
     "--do", "changes", metavar="CHANGES", help="One change or a chain: quantize=fp8,batch=8,machine=b200-sxm."
 )
-@click.option("--share", type=float, help="Share of a program's time that this op has: adds the bound on the whole.")
+@click.option("--share", type=float, help="Share of the program time in this op: adds the program speedup (Amdahl).")
 @picture_output
 def whatif(
     op_name: str | None,
@@ -175,13 +197,14 @@ def whatif(
     share: float | None,
     output: Output,
 ) -> None:
-    """Price a change before making it: quantize, fuse, batch, tile, tensor cores, graphs, another machine.
+    """Price a change before making it.
 
-    Without an op, the changes there are. A chain is priced step by step, each from where the last one led.
+    Changes: quantize, fuse, batch, tile, tensor cores, graphs, another machine; without an op, the list of them. In a
+    chain each change is applied to the result of the one before.
     """
     from ...prediction import whatif as model
     from ...programs.ops import find
-    from ...render.tables.studies import changes_table
+    from ...render.tables.studies import changes_lines, changes_table
 
     if (op_name is None) != (changes is None):
         given, missing = (f"--do {changes}", "an op") if op_name is None else (op_name, "changes (--do)")
@@ -198,6 +221,7 @@ def whatif(
         lambda: [changes_table(priced, share)],
         lambda: model.document(priced, share),
         picture=named_chart("changes", chosen, stops=priced),
+        answer=lambda: changes_lines(priced),
     )
     present(result, output)
 
@@ -211,7 +235,10 @@ def whatif(
 def chart(
     name: str | None, machine: MachineOptions, dtype: str | None, others: tuple[str, ...], output: Output
 ) -> None:
-    """A named chart of a machine: in the terminal, or to a file with --out. Without NAME, the list."""
+    """Draw a named chart of a machine.
+
+    In the terminal, or to a file with --out. Without NAME, the list.
+    """
     from ...machines.load import load
     from ...render import charts
     from ...render.chart import document
@@ -240,7 +267,10 @@ def chart(
 @click.option("--dtype", help="Number format, where the table has one.")
 @output_options("Write a file: .json .csv .md .txt.")
 def table(name: str | None, machine: MachineOptions, dtype: str | None, output: Output) -> None:
-    """A named table, computed for a machine. Without NAME, the list."""
+    """Print a named table for a machine.
+
+    Without NAME, the list.
+    """
     from ...core.dtypes import dtype as find_dtype
     from ...render.tables.named import TABLES
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import InputError, unknown
 from ...core.figure import Figure
-from ...core.units import number
+from ...core.units import number, percent
 from ...core.units import parse as quantity
 from ...machines import load as machines
 from ..compare import common_kind
@@ -37,15 +37,15 @@ def _launch(case: Case) -> float:
 def graph(text: str) -> Change:
     given = quantity(text, "s") if text else None
     if given is not None and given < 0:
-        raise InputError(f"graph={text}: a node of a graph takes zero or more seconds, such as graph=1us")
+        raise InputError(f"graph={text}: the time of a graph node is zero or more, such as graph=1us")
 
     def make(case: Case) -> Case:
         queued, now = launch_latency(case.machine), _launch(case)
         node = graph_node_share() * queued if given is None else given
-        # a fitted launch holds more than the queue: only what a graph saves of the queue goes
+        # a fitted launch contains more than queueing: a graph saves only its part of the queueing
         left = node if case.options.get("launch") is not None else max(now - max(queued - node, 0.0), 0.0)
         if case.captured or left >= now:
-            why = "a launch costs no more than a node of a graph" if now else "launches cost nothing here"
+            why = "a launch costs no more than a graph node" if now else "the launch overhead is zero"
             raise NoEffect("it is a graph already" if case.captured else why)
         return replace(case.with_options(launch=left), captured=True)
 
@@ -54,11 +54,11 @@ def graph(text: str) -> Change:
 
 def overhead(text: str) -> Change:
     if text:
-        raise InputError(f"overhead={text}: takes no value; it takes every launch away")
+        raise InputError(f"overhead={text}: takes no value; it removes the launch overhead")
 
     def make(case: Case) -> Case:
         if not _launch(case):
-            raise NoEffect("launches cost nothing here")
+            raise NoEffect("the launch overhead is zero")
         return case.with_options(launch=0.0)
 
     return Change("remove launch overhead", make)
@@ -70,7 +70,7 @@ def machine(text: str) -> Change:
     def prepare(case: Case) -> Case:
         if case.options.get("ceilings") is not None:
             return case
-        # ceilings of one kind: a measured machine must not look slower than a datasheet
+        # ceilings of one kind: a measured machine must not look slower than one known by its datasheet
         return case.with_options(ceilings=common_kind([case.machine, other], case.main.dtype or None))
 
     def make(case: Case) -> Case:
@@ -131,7 +131,7 @@ def efficiency(text: str) -> Change:
     share = number(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
     if not 0 < share <= 1:
         raise InputError(f"efficiency={text}: a share of the ceilings lies in (0, 1], such as 0.8")
-    return Change(f"efficiency {share:.0%}", lambda case: case.with_options(efficiency=share))
+    return Change(f"efficiency {percent(share)}", lambda case: case.with_options(efficiency=share))
 
 
 # -- by name --------------------------------------------------------------------------------------------------
@@ -157,27 +157,27 @@ class ChangeKind:
 KINDS = (
     ChangeKind(
         "quantize=[weights:|kv:|out:]FORMAT",
-        "another number format, of everything or of what is stored",
+        "another number format: of everything, or of stored tensors",
         op_changes.quantize,
     ),
     ChangeKind(
         "fuse=[before:|after:]OP",
-        "a neighbour into the kernel: the tensor between is neither written nor read",
+        "fuse the op before or after: the tensor between stays on chip",
         op_changes.fuse,
     ),
-    ChangeKind("batch=N", "N times as much at once; times are per unit", op_changes.batch),
+    ChangeKind("batch=N", "N times the batch; times are per unit", op_changes.batch),
     ChangeKind("speculate=K[:SHARE]", "verify K drafted tokens in one pass", op_changes.speculate),
-    ChangeKind("split=N", "the op over N devices, with what they send each other", op_changes.split),
-    ChangeKind("tile[=SIDE]", "square tiles of a side, or everything kept on chip that can be", op_changes.tile),
-    ChangeKind("tensor[=FORMAT]", "matrix products from the vector to the tensor units", op_changes.tensor_units),
-    ChangeKind("graph[=TIME]", "a captured graph: a launch costs what a node costs", graph),
-    ChangeKind("overhead", "no launch latency at all: what remains is the kernel", overhead),
+    ChangeKind("split=N", "tensor parallelism over N devices, communication included", op_changes.split),
+    ChangeKind("tile[=SIDE]", "square tiles of SIDE, or all intermediates on chip", op_changes.tile),
+    ChangeKind("tensor[=FORMAT]", "matrix products on tensor units instead of vector units", op_changes.tensor_units),
+    ChangeKind("graph[=TIME]", "a captured graph: graph nodes instead of launches", graph),
+    ChangeKind("overhead", "no launch latency", overhead),
     ChangeKind("machine=NAME", "another machine", machine),
-    ChangeKind("bandwidth=F", "main memory F times as fast", bandwidth),
-    ChangeKind("compute=F", "every peak F times as high", compute),
-    ChangeKind("bytes=F", "a declared effect: F times the traffic", traffic),
-    ChangeKind("flops=F", "a declared effect: F times the arithmetic", arithmetic),
-    ChangeKind("efficiency=SHARE", "a declared effect: this share of every ceiling is reached", efficiency),
+    ChangeKind("bandwidth=F", "main-memory bandwidth x F", bandwidth),
+    ChangeKind("compute=F", "every peak x F", compute),
+    ChangeKind("bytes=F", "declared effect: traffic x F", traffic),
+    ChangeKind("flops=F", "declared effect: flops x F", arithmetic),
+    ChangeKind("efficiency=SHARE", "declared effect: this share of every ceiling", efficiency),
 )
 CHANGES = {kind.name: kind for kind in KINDS}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError
-from ...core.units import number
+from ...core.units import number, percent
 from ...core.work import WRITE, Work
 from ...programs.ops import Op, find
 from ...programs.ops.collective import all_gather, all_reduce
@@ -39,7 +39,7 @@ def _whole_number(what: str, text: str) -> float:
 
 def _op_of(case: Case, what: str) -> Op:
     if case.op is None:
-        raise InputError(f"{what} needs an op with its sizes; this case is a bare count of work")
+        raise InputError(f"{what} needs an op with its sizes; this case has counts only")
     return case.op
 
 
@@ -51,7 +51,7 @@ def quantize(text: str) -> Change:
     def make(case: Case) -> Case:
         if case.op is None:
             if colon:
-                raise InputError(f"quantize={text}: a bare count of work has one format; write quantize={name}")
+                raise InputError(f"quantize={text}: counts of work have one format; write quantize={name}")
             return replace(case, given=_requantized(case.main, row.name))
         if param not in case.op.params:
             formats = [key for key, value in case.op.params.items() if value.kind == "Format"]
@@ -80,18 +80,18 @@ def fuse(text: str) -> Change:
     op = find(name)
     if side not in ("", BEFORE, AFTER):
         raise InputError(f"fuse={text}: the side is before or after, as in fuse=before:{name}")
-    beside = Neighbour(op, side or (BEFORE if name in NORMS else AFTER))
+    neighbour = Neighbour(op, side or (BEFORE if name in NORMS else AFTER))
 
     def prepare(case: Case) -> Case:
-        return replace(case, neighbours=(*case.neighbours, beside))
+        return replace(case, neighbours=(*case.neighbours, neighbour))
 
     def make(case: Case) -> Case:
-        place = case.neighbours.index(beside)
-        fused = replace(beside, fused=True)
+        place = case.neighbours.index(neighbour)
+        fused = replace(neighbour, fused=True)
         return replace(case, neighbours=(*case.neighbours[:place], fused, *case.neighbours[place + 1 :]))
 
-    where = "before it" if beside.side == BEFORE else "after it"
-    return Change(f"fuse {name}", make, prepare, f"the baseline runs {name} {where} as a kernel of its own")
+    where = "before" if neighbour.side == BEFORE else "after"
+    return Change(f"fuse {name}", make, prepare, f"baseline: {name} is a separate kernel {where} it")
 
 
 def _grown(case: Case, names: Sequence[str], factor: float, what: str) -> Case:
@@ -99,7 +99,7 @@ def _grown(case: Case, names: Sequence[str], factor: float, what: str) -> Case:
     op = _op_of(case, what)
     name = next((each for each in names if each and each in op.params), None)
     if name is None:
-        raise InputError(f"{what}: {op.name} has no size that stands for a batch; write it as gemm or linear")
+        raise InputError(f"{what}: {op.name} has no batch size; write it as gemm or linear")
     old = float(case.main.shape[name])
     # more queries at the end of a sequence are more keys too
     keys = {"seq_kv": (case.value("seq_kv") or old) + old * (factor - 1)} if name == "seq_q" else {}
@@ -117,7 +117,7 @@ def batch(text: str) -> Change:
             grown = _grown(case, sizes, factor, f"batch={text}")
         return replace(grown, amount=case.amount * factor)
 
-    return Change(f"batch x{factor:g}", make, note="times are per unit of the baseline's work")
+    return Change(f"batch x{factor:g}", make, note="times are per baseline unit of work")
 
 
 def speculate(text: str) -> Change:
@@ -136,7 +136,7 @@ def speculate(text: str) -> Change:
         grown = _grown(case, ("seq_q", "tokens", op.grows), tokens + 1, f"speculate={text}")
         return replace(grown, amount=case.amount * kept)
 
-    note = f"{kept:.3g} tokens a pass at {accepted:.0%} accepted; the time of the draft is not in it"
+    note = f"{kept:.3g} tokens per pass at {percent(accepted)} acceptance; draft time not included"
     return Change(f"speculate {tokens:g}", make, note=note)
 
 
@@ -146,9 +146,9 @@ def split(text: str) -> Change:
     def make(case: Case) -> Case:
         op = _op_of(case, "split")
         if ways == 1:
-            raise NoEffect("one device is what it has")
+            raise NoEffect("one device is the baseline")
         if op.name not in SPLITS:
-            raise InputError(f"split={text}: how to split {op.name} is not known; known are {', '.join(SPLITS)}")
+            raise InputError(f"split={text}: {op.name} cannot be split; ops that can: {', '.join(SPLITS)}")
         names, send = SPLITS[op.name]
         sizes = {name: float(case.main.shape[name]) for name in names if name in case.main.shape}
         odd = [f"{name}={size:g}" for name, size in sizes.items() if size % ways]
@@ -159,7 +159,7 @@ def split(text: str) -> Change:
         share = case.with_values(**{name: size / ways for name, size in sizes.items()})
         return replace(share, after=(*case.after, *follow))
 
-    note = f"the time of one of {ways:g} devices, with what they send each other"
+    note = f"time per device on {ways:g} devices, communication included"
     return Change(f"split over {ways:g}", make, note=note)
 
 
@@ -174,9 +174,9 @@ def tile(text: str) -> Change:
             return case.with_values(traffic="tiled", tile=side)
         options = {name: best for name, best in ON_CHIP.items() if name in op.params}
         if not options:
-            raise NoEffect(f"{op.name} reads and writes everything once")
+            raise NoEffect(f"{op.name} reads and writes each element once")
         if all(case.value(name) == best for name, best in options.items()):
-            raise NoEffect("everything crosses the main memory once already")
+            raise NoEffect("main-memory traffic is compulsory already")
         return case.with_values(**options, **({"tile": None} if "traffic" in options else {}))
 
     return Change(f"tile {text or 'perfectly'}", make)
@@ -189,7 +189,7 @@ def tensor_units(text: str) -> Change:
         op = _op_of(case, "tensor")
         products = [dtype for engine, dtype in case.main.by_engine() if engine == "matrix"]
         if not products:
-            raise NoEffect(f"{op.name} has no matrix product, which is all that tensor units do")
+            raise NoEffect(f"{op.name} has no matrix product for tensor units")
         options = {key: value for key, value in case.options.items() if not (key == "engine" and value == "vector")}
         freed = replace(case, options=options)
         name = wanted or products[0]

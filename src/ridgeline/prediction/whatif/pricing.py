@@ -178,18 +178,18 @@ def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
 
 
 def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
-    """What a graph saves of the wait for the host, or that it is not known."""
+    """Device idle time that a graph saves, or that the dispatch cost is unknown."""
     if not priced.case.captured or before.case.captured:
         return []
     machine = before.case.machine
     if before.waiting is None:
-        cost = f"what the host takes to send a kernel is not known of {machine.name}"
-        return [f"{cost}: what a graph saves of it is not priced"]
+        return [
+            f"dispatch cost per launch of {machine.name} is unknown: the host time that a graph saves is not priced"
+        ]
     if not before.waiting:
         return []
     each, wait = show(machine.dispatch.value() or 0.0, "s", 3), show(before.waiting, "s", 3)
-    cost = f"the device also waits {wait} for the host, which takes {each} to send a kernel"
-    return [f"sent one by one, {cost}; in a graph it does not"]
+    return [f"without a graph the device also idles {wait} waiting for the host (dispatch {each} per launch)"]
 
 
 def _bound_notes(prediction: Prediction) -> list[str]:
@@ -212,18 +212,18 @@ def _flat_time(prediction: Prediction) -> float:
 
 def _why(priced: PricedCase, before: PricedCase) -> str:
     """Why a change that was made brings nothing: it does not touch what limits the time."""
-    limits = f"{before.limiter} sets the time ({before.bound}-bound)"
+    limits = f"{before.limiter} is the limiter ({before.bound}-bound)"
     if priced.limiter != before.limiter:
-        return f"{limits}; without it {priced.limiter} takes as long"
+        return f"{limits}; then {priced.limiter} takes as long"
     if priced.case.amount != before.case.amount:
-        return f"{limits}, and every unit brings its own share of it"
-    return f"{limits}, and this {'leaves it as it is' if priced.ratio == 1 else 'takes too little off it to show'}"
+        return f"{limits} and its load grows with the batch"
+    return f"{limits} and {'is not affected' if priced.ratio == 1 else 'changes by less than 0.5 %'}"
 
 
 def amdahl(share: float, ratio: float) -> float:
     """How much faster a program gets when a share of its time gets `ratio` times as fast."""
     if not 0 <= share <= 1:
-        raise InputError(f"a share of a program's time lies from 0 to 1, got {share}")
+        raise InputError(f"a share of the program time must be from 0 to 1, got {share}")
     if not ratio > 0:
         raise InputError(f"a ratio of times is above 0, got {ratio}")
     rest = 1 - share + (share / ratio if math.isfinite(ratio) else 0.0)

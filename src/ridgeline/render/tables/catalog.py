@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ...core.dtypes import dtype as dtype_row
@@ -10,11 +11,13 @@ from ...core.figure import Figure
 from ...core.machine import Machine
 from ...core.units import show
 from ...machines.files import everything
+from ...prediction.answer import unit_name
+from ...prediction.ceilings import PREFERRED
 from ...programs.ops import OPS, Op
 from ..table import Column, Table, columns, facts_table, percent
 
 KINDS = ("stated", "derived", "measured")
-REACHED = percent("reached")  # what was measured, of the stated or derived limit
+REACHED = percent("reached", "measured / limit")  # the limit is the stated or else the derived figure
 DERIVED_FROM = columns("derivation", "source")
 USES = {
     "fp64": "simulation, solvers",
@@ -44,10 +47,10 @@ def machines_table() -> tuple[Table, list[dict[str, Any]]]:
         "name", "vendor", "kind", Column("peak_bf16", "bf16 dense", "flop/s"), Column("peak_fp32", "fp32", "flop/s"),
         Column("bandwidth", "bandwidth", "B/s"), "memory", Column("capacity", "capacity", "B", binary=True), Column("tdp", "TDP", "W"),
     )  # fmt: skip
-    note = (
-        "dense rates of the unit matrix products run on; `ridgeline machines NAME` shows every ceiling and its source"
-    )
-    return Table(f"{len(rows)} machines", shown, rows, (note,)), rows
+    note = "peaks are dense rates of the matrix unit; `ridgeline machines NAME` shows every ceiling and its source"
+    kinds = Counter(machine.kind for machine in everything())
+    title = f"{len(rows)} machines: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}"
+    return Table(title, shown, rows, (note,)), rows
 
 
 def limit_of(figure: Figure) -> float | None:
@@ -56,7 +59,7 @@ def limit_of(figure: Figure) -> float | None:
 
 
 def _published(figure: Figure) -> float | None:
-    """The limit, else a measurement: a list compares machines, so its figures are alike."""
+    """The limit, else a measurement: a list compares machines by one kind of figure."""
     limit = limit_of(figure)
     return figure.measured if limit is None else limit
 
@@ -66,6 +69,39 @@ def _matrix_peak(machine: Machine, dtype: str) -> float | None:
         return _published(machine.peaks[machine.engine("matrix", dtype)])
     except MissingFigure:
         return None
+
+
+def machine_lines(machine: Machine) -> list[str]:
+    """What it is, and the ceilings it is known by."""
+    about = [
+        machine.title,
+        machine.kind,
+        machine.architecture,
+        str(machine.released or ""),
+        show(machine.tdp.value(), "W"),
+    ]
+    name = f"{machine.name}: {', '.join(text for text in about if text and text != '-')}"
+    parts = []
+    ridges = machine.ridges()
+    engine = next((engine for engine in PREFERRED if engine in machine.peaks), next(iter(machine.peaks), None))
+    if engine is not None:
+        parts.append(f"{engine} {_by_kind(machine.peaks[engine], 'flop/s')}")
+    if machine.levels:
+        main = machine.main
+        capacity = f", {show(main.capacity.value(), 'B', binary=True)}" if main.capacity.value() else ""
+        parts.append(f"{unit_name(machine, main.name)} {_by_kind(main.bandwidth, 'B/s')}{capacity}")
+    if engine in ridges:
+        parts.append(f"ridge {show(ridges[str(engine)], 'flop/B')}")
+    return [name, " · ".join(parts)]
+
+
+def _by_kind(figure: Figure, unit: str) -> str:
+    """`834 TFLOP/s measured (989 TFLOP/s stated)`: the value in use, and the limit where that is another."""
+    if figure.value() is None:
+        return "-"
+    text, limit = f"{show(figure.value(), unit)} {figure.kind()}", limit_of(figure)
+    limit_kind = "stated" if figure.stated is not None else "derived"
+    return f"{text} ({show(limit, unit)} {limit_kind})" if figure.kind() == "measured" and limit else text
 
 
 def machine_tables(machine: Machine) -> list[Table]:
@@ -78,11 +114,11 @@ def machine_tables(machine: Machine) -> list[Table]:
             {"name": name, "value": figure.measured, "source": _short(machine, figure.source)}
             for name, figure in machine.efficiency.items()
         ]
-        title = "fractions of the ceilings that library kernels reach"
-        tables.append(Table(title, columns("name", percent("value", digits=4), "source"), rows))
+        title = "share of the ceilings that library kernels reach"
+        tables.append(Table(title, columns("name", percent("value"), "source"), rows))
     if machine.conditions:
         conditions = {name.replace("_", " "): text for name, text in machine.conditions.items() if text}
-        tables.append(facts_table("measured under these conditions", conditions))
+        tables.append(facts_table("conditions of the measurement", conditions))
     documents = [{"name": name, "document": text} for name, text in machine.sources.items()]
     return [*tables, Table("sources", columns(Column("name", "source"), "document"), documents)]
 
@@ -98,10 +134,10 @@ def _facts(machine: Machine) -> Table:
     facts |= {f"clock, {name}": show(clock.value(), "Hz") for name, clock in machine.clocks.items()}
     facts |= {name.replace("_", " "): show(limit.value(), "B", binary=True) for name, limit in machine.limits.items()}
     facts |= {f"energy, {name}": show(figure.value(), figure.unit) for name, figure in machine.energy.items()}
-    for name, figure in (("launch latency", machine.launch), ("sending a kernel, on the host", machine.dispatch)):
+    for name, figure in (("launch latency", machine.launch), ("dispatch cost per launch", machine.dispatch)):
         if figure.value() is not None:
             facts[name] = show(figure.value(), "s")
-    return facts_table(f"{machine.name}: {machine.title}", facts, machine.notes)
+    return facts_table("", facts, machine.notes)
 
 
 def _short(machine: Machine, source: str) -> str:
@@ -170,7 +206,12 @@ def peaks_table(machine: Machine) -> Table:
             **row, **figures, "peak": name, "bits": dtype_row(dtype).bits if dtype else None, "ratio": ratio, "ridge": ridges.get(name), "use": USES.get(dtype, ""),
         })  # fmt: skip
     shown = columns(
-        "peak", "bits", *(Column(kind, unit="flop/s") for kind in KINDS), Column("ratio", "x fp32"), "ridge", "use"
+        "peak",
+        "bits",
+        *(Column(kind, unit="flop/s") for kind in KINDS),
+        Column("ratio", "x fp32"),
+        Column("ridge", "ridge FLOP/B"),
+        "use",
     )
     title = f"peak rates of {machine.name} (dense unless the engine says sparse; an FMA is 2 flops)"
     return Table(title, shown, rows)
@@ -180,8 +221,8 @@ def ops_table() -> Table:
     rows = [
         {"op": name, "parameters": op.signature[len(name) :], "what": op.summary} for name, op in sorted(OPS.items())
     ]
-    note = "`ridgeline ops NAME` shows one with its equation"
-    return Table(f"{len(rows)} ops", columns("op", "parameters", "what"), rows, (note,))
+    title = f"{len(rows)} ops; `ridgeline ops NAME` shows one with its equation and parameters"
+    return Table(title, columns("op", "parameters", "what"), rows)
 
 
 def op_table(op: Op) -> Table:

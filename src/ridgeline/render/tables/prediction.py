@@ -1,24 +1,30 @@
-"""Tables of one prediction: the card of a case, rows of a sweep, memory levels, and everything the numbers rest on."""
+"""Tables of a prediction: the support of one case, rows of a sweep or of cases, memory levels, the source of every number."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
-from ...core.units import show
-from ...gaps.rules import moves
-from ...prediction.answer import Answer, CeilingRow, first_number
-from ...prediction.predict import plain
-from ...prediction.turning import TurningPoint
-from ..table import Column, Table, columns, facts_table, percent
+from ...core.units import percent as share
+from ...core.units import show, span_text, time_unit
+from ...prediction.answer import Answer, CeilingRow, first_number, unit_name
+from ...prediction.next_move import next_move
+from ...prediction.predict import RESULTS, plain
+from ...programs.ops import OPS
+from ..table import Column, Table, columns, facts_table, microseconds, percent
 
 
-def prediction_tables(answer: Answer, levels: bool = False, explain: bool = False, limit: int = 64) -> list[Table]:
-    tables = [card(answer) if answer.single else rows_table(answer, limit)]
-    tables += [levels_table(answer)] if levels else []
-    return tables + (explanation(answer) if explain else [])
+def prediction_tables(
+    answer: Answer, levels: bool = False, explain: bool = False, limit: int = 64, verbose: bool = False
+) -> list[Table]:
+    """What a terminal shows below the answer."""
+    tables = [card(answer) if answer.single else rows_table(answer, limit, verbose)]
+    tables += [levels_table(answer)] if levels or verbose else []
+    return tables + (explanation(answer) if explain or verbose else [])
 
 
 def amount_and_rate(dtype: str) -> tuple[str, str]:
@@ -28,38 +34,44 @@ def amount_and_rate(dtype: str) -> tuple[str, str]:
 
 def shape_text(shape: dict[str, Any]) -> str:
     def text(value: Any) -> str:
-        large = isinstance(value, int) and abs(value) >= 1e7
-        return f"{value:g}" if isinstance(value, float) or large else f"{value}"
+        return f"{value:g}" if isinstance(value, float) and not value.is_integer() else f"{plain(value, 0)}"
 
     return " ".join(f"{name}={text(value)}" for name, value in shape.items())
 
 
 def card(answer: Answer) -> Table:
-    """The whole answer of one case, top to bottom, ending in what to try next."""
+    """The support of one answer: counts, intensity and ridge, what the time rests on, what to try next."""
     (row,), bound, machine = answer.rows(), answer.bound, answer.prediction.machine
     engine = plain(bound.engine, 0)
     read, written = (show(first_number(bound.work.bytes_at("main", way)), "B") for way in ("read", "write"))
-    boundary = [name for name, term in bound.terms.items() if term.side == "memory"][-1]
-    low, high = (show(row[key] / 1e6, "s", 3) for key in ("low_us", "high_us"))
+    outer = [name for name, term in bound.terms.items() if term.side == "memory"][-1]
+    amount, _ = amount_and_rate(row["dtype"])
+    ridge = f"; ridge {show(row['ridge'], f'{amount}/B')} ({engine}{_mix(answer, outer)})" if row["ridge"] else ""
     facts = {
-        "flops": show(row["flops"], amount_and_rate(row["dtype"])[0]),
+        f"{amount}s": show(row["flops"], amount),
         "bytes": f"{show(row['bytes'], 'B')} ({read} read, {written} written)",
-        "intensity": f"{show(row['intensity'], 'flop/B')} at {boundary}",
-        "ridge": f"{show(row['ridge'], 'flop/B')} ({engine})" if row["ridge"] else "-",
-        "bound": f"{row['bound']}, limited by {row['limiter']} ({row['bound_sure']:.0%} sure of the side)",
+        "AI": f"{show(row['intensity'], f'{amount}/B')} at {unit_name(machine, outer)}{ridge}",
         "attainable": _attainable(answer, row, engine),
-        "floor": f"{show(row['floor_us'] / 1e6, 's')} ({row['ceilings']} ceilings)",
-        "time": f"{show(row['time_us'] / 1e6, 's')}, in four cases of five {low} to {high}; {row['efficiency']:.0%} of it is the floor",
-        "confidence": row["confidence"],
+        "floor": f"{show(row['floor_us'] / 1e6, 's')}, the roofline time",
+        "time": row["confidence"],
     }
     if answer.turning is not None:
-        never = f"never compute-bound, however large {answer.turning.size}"
-        facts["turns"] = never if answer.turning.never else _turns(answer.turning)
+        facts["crossover"] = answer.turning_text
     if "achieved" in row:
         facts |= _achieved(row["achieved"], engine)
-    facts["next"] = "; ".join(f"{move.name} ({move.changes})" for move in moves(str(row["bound"])))
-    title = f"{answer.op.name} {shape_text(row['shape'])} in {row['dtype']} on {machine.name}"
-    return facts_table(title, facts, tuple(f"note: {text}" for text in bound.notes))
+    if move := next_move(answer):
+        facts["next"] = move
+    return facts_table("", facts, tuple(f"note: {text}" for text in bound.notes))
+
+
+def _mix(answer: Answer, level: str) -> str:
+    """The access mix whose bandwidth the ridge is made of, where several were measured."""
+    bound = answer.bound
+    if not any(known.name == level for known in bound.machine.levels):
+        return ""
+    rate = first_number(bound.terms[level].rate)
+    mixes = [mix for _, value, mix in bound.machine.mixes(level, bound.ceilings) if value == rate]
+    return f", {mixes[0]} bandwidth" if mixes else ""
 
 
 def _attainable(answer: Answer, row: dict[str, Any], engine: str | None) -> str:
@@ -70,68 +82,121 @@ def _attainable(answer: Answer, row: dict[str, Any], engine: str | None) -> str:
     together = " on all engines together" if row["attainable"] > peak * row["share_of_peak"] * 1.001 else ""
     name = "peak" if engine == ANY else f"{engine} peak"
     rate = show(row["attainable"], amount_and_rate(row["dtype"])[1])
-    return f"{rate}{together}, {show(row['share_of_peak'] * 100, '%', 3)} of the {name}"
-
-
-def _turns(turning: TurningPoint) -> str:
-    return f"compute-bound from {turning.size} = {turning.value:.0f}"
+    return f"{rate}{together}, {share(row['share_of_peak'])} of the {name}"
 
 
 def _achieved(run: dict[str, Any], engine: str | None) -> dict[str, str]:
-    share = run["roof_share"]
-    rates = f"{show(run['rate'], 'flop/s')}, {show(run['bandwidth'], 'B/s')}"
-    text = f"{show(run['time_us'] / 1e6, 's')}: {rates}; {share:.1%} of the roof"
-    if share > 1:
-        text += ". Above the roof: data already in cache, other counts than the kernel's, or a ceiling set too low"
-    peak = f"{run['peak_share']:.1%} of the {engine} peak, " if engine else ""
-    shares = f"{peak}{run['bandwidth_share']:.1%} of the bandwidth"
-    ratio = f"predicted / measured {run['predicted_over_measured']:.2f}"
-    return {"measured": text, "verdict": f"{run['verdict']} ({shares}); {ratio}"}
+    rates = f"{show(run['rate'], 'flop/s')}, " if engine else ""
+    peak = f"{share(run['peak_share'])} of the {engine} peak, " if engine else ""
+    shares = f"{peak}{share(run['bandwidth_share'])} of the bandwidth"
+    verdict = "latency-bound or inefficient: neither peak nor bandwidth is half used"
+    verdict = verdict if run["verdict"] == "underused" else f"{run['verdict']}-bound"
+    return {"measured": f"{rates}{show(run['bandwidth'], 'B/s')}: {shares}; {verdict}"}
 
 
-def rows_table(answer: Answer, limit: int | None = None) -> Table:
-    """One row per case of a sweep, of the first `limit`."""
+def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> Table:
+    """One row per case of a sweep, of the first `limit`; with `data` every figure in a column of its own."""
     rows, count = answer.rows(limit), answer.prediction.count
     first = rows[0]
-    sizes = answer.swept or list(first["shape"])
+    sizes = [_size_column(name) for name in answer.swept or first["shape"]]
     amount, rate = amount_and_rate(first["dtype"])
-    shown = columns(
-        *sizes, Column("flops", "FLOPs", amount), Column("bytes", "bytes", "B"), Column("intensity", "FLOP/B"), "bound", "limiter",
-        Column("attainable", "attainable", rate), percent("share_of_peak", "of peak"), Column("floor_us", "floor us"),
-        Column("time_us", "time us"), Column("low_us", "from", digits=3), Column("high_us", "to us", digits=3),
-        percent("efficiency", "floor/time"),
-    )  # fmt: skip
-    ridge = f"ridge {show(first['ridge'])} FLOP/B; " if first["ridge"] else ""
-    notes = [f"{ridge}{first['ceilings']} ceilings; time: {answer.prediction.expected[0].basis}"]
-    if answer.turning is not None and answer.turning.size in sizes:
-        notes.append("never compute-bound" if answer.turning.never else _turns(answer.turning))
+    shown = columns(*sizes, microseconds("time_us", "time"))
+    shares = percent("share_of_roofline", "% of roofline"), percent("mfu", "MFU")
+    intensity = Column("intensity", f"AI {amount.upper()}/B"), Column("attainable", "attainable", rate)
+    if data:
+        counts = Column("flops", "FLOPs" if amount == "flop" else "OPs", amount), Column("bytes", "bytes", "B")
+        interval = microseconds("low_us", "from"), microseconds("high_us", "to")
+        rest = percent("mbu", "MBU"), percent("share_of_peak", "attainable / peak"), percent("efficiency", "floor/time")
+        shown += columns(
+            *interval, microseconds("floor_us", "floor"), "bound", "limiter", *shares, *intensity, *counts, *rest
+        )
+    else:
+        shown += columns("interval", "bound", "limiter", *shares, *intensity)
+    notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
     notes += answer.bound.notes
-    notes += [f"{count - len(rows)} more rows: use --json or --out FILE"] if count > len(rows) else []
-    title = f"{answer.op.name} in {first['dtype']} on {answer.prediction.machine.name}"
-    return Table(title, shown, [{**row["shape"], **row} for row in rows], tuple(notes))
+    notes += [f"{count - len(rows):,} more rows: use --json or --out FILE"] if count > len(rows) else []
+    return _with_interval(Table("", shown, [_with_sizes(row) for row in rows], tuple(notes)))
+
+
+def _size_column(name: str) -> Column:
+    """The column of a size; one that a result has the name of is kept apart, as in a table of cases."""
+    return Column(f"given_{name}" if name in RESULTS else name, name)
+
+
+def _with_sizes(row: dict[str, Any]) -> dict[str, Any]:
+    return {_size_column(name).key: value for name, value in row["shape"].items()} | row
+
+
+def _with_interval(table: Table) -> Table:
+    """The 80 % interval as one text a row, in the unit of the time."""
+    places = [place for place, column in enumerate(table.columns) if column.key == "interval"]
+    if not places:
+        return table
+    times = [row["time_us"] * 1e-6 for row in table.rows if row.get("time_us") is not None]
+    factor, unit = time_unit(times)
+    for row in table.rows:
+        if row.get("time_us") is not None:
+            row["interval"] = span_text(row["low_us"] * 1e-6 / factor, row["high_us"] * 1e-6 / factor)
+    shown = [
+        Column("interval", f"80 % interval {unit}") if place in places else column
+        for place, column in enumerate(table.columns)
+    ]
+    return replace(table, columns=shown)
+
+
+def cases_lines(rows: list[dict[str, Any]], count: int) -> list[str]:
+    """How many cases, from what time to what time, and how they are bound."""
+    known = [row for row in rows if not row.get("error")]
+    title = f"{count:,} case{'' if count == 1 else 's'}"
+    title = title if len(rows) == count else f"first {len(rows):,} of {title}"
+    if not known:
+        return [f"{title}: none could be predicted"]
+    times = [row["time_us"] * 1e-6 for row in known]
+    sides = Counter(str(row["bound"]) for row in known)
+    bounds = ", ".join(f"{number} {side if side == 'balanced' else f'{side}-bound'}" for side, number in sides.items())
+    failed = f"; {len(rows) - len(known)} could not be predicted" if len(known) < len(rows) else ""
+    machines = ", ".join(dict.fromkeys(str(row["machine"]) for row in known))
+    kinds = ", ".join(dict.fromkeys(str(row["ceilings"]) for row in known))
+    span = f"{show(min(times), 's')} to {show(max(times), 's')}, {show(sum(times), 's')} in total"
+    return [f"{title}: {span}; {bounds}{failed}", f"on {machines}, {kinds} ceilings"]
 
 
 def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
-    """The first rows of `count` cases."""
+    """The first rows of `count` cases, with their names and sizes."""
     shown = columns(
-        "op", "dtype", "machine", Column("intensity", "FLOP/B"), "bound", "limiter", Column("floor_us", "floor us"),
-        Column("time_us", "time us"), "error",
+        "name", "op", Column("sizes", "shape"), "dtype", "machine", microseconds("time_us", "time"), "interval", "bound", "limiter",
+        percent("share_of_roofline", "% of roofline"), Column("intensity", "AI FLOP/B"), microseconds("floor_us", "floor"), "error",
     )  # fmt: skip
-    notes = (f"{count - len(rows)} more rows: use --json or --out FILE",) if count > len(rows) else ()
-    return Table(f"{count} case{'' if count == 1 else 's'}", shown, rows, notes)
+    several = len({row.get("machine") for row in rows if not row.get("error")}) > 1
+    empty = {
+        column.key
+        for column in shown
+        if column.key in ("name", "error") and not any(row.get(column.key) for row in rows)
+    }
+    empty |= set() if several else {"machine"}
+    notes = (f"{count - len(rows):,} more rows: use --json or --out FILE",) if count > len(rows) else ()
+    kept = [column for column in shown if column.key not in empty]
+    return _with_interval(Table("", kept, [{**row, "sizes": _sizes_of(row)} for row in rows], notes))
+
+
+def _sizes_of(row: dict[str, Any]) -> str:
+    """The sizes of a case, by the parameters of its op."""
+    op = OPS.get(str(row.get("op")))
+    sizes = {name: row.get(_size_column(name).key) for name in (op.params if op else ()) if name != "dtype"}
+    return shape_text({name: value for name, value in sizes.items() if value not in (None, "")})
 
 
 def levels_table(answer: Answer) -> Table:
     """Every level: bytes crossing it, intensity, its ridge, its time, the verdict there."""
     rows = [
-        {**to_document(row), "counted": "yes" if row.counted else "no: at least what crosses the next level"}
+        {**to_document(row), "counted": "yes" if row.counted else "no: lower bound from the next level"}
         for row in answer.levels
     ]
     shown = columns(
-        "level", Column("bandwidth", unit="B/s"), "kind", Column("bytes", unit="B"), Column("intensity", "FLOP/B"), "ridge",
-        Column("time", unit="s"), Column("bound", "bound there"), Column("counted", "in the floor"),
+        "level", Column("bandwidth", unit="B/s"), "kind", Column("bytes", unit="B"), Column("intensity", "AI FLOP/B"), Column("ridge", "ridge FLOP/B"),
+        Column("time", unit="s"), Column("bound", "bound at this level"), Column("counted", "in the floor"),
     )  # fmt: skip
-    note = "the floor is the largest term, never a sum; a level without a bandwidth is one nobody publishes"
+    note = "the floor is the largest term, never a sum; - means that no figure is known"
     return Table(f"levels{'' if answer.single else ' (first case)'}", shown, rows, (note,))
 
 
@@ -194,9 +259,9 @@ def _ceiling(row: CeilingRow) -> dict[str, Any]:
 
 
 def _items(answer: Answer, case: str) -> Table:
-    """Where the expected time goes, item by item; what an item takes away is negative."""
+    """Where the expected time goes, item by item; an item that shortens it is negative."""
     step, study = answer.prediction.expected[0], answer.time_items
     low, high = (show(first_number(end), "s") for end in (step.low, step.high))
-    notes = (f"in four cases of five between {low} and {high}", *study.coefficients, str(plain(step.confidence, 0)))
+    notes = (f"80 % interval {low} to {high}", *study.coefficients, str(plain(step.confidence, 0)))
     rows = [to_document(item) for item in study.items]
     return Table(f"expected time{case}", columns("item", Column("time", unit="s"), percent("share")), rows, notes)

@@ -1,14 +1,18 @@
-"""Tables of studies: sets of kernels, tiles, regimes, batches, precisions, machines side by side, priced changes, errors."""
+"""Answers and tables of studies: kernels, tiles, regimes, batches, precisions, machines compared, priced changes, errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import Machine
+from ...core.units import percent as share_text
 from ...core.units import show
 from ...prediction import whatif
 from ...prediction.ceilings import usable_dtype
@@ -21,21 +25,28 @@ from ...prediction.predict import plain
 from ...prediction.score import Evaluation
 from ...prediction.studies import published
 from ...prediction.turning import CriticalBatch
-from ..table import Column, Table, columns, facts_table, percent
+from ..table import Column, Table, columns, facts_table, microseconds, percent
 from .prediction import shape_text
 
-US = (Column("floor_us", "floor us"), Column("time_us", "time us"))
-INTENSITY = Column("intensity", "FLOP/B")
-BASELINES = {"roofline": "stated roofline", "flat": "0.78 of it", "fitted": "three numbers"}
+US = (microseconds("floor_us", "floor"), microseconds("time_us", "time"))
+INTENSITY = Column("intensity", "AI FLOP/B")
+BASELINES = {"roofline": "stated roofline", "flat": "78 % of roofline", "fitted": "3-parameter fit"}
 
 
 def kernel_table(study: KernelSet) -> Table:
     """Every kernel of a set with its counts, regime and times."""
     shown = columns(
-        "op", Column("flops", "FLOPs", "flop"), Column("bytes", "bytes", "B"), INTENSITY, Column("ridge", "ridge"), "bound", "limiter",
+        "op", Column("flops", "FLOPs", "flop"), Column("bytes", "bytes", "B"), INTENSITY, Column("ridge", "ridge FLOP/B"), "bound", "limiter",
         Column("attainable", "attainable", "flop/s"), Column("floor", "floor", "s"), Column("time", "time", "s"),
     )  # fmt: skip
-    return Table(study.title, shown, [_kernel_row(entry) for entry in study.entries], study.notes)
+    rows = [_kernel_row(entry) for entry in study.entries]
+    return Table(f"{_bounds(rows)}: {study.title}", shown, rows, study.notes)
+
+
+def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
+    """`6 memory-bound, 2 compute-bound`."""
+    sides = Counter(str(row["bound"]) for row in rows)
+    return ", ".join(f"{count} {side if side == 'balanced' else f'{side}-bound'}" for side, count in sides.items())
 
 
 def _kernel_row(entry: Entry) -> dict[str, Any]:
@@ -44,15 +55,15 @@ def _kernel_row(entry: Entry) -> dict[str, Any]:
 
 
 def production_table(study: KernelSet) -> Table:
-    """Production kernels with the share of the ceiling they are known to reach."""
+    """Production kernels with the published share of the ceiling they reach."""
     reached = {row.name: {"low": row.low, "high": row.high, "of": row.of} for row in published()}
     rows = [_kernel_row(entry) | reached[entry.name] for entry in study.entries]
-    shares = percent("low", "from", 4), percent("high", "to", 4), Column("of", "share")
+    shares = percent("low", "from"), percent("high", "to"), Column("of", "share")
     return Table(study.title, columns(Column("op", "kernel"), INTENSITY, "bound", *shares), rows, study.notes)
 
 
 def tiling_table(study: Tiling) -> Table:
-    """Tile sizes: working set and the level that holds it; traffic, intensity, bound and rate where the main memory feeds the tiles."""
+    """Tile sizes: working set and the level it fits in; traffic, AI, bound and rate with the main memory feeding the tiles."""
     machine = study.machine
     bandwidths = {level.name: level.bandwidth.value() for level in machine.levels}
     rows = []
@@ -63,13 +74,17 @@ def tiling_table(study: Tiling) -> Table:
             row["bandwidth"] = bandwidths.get(tile.level)
         rows.append(row)
     shown = columns(
-        "tile", Column("working_set", "three tiles", "B", binary=True), Column("level", "held in"), Column("bandwidth", "its bandwidth", "B/s"),
-        Column("fits_block", "fits one block"), Column("traffic", "tiles read and written", "B"), INTENSITY, "bound",
+        "tile", Column("working_set", "working set (3 tiles)", "B", binary=True), Column("level", "fits in"), Column("bandwidth", "bandwidth", "B/s"),
+        Column("fits_block", "fits one block"), Column("traffic", "main-memory traffic", "B"), INTENSITY, "bound",
         Column("attainable", unit="flop/s"),
     )  # fmt: skip
     peak, memory = show(machine.peak(study.engine).value, "flop/s"), show(machine.bandwidth().value, "B/s")
-    notes = (f"bound and rate: {study.engine}, {peak}, against {machine.main.name}, {memory}", study.largest)
-    title = f"tiled product of {study.n:.0f} x {study.n:.0f} matrices in {study.dtype} on {machine.name}"
+    notes = (f"{study.engine} peak {peak}, {machine.main.name} bandwidth {memory}", study.largest)
+    enough = next((row.tile.side for row in study.rows if row.tile and row.bound == "compute"), None)
+    answer = (
+        f"compute-bound with {enough} x {enough} tiles or larger" if enough else "memory-bound with every tile size"
+    )
+    title = f"{answer}: GEMM {study.n:.0f}^3 {study.dtype} on {machine.name}"
     return Table(title, shown, rows, notes)
 
 
@@ -82,24 +97,51 @@ def regimes_table(machine: Machine, dtype: str | None = None) -> Table:
     bandwidth = f"bandwidth {show(machine.bandwidth().value, 'B/s')} ({machine.main.name})"
     launch = f"launch {show(launch_latency(machine), 's')}"
     lines = (
-        ("compute", f"intensity above the ridge ({ridge})", "flops / (peak x efficiency)", peak),
-        ("memory", f"intensity below the ridge ({ridge})", "bytes / (bandwidth x efficiency)", bandwidth),
+        ("compute", f"AI above the ridge ({ridge})", "flops / (peak x efficiency)", peak),
+        ("memory", f"AI below the ridge ({ridge})", "bytes / (bandwidth x efficiency)", bandwidth),
         ("overhead", "both terms below the launch latency", "launch latency", launch),
     )
-    keys = ("regime", "when", "time", "here")
+    keys = ("regime", "when", "time", "figure")
     note = "balanced: both terms within the ceilings' uncertainty of each other"
     title = f"the three regimes on {machine.name}, {dtype}"
     return Table(title, columns(*keys), [dict(zip(keys, line, strict=True)) for line in lines], (note,))
 
 
+def critical_batch_lines(study: CriticalBatch) -> list[str]:
+    """The batch from which on the layer is compute-bound, then what was asked."""
+    if study.never:
+        limit = f"AI limit {show(study.saturation, 'flop/B')} < ridge {show(study.ridge, 'flop/B')}"
+        answer = f"memory-bound at every batch: {limit}"
+    else:
+        answer = f"compute-bound at batch >= {study.batch:.0f}"
+    layer = f"linear {study.in_features:.0f} -> {study.out_features:.0f}, {study.dtype}"
+    return [answer, layer if study.weights == study.dtype else f"{layer}, {study.weights} weights"]
+
+
 def critical_batch_table(study: CriticalBatch) -> Table:
     facts = {
-        "critical batch": "never: the intensity saturates below the ridge" if study.never else f"{study.batch:.0f}",
+        "critical batch": "never" if study.never else f"{study.batch:.0f}",
         "ridge": f"{show(study.ridge, 'flop/B')} ({study.of})",
-        "intensity for ever larger batches": show(study.saturation, "flop/B"),
+        "AI limit for large batch": show(study.saturation, "flop/B"),
     }
-    sizes = f"{study.in_features:.0f} to {study.out_features:.0f}"
-    return facts_table(f"linear {sizes}, {study.dtype} arithmetic, {study.weights} weights", facts)
+    return facts_table("", facts)
+
+
+def precisions_lines(study: PrecisionSweep) -> list[str]:
+    """The fastest format and what it gains over the first 16-bit one, then what was asked."""
+    op = f"{study.op.name} {_fixed(study)} on {study.machine.name}"
+    times = {name: float(np.sum(prediction.time)) for name, prediction in study.predictions}
+    best = min(times, key=lambda name: times[name])
+    base = next((name for name in ("bf16", "fp16", "fp32") if name in times and name != best), None)
+    gain = f", {times[base] / times[best]:.3g}x faster than {base} ({show(times[base], 's')})" if base else ""
+    if len(times) == 1:
+        return [f"{best}: {show(times[best], 's')}", op]
+    several = " for all cases" if study.predictions[0][1].count > 1 else ""
+    return [f"fastest in {best}: {show(times[best], 's')}{several}{gain}", op]
+
+
+def _fixed(study: PrecisionSweep) -> str:
+    return shape_text({name: value for name, value in study.values.items() if not getattr(value, "ndim", 0)})
 
 
 def precisions_table(study: PrecisionSweep) -> Table:
@@ -115,32 +157,68 @@ def precisions_table(study: PrecisionSweep) -> Table:
             units = {"peak": plain(bound.peak, index), "engine": plain(bound.engine, index), "to_ridge": distance}
             rows.append({**row["shape"], **row, **shared, **units})
     swept = [name for name, value in study.values.items() if getattr(value, "ndim", 0)]
-    fixed = {name: value for name, value in study.values.items() if name not in swept}
     shown = columns(
-        *swept, "dtype", "bits", "engine", Column("peak", unit="flop/s"), INTENSITY, "ridge", Column("to_ridge", "AI/ridge"), "bound",
+        *swept, "dtype", "bits", "engine", Column("peak", unit="flop/s"), INTENSITY, Column("ridge", "ridge FLOP/B"), Column("to_ridge", "AI / ridge"), "bound",
         Column("attainable", unit="flop/s"), *US,
     )  # fmt: skip
-    note = "AI/ridge tells the side, time the gain; narrower storage with wider arithmetic (--weights) moves towards the ridge"
-    return Table(f"{study.op.name} {shape_text(fixed)} on {study.machine.name}", shown, rows, (note,))
+    note = "AI / ridge above 1: compute-bound; weight-only quantization: `ridgeline predict --weights`"
+    return Table("", shown, rows, (note,))
 
 
-def comparison_table(study: Comparison, case: str = "") -> Table:
-    """Machines in the order given: growth from one to the next and the phase it helps; `case` is the op on each of them."""
+def comparison_lines(study: Comparison, case: str = "") -> list[str]:
+    """Which machine is faster, and by how much: on the op, or in peak and bandwidth."""
+    rows, ceilings = study.generations, f"{study.ceilings or 'best known'} ceilings"
+    if not study.predictions:
+        fastest, widest = max(rows, key=lambda row: row.peak), max(rows, key=lambda row: row.bandwidth)
+        peak = f"highest {study.dtype} peak: {fastest.name}, {show(fastest.peak, 'flop/s')}"
+        bandwidth = f"highest bandwidth: {widest.name}, {show(widest.bandwidth, 'B/s')}"
+        return [f"{peak}; {bandwidth}", f"{len(rows)} machines, dense {study.dtype}, {ceilings}"]
+    times = {row.name: float(item.time) for row, item in zip(rows, study.predictions, strict=True)}
+    bounds = {row.name: str(item.bound) for row, item in zip(rows, study.predictions, strict=True)}
+    best, *others = sorted(times, key=lambda name: times[name])
+    asked = f"{case} {study.dtype}, {ceilings}"
+    if not others:
+        return [f"{best}: {show(times[best], 's')}, {bounds[best]}-bound", asked]
+    other = others[0] if len(others) == 1 or rows[0].name == best else rows[0].name
+    sides = {bounds[best], bounds[other]}
+    how = f"both {bounds[best]}-bound" if len(sides) == 1 else f"{bounds[best]}-bound vs {bounds[other]}-bound"
+    ratio = times[other] / times[best]
+    both = f"{show(times[best], 's')} vs {show(times[other], 's')}"
+    return [f"{best} is {ratio:.3g}x faster than {other} on this op: {both}, {how}", asked]
+
+
+def comparison_table(study: Comparison) -> Table:
+    """Machines in the order given: growth from one to the next and the phase it helps; the op on each of them."""
     rows = [to_document(row) for row in study.generations]
     shown = columns(
         "machine", "engine", Column("peak", unit="flop/s"), Column("bandwidth", unit="B/s"), Column("ridge", "ridge FLOP/B"),
         Column("compute_growth", "compute x", digits=3), Column("bandwidth_growth", "bandwidth x", digits=3), Column("gains", "gains more"),
     )  # fmt: skip
-    growth = "growth is against the row above; more compute helps prefill, more bandwidth decode"
-    notes = (f"{study.dtype}, dense, {study.ceilings or 'mixed'} ceilings; {growth}", *study.notes)
+    notes = ("x: relative to the row above; more compute helps prefill, more bandwidth helps decode", *study.notes)
     if study.predictions:
         cases = [next(prediction.rows()) for prediction in study.predictions]
         for row, on in zip(rows, cases, strict=True):
             row |= {key: on[key] for key in ("bound", "floor_us", "time_us")}
             row["speedup"] = cases[0]["time_us"] / on["time_us"]
-        shown = (*shown, Column("bound"), *US, Column("speedup", "x first", digits=3))
-        notes = (*notes, f"op: {case}")
-    return Table("machines side by side", shown, rows, notes)
+        shown = (*shown, Column("bound"), *US, Column("speedup", "speedup vs first"))
+    return Table("", shown, rows, notes)
+
+
+def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
+    """The change that gains the most and what all of them gain, then the baseline."""
+    first, last = stops[0], stops[-1]
+    baseline = f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {show(first.unit_time, 's')}, {first.bound}-bound"
+    best = max(stops[1:], key=lambda stop: stop.gain)
+    if best.gain <= 0 or best.why:
+        return [f"no gain: {best.name}: {best.why or 'slower'}", baseline]
+    assert best.before is not None
+    times = f"{show(best.before.unit_time, 's')} -> {show(best.unit_time, 's')} ({best.ratio:.3g}x)"
+    total = (
+        f"; all {len(stops) - 1} changes: {show(last.unit_time, 's')} ({last.total_ratio:.3g}x)"
+        if len(stops) > 2
+        else ""
+    )
+    return [f"largest gain: {best.name}, {times}{total}", baseline]
 
 
 def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None) -> Table:
@@ -152,22 +230,37 @@ def changes_table(stops: Sequence[whatif.PricedCase], share: float | None = None
         rows.append(row | ({"gain": stop.gain} if stop.before else dict.fromkeys(("gain", "ratio", "direction"))))
     several = len({stop.case.machine.name for stop in stops}) > 1
     shown = columns(
-        Column("step", "#"), "change", *(["machine"] if several else []), Column("time", "time", "s", 3), Column("gain", "gain", "s", 3),
-        Column("ratio", "x before", digits=3), Column("total", "x baseline", digits=3), Column("direction", "moves"), "bound", "limiter",
-        Column("intensity", "FLOP/B", digits=3), *([Column("program_ratio", "x program", digits=3)] if share is not None else []),
+        Column("step", "#"), "change", *(["machine"] if several else []), Column("time", "time", "s"), Column("gain", "gain", "s"),
+        Column("ratio", "speedup"), Column("total", "speedup vs baseline"), Column("direction", "moves"), "bound", "limiter",
+        Column("intensity", "AI FLOP/B"), *([Column("program_ratio", "program speedup")] if share is not None else []),
     )  # fmt: skip
     notes = [f"{number} {stop.name}: {stop.why}" for number, stop in enumerate(stops) if stop.why]
     notes += dict.fromkeys(note for stop in stops for note in stop.notes)
     if share is not None:
         limit = whatif.amdahl(share, math.inf)
-        bounded = f", which gets {limit:.3g}x as fast at most"
-        gain = bounded if math.isfinite(limit) else ": it gets as fast as the kernel does"
-        notes.append(f"the kernel is {share:.0%} of the program{gain}")
-    return Table(f"{kernel_name(stops[0].case.main)} on {stops[0].case.machine.name}", shown, rows, tuple(notes))
+        bounded = (
+            f"program speedup is at most {limit:.3g}x (Amdahl)"
+            if math.isfinite(limit)
+            else "program speedup = kernel speedup"
+        )
+        notes.append(f"kernel takes {share_text(share)} of the program time: {bounded}")
+    return Table("", shown, rows, tuple(notes))
+
+
+def score_lines(evaluation: Evaluation) -> list[str]:
+    """Median error, P90 and coverage over all cases, then the same of the best baseline."""
+    pooled = evaluation.pooled
+    errors, inside = pooled.errors(), float(pooled.inside.mean())
+    cases = f"over {len(pooled.measured):,} case{'' if len(pooled.measured) == 1 else 's'}"
+    answer = f"median error {share_text(errors.median)}, P90 {share_text(errors.p90)} {cases}; {share_text(inside)} inside the 80 % interval"
+    baselines = {name: pooled.errors(name) for name in evaluation.methods[1:]}
+    best = min(baselines, key=lambda name: baselines[name].median)
+    median, p90 = (share_text(value) for value in (baselines[best].median, baselines[best].p90))
+    return [answer, f"on {evaluation.machine}; best baseline ({BASELINES[best]}): median error {median}, P90 {p90}"]
 
 
 def score_table(evaluation: Evaluation) -> Table:
-    """Errors of the expected times by family, beside those of three baselines."""
+    """Errors of the expected times by family, and those of three baselines."""
     rows = []
     baselines = evaluation.methods[1:]
     for family in (*evaluation.families, evaluation.pooled):
@@ -177,14 +270,19 @@ def score_table(evaluation: Evaluation) -> Table:
         for name in baselines:
             row |= {f"{name}_median": family.errors(name).median, f"{name}_p90": family.errors(name).p90}
         rows.append(row)
-    titles = {"median": "", "mean": "", "p90": "P90", "signed": "signed median", "inside": "in 80 % interval"}
+    titles = {
+        "median": "median error",
+        "mean": "mean",
+        "p90": "P90",
+        "signed": "bias (signed median)",
+        "inside": "inside 80 % interval",
+    }
     for name in baselines:
         titles |= {f"{name}_median": f"{BASELINES[name]}: median", f"{name}_p90": "P90"}
-    errors_note = "errors are |predicted - measured| / measured"
-    fitted = "three numbers are fitted on the half that is not judged"
-    without = "three numbers are left out: fitting them needs SciPy, pip install 'ridgeline[fit]'"
+    errors_note = "error = |predicted - measured| / measured"
+    fitted = "the 3-parameter fit is held-out: fitted on the other half of the cases"
+    without = "no 3-parameter fit: it needs SciPy, pip install 'ridgeline[fit]'"
     notes = [f"{errors_note}; {fitted if 'fitted' in baselines else without}"]
     if evaluation.failed:
-        notes.append(f"{evaluation.failed} cases could not be predicted or carry no time")
-    title = f"expected against measured times on {evaluation.machine}"
-    return Table(title, columns("family", "cases", *(percent(*item) for item in titles.items())), rows, tuple(notes))
+        notes.append(f"{evaluation.failed} cases could not be predicted or have no measured time")
+    return Table("", columns("family", "cases", *(percent(*item) for item in titles.items())), rows, tuple(notes))
