@@ -1,6 +1,6 @@
-// Kernels with one planted fault each, beside the same work without it.
+// Kernels with one planted fault each, paired with the same work without it.
 
-// Uncoalesced: neighbouring threads touch addresses a whole row apart, so each uses 4 bytes of a sector of its own.
+// Uncoalesced: adjacent threads access addresses a row apart, so each uses 4 bytes of its own 32-byte sector.
 extern "C" __global__ void copy_scattered(const float* __restrict__ x, float* __restrict__ y, int rows, int cols)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -22,7 +22,7 @@ from ridgeline.gaps.accounting import Cause
 from ridgeline.gaps.gap import Gap
 from ridgeline.gaps.regime import MIN_LIMITER_SHARE, SHARE_TOLERANCE
 from ridgeline.gaps.report import reconcile
-from ridgeline.gaps.sentences import SET_BY_LAUNCHING, band, findings, gap_band
+from ridgeline.gaps.sentences import LAUNCH_BOUND, band, findings, gap_band
 from ridgeline.machines.load import load
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
@@ -104,8 +104,8 @@ def test_what_was_not_counted_stays_unknown(parts: dict[str, Any]) -> None:
 def test_above_the_roof_is_a_finding() -> None:
     gap = gap_of(amounts(1e10, 1e9), simple(), observation(5e-4, flops={"tensor.bf16": 1e10}, bytes={"hbm": 1e9}))
     assert gap.vertical == pytest.approx(0.5)  # not clamped
-    assert gap_band(gap).startswith("above the roof")
-    assert any("measure again" in text and "sparse" in text for text in findings(gap))
+    assert gap_band(gap).startswith("above the roofline (200 %): ")
+    assert any(text.startswith("above the roofline (200 %): ") for text in findings(gap))
     assert gap.accounting[-1].time < 0
 
 
@@ -127,14 +127,14 @@ def test_uncertainty_adds_spread_ceiling_and_counters() -> None:
 @pytest.mark.parametrize(
     ("share", "kind", "word"),
     [
-        (0.30, "stated", "suspect a fault (tile shape, type path, no tensor cores"),
+        (0.30, "stated", "far below the roofline: suspect tile shape, dtype path, no tensor cores"),
         (0.49, "stated", "suspect"),
-        (0.55, "stated", "below the usual"),
-        (0.75, "stated", "good kernels"),
-        (0.78, "stated", "next bottleneck"),
+        (0.55, "stated", "below typical tuned kernels"),
+        (0.75, "stated", "typical of tuned kernels"),
+        (0.78, "stated", "look elsewhere"),
         (0.92, "stated", "cache hits"),
-        (0.92, "measured", "at the roof"),
-        (1.2, "measured", "above the roof"),
+        (0.92, "measured", "at the roofline"),
+        (1.2, "measured", "above the roofline (120 %)"),
     ],
 )
 def test_bands(share: float, kind: str, word: str) -> None:
@@ -164,14 +164,14 @@ def test_recorded_counts_against_the_algorithms(gaps: Mapping[str, Gap]) -> None
 
 def test_padding_of_the_gemv_is_seen_and_harmless(gaps: Mapping[str, Gap]) -> None:
     gap = gaps["gemv_bf16_1x28672x8192"]
-    assert any("8.00 x" in text and "padding" in text and "harmless: hbm" in text for text in findings(gap))
+    assert any("8.00x" in text and "tile padding" in text and "harmless: HBM" in text for text in findings(gap))
     assert gap.time_of(Cause.EXTRA_WORK) == 0
     assert (gap.regime.bound, gap.regime.limiter, gap.regime.confirmed) == ("memory", "hbm", True)
 
 
 def test_extra_traffic_right_of_the_ridge_is_harmless(gaps: Mapping[str, Gap]) -> None:
     gap = gaps["gemm_bf16_8192"]
-    assert any("3.43 x" in text and "harmless: tensor.bf16" in text for text in findings(gap))
+    assert any("3.43x" in text and "harmless: tensor.bf16" in text for text in findings(gap))
     assert gap.direction != "right"
 
 
@@ -181,7 +181,7 @@ def test_fewer_bytes_than_the_algorithm_are_explained_not_clamped(gaps: Mapping[
     assert gap.excess_bytes == pytest.approx(8.78 / 35.65, rel=0.01)
     assert gap.horizontal is not None
     assert gap.horizontal < 0.3
-    assert any("l2 kept it" in text and "outputs" in text for text in findings(gap))
+    assert any("L2 (60 MiB) holds the outputs" in text for text in findings(gap))
     kept = [entry.time for entry in gap.accounting if entry.kind is Cause.CACHED_TRAFFIC]
     assert len(kept) == 1
     assert kept[0] < 0
@@ -191,7 +191,7 @@ def test_softmax_is_bound_by_issue_and_the_strided_copy_by_l2(gaps: Mapping[str,
     softmax, copy = gaps["softmax_bf16"], gaps["strided_copy_fp32"]
     assert (softmax.target.bound, softmax.regime.bound, softmax.regime.limiter) == ("memory", "compute", "issue")
     assert not softmax.regime.confirmed
-    assert any("issue is busy" in text for text in findings(softmax))
+    assert any("instruction-issue-bound" in text for text in findings(softmax))
     assert (copy.regime.bound, copy.regime.limiter) == ("memory", "l2")
     assert copy.regime.share == pytest.approx(0.97, abs=0.005)
     levels = {row.level: row for row in copy.levels()}
@@ -202,11 +202,11 @@ def test_softmax_is_bound_by_issue_and_the_strided_copy_by_l2(gaps: Mapping[str,
 def test_regimes_of_the_others(gaps: Mapping[str, Gap]) -> None:
     observed = {name: gap.regime.bound for name, gap in gaps.items()}
     assert observed["tiny_relu"] == "overhead"
-    assert gap_band(gaps["tiny_relu"]) == SET_BY_LAUNCHING
+    assert gap_band(gaps["tiny_relu"]) == LAUNCH_BOUND
     assert {observed[name] for name in ("triad_fp32_2^27", "gelu_fp32_2^27")} == {"memory"}
     for name in ("gemm_fp32_4096", "gemm_fp64_2048", "flash_attention_bf16", "gemm_fp8_8192"):
         assert (observed[name], gaps[name].regime.limiter) == ("compute", gaps[name].target.limiter)
-    assert observed["conv3x3_fp16"] == "underused"
+    assert observed["conv3x3_fp16"] == "latency"
 
 
 def test_the_clock_has_an_entry_of_its_own_against_stated_peaks() -> None:
@@ -220,7 +220,7 @@ def test_the_clock_has_an_entry_of_its_own_against_stated_peaks() -> None:
 
 def test_below_launch_latency_is_overhead_from_the_time_alone() -> None:
     gap = gap_of(amounts(1e3, 1e3), simple(launch=5e-6), observation(6e-6))
-    assert (gap.regime.bound, gap.regime.basis) == ("overhead", "the time alone")
+    assert (gap.regime.bound, gap.regime.basis) == ("overhead", "time only")
 
 
 def test_bytes_that_a_cluster_shares_are_not_those_of_l2() -> None:

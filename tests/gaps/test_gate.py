@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_the_least_difference_can_be_chosen() -> None:
 def test_a_difference_that_noise_explains_is_not_a_regression() -> None:
     item = only(series(1.0, 8, 0.5, 3), series(1.15, 8, 0.5, 4))
     assert item.verdict == UNCLEAR
-    assert "noise does that once in" in item.why
+    assert "is within the noise (p = " in item.why
     assert item.p_value is not None
     assert item.p_value > 0.01
 
@@ -74,7 +75,7 @@ def test_too_few_samples_cannot_tell_and_only_a_strict_gate_minds() -> None:
     old, now = {"k": [1.0]}, {"k": [9.0]}
     loose, strict = files(old, now), files(old, now, strict=True)
     assert loose.items[0].verdict == UNCLEAR
-    assert loose.items[0].why == "1 and 1 samples are too few for any verdict; take 5 of each"
+    assert loose.items[0].why == "1 and 1 samples are too few for a verdict; take 5 of each"
     assert (loose.passed, strict.passed) == (True, False)
 
 
@@ -82,10 +83,10 @@ def test_new_and_vanished_names_are_listed() -> None:
     verdict = files({"a": series(1.0), "gone": series(1.0)}, {"a": series(1.0), "added": series(1.0)})
     assert (verdict.new, verdict.vanished) == (("added",), ("gone",))
     assert verdict.passed
-    assert verdict.sentence == "passed: 1 same, 1 new, 1 vanished; differences up to 5 % do not count"
+    assert verdict.sentence == "no regression; 1 unchanged, 1 new, 1 missing"
     text = table(verdict).text()
     assert "new: added" in text
-    assert "vanished: gone" in text
+    assert "missing: gone" in text
     assert not files({"a": [1.0] * 5, "gone": [1.0]}, {"a": [1.0] * 5}, strict=True).passed
 
 
@@ -99,13 +100,14 @@ def test_a_regression_fails_and_stands_first() -> None:
     assert told["passed"] is False
     assert {item["name"]: item["verdict"] for item in told["items"]} == {"a": SAME, "b": SLOWER, "c": FASTER}
     assert told["items"][1]["current_us"] == pytest.approx(1500, rel=0.02)
-    assert told["sentence"].startswith("failed: 1 slower, 1 faster, 1 same")
+    assert told["sentence"].startswith("1 regression: b +50 % (p = ")
+    assert told["sentence"].endswith("; 1 faster, 1 unchanged")
 
 
 def test_runs_on_two_machines_are_told_apart() -> None:
     old = timings({"k": series(1.0)}, device="A100", load_before=1)
     now = timings({"k": series(1.0)}, device="H200", load_before=2)
-    assert compare(old, now).notes == ("not the same conditions: device was A100, is H200",)
+    assert compare(old, now).notes == ("conditions differ: device was A100, is H200",)
 
 
 samples = st.lists(st.floats(0.5, 2), min_size=2, max_size=30)
@@ -150,25 +152,25 @@ def test_a_name_that_comes_again_is_told_by_its_turn() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not JSON"),
-        ('{"items": [', "is not JSON"),
+        ("", "is not valid JSON"),
+        ('{"items": [', "is not valid JSON"),
         ("{}", "no list of timings"),
         ("3", "no list of timings"),
         ('{"items": {}}', "no list of timings"),
-        ('{"items": []}', "no timing at all"),
+        ('{"items": []}', "holds no timings"),
         ('{"schema": 99, "items": []}', "schema 99, which is newer"),
         ('{"schema": "x", "items": []}', "schema 'x'"),
         ('[{"time_us": 3}]', "entry 1 has no name"),
         ('["gemm"]', "entry 1 has no name"),
         ('[{"name": "k"}]', r"\('k'\) has no times"),
         ('[{"name": "k", "samples": []}]', r"\('k'\) has no times"),
-        ('[{"name": "k", "samples": [1, "2"]}]', "samples holds 2, which is no time"),
-        ('[{"name": "k", "samples": [1, 0]}]', "samples holds 0, which is no time"),
-        ('[{"name": "k", "samples": [1e-320]}]', "no time from 1e-15"),
-        ('[{"name": "k", "samples": [1e300]}]', "no time from 1e-15"),
-        (f'[{{"name": "k", "samples": [1{"0" * 400}]}}]', "no time from 1e-15"),
-        ('[{"name": "k", "time_us": NaN}]', "time_us holds nan, which is no time"),
-        ('[{"name": "k", "time_us": true}]', "time_us holds True, which is no time"),
+        ('[{"name": "k", "samples": [1, "2"]}]', "samples holds 2, which is not a time"),
+        ('[{"name": "k", "samples": [1, 0]}]', "samples holds 0, which is not a time"),
+        ('[{"name": "k", "samples": [1e-320]}]', "not a time from 1e-15"),
+        ('[{"name": "k", "samples": [1e300]}]', "not a time from 1e-15"),
+        (f'[{{"name": "k", "samples": [1{"0" * 400}]}}]', "not a time from 1e-15"),
+        ('[{"name": "k", "time_us": NaN}]', "time_us holds nan, which is not a time"),
+        ('[{"name": "k", "time_us": true}]', "time_us holds True, which is not a time"),
     ],
 )
 def test_a_file_that_holds_no_timings_says_so(text: str, message: str, tmp_path: Path) -> None:
@@ -189,9 +191,56 @@ def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(InputError, match="no name in common: baseline has a, current has b"):
+    with pytest.raises(InputError, match="no common names: baseline has a, current has b"):
         files({"a": [1.0]}, {"b": [1.0]})
-    with pytest.raises(InputError, match="least relevant difference"):
+    with pytest.raises(InputError, match="minimum change"):
         files({"a": [1.0]}, {"a": [1.0]}, min_difference=-0.1)
-    with pytest.raises(InputError, match="chance of a false alarm"):
+    with pytest.raises(InputError, match="maximum p-value"):
         files({"a": [1.0]}, {"a": [1.0]}, max_p_value=0.0)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_tables_of_timings_are_read(suffix: str, tmp_path: Path) -> None:
+    """Rows of one name are its samples; a cell of samples holds several."""
+    path = tmp_path / f"times{suffix}"
+    if suffix == ".csv":
+        path.write_text("name,time_us,note\nsoftmax,100,x\nsoftmax,110,\nsoftmax,120,\ngemm,5.5,\n")
+    else:
+        rows = [{"name": "softmax", "time_us": time} for time in (100, 110, 120)] + [{"name": "gemm", "time_us": 5.5}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    timings = load(path)
+    assert {name: timed.samples for name, timed in timings.items()} == {
+        "softmax": pytest.approx((1e-4, 1.1e-4, 1.2e-4)),
+        "gemm": pytest.approx((5.5e-6,)),
+    }
+    wide = tmp_path / "wide.csv"
+    wide.write_text('name,samples\nsoftmax,1e-4 1.1e-4 1.2e-4\ngemm,"[5.5e-6, 5.6e-6]"\n')
+    assert load(wide)["softmax"].samples == pytest.approx((1e-4, 1.1e-4, 1.2e-4))
+    assert load(wide)["gemm"].samples == pytest.approx((5.5e-6, 5.6e-6))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no timings; write columns name and time_us"),
+        ("name,time_us\n", "holds no timings; write columns name and time_us"),
+        ("name,time_us\nk,fast\n", r"row 1 \('k'\): time_us holds fast, which is not a time"),
+        ("name,time_us\nk,-1\n", r"row 1 \('k'\): time_us holds -1.0, which is not a time"),
+        ("name,time_us\nk,\n", r"row 1 \('k'\) has no times"),
+        ("kernel,time_us\nk,1\n", "row 1 has no name"),
+    ],
+)
+def test_a_table_without_timings_says_so(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+def test_the_first_line_names_the_regressions() -> None:
+    old = {name: series(1e-3, seed=seed) for seed, name in enumerate("abcdef")}
+    now = {name: [factor * time for time in old[name]] for name, factor in zip("abcdef", (1.5, 1, 1.3, 1.2, 1.4, 0.5), strict=True)}  # fmt: skip
+    verdict = files(old, now)
+    assert re.fullmatch(r"4 regressions: a \+50 % \(p = \S+\), e \+40 % \(p = \S+\), c \+30 % \(p = \S+\), and 1 more; 1 faster, 1 unchanged", verdict.sentence)  # fmt: skip
+    assert files(old, old).sentence == "no regression; 6 unchanged"
+    assert files({"k": [1.0]}, {"k": [9.0]}, strict=True).sentence == "no regression; 1 inconclusive (failed: strict)"

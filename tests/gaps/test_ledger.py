@@ -94,16 +94,16 @@ def test_measured_after_sealing_counts(book: Ledger, clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("measured_at", "reason"),
     [
-        ("2026-03-01T11:59:59+00:00", "not after the sealing"),
-        ("2026-03-01T12:00:00+00:00", "not after the sealing"),
-        ("2026-03-01T13:30:00+02:00", "not after the sealing"),
-        ("2026-03-01T12:00:00Z", "not after the sealing"),
-        ("2026-03-01T14:00:00+00:00", "after the settling"),
+        ("2026-03-01T11:59:59+00:00", "not after the seal"),
+        ("2026-03-01T12:00:00+00:00", "not after the seal"),
+        ("2026-03-01T13:30:00+02:00", "not after the seal"),
+        ("2026-03-01T12:00:00Z", "not after the seal"),
+        ("2026-03-01T14:00:00+00:00", "after the settlement"),
         ("2026-03-01T12:30:00", "offset"),
         ("2026-03-02", "offset"),
         ("9999-12-31T23:59:59-23:00", "offset"),
-        ("", "not known when"),
-        (None, "not known when"),
+        ("", "time of measurement is unknown"),
+        (None, "time of measurement is unknown"),
     ],
 )
 def test_measured_at_another_time_is_no_sealed_evidence(
@@ -210,7 +210,7 @@ def test_unsealed_measurements_count_once_too(book: Ledger, clock: Clock) -> Non
     assert report["unsealed"]["error"]["signed"] == pytest.approx(0.25)
     assert sum(report["unsealed"]["reasons"].values()) == 1
     assert [case["repeat"] for case in report["cases"]] == [False, True, True, False]
-    assert "- a: 9 µs, repeat, does not count, unsealed: measured at" in book.markdown()
+    assert "- a: 9 µs, repeat, not counted, unsealed: measured at" in book.markdown()
     other = book.settle(seal(book), [item("a", 8.0, early)]).items[0]
     assert not other["repeat"], "another seal is another prediction"
 

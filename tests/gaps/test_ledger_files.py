@@ -32,14 +32,14 @@ def test_reading_makes_no_file(book: Ledger) -> None:
         book.head,
         lambda: book.settle("abcd", [item("a", 1, None)]),
     ):
-        with pytest.raises(InputError, match=r"there is no ledger .*: seal something first"):
+        with pytest.raises(InputError, match=r"there is no ledger .*: seal predictions first"):
             read()
     assert not book.path.exists()
 
 
 def test_an_empty_file_is_a_ledger_to_be(book: Ledger) -> None:
     book.path.touch()
-    with pytest.raises(InputError, match=r"there is nothing in .* yet"):
+    with pytest.raises(InputError, match="is empty: seal predictions first"):
         book.verify()
     seal(book)
     assert book.verify() == []

@@ -75,7 +75,7 @@ def test_an_empty_group_has_no_rates(book: Ledger) -> None:
     told = book.report()["sealed"]
     assert told["regimes"] == {"cases": 0, "hits": 0, "share": None, "low": None, "high": None}
     assert told["error"] == {"cases": 0, "median": None, "p90": None, "signed": None}
-    assert told["intervals"]["verdict"] == "not known"
+    assert told["intervals"]["verdict"] == "unknown"
 
 
 def test_the_uncertainty_of_a_share_is_wilsons() -> None:
@@ -92,10 +92,10 @@ def test_the_uncertainty_of_a_share_is_wilsons() -> None:
 @pytest.mark.parametrize(
     ("inside", "count", "verdict"),
     [
-        (80, 100, "as promised"),
+        (80, 100, "calibrated"),
         (60, 100, "too narrow"),
         (99, 100, "too wide"),
-        (2, 2, "too few to tell"),
+        (2, 2, "too few cases"),
         (0, 3, "too narrow"),
     ],
 )
@@ -128,10 +128,10 @@ def test_the_page_shows_every_seal_and_what_became_of_it(book: Ledger, clock: Cl
     assert f"verify --expect {book.head()[1]}" in page
     assert f"## {made.id}" in lines
     assert f"- content `{made.content_hash}`" in lines
-    assert "| a\\|b \\<c\\> | memory | 5 | 10 | 8 to 12 | 8 | +25.0% | l2 | L2 kept it |" in lines
+    assert "| a\\|b \\<c\\> | memory | 5 | 10 | 8 to 12 | 8 | +25.0 % | l2 | L2 kept it |" in lines
     assert "| open | memory | 5 | 10 |  | open |  |  |  |" in lines
-    assert "- a\\|b \\<c\\>: 9 µs, repeat, does not count" in lines
-    assert "- open: 9 µs, unsealed: not known when it was measured" in lines
+    assert "- a\\|b \\<c\\>: 9 µs, repeat, not counted" in lines
+    assert "- open: 9 µs, unsealed: the time of measurement is unknown" in lines
     assert "\\*try\\*" in page
     assert "secret-host" not in page
     assert "broken" not in page

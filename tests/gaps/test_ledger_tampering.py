@@ -134,7 +134,7 @@ def test_any_other_order_is_found(original: Path, copy: Path, order: list[int]) 
     assert findings[0].record == first
     came = order[first - 1]  # the place of the record it was made after, where that is now
     assert findings[0].text.endswith(
-        f"made after what is now record {order.index(came - 1) + 1}" if came else "after none"
+        f"it followed what is now record {order.index(came - 1) + 1}" if came else "after none"
     )
 
 

@@ -27,7 +27,7 @@ def test_the_table_is_whole() -> None:
         assert rule.gain in GAINS, rule.name
         assert set(rule.unless) <= set(names), rule.name
         for condition in rule.applies + rule.sign:
-            open_ = {"together", "sent", "waiting"}  # of neighbours and of launches that follow each other
+            open_ = {"together", "sent", "waiting", "cores_used", "scalar_share", "sockets", "write_allocate"}
             assert condition.figure in known | own | open_, f"{rule.name} asks for {condition.figure}"
             if condition.figure in words and isinstance(condition.value, tuple):
                 assert set(condition.value) <= words[condition.figure], rule.name
@@ -43,7 +43,7 @@ def test_cause_lists_and_the_flow() -> None:
     assert [len(flow()[side]) for side in ("memory", "compute")] == [6, 6]
     assert len(decode()) == 5
     kinds = {move.kind for move in catalog().values()}
-    assert kinds == {"bandwidth use", "fusion", "tiling", "quantisation", "compute", "parallelism"}
+    assert kinds == {"bandwidth use", "fusion", "tiling", "quantization", "compute", "parallelism"}
     with pytest.raises(InputError, match="unknown kind of gap"):
         causes("no gap")
     with pytest.raises(InputError, match="unknown bound"):
@@ -52,7 +52,7 @@ def test_cause_lists_and_the_flow() -> None:
 
 def test_directions_follow_from_what_changes() -> None:
     table = catalog()
-    right = {"tile": "both", "fuse": "right", "multicast": "right", "larger-tiles": "both", "quantise": "right"}
+    right = {"tile": "both", "fuse": "right", "multicast": "right", "larger-tiles": "both", "quantize": "right"}
     up = {"pipeline": "up", "swizzle": "up", "independent": "up", "occupancy": "up", "engine": "up", "coalesce": "both"}
     assert {key: table[key].direction for key in right | up} == right | up
     assert "fewer warps" in table["occupancy"].changes  # both ways
@@ -87,3 +87,29 @@ def test_a_rule_is_shown_possible_or_ruled_out_by_its_conditions() -> None:
     assert replace(rule, possible=True).status({"share": 0.5, "stall": "wait"}) == "possible"
     assert replace(rule, sign=()).status({"share": 0.5}) == "possible"
     assert replace(rule, sign=(), shown="the time").status({"share": 0.5}) == "shown"
+
+
+GPU_WORDS = ("tensor core", "coalesce", "warp", "CUDA", "SM", "thread block", "occupancy", "shared memory", "multicast")
+
+
+@pytest.mark.parametrize("bound", ["memory", "compute", "overhead", "balanced"])
+def test_cpus_are_offered_no_gpu_moves(bound: str) -> None:
+    for move in moves(bound, "cpu"):
+        assert not any(word in move.name for word in GPU_WORDS), move.name
+    assert {"vectorize", "threads"} <= {move.key for side in ("memory", "compute") for move in moves(side, "cpu")}
+    assert not {"vectorize", "threads"} & {move.key for move in moves(bound)}
+
+
+def test_a_rule_asks_for_the_device_of_its_move() -> None:
+    for rule in rules():
+        device = catalog()[rule.move].device
+        asked = {str(value) for item in rule.applies if item.figure == "device" and isinstance(item.value, tuple) for value in item.value}  # fmt: skip
+        assert not device or asked == {device}, rule.name
+
+
+def test_causes_have_a_name_before_their_explanation() -> None:
+    for rule in rules():
+        name, colon, explanation = rule.cause.partition(": ")
+        assert colon, rule.name
+        assert explanation, rule.name
+        assert len(name) <= 36, rule.name

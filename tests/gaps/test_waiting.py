@@ -59,12 +59,14 @@ def test_kernels_sent_one_by_one_wait_for_the_host() -> None:
     assert merged.gain == pytest.approx((merged.device or 0) + (merged.host or 0))
     assert to_document(merged)["host_gain_us"] == pytest.approx(1e6 * (merged.host or 0))
     assert to_document(merged)["device_gain_us"] == pytest.approx(1e6 * (merged.device or 0))
-    assert any(text.startswith("waiting for the host: 2.9 ms of it (model: the host takes 5 us") for text in merged.evidence)  # fmt: skip
+    assert any(text.startswith("host launch overhead: 2.9 ms of the gain (model: dispatch cost 5 us") for text in merged.evidence)  # fmt: skip
     graph = advised(gap)["launches"]
     queued = 1000 * 1.4646874e-6 * (1 - 0.46)
     assert graph.device == pytest.approx(queued)
     assert graph.host == pytest.approx(2.9e-3)
-    assert any("the device waits 2.9 ms for the host between 1,000 kernels" in text for text in findings(gap))
+    assert any(
+        "host launch overhead adds 2.9 ms to the kernel time over 1,000 launches" in text for text in findings(gap)
+    )
 
 
 def test_a_graph_does_not_wait_for_the_host_and_needs_no_capture() -> None:
@@ -74,7 +76,7 @@ def test_a_graph_does_not_wait_for_the_host_and_needs_no_capture() -> None:
     assert (merged.rule, merged.host) == ("tiny kernels", 0.0)
     assert merged.gain == pytest.approx(2.1e-3 - achievable(MANY))
     assert merged.missing == ()
-    assert {item.move for item in advise(gap)}.isdisjoint({"capture a graph"})
+    assert {item.move for item in advise(gap)}.isdisjoint({"capture a CUDA graph"})
 
 
 def test_where_nobody_says_how_kernels_are_sent_the_host_is_priced_apart() -> None:
@@ -84,8 +86,8 @@ def test_where_nobody_says_how_kernels_are_sent_the_host_is_priced_apart() -> No
     assert (gap.sent, merged.host) == (None, None)
     assert merged.gain == pytest.approx(2.1e-3 - achievable(MANY))
     assert merged.missing == ("sent",)
-    assert any(text.startswith("waiting for the host: 2.9 ms more if they are sent one by one") for text in merged.evidence)  # fmt: skip
-    assert any(text.startswith("where they are sent one by one, the device waits 2.9 ms") for text in findings(gap))
+    assert any(text.startswith("host launch overhead: 2.9 ms more if launched one by one") for text in merged.evidence)  # fmt: skip
+    assert any(text.startswith("if launched one by one, host launch overhead adds 2.9 ms") for text in findings(gap))
 
 
 def test_a_figure_that_is_not_there_is_named_and_not_zero() -> None:
@@ -97,18 +99,18 @@ def test_a_figure_that_is_not_there_is_named_and_not_zero() -> None:
     assert "waiting" not in signs(gap)
 
 
-@pytest.mark.parametrize(("idle", "each", "kind"), [(1e-3, 3.1e-6, "observed"), (10e-3, 5e-6, "model")])
+@pytest.mark.parametrize(("idle", "each", "kind"), [(1e-3, 3.1e-6, "trace"), (10e-3, 5e-6, "model")])
 def test_a_trace_bounds_what_the_host_takes_from_above(idle: float, each: float, kind: str) -> None:
     """2.1 ms of kernels and 1 ms between them: one every 3.1 us, less than the 5 us of the figure; 10 ms are more."""
     gap = launched(dispatching(5e-6), 2.1e-6, sent="one by one", host_wait=idle)
     assert gap.host is not None
     assert gap.host.each == pytest.approx(each)
     assert gap.host.evidence.startswith(kind)
-    assert gap.host.at_most == (kind == "observed")
+    assert gap.host.at_most == (kind == "trace")
     assert gap.waiting == pytest.approx(1000 * each - 2.1e-3)
     alone = launched(dispatching(None), 2.1e-6, sent="one by one", host_wait=idle)
     assert alone.waiting == pytest.approx(idle)
-    assert "at most" in Item(alone, tuple(advise(alone))).sentence.partition("and ")[2]
+    assert "at most" in Item(alone, tuple(advise(alone))).sentence.partition("plus ")[2]
     assert "at most" not in Item(launched(dispatching(5e-6), 2.1e-6, sent="one by one"), ()).sentence
 
 
@@ -116,7 +118,7 @@ def test_kernels_beyond_a_launch_can_wait_for_a_slow_host_too() -> None:
     """Five kernels of 20 us sent every 30 us: 50 us of waiting, which a graph takes away; fast hosts are no cause."""
     slow = launched(dispatching(30e-6), 20e-6, 5, sent="one by one")
     advice = advised(slow)["host-bound"]
-    assert (advice.status, advice.move, advice.device) == ("shown", "capture a graph", 0.0)
+    assert (advice.status, advice.move, advice.device) == ("shown", "capture a CUDA graph", 0.0)
     assert advice.gain == pytest.approx(5 * 30e-6 - 5 * 20e-6)
     for other in (
         launched(dispatching(21e-6), 20e-6, 5, sent="one by one"),  # 5 % of the time

@@ -104,11 +104,11 @@ def test_kernels_of_a_stream_that_overlap_keep_their_time(tmp_path: Path) -> Non
 def test_the_binary_profile_names_the_file_to_give(tmp_path: Path) -> None:
     binary = tmp_path / "host.xplane.pb"
     binary.write_bytes(b"\x0a\x07binary")
-    with pytest.raises(InputError, match=r"reads the \.trace\.json\.gz that JAX writes beside it"):
+    with pytest.raises(InputError, match=r"reads the \.trace\.json\.gz that JAX writes next to it"):
         recognised(binary)
     beside = tmp_path / "host.trace.json.gz"
     beside.write_bytes(gzip.compress(b"{}"))
-    with pytest.raises(InputError, match=r"host\.trace\.json\.gz', which lies beside it"):
+    with pytest.raises(InputError, match=r"host\.trace\.json\.gz', which is next to it"):
         recognised(binary)
 
 
@@ -148,4 +148,4 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path) -> None:
 def test_a_trace_at_the_profilers_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(not item.notes for item in read(HANDMADE))
     monkeypatch.setattr(jax_profiler, "MAX_EVENTS", 10)
-    assert all("leaves out" in item.notes[0] for item in read(HANDMADE))
+    assert all("may be truncated" in item.notes[0] for item in read(HANDMADE))

@@ -84,7 +84,7 @@ def test_l1_is_left_out_where_loads_pass_it_by(raw: dict[str, Observation]) -> N
     gemm = raw["gemm_bf16_8192"]
     assert "l1" not in gemm.bytes
     assert "bytes.l1" not in gemm.defined
-    assert any("l1 left out" in note for note in gemm.notes)
+    assert any("L1 bytes omitted" in note for note in gemm.notes)
     assert "bytes.l1" in raw["triad_fp32_2^27"].defined
 
 
@@ -120,8 +120,8 @@ def test_signs_for_a_diagnosis(raw: dict[str, Observation]) -> None:
     assert gemm["sm_active"] == pytest.approx(2130336.727273 / 2211370.151515)
     assert raw["gemm_fp8_8192"].counters["tensor_busy"] == pytest.approx(0.938, abs=1e-3)
     assert raw["softmax_bf16"].counters["special_busy"] > 0.3
-    assert any("uncounted work" in note for note in raw["softmax_bf16"].notes)
-    assert not any("uncounted work" in note for note in raw["triad_fp32_2^27"].notes)
+    assert any("not in any FLOP count" in note for note in raw["softmax_bf16"].notes)
+    assert not any("not in any FLOP count" in note for note in raw["triad_fp32_2^27"].notes)
 
 
 def test_every_counter_is_a_row_of_the_table(raw: dict[str, Observation]) -> None:
@@ -223,7 +223,7 @@ def test_half_precision_is_taken_as_packed_and_says_so(tmp_path: Path) -> None:
     )
     assert found.flops == {"vector.fp16": 2 * 10 + 2 * 100 + 4 * 1000}
     assert found.defined["flops.vector.fp16"].startswith("2 x ")
-    assert any("packed for two" in note for note in found.notes)
+    assert any("packed (two numbers)" in note for note in found.notes)
 
 
 def test_memory_bytes_from_their_parts(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_zero_missing_and_not_available_stay_apart(tmp_path: Path) -> None:
     for cell in ("n/a", "(!) nan", "nan", "no data", "-3"):
         found = one(tmp_path, {parent: cell})
         assert found.flops == {}
-        assert found.notes == (f"without a value in the report: {parent}",)
+        assert found.notes == (f"no value in the report: {parent}",)
     assert one(tmp_path, {parent: ""}).notes == ()
 
 
@@ -256,7 +256,10 @@ def test_rates_that_disagree_with_the_report_are_told(tmp_path: Path) -> None:
     units = {clock: "Ghz"}
     # 1e6 operations in 10 us are 1e11 per second, at 1 GHz 100 per cycle
     assert one(tmp_path, {parent: "1000000", per_cycle: "100", clock: "1"}, units).notes == ()
-    assert "own rate is 5e+10" in one(tmp_path, {parent: "1000000", per_cycle: "50", clock: "1"}, units).notes[0]
+    assert (
+        "the rate in the report 5e+10"
+        in one(tmp_path, {parent: "1000000", per_cycle: "50", clock: "1"}, units).notes[0]
+    )
 
 
 def test_instances_behind_a_value_are_passed_over(tmp_path: Path) -> None:
@@ -328,7 +331,7 @@ def test_a_cut_file_gives_its_whole_kernels_and_names_the_cut_one(name: str, los
     found = observe.load(path)
     assert len(found) == len(whole) - 1
     assert found[1:] == whole[1:-1]
-    assert "is cut off in the file" in found[0].notes[-1]
+    assert "is truncated and omitted" in found[0].notes[-1]
 
 
 def test_kernels_without_a_time_are_told(tmp_path: Path) -> None:
@@ -336,12 +339,12 @@ def test_kernels_without_a_time_are_told(tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
     path.write_text(table(header, units, ["0", "a", "5"], ["1", "b", "n/a"]))
     (found,) = observe.load(path)
-    assert found.notes == ("1 kernels of this report have no time and are left out",)
+    assert found.notes == ("1 kernels have no time and are omitted",)
     path.write_text(table(header, units, ["0", "a", "0"], ["1", "b", "n/a"]))
     with pytest.raises(InputError, match="2 kernels and no time for any"):
         observe.load(path)
     path.write_text(table(header, units))
-    with pytest.raises(InputError, match="nothing that was timed"):
+    with pytest.raises(InputError, match="has no timings"):
         observe.load(path)
 
 

@@ -255,7 +255,7 @@ def test_tensors_of_a_list_have_shapes_and_no_known_dtype(tmp_path: Path) -> Non
 def test_what_took_no_time_is_said_not_measured(tmp_path: Path) -> None:
     (item,) = read(Story().kernel("k", 0, 2).kernel("k", 5, 0).kernel("k", 9, 4).write(tmp_path))
     assert item.samples == pytest.approx((2 * US, 4 * US))
-    assert item.notes == ("1 more took no measurable time",)
+    assert item.notes == ("1 more launches have no measurable time",)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_gap_whose_launch_is_not_in_the_trace_is_not_blamed_on_the_host(tmp_path
 def test_a_trace_without_kernels_has_no_gaps() -> None:
     found = gaps(FIXTURES / "trace_cpu.json.gz")
     assert found["devices"] == []
-    assert "no kernels" in found["notes"][0]
+    assert "no device kernels" in found["notes"][0]
 
 
 # -- the file -----------------------------------------------------------------------------------------------

@@ -61,8 +61,9 @@ def _grouped(rows: Sequence[Row], where: str) -> dict[str, Timed]:
     """Timings of a table: rows of one name are its samples; a cell may hold several, separated by spaces."""
     timings: dict[str, Timed] = {}
     for place, row in enumerate(rows, 1):
-        cells = {key: _numbers(row[key]) for key in NUMBERS if row.get(key) not in (None, "")}
-        name, timed = _entry({**row, **cells}, f"'{where}' row {place}")
+        filled = {key: value for key, value in row.items() if value not in (None, "")}
+        cells = {key: _numbers(filled[key]) for key in NUMBERS if key in filled}
+        name, timed = _entry({**filled, **cells}, f"'{where}' row {place}")
         before = timings[name].samples if name in timings else ()
         timings[name] = Timed((*before, *timed.samples), timed.conditions)
     if not timings:

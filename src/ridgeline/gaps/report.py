@@ -27,6 +27,7 @@ from .accounting import Cause
 from .advice import Advice, advise
 from .gap import Gap, with_neighbours
 from .join import Hints, Joined, Pair, join
+from .regime import COUNTERS
 
 SCHEMA = 1
 MAX_GAPS = 3  # in the answer
@@ -264,15 +265,18 @@ class Report:
 
     @property
     def answer(self) -> tuple[str, ...]:
-        """Coverage, then the verdict; one line where nothing was joined."""
+        """Coverage, the verdict, and the host launch overhead; one line where nothing was joined."""
         if not self.items:
             return (sentences.NOTHING_JOINED,)
         joined = sum(len(pair.observations) for pair in self.joined.pairs)
         observed = joined + len(self.joined.unmatched_observed)
         first = sentences.coverage(self.explained_share, self._measured + self._unmatched_time, joined, observed)
-        if len(self.items) == 1:
-            return first, sentences.item_verdict(self.items[0].gap)
-        return first, sentences.program_verdict(self.verdict, any(item.waits_at_most for item in self.items))
+        alone, counted = len(self.items) == 1, any(item.gap.regime.basis == COUNTERS for item in self.items)
+        verdict = (
+            sentences.item_verdict(self.items[0].gap) if alone else sentences.program_verdict(self.verdict, counted)
+        )
+        host = sentences.host_overhead(self.waiting, any(item.waits_at_most for item in self.items))
+        return (first, verdict, host) if host else (first, verdict)
 
     @property
     def sentence(self) -> str:

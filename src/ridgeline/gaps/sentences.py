@@ -172,9 +172,9 @@ def item_sentence(gap: Gap, top: Advice | None, waits_at_most: bool) -> str:
 
 def _gap(gap: Gap, waits_at_most: bool) -> str:
     loss, above = gap.largest_loss, gap.measured - gap.target.floor
-    if above <= 0 or gap.regime.bound == OVERHEAD:
-        return gap_band(gap)
     wait = f", plus {_wait(gap.waiting, waits_at_most)}" if gap.sent and gap.waiting else ""
+    if above <= 0 or gap.regime.bound == OVERHEAD:
+        return f"{gap_band(gap)}{wait}"
     return f"{show(above, 's', 3)} above the roofline, mostly {loss.cause} ({show(loss.time, 's', 3)}){wait}"
 
 
@@ -186,8 +186,9 @@ def action(gap: Gap, top: Advice | None, runs: float = 1.0) -> str:
     """The move with its gain over all runs and its cause; without a shown cause, what is known instead."""
     if top is not None and top.shown:
         gain = "" if top.gain is None else f", saves {show(top.gain * runs, 's', 3)}"
-        beyond = (top.gain or 0.0) > max(gap.measured - gap.target.floor, 0.0)
-        return f"{top.move}{gain} ({top.name}{'; beyond its present roofline' if beyond else ''})"
+        host = f", {show(top.host * runs, 's', 3)} by fewer launches" if top.host else ""
+        beyond = (top.device or 0.0) > max(gap.measured - gap.target.floor, 0.0)
+        return f"{top.move}{gain}{host} ({top.name}{'; beyond its present roofline' if beyond else ''})"
     if gap.share >= MIN_TUNED_SHARE:
         return band(gap.share, "measured")
     if gap.regime.basis == COUNTERS:
@@ -207,18 +208,16 @@ def coverage(explained: float, time: float, joined: int, observed: int) -> str:
     )
 
 
-def program_verdict(verdict: Mapping[str, Any], waits_at_most: bool) -> str:
-    """Of several items: the dominant bound, the errors, and the host."""
+def program_verdict(verdict: Mapping[str, Any], counted: bool) -> str:
+    """Of several items: the dominant bound and the errors; latency-bound is a verdict of counters alone."""
     bound, share = next(iter(verdict["regimes"].items()))
     name = "launch" if bound == OVERHEAD else bound
     held = f"{name}-bound: {percent(share)} of the time is in {name}-bound kernels"
     if bound == LATENCY:
-        limit = f"no unit is above {percent(MIN_LIMITER_SHARE)} utilization"
-        held = f"latency-bound: {limit} for {percent(share)} of the time"
-    waited = verdict["waiting_us"]
-    wait = f"; {_wait(waited / 1e6, waits_at_most)} in addition" if waited else ""
+        limit = f"latency-bound: no unit above {percent(MIN_LIMITER_SHARE)} utilization"
+        held = f"{limit if counted else 'limiter unknown without counters'} for {percent(share)} of the time"
     hits = f"{verdict['inside']} of {verdict['items']} inside the 80 % interval"
-    return f"{held}; median error {percent(verdict['median_error'])}, {hits}{wait}"
+    return f"{held}; median error {percent(verdict['median_error'])}, {hits}"
 
 
 def item_verdict(gap: Gap) -> str:
@@ -228,6 +227,11 @@ def item_verdict(gap: Gap) -> str:
         f"{bound_text(gap)}, {percent(gap.share)} of roofline; "
         f"error {'+' if gap.error > 0 else ''}{percent(gap.error)}, {inside} the 80 % interval"
     )
+
+
+def host_overhead(waiting: float | None, at_most: bool) -> str:
+    """The host launch overhead as a line; empty without any."""
+    return f"{Cause.HOST_WAIT.value}: {_at_most(at_most)}{show(waiting, 's', 3)} in addition" if waiting else ""
 
 
 def largest_gap(gaps: Sequence[Mapping[str, Any]]) -> str:

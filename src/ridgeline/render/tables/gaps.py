@@ -238,7 +238,8 @@ def ledger_tables(report: dict[str, Any]) -> list[Table]:
     if sealed.get("worst"):
         times = microseconds("predicted_us", "predicted"), microseconds("measured_us", "measured")
         shown = columns("name", "machine", *times, percent("error"), "cause")
-        tables.append(Table("Worst misses", shown, [dict(row) for row in sealed["worst"][:MAX_MISSES]]))
+        rows = [{**row, "cause": str(row["cause"]).partition(":")[0]} for row in sealed["worst"][:MAX_MISSES]]
+        tables.append(Table("Worst misses", shown, rows))
     return tables
 
 

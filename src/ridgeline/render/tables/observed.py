@@ -50,7 +50,7 @@ def observations_table(observations: Sequence[Observation], limit: int | None = 
             "kernel": item.kernel,
         }
         shown = {key: _clip(PREFIXES.sub("", text), widths[key]) for key, text in texts.items()} if limit else texts
-        times: dict[str, float] = {"total": _time(item), "median": item.median, "runs": len(item.samples)}
+        times: dict[str, Any] = {"total": _time(item), "median": item.median, "runs": len(item.samples)}
         rows.append({**shown, **times, "share": _time(item) / total, "until": until / total})
     shares = percent_column("share", "% of time", 2), percent_column("until", "cumulative", 2)
     repeats = [Column("median", unit="s"), Column("runs")] if several else []
