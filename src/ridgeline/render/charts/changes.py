@@ -132,7 +132,7 @@ def version(observation: Observation, machine: Machine) -> Version:
 
 
 def _example_versions(roof: Roofs) -> list[Version]:
-    """Three made-up versions of a product, as texts tell the story: naive, tiled, pipelined."""
+    """Three example versions of a GEMM: naive, tiled, pipelined."""
     (peak,), (bandwidth,), (ridge,), flops = roof.peaks, roof.bandwidths, roof.ridges, 2.0 * 4096**3
     return [
         Version("naive", flops / (bandwidth * ridge / 16 * 0.3), flops, flops / (ridge / 16)),
@@ -164,7 +164,7 @@ def versions(
         raise InputError("no version is given; a path needs at least one of name, time, flops and bytes")
     points: list[Point] = []
     arrows: list[Arrow] = []
-    notes = ["made-up versions, not measurements"] if path is None else []
+    notes = ["example versions, not measurements"] if path is None else []
     for number, item in enumerate(chain):
         for what in ("time", "flops", "bytes"):
             positive(f"{what} of version '{item.name}'", getattr(item, what))

@@ -91,9 +91,10 @@ def communication(study: CommunicationRoofline) -> Chart:
         bound = "compute-bound" if x >= ridges[fastest] else "link-bound"
         points.append(Point(x, attainable, name, bound, "value", f"{name} over {fastest}", {"intensity": x}))
     notes = (
-        f"numbers at the corners: FLOP per byte sent from which the link no longer limits; data parallel: {TRAINING_TOKENS} tokens per step, ring all-reduce of bf16 gradients over {link_title(fastest)}",
+        "numbers at the corners: ridge of each link, in FLOP per byte sent",
+        f"data parallel: {TRAINING_TOKENS} tokens per step, ring all-reduce of bf16 gradients over {link_title(fastest)}",
         "NIC: nominal rates of common network cards; links: payload per direction",
-    )  # fmt: skip
+    )
     return Chart(
         "communication", f"Communication roofline of {machine.name}", Axis("FLOP per byte communicated", PER_BYTE, LOG, across),
         Axis("attainable performance", rate_unit([study.engine]), LOG, up), title_of(machine), tuple(lines), tuple(points), notes=notes,

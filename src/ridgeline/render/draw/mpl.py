@@ -21,7 +21,7 @@ from ...core.errors import InputError
 from ..chart import Chart, Picture
 from .labels import tick_text, wrap
 from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
-from .plane_labels import PlaneLabels
+from .plane_labels import HINTING, PlaneLabels
 from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, Entry, Measure, entries_of, palette_of
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Page:
     ) -> None:
         """Paragraphs under the blocks already above the axes, or over those already below: the lowest goes first."""
         measure = partial(self.measure, size, weight)
-        lines = [line for paragraph in words for line in wrap(paragraph, self.room, measure)]
+        lines = [line for paragraph in words for line in wrap(paragraph, self.room / HINTING, measure)]
         if lines:
             text = self.figure.text(
                 0, 1 if top else 0, "\n".join(lines), fontsize=size, fontweight=weight, color=colour, linespacing=1.35,

@@ -24,6 +24,7 @@ RADIUS = {
 }
 DEFAULT_RADIUS, ARROW_RADIUS, MARKER_GAP = 4.0, 3.0, 0.8
 FRAME_GAP = 2.0  # between a label and the edge of the plot
+HINTING = 1.04  # a viewer that hints its fonts draws texts this much wider
 LINE_HEIGHT, CAPTION_HEIGHT, ROOF_HEIGHT = 11.5, 14.0, 11.0
 CAPTION_GAP = 6.0  # between a caption and the edge of its region
 ROOF_GAP = 8.5  # from a roof to the middle of its name
@@ -190,7 +191,7 @@ class PlaneLabels:
 
     def _place_line_name(self, text: str, places: list[tuple[float, float]], colour: str, gid: str, dash: str) -> None:
         """The name of a line beside the first of these places with room; in the legend when there is none."""
-        width = self.style.measure(SMALL_SIZE, "normal", text) + 1
+        width = self.style.measure(SMALL_SIZE, "normal", text) * HINTING + 1
         for x, y in places:
             (placed,) = place(
                 [Anchor(x, y, width, LINE_HEIGHT, ARROW_RADIUS)], self.frame, self.obstacles, MAX_NAME_GAP
@@ -253,7 +254,7 @@ class PlaneLabels:
 
     def _anchor(self, text: str, name: _Name, number: bool) -> Anchor:
         width = self.style.measure(SMALL_SIZE, "bold" if number else "normal", text)
-        return Anchor(name.x, name.y, width + 1, LINE_HEIGHT, name.radius)
+        return Anchor(name.x, name.y, width * HINTING + 1, LINE_HEIGHT, name.radius)
 
 
 def radius_of(point: Point) -> float:

@@ -26,7 +26,7 @@ THEMES: dict[str, dict[str, str]] = {
 GROUP_COLOURS = tuple(f"c{index}" for index in range(7))
 # What a group means decides its colour on every chart: blue is memory, orange is compute, grey is overhead.
 FIXED_COLOURS = {
-    "memory-bound": "c0", "compute-bound": "c1", "overhead-bound": "c6", "latency-bound": "c3", "balanced": "ridge",
+    "memory-bound": "c0", "compute-bound": "c1", "overhead-bound": "c6", "latency-bound": "c3", "balanced": "ridge", "link-bound": "c2",
     **dict.fromkeys(("hbm", "ddr", "gddr", "lpddr", "dram", "memory"), "c0"),
     **dict.fromkeys(("l3", "cmem", "sram"), "c4"), "l2": "c2", **dict.fromkeys(("l1", "sbuf", "vmem"), "c5"),
     "shared": "c3", "registers": "c6", "nvlink": "c2", "pcie": "c4", "nic": "c3",
