@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ridgeline.app.run import Bench, Workload
+from ridgeline.app.run import Workload
+from ridgeline.app.run.cpu import CpuBench
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
 from ridgeline.measure.cpu.suite import Kernel
-from ridgeline.measure.protocol import Probe
+from ridgeline.measure.protocol import Clock, Timing
 from ridgeline.programs import ops
 
 CORES = 2
@@ -86,39 +86,42 @@ class FakeClock:
         return self.t
 
 
-@dataclass(frozen=True)
-class TimedKernel(Kernel):
-    """A kernel that takes the seconds it is given."""
-
-    seconds: float = 1e-3
-    clock: FakeClock = field(default_factory=FakeClock)
-
-    def probe(self) -> Probe:
-        def call(loops: int) -> None:
-            self.clock.t += loops * self.seconds
-
-        return Probe(self.name, self.work.name, call, self.work, {"how": self.how})
-
-
-KERNELS: dict[str, Work] = {
-    "triad": ops.stream_triad(2**20),
-    "dot": ops.dot(2**20, dtype="fp64"),
-    "gemm fp32": ops.gemm(256, 256, 256, dtype="fp32"),
+# Work by size, and the share of the roofline that a kernel reaches at every size.
+MAKERS: dict[str, tuple[Callable[[int], Work], int, float]] = {
+    "triad": (ops.stream_triad, 2**20, 0.8),
+    "dot": (lambda n: ops.dot(n, dtype="fp64"), 2**20, 0.9),
+    "gemm fp32": (lambda n: ops.gemm(n, n, n, dtype="fp32"), 256, 0.7),
 }
-SECONDS = {"triad": 1.6e-3, "dot": 1.0e-3, "gemm fp32": 0.42e-3}
+KERNELS = {name: make(size) for name, (make, size, _) in MAKERS.items()}
+RATES = {"triad": BANDWIDTH["memory"], "dot": BANDWIDTH["memory"], "gemm fp32": PEAK["vector.fp32"]}
 
 
-def _nothing() -> None:
-    return
+def seconds(name: str, work: Work) -> float:
+    amount = work.flops if "gemm" in name else work.bytes
+    return float(amount) / RATES[name] / MAKERS[name][2]
 
 
-class SmallBench(Bench):
-    """What the main job needs of a machine, by a clock that only kernels move."""
+SECONDS = {name: seconds(name, work) for name, work in KERNELS.items()}
 
-    def __init__(self, observations: Sequence[Observation] | None = None, left_out: str = "") -> None:
-        self.clock = FakeClock()
+
+class SmallBench(CpuBench):
+    """What the main job needs of a machine, by a clock that only kernels move.
+
+    `busy` is the share of its time that a kernel gets: below 1 another program runs on the machine, and every sample is
+    preempted. `factors` make the sealed size of a kernel slower (or faster) than its other sizes.
+    """
+
+    def __init__(
+        self,
+        observations: Sequence[Observation] | None = None,
+        left_out: str = "",
+        busy: float = 1.0,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        self.clock: Clock = FakeClock()
+        self.place = "2 cores"
         self.observations = ceilings() if observations is None else list(observations)
-        self.left_out = left_out
+        self.left_out, self.busy, self.factors = left_out, busy, factors or {}
 
     def detect(self) -> Machine:
         return machine()
@@ -128,8 +131,16 @@ class SmallBench(Bench):
         return self.observations
 
     def workload(self, machine: Machine) -> Workload:
-        kernels: list[Kernel] = [
-            TimedKernel(name, work, _nothing, _nothing, "test", "gemm" in name, SECONDS[name], self.clock)
-            for name, work in KERNELS.items()
-        ]
-        return Workload(kernels, [], self.left_out)
+        others = [self.kernel(name, share) for share in (0.6, 1.3, 0.8, 1.15) for name in KERNELS]
+        return Workload([self.kernel(name) for name in KERNELS], [], self.left_out, others)
+
+    def kernel(self, name: str, share: float = 1.0) -> Kernel:
+        make, size, _ = MAKERS[name]
+        work = make(int(size * share))
+        took = seconds(name, work) * (self.factors.get(name, 1.0) if share == 1.0 else 1.0)
+
+        def call(loops: int) -> Timing:
+            self.clock.t += loops * took / self.busy  # type: ignore[attr-defined]
+            return Timing(loops * took / self.busy, self.busy)
+
+        return Kernel(name, work, call, lambda: None, "test", "gemm" in name)

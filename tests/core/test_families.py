@@ -426,7 +426,7 @@ def test_a_stream_by_hand() -> None:
     ramp = 1e-6 * 4e7 / (4e7 + 1e7)
     items = {item.effect: item.seconds for item in FORMULAS["stream"].items(case, HAND, numbers)}
     assert FORMULAS["stream"].time(case, HAND, numbers) == pytest.approx(memory + work + ramp + 2 * 2e-6)
-    assert items["bytes at the reached bandwidth"] == pytest.approx(4e7 / (0.8 * 1e12))
+    assert items["bytes at achieved bandwidth"] == pytest.approx(4e7 / (0.8 * 1e12))
     assert items["writes kept in L2"] == pytest.approx(-0.25e7 / (0.8 * 1e12) * (1 + 0.1 * 4 * 0.25 * 0.75))
     assert items["ramp-up"] == pytest.approx(ramp)
     assert items["launch"] == pytest.approx(4e-6)

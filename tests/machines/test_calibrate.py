@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.documents import to_document
-from ridgeline.core.figure import Figure
+from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine
-from ridgeline.core.notes import LOWER_BOUND, NOT_DETECTED, Note
+from ridgeline.core.notes import LOWER_BOUND, NOT_DETECTED, PROVISIONAL, Note, of_kind
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import work
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
-from ridgeline.machines.calibrate import DISPATCHED, QUEUED, calibrate, measured_machine
+from ridgeline.machines.calibrate import CLOCK, DISPATCHED, QUEUED, calibrate, measured_machine
 from ridgeline.machines.merge import changes, merge
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
@@ -122,11 +122,11 @@ def test_a_kernel_takes_the_measured_mix_nearest_to_its_own() -> None:
 def test_a_point_above_the_limit_is_a_finding_and_not_clamped() -> None:
     made = calibrate(rl.machine("h100-sxm"), [seen("tensor.bf16", (1.0,), flops=1700e12)])
     assert made.peaks["tensor.bf16"].measured == 1700e12
-    assert any("1.7 PFLOP/s is 172%" in note for note in made.notes)
+    assert any("1.7 PFLOP/s is 172 % of the limit" in note for note in made.notes)
 
 
 def held(target: str, seconds: float, busy: float, **settings: object) -> Observation:
-    """One sample of a gigabyte, taken while another program had the core for the rest of the time."""
+    """One sample of a gigabyte, preempted for the rest of the time."""
     item = seen(target, (seconds,), moved=1e9, **settings)
     return replace(item, conditions={**item.conditions, "stand_in_busy": busy})
 
@@ -136,7 +136,7 @@ def test_a_sample_that_shared_its_core_may_be_that_much_too_slow() -> None:
     figure = calibrate(machine, [held("hbm", 2.0, 0.5)]).main.bandwidth
     assert figure.measured == 1e9 / 2.0
     assert figure.spread == pytest.approx(1 / 0.5 - 1)
-    assert "one sample, taken while another program had the core for 50% of the time" in figure.measurement
+    assert "noisy: all samples preempted, the best for 50 % of its time" in figure.measurement
     alone = calibrate(machine, [seen("hbm", (1.0,), moved=1e9)])
     assert "one sample" in alone.main.bandwidth.measurement
     assert "spread" not in alone.main.bandwidth.measurement
@@ -202,3 +202,74 @@ def test_measuring_replaces_what_detection_could_not_find_out() -> None:
     bound = replace(seen("memory", (1.0,), moved=1.0), notes=(Note(LOWER_BOUND, "NumPy"), "lower bound: plain text"))
     made = measured_machine([bound, bound], Machine("here", notes=notes))
     assert made.notes == ("No peaks: somebody's own remark", "A virtual machine.", "NumPy")
+
+
+def cpu(**more: object) -> Machine:
+    levels = tuple(Level(name, Figure("B/s"), Figure("B")) for name in ("l1", "memory"))
+    return Machine("here", title="a CPU", vendor="x", kind="cpu", units={"core": 4}, levels=levels, **more)  # type: ignore[arg-type]
+
+
+def test_ceilings_of_a_cpu_come_from_all_its_cores_and_never_from_fewer() -> None:
+    """One core reads 20 GB/s and all four 50; of l1 only one core was measured, so it has no ceiling."""
+    items = [
+        seen("memory", (1.0,), moved=20e9, threads=1, mix="read"),
+        seen("memory", (1.0,), moved=50e9, threads=4, mix="read"),
+        seen("memory", (1.0,), moved=60e9, threads=2, mix="copy"),
+        seen("l1", (1.0,), moved=90e9, threads=1, mix="read"),
+        seen("vector.fp32", (1.0,), flops=30e9, threads=1),
+        seen("latency.memory", (1e-7,), threads=1),
+    ]
+    made = calibrate(cpu(), items)
+    assert made.main.bandwidth.measured == 50e9
+    assert set(made.main.mixes) == {"read"}
+    assert made.main.latency.measured == 1e-7
+    assert made.levels[0].bandwidth.measured is None
+    assert "vector.fp32" not in made.peaks
+    assert {name: figure.measured for name, figure in made.per_core.items()} == {
+        "memory": 20e9,
+        "l1": 90e9,
+        "vector.fp32": 30e9,
+    }
+    again = schema.read(save.text(made), "here")
+    assert {name: figure.measured for name, figure in again.per_core.items()} == {
+        name: figure.measured for name, figure in made.per_core.items()
+    }
+
+
+def test_a_library_product_defines_a_peak_only_where_no_probe_of_the_unit_ran() -> None:
+    product = seen("vector.fp32", (1.0,), flops=90e9, threads=4, library="BLAS")
+    probe = seen("vector.fp32", (1.0,), flops=80e9, threads=4)
+    assert calibrate(cpu(), [product, probe]).peaks["vector.fp32"].measured == 80e9
+    alone = measured_machine([product], cpu())
+    assert alone.peaks["vector.fp32"].measured == 90e9
+    assert any("peak taken from the library GEMM, because no FMA probe ran" in note for note in alone.notes)
+
+
+def test_peaks_are_derived_from_the_measured_clock() -> None:
+    """64 flop per cycle; /proc/cpuinfo said 2 GHz, and 64 additions took 20 ns: 3.2 GHz."""
+    base = {"vector.fp32": Figure("flop/s", derived=64 * 2e9, derivation="base clock")}
+    cycles = seen(CLOCK, (2.1e-8, 2e-8), threads=4, cycles=64)
+    machine = cpu(peaks=base, per_cycle={"vector.fp32": 64.0}, clocks={"vector": Figure("Hz", derived=2e9)})
+    made = calibrate(machine, [cycles, seen("vector.fp32", (1.0,), flops=200e9, threads=4)])
+    assert made.clocks["vector"].measured == pytest.approx(3.2e9)
+    assert made.peaks["vector.fp32"].derived == pytest.approx(64 * 3.2e9)
+    assert "measured clock" in made.peaks["vector.fp32"].derivation
+    assert not any("of the limit" in note for note in made.notes)
+    assert schema.read(save.text(made), "here").per_cycle == {"vector.fp32": 64.0}
+
+
+def test_a_rate_is_as_sure_as_its_fastest_samples_agree() -> None:
+    """Three samples of a second agree; those that another process slowed down do not make the ceiling unsure."""
+    busy = seen("memory", (1.0, 1.01, 1.0, 3.0, 4.0, 2.5, 2.0), moved=50e9, threads=4, mix="read")
+    assert calibrate(cpu(), [busy]).main.bandwidth.spread == 0.03
+    few = seen("memory", (1.0, 2.0, 3.0), moved=50e9, threads=4, mix="read")
+    assert (calibrate(cpu(), [few]).main.bandwidth.spread or 0) > 0.25
+
+
+def test_a_provisional_machine_says_so_in_its_predictions() -> None:
+    machine = replace(measured_cpu(4e10, 1.0), conditions={PROVISIONAL: "memory +/-41 %"})
+    work = rl.ops.gemm(m=64, n=64, k=64, dtype="fp32")
+    (note,) = of_kind(rl.predict(work, machine, engine="vector").bounds[0].notes, PROVISIONAL)
+    assert note == "provisional ceilings (memory +/-41 %): run `ridgeline measure cpu` on a quiet machine"
+    quiet = rl.predict(work, replace(machine, conditions={}), engine="vector")
+    assert not any(of_kind(quiet.bounds[0].notes, PROVISIONAL))

@@ -9,7 +9,7 @@ import pytest
 from ridgeline.core.errors import InputError
 from ridgeline.measure.cuda import calls
 from ridgeline.measure.cuda import cases as shapes
-from ridgeline.measure.cuda.calls import ValuePool
+from ridgeline.measure.cuda.operands import ValuePool
 from ridgeline.programs.ops import OPS
 
 pytestmark = pytest.mark.needs_torch

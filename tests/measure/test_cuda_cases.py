@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.cuda import cases as shapes
 from ridgeline.measure.cuda import kernels
-from ridgeline.measure.cuda.calls import FORMATS
+from ridgeline.measure.cuda.operands import FORMATS
 from ridgeline.programs.ops import find
 
 

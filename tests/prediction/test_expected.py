@@ -298,10 +298,9 @@ GEMM = OPS["gemm"](m=1024, n=1024, k=1024)
 def test_borrowed_numbers_say_so() -> None:
     own = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted()}))).expected[0].confidence
     lent = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted(borrowed=True)}))).expected[0].confidence
-    assert own == "calibrated: gemm.bf16, 20 timings, timings left out are told within 10% (P90 30%)"
-    assert (
-        lent == "not calibrated on this machine: gemm.bf16, 20 timings, machines left out are told within 10% (P90 30%)"
-    )
+    assert own == "calibrated (gemm.bf16, 20 timings): held-out error 10 % median, 30 % P90"
+    error = "leave-one-machine-out error 10 % median, 30 % P90"
+    assert lent == f"not calibrated on this machine (gemm.bf16, 20 timings): {error}"
 
 
 # -- launches ----------------------------------------------------------------------------------------------------------
@@ -373,9 +372,7 @@ def test_a_backend_brings_its_own_numbers() -> None:
     assert backends(one) == ["lib"]
     made = rl.predict(GEMM, one, backend="lib")
     assert seconds(made)["launch"] == pytest.approx(9e-6)
-    assert made.expected[0].confidence == (
-        "calibrated: gemm.bf16@lib, 20 timings, timings left out are told within 10% (P90 30%)"
-    )
+    assert made.expected[0].confidence == "calibrated (gemm.bf16@lib, 20 timings): held-out error 10 % median, 30 % P90"
 
 
 def test_an_unknown_backend_falls_back_and_says_so() -> None:
@@ -383,11 +380,11 @@ def test_an_unknown_backend_falls_back_and_says_so() -> None:
     plain, asked = rl.predict(GEMM, one), rl.predict(GEMM, one, backend="nobody-1.0")
     assert asked.time == plain.time
     for told in (asked.expected[0].basis, asked.expected[0].confidence):
-        assert "no timings of nobody-1.0" in told
+        assert "no timings of backend nobody-1.0" in told
         assert plain.expected[0].basis in told
     bare = rl.predict(GEMM, H, backend="nobody-1.0").expected[0]
     assert not bare.kernels
-    assert "no timings of nobody-1.0" in str(bare.confidence)
+    assert "no timings of backend nobody-1.0" in str(bare.confidence)
     assert str(bare.confidence).endswith(MEASURED_CEILINGS)
 
 
@@ -427,7 +424,7 @@ def test_the_interval_widens_with_the_distance_and_for_another_format() -> None:
     far = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted(high=1.3, ranges={"m": (16.0, 256.0)})})))
     assert far.distance == 4
     assert far.high == pytest.approx(1.3 ** (1 + 0.5 * 2) * far.time)
-    assert "up to 4.0 x beyond the sizes timed" in str(far.expected[0].confidence)
+    assert "extrapolated up to 4.0x beyond the timed sizes" in str(far.expected[0].confidence)
     small = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted(ranges={"k": (8192.0, 16384.0)})})))
     assert small.distance == 8
     other = rl.predict(GEMM, replace(H, fitted=table({"gemm.fp16": fitted(high=1.3)})))
@@ -455,7 +452,7 @@ def test_no_time_lies_below_the_floor_and_the_items_say_it() -> None:
     )
     made = rl.predict(OPS["gemm"](m=4096, n=4096, k=4096), one)
     assert made.time == made.floor
-    assert seconds(made)["held at the floor"] == pytest.approx(made.floor - made.expected[0].unbounded)
+    assert seconds(made)["raised to the roofline"] == pytest.approx(made.floor - made.expected[0].unbounded)
     judge(made)
 
 
@@ -470,7 +467,7 @@ def test_without_numbers_a_time_is_a_share_of_the_ceilings_and_says_so() -> None
     assert made.expected[0].confidence == NOT_CALIBRATED
     assert made.high == pytest.approx(2 * made.time)
     assert made.low == pytest.approx(max(0.8 * made.time, made.floor))
-    assert list(seconds(made)) == ["floor", "below the ceilings", "launch"]
+    assert list(seconds(made)) == ["floor", "below peak rate", "launch"]
     assert seconds(made)["launch"] == pytest.approx(wait)
     judge(made)
 
@@ -523,6 +520,6 @@ def test_explain_speaks_of_the_first_case_alone_and_the_table_of_all() -> None:
     assert result.exit_code == 0
     table, explained = result.stdout.split("expected time (first case)")
     for key in ("gemm-few.bf16", "gemm.bf16"):
-        assert f"calibrated: {key}," in table
+        assert f"calibrated ({key}," in table
     assert "gemm-few.bf16: " in explained
     assert "gemm.bf16" not in explained

@@ -17,6 +17,7 @@ from ..render.charts import measured as charts
 from ..render.charts.gaps import gap_waterfall, report_chart
 from ..render.draw.html import Page, Section, key_of, write
 from ..render.tables import measured as tables
+from ..render.tables import run as run_tables
 
 if TYPE_CHECKING:
     from ..core.machine import Machine
@@ -88,11 +89,10 @@ def measurement_page(measured: Measured, out: Path, theme: str | None = None, an
     write(out, Page(title, [first, second], to_document(measured), answer, figures), theme)
 
 
-def run_page(outcome: Outcome, out: Path, answer: Sequence[str] = ()) -> None:
-    """Kernels predicted and measured, then the ceilings of the machine they ran on; `answer` are the lines to begin with."""
-    machine, items = outcome.machine, outcome.items
-    kernels = tables.kernels(items, outcome.sentence, outcome.sealed)
-    kernels = replace(kernels, title="", notes=kernels.notes[1:])  # the sentence is above
+def run_page(outcome: Outcome, out: Path) -> None:
+    """Kernels predicted and measured, then the ceilings of the machine they ran on."""
+    machine, items, summary = outcome.machine, outcome.items, outcome.summary
+    kernels = replace(run_tables.kernels(items, outcome.notes, outcome.sealed), title="")
     ceilings = tables.ceilings(machine)
     ceilings = replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
     landing, pictures = (
@@ -105,8 +105,15 @@ def run_page(outcome: Outcome, out: Path, answer: Sequence[str] = ()) -> None:
         Section("Latencies and further charts", "", pictures[1:], [tables.latencies(machine)], folded=True),
     ]
     figures = scores([dict(item) for item in items]) | roofs(machine)
-    title = f"ridgeline run: {machine.title or machine.name}"
-    write(out, Page(title, sections, outcome.document(), answer or [outcome.sentence], figures))
+    title = (
+        f"ridgeline run: {machine.title or machine.name}, {summary.place}, {summary.effort}, {summary.seconds:.0f} s"
+    )
+    provisional = f"Provisional ceilings ({summary.provisional}): run again on a quiet machine" * bool(
+        summary.provisional
+    )
+    following = f"Next: {summary.next}" if summary.next else ""
+    answer = [summary.sentence or outcome.sentence, following, provisional, *outcome.remarks]
+    write(out, Page(title, sections, outcome.document(), answer, figures))
 
 
 def gap_report(

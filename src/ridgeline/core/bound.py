@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .errors import MissingFigure, UnknownName
 from .figure import Ceiling
 from .machine import MAIN, Machine
+from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array
 from .work import LINK, WRITE, Array, Work, largest
 
@@ -222,6 +223,9 @@ def bound(
         **_compute_terms(work, machine, ceilings, engine, notes),
         **_memory_terms(work, machine, ceilings, resident, notes),
     }
+    if PROVISIONAL in machine.conditions and any(term.ceiling.kind == "measured" for term in terms.values()):
+        again = f"run `ridgeline measure {'cpu' if machine.kind == 'cpu' else 'cuda'}` on a quiet machine"
+        notes.append(Note(PROVISIONAL, f"provisional ceilings ({machine.conditions[PROVISIONAL]}): {again}"))
     for name, term in terms.items():
         spread = term.ceiling.uncertainty
         if term.ceiling.kind == "measured" and spread > MAX_SPREAD:

@@ -48,6 +48,12 @@ class Fitted:
         "coefficients", "error", "p90", "low", "high", "cases", "source", "ranges", "borrowed",
     )  # fmt: skip
 
+    @property
+    def errors(self) -> str:
+        """`held-out error 4 % median, 15 % P90`."""
+        kind = "leave-one-machine-out" if self.borrowed else "held-out"
+        return f"{kind} error {100 * self.error:.0f} % median, {100 * self.p90:.0f} % P90"
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -63,6 +69,8 @@ class Machine:
     peaks: Mapping[str, Figure] = field(default_factory=dict)
     levels: tuple[Level, ...] = ()
     links: tuple[Link, ...] = ()
+    per_core: Mapping[str, Figure] = field(default_factory=dict)  # peaks and bandwidths of one core of a CPU
+    per_cycle: Mapping[str, float] = field(default_factory=dict)  # flop per clock cycle of all cores, by peak
     limits: Mapping[str, Figure] = field(default_factory=dict)
     energy: Mapping[str, Figure] = field(default_factory=dict)
     efficiency: Mapping[str, Figure] = field(default_factory=dict)
@@ -78,7 +86,7 @@ class Machine:
 
     DOCUMENT: ClassVar = (
         "name", "title", "vendor", "kind", "architecture", "released", "units", "clocks", "peaks", "ridges", "levels",
-        "links", "limits", "energy", "efficiency", "fitted=calibrated", "launch=launch.value", "dispatch=dispatch.value",
+        "per_core?", "per_cycle?", "links", "limits", "energy", "efficiency", "fitted=calibrated", "launch=launch.value", "dispatch=dispatch.value",
         "tdp=tdp.value", "ecc", "sources", "notes", "conditions", "file",
     )  # fmt: skip
 

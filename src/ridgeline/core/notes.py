@@ -7,15 +7,28 @@ from collections.abc import Iterable, Iterator
 # Every kind that code asks about. A note of no kind is only shown.
 NOISE = "noise"  # samples preempted, or another process on the device
 DRIFT = "drift"  # samples that drift or fall into two groups
-STAND_IN = "stand-in"  # every sample was preempted, and the best of them stands in
+STAND_IN = "stand-in"  # every sample was preempted, and the best of them is used
+PROVISIONAL = "provisional"  # too noisy to use; also the key of the reason in the conditions of a machine
 NOT_MEASURED = "not measured"  # a probe that was left out, and why
 STOPPED = "stopped"  # the user ended the run
 LOWER_BOUND = "lower bound"  # the probe cannot reach the ceiling
-CONDITIONS = "conditions"  # of the whole measurement: a second load, compiler flags, where files were kept, cache sizes
-NOT_DETECTED = "not detected"  # what detection could not find out and a measurement can
+CONDITIONS = "conditions"  # of a measurement: other load, compiler flags, where files were kept, cache sizes
+NOT_DETECTED = "not detected"  # what detection could not determine and a measurement can
 ABOVE_ROOFLINE = "above roofline"  # a point faster than its ceilings allow
 KINDS = frozenset(
-    {"", NOISE, DRIFT, STAND_IN, NOT_MEASURED, STOPPED, LOWER_BOUND, CONDITIONS, NOT_DETECTED, ABOVE_ROOFLINE}
+    {
+        "",
+        NOISE,
+        DRIFT,
+        STAND_IN,
+        PROVISIONAL,
+        NOT_MEASURED,
+        STOPPED,
+        LOWER_BOUND,
+        CONDITIONS,
+        NOT_DETECTED,
+        ABOVE_ROOFLINE,
+    }
 )
 
 

@@ -1,8 +1,9 @@
-"""Machine and Observations to a Machine with measured ceilings beside the stated ones.
+"""Machine and Observations to a Machine with measured ceilings next to the stated ones.
 
-The ceiling of a peak or a level is the best rate any probe of it reached; the rate under lasting load is kept beside it
-as `sustained`. Latencies, launches and links take the median. Nothing stated or derived is touched, and a measured
-figure above a physical limit stays as it is, with a note that says so.
+The ceiling of a peak or a level is the best rate any probe of it reached; the rate under lasting load is kept
+as `sustained`. The ceilings of a CPU come from probes on all of its cores; those on one core are kept as `per_core`.
+Latencies, launches and links take the median. Nothing stated is touched; peaks that follow from the clock are derived
+again from the measured clock. A measured figure above its limit stays as it is, with a note that says so.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from ..core.units import counted, show
 from .merge import Place, put_measured
 
 SOURCE = "measured on the machine itself"  # of figures no document states
+CLOCK = "clock"  # the target of the probe that counts cycles
 QUEUED = "launch queued"  # what a kernel costs behind others in a stream; graphs cost less, a waiting host more
 DISPATCHED = "launch through the dispatcher"  # host time per dispatched kernel: no figure of the device
 # How far apart two runs on one machine lie, however close together the samples of one run are: a figure never reports
 # a smaller spread.
 RUN_TO_RUN = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
+AGREEING = 3  # fastest samples, whose agreement is the spread of a rate
 MAX_SPREAD = 9.0  # of a figure that says nothing any more; machine files take none beyond
 MAX_OVER_LIMIT = 1.02  # a measured figure above this ratio to the stated or derived one gets a note
 
@@ -36,13 +39,20 @@ def calibrate(
     machine: Machine, observations: Iterable[Observation], conditions: Mapping[str, str] | None = None
 ) -> Machine:
     """The machine with what the observations say of its peaks, levels, links and launches."""
-    by_target: dict[str, list[Observation]] = {}
-    for item in observations:
-        if "sweep_over" not in item.settings:  # a point of a sweep is no ceiling
-            by_target.setdefault(item.target, []).append(item)
-    if not by_target:
+    items = [item for item in observations if "sweep_over" not in item.settings]  # a point of a sweep is no ceiling
+    if not items:
         raise InputError("there are no observations to calibrate with")
+    by_target, on_one = _by_target(items), dict[str, list[Observation]]()
+    if machine.kind == "cpu":
+        cores = machine.units.get("core") or max(_cores(item) or 1 for item in items)
+        by_target = _by_target(item for item in items if _cores(item) in (None, cores))
+        on_one = _by_target(item for item in items if cores > 1 and _cores(item) == 1)
+    machine = _with_clock(machine, by_target.get(CLOCK, ()))
     measured = {**_peaks(by_target), **_levels(machine, by_target), **_launches(by_target), **_energy(by_target)}
+    measured |= {("per_core", place[1]): figure for place, figure in _peaks(on_one).items()}
+    measured |= {
+        ("per_core", place[1]): figure for place, figure in _levels(machine, on_one).items() if place[2] == "bandwidth"
+    }
     for link in machine.links:
         if link.name in by_target:
             measured["links", link.name, "per_direction"] = _best(by_target[link.name], _rate, "B/s", "rate")
@@ -53,15 +63,46 @@ def calibrate(
     return replace(calibrated, notes=(*machine.notes, *findings), conditions=conditions)
 
 
+def _by_target(items: Iterable[Observation]) -> dict[str, list[Observation]]:
+    by_target: dict[str, list[Observation]] = {}
+    for item in items:
+        by_target.setdefault(item.target, []).append(item)
+    return by_target
+
+
+def _cores(item: Observation) -> int | None:
+    """Cores a probe of a rate ran on; None for others: a latency is one core's, a special function is the caller's."""
+    rated = not item.target.startswith(("latency.", "special.")) and "threads" in item.settings
+    return int(item.settings["threads"]) if rated else None
+
+
+def _with_clock(machine: Machine, probes: Sequence[Observation]) -> Machine:
+    """The machine with its measured clock, and peaks derived from it where the flops per cycle are known."""
+    if not probes:
+        return machine
+    best = min(probes, key=lambda item: item.best / item.settings["cycles"])
+    hertz = best.settings["cycles"] / best.best
+    figure = machine.clocks.get("vector", Figure("Hz", source=SOURCE))
+    how = f"dependent integer additions on {counted(best.settings['threads'], 'core')}, one cycle each"
+    figure = replace(figure, measured=hertz, measurement=how, spread=_spread(best.spread, "rate"))
+    peaks = dict(machine.peaks)
+    for name, per_cycle in machine.per_cycle.items():
+        derivation = f"{per_cycle:g} flop/cycle on all cores x {show(hertz, 'Hz', 3)} (measured clock)"
+        known = peaks.get(name, Figure("flop/s", source=SOURCE))
+        peaks[name] = replace(known, derived=per_cycle * hertz, derivation=derivation)
+    return replace(machine, clocks={**machine.clocks, "vector": figure}, peaks=peaks)
+
+
 # -- figures by what they are of ------------------------------------------------------------------------------
 
 
 def _peaks(by_target: ByTarget) -> dict[Place, Figure]:
+    """A probe of the unit itself defines its peak; a library product only where there is none."""
     return {
-        ("peaks", target): _best(items, _rate, "flop/s", "rate")
+        ("peaks", target): _best([item for item in items if "library" not in item.settings] or items, _rate, "flop/s", "rate")
         for target, items in by_target.items()
         if target.partition(".")[0] in ENGINES
-    }
+    }  # fmt: skip
 
 
 def _levels(machine: Machine, by_target: ByTarget) -> dict[Place, Figure]:
@@ -100,7 +141,7 @@ def _energy(by_target: ByTarget) -> dict[Place, Figure]:
     measured: dict[Place, Figure] = {}
     for item in by_target.get("energy", ()):
         residual = item.settings.get("residual_relative", 0.0)
-        how = f"{item.settings.get('method', item.name)}; residual {residual:.1%} of the power"
+        how = f"{item.settings.get('method', item.name)}; residual {100 * residual:.1f} % of the power"
         if static := item.settings.get("static_power"):
             measured["energy", "static"] = Figure("W", measured=float(static), measurement=how, source=SOURCE)
         for target, value in item.settings.get("energy", {}).items():
@@ -116,8 +157,8 @@ def _above_limit(name: str, figure: Figure) -> str | None:
     if figure.measured is None or limit is None or figure.measured <= MAX_OVER_LIMIT * limit:
         return None
     return (
-        f"{name}: measured {show(figure.measured, figure.unit)} is {figure.measured / limit:.0%} of {show(limit, figure.unit)}; "
-        "either the limit is set too low (clock, dense or sparse) or the probe counts too much"
+        f"{name}: measured {show(figure.measured, figure.unit, 3)} is {100 * figure.measured / limit:.0f} % of the limit "
+        f"{show(limit, figure.unit, 3)}: check that limit (clock, dense or sparse)"
     )
 
 
@@ -125,17 +166,18 @@ def _above_limit(name: str, figure: Figure) -> str | None:
 
 
 def _best(items: Sequence[Observation], rate: Callable[[Observation], float], unit: str, kind: str) -> Figure:
-    """A rate: the best sample of all, and beside it the best median under lasting load."""
+    """A rate: the best sample of all, and the best median under lasting load."""
     lasting = [item for item in items if item.settings.get("burst") is False]
     bursts = [item for item in items if item.settings.get("burst") is not False] or items
     top = max(bursts, key=rate)
-    # a probe that another program held back may have been the best
-    possible = max(rate(item) * _held_back(item) for item in bursts) / rate(top) - 1
+    # where few samples of the best probe were undisturbed, one whose samples were all preempted may be better
+    rivals = [top] if len(top.samples) >= AGREEING and _held_back(top) == 1 else bursts
+    possible = max(rate(item) * _held_back(item) for item in rivals) / rate(top) - 1
     return Figure(
         unit,
         measured=rate(top),
         measurement=_measurement(top, rate(top), unit),
-        spread=_spread(max(top.spread, possible), kind),
+        spread=_spread(max(_agreement(top), possible), kind),
         sustained=max((rate(item) * item.best / item.median for item in lasting), default=None),
         source=SOURCE,
     )
@@ -150,21 +192,27 @@ def _shortest(items: Sequence[Observation], kind: str) -> Figure:
     return Figure("s", measured=shortest.median, measurement=how, spread=spread, source=SOURCE)
 
 
+def _agreement(item: Observation) -> float:
+    """The spread of a best sample: preemption only slows samples, so it is as good as the fastest of them agree."""
+    fastest = sorted(item.samples)[:AGREEING]
+    return min(item.spread, fastest[-1] / fastest[0] - 1) if len(fastest) == AGREEING else item.spread
+
+
 def _spread(spread: float, kind: str) -> float:
     return min(max(spread, RUN_TO_RUN[kind]), MAX_SPREAD)
 
 
 def _held_back(item: Observation) -> float:
-    """How many times as fast it may really be; more than 1 where its one sample shared the core with another program."""
+    """How many times as fast it may really be; more than 1 where every sample was preempted."""
     return 1 / max(float(item.conditions.get("stand_in_busy", 1.0)), 0.01)
 
 
 def _statistic(item: Observation) -> str:
     """The spread and what it rests on; a single sample has none."""
     if (factor := _held_back(item)) > 1:
-        return f"one sample, taken while another program had the core for {1 - 1 / factor:.0%} of the time"
+        return f"noisy: all samples preempted, the best for {100 * (1 - 1 / factor):.0f} % of its time"
     count = len(item.samples)
-    return "one sample" if count == 1 else f"spread {item.spread:.1%}, {count} samples"
+    return "one sample" if count == 1 else f"spread {100 * item.spread:.1f} %, {count} samples"
 
 
 def _measurement(item: Observation, value: float, unit: str) -> str:
@@ -193,19 +241,19 @@ def measured_machine(
     by_unit = {item.target for item in observations if "library" not in item.settings}
     if circular := [target for target in reached if target not in by_unit]:
         notes.append(
-            f"{', '.join(circular)}: measured with the matrix product itself, so that predicting one repeats what was measured"
+            f"{', '.join(circular)}: peak taken from the library GEMM, because no FMA probe ran; GEMM predictions repeat it"
         )
     shares = {f"gemm.{target}": share for target, share in reached.items()}
     return replace(machine, efficiency={**machine.efficiency, **shares}, notes=tuple(notes))
 
 
 def _undisturbed_rate(item: Observation) -> float:
-    """Its best rate; where only a disturbed sample could be had, what that would be had it run all the time."""
+    """Its best rate; where every sample was preempted, the rate during the time it ran."""
     return item.best_rate * _held_back(item)
 
 
 def _reached(target: str, observations: Sequence[Observation]) -> Figure | None:
-    """What the BLAS reaches of a peak, product and probe on equally many cores: the most that were undisturbed, else one."""
+    """The share of a peak that the BLAS reaches, both on the same cores: the most without preemption, else the fewest."""
     by_cores: dict[int, list[Observation]] = {}
     for item in observations:
         if item.target == target and item.settings.get("burst", True):
@@ -223,9 +271,9 @@ def _reached(target: str, observations: Sequence[Observation]) -> Figure | None:
     calm, cores, product, peak = max(pairs, key=lambda pair: (pair[0], pair[1] if pair[0] else -pair[1]))
     share = _undisturbed_rate(product) / _undisturbed_rate(peak)
     spread = max(product.spread + peak.spread, RUN_TO_RUN["rate"])
-    how = f"spread {spread:.0%}" if calm else "estimated from disturbed samples"
+    how = f"spread {100 * spread:.0f} %" if calm else "noisy: estimated from preempted samples"
     sentence = (
-        f"{product.settings['library']} reaches {share:.0%} of the {target} peak measured here, "
+        f"{product.settings['library']} reaches {100 * share:.0f} % of the measured {target} peak, "
         f"both on {counted(cores, 'core')} ({how})"
     )
     return Figure("", measured=share, source=sentence, measurement=sentence, spread=spread)

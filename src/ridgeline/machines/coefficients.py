@@ -1,7 +1,7 @@
-"""Fitted coefficients of kernel families: TOML in a machine file, JSON in files of their own beside the catalog.
+"""Fitted coefficients of kernel families: TOML in a machine file, JSON files next to the catalog.
 
-A machine without timings of its own borrows: first from its architecture, then from all GPUs together. Borrowed
-coefficients are marked, and carry the error of machines that were left out of the fit.
+A GPU without timings borrows: first from its architecture, then from all GPUs together. Borrowed coefficients are
+marked and carry the leave-one-machine-out error.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs toge
 STATISTICS = ("error", "p90", "low", "high")
 
 
-def read(document: Mapping[str, Any], complain: Callable[[str], None]) -> dict[Key, Fitted]:
-    """Fitted coefficients from their tables; `complain` hears of each fault, and the faulty table is left out."""
+def read(document: Mapping[str, Any], complain: Callable[[str], None], kind: str = "gpu") -> dict[Key, Fitted]:
+    """Fitted coefficients of a kind of machine from their tables; `complain` gets each fault, a faulty table is left out."""
     fitted: dict[Key, Fitted] = {}
     for name, row in document.items():
         try:
-            key = _checked(name, row)
+            key = _checked(name, row, kind)
         except ValueError as fault:
             complain(f'fitted."{name}": {fault}')
             continue
@@ -53,7 +53,7 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
-def _checked(name: str, row: Any) -> Key:
+def _checked(name: str, row: Any, kind: str) -> Key:
     """The key of a table whose values are all in order; ValueError says what is wrong with it."""
     from ..core.families import Key, formula
 
@@ -63,7 +63,7 @@ def _checked(name: str, row: Any) -> Key:
         raise ValueError(f"has no {', '.join(missing)}")
     key = Key.parse(name)
     try:
-        family = formula(key.family)
+        family = formula(key.family, kind)
     except KeyError:
         raise ValueError(f"there is no kernel family '{key.family}'") from None
     _check_coefficients(row["coefficients"], family)
@@ -100,7 +100,7 @@ def _check_statistics(row: Mapping[str, Any]) -> None:
     if not row["low"] <= 1 <= row["high"]:
         raise ValueError(f"low must be at most 1 and high at least 1, found {row['low']} and {row['high']}")
     if not isinstance(row["cases"], int) or not _positive(row["cases"]):
-        raise ValueError(f"cases must be a whole number of timings, found {row['cases']!r}")
+        raise ValueError(f"cases must be an integer number of timings, found {row['cases']!r}")
     if not isinstance(row["source"], str) or not row["source"].strip():
         raise ValueError("source must say where the timings come from")
     if not isinstance(row.get("borrowed", False), bool):
@@ -127,7 +127,7 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
-    """A catalog file, one line per set, and the timings beside it in a file of their own."""
+    """A catalog file, one line per set, and its timings in a second file."""
     parts = []
     for table, rows in tables.items():
         lines = []

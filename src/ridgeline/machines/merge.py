@@ -16,7 +16,7 @@ from ..core.machine import Machine
 from ..core.units import show
 
 Place = tuple[str, ...]  # of a figure: ("peaks", "tensor.bf16"), ("levels", "hbm", "mixes", "read"), ("launch",)
-COMPARED = ("peaks", "levels", "links", "launch", "dispatch")  # what two measurements are compared by
+COMPARED = ("peaks", "levels", "per_core", "links", "launch", "dispatch")  # what two measurements are compared by
 
 
 def figures(machine: Machine) -> dict[Place, Figure]:
@@ -28,7 +28,7 @@ def figures(machine: Machine) -> dict[Place, Figure]:
         places["levels", level.name, "latency"] = level.latency
     places |= {("links", link.name, "per_direction"): link.per_direction for link in machine.links}
     places |= {("launch",): machine.launch, ("dispatch",): machine.dispatch}
-    for group in ("limits", "energy", "efficiency"):
+    for group in ("per_core", "limits", "energy", "efficiency"):
         places |= {(group, name): figure for name, figure in getattr(machine, group).items()}
     return places
 
@@ -63,6 +63,7 @@ def put_measured(machine: Machine, measured: Mapping[Place, Figure]) -> Machine:
             for level in machine.levels
         ),
         links=tuple(replace(link, **group("links", link.name)) for link in machine.links),
+        per_core=group("per_core"),
         limits=group("limits"),
         energy=group("energy"),
         efficiency=group("efficiency"),
@@ -161,5 +162,7 @@ def changes(first: Machine, second: Machine) -> list[Change]:
 
 
 def _label(place: Place) -> str:
-    """`tensor.bf16`, `hbm`, `hbm, read`, `hbm, latency`, `launch`."""
+    """`tensor.bf16`, `hbm`, `hbm, read`, `hbm, latency`, `memory, one core`, `launch`."""
+    if place[0] == "per_core":
+        return f"{place[1]}, one core"
     return ", ".join(part for part in place[1:] if part not in ("bandwidth", "mixes", "per_direction")) or place[0]

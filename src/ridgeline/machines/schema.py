@@ -16,7 +16,7 @@ from typing import Any
 from ..core.dtypes import TABLE
 from ..core.errors import SchemaError
 from ..core.figure import Figure, Level, Link
-from ..core.machine import Machine
+from ..core.machine import ENGINES, Machine
 from . import coefficients
 from .reader import Reader
 
@@ -27,7 +27,7 @@ MATH = {row.math for row in TABLE.values()}
 
 TOP = {
     "name", "title", "vendor", "kind", "architecture", "released", "aliases", "source", "sources", "measurements",
-    "conditions", "units", "clock", "peak", "level", "link", "limit", "energy", "efficiency", "fitted", "launch",
+    "conditions", "units", "per_core", "per_cycle", "clock", "peak", "level", "link", "limit", "energy", "efficiency", "fitted", "launch",
     "dispatch", "tdp", "ecc", "notes",
 }  # fmt: skip
 LEVEL = {"name", "capacity", "scope", "instances", "bandwidth", "latency", "technology", "source", "note", "mixes"}
@@ -69,10 +69,14 @@ def _machine(reader: Reader, file: str) -> Machine:
         peaks=_peaks(reader),
         levels=_levels(reader),
         links=_links(reader),
+        per_core=reader.named("per_core", lambda name: "flop/s" if name.partition(".")[0] in ENGINES else "B/s"),
+        per_cycle=_per_cycle(reader),
         limits=reader.named("limit", lambda name: LIMITS.get(name, "B"), set(LIMITS)),
         energy=reader.named("energy", lambda name: ENERGY.get(name.partition(".")[0], "J")),
         efficiency=_efficiency(reader),
-        fitted=coefficients.read(reader.table(document.get("fitted"), "fitted"), reader.complain),
+        fitted=coefficients.read(
+            reader.table(document.get("fitted"), "fitted"), reader.complain, str(document.get("kind"))
+        ),
         launch=reader.figure(document.get("launch"), "s", "launch"),
         dispatch=reader.figure(document.get("dispatch"), "s", "dispatch"),
         tdp=reader.figure(document.get("tdp"), "W", "tdp", plain=True),
@@ -104,6 +108,16 @@ def _peaks(reader: Reader) -> dict[str, Figure]:
                 reader.complain(f"peak.{engine}.{name}: unknown number format; known are {', '.join(sorted(MATH))}")
             peaks[f"{engine}.{name}"] = reader.figure(value, "flop/s", f"peak.{engine}.{name}")
     return peaks
+
+
+def _per_cycle(reader: Reader) -> dict[str, float]:
+    """Flop per clock cycle of all cores together, plain numbers by peak."""
+    rates = reader.table(reader.document.get("per_cycle"), "per_cycle")
+    for name, value in rates.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+            reader.complain(f"per_cycle.{name} must be a positive number, found {value!r}")
+            return {}
+    return {name: float(value) for name, value in rates.items()}
 
 
 def _levels(reader: Reader) -> tuple[Level, ...]:

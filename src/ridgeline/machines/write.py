@@ -39,7 +39,7 @@ def _figure(figure: Figure, sources: _Sources) -> dict[str, Any]:
         return {}
     table |= {key: text for key in ("derivation", "measurement", "differs") if (text := getattr(figure, key))}
     if figure.measured is not None and not figure.measurement:
-        table["measurement"] = "not told"
+        table["measurement"] = "method not recorded"
     if figure.spread is not None:
         table["spread"] = float(figure.spread)
     return {**table, "source": sources.name(figure.source)}
@@ -88,6 +88,8 @@ def _document(machine: Machine) -> dict[str, Any]:
         "peak": _peaks(machine, sources),
         "level": [_level(level, sources) for level in machine.levels],
         "link": [table for link in machine.links if (table := _link(link, sources))],
+        "per_core": _figures(machine.per_core, sources),
+        "per_cycle": dict(machine.per_cycle),
         "limit": _figures(machine.limits, sources),
         "energy": _figures(machine.energy, sources),
         "efficiency": {

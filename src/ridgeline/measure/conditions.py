@@ -1,4 +1,4 @@
-"""Under which conditions a measurement was made, as plain JSON values, and whether its samples look disturbed."""
+"""Under which conditions a measurement was made, as plain JSON values, and whether its samples are noisy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..core.statistics import median, median_deviation
 
 CPUS = Path("/sys/devices/system/cpu")
 DATA = "random, nearly normal (mean 0, deviation 1); arithmetic probes: small exact constants"
-MAX_OTHERS_BUSY = 0.15  # CPUs' worth of time that other programs may use before it is called a load
+MAX_OTHERS_BUSY = 0.15  # CPUs that other processes may use before it is called a load
 MAX_STOLEN = MAX_OTHERS_BUSY / 3
 MIN_SAMPLES = 6  # fewer show neither a drift nor two groups
 DRIFT_DEVIATIONS = 3.0  # by which the halves of a series must differ to be called a drift
@@ -45,7 +45,7 @@ def load_average() -> list[float] | None:
 
 
 def busy_seconds() -> dict[str, float] | None:
-    """CPU seconds of the whole system since it started, busy and stolen by the hypervisor; None where it does not say."""
+    """CPU seconds of the system since it started, busy and stolen by the hypervisor; None where it does not say."""
     words = _text("/proc/stat").partition("\n")[0].split()
     if len(words) < 9 or words[0] != "cpu":
         return None
@@ -62,7 +62,7 @@ def own_seconds() -> float:
 
 
 def waited() -> float | None:
-    """Seconds that threads of this process were ready to run while another had the core; None where it is not known."""
+    """Seconds that threads of this process were ready to run and waited for a core; None where it is not known."""
     waits: list[float] = []
     with contextlib.suppress(OSError):
         for task in os.listdir("/proc/self/task"):
@@ -121,14 +121,14 @@ def allowed_cpus() -> int:
 
 
 class Watch:
-    """Looks at the system before and after a run and says whether other programs were busy meanwhile."""
+    """The load of the system from before to after a run, without that of this process."""
 
     def __init__(self) -> None:
         self.start, self.own_start = busy_seconds(), own_seconds()
         self.wall = os.times().elapsed
 
     def conditions(self) -> dict[str, Any]:
-        """CPUs' worth of time used by others and stolen by the hypervisor; load average after."""
+        """CPUs used by other processes and stolen by the hypervisor on average; load average after."""
         after: dict[str, Any] = {"load_after": load_average()}
         end, wall = busy_seconds(), os.times().elapsed - self.wall
         if self.start and end and wall > 0:
@@ -139,29 +139,27 @@ class Watch:
 
 
 def second_load(conditions: Mapping[str, Any]) -> str:
-    """One sentence when other programs or the hypervisor took a notable share of the machine, else an empty text."""
+    """One sentence when other processes or the hypervisor used a notable share of the machine, else an empty text."""
     texts = []
     if conditions.get("others_busy", 0.0) > MAX_OTHERS_BUSY:
-        texts.append(f"other programs used {conditions['others_busy']:.2g} CPUs' worth of time during the run")
+        texts.append(f"other processes used {conditions['others_busy']:.2g} CPUs on average")
     if conditions.get("stolen", 0.0) > MAX_STOLEN:
-        texts.append(f"the hypervisor took {conditions['stolen']:.2g} CPUs' worth of time away")
-    return "; ".join(texts)
+        texts.append(f"steal time {conditions['stolen']:.2g} CPUs on average")
+    return f"loaded machine: {'; '.join(texts)}" if texts else ""
 
 
 def noise_note(samples: Sequence[float], preempted: int = 0) -> Note | None:
-    """A note where the samples do not look like one undisturbed machine.
+    """A note where the samples are noisy: preempted (NOISE), or with a drift or two groups among them (DRIFT).
 
-    Its kind is NOISE where threads of ours lost the core, and DRIFT where the samples drift from the first to the
-    second half or a group of them is clearly slower than the others, beyond what the scatter within explains.
+    A drift or a second group counts beyond what the scatter within the halves or groups explains.
     """
     texts = []
     if preempted:
-        times = "once" if preempted == 1 else f"{preempted} times"
-        texts.append(f"another program had the core {times} while sampling (those samples are kept apart)")
+        texts.append(f"{preempted} sample{'s' if preempted > 1 else ''} preempted")
     unsteady = _drift_or_groups(np.asarray(samples, dtype=np.float64))
     if unsteady:
         texts.append(unsteady)
-    return Note(DRIFT if unsteady else NOISE, f"disturbed: {'; '.join(texts)}") if texts else None
+    return Note(DRIFT if unsteady else NOISE, f"noisy: {'; '.join(texts)}") if texts else None
 
 
 def _drift_or_groups(values: NDArray[np.float64]) -> str:
@@ -173,9 +171,9 @@ def _drift_or_groups(values: NDArray[np.float64]) -> str:
     within = max(median_deviation(first), median_deviation(second))
     if abs(change) > max(DRIFT_DEVIATIONS * within, MIN_CHANGE * middle):
         direction = "slower" if change > 0 else "faster"
-        return f"samples drift: the second half is {abs(change) / middle:.0%} {direction} than the first"
+        return f"drift: the second half is {100 * abs(change) / middle:.0f} % {direction} than the first"
     if distance := _group_distance(np.sort(values), middle):
-        return f"samples fall into two groups {distance:.0%} apart, as when a second program loads the machine"
+        return f"bimodal: two groups {100 * distance:.0f} % apart"
     return ""
 
 

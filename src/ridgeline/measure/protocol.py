@@ -1,6 +1,6 @@
 """How a probe is timed: warm-up by time, calibrated loops, interleaved rounds, a stop rule, all samples kept.
 
-    Probe -> interleave or sustain -> Series -> observation -> Observation
+    Probe -> interleave, by_value (schedule.py) or sustain -> Series -> observation -> Observation
 
 A probe's `call(loops)` does its work `loops` times. It returns None (then the clock around it counts), the seconds it
 timed itself, or a `Timing` that also gives the share of the time in which its threads really ran. Probes take turns,
@@ -23,9 +23,10 @@ from ..core.observation import Observation
 from ..core.work import Work
 from .conditions import noise_note
 
-MIN_BUSY = 0.97  # a sample with a smaller share of running time was preempted: another program had the core
+MIN_BUSY = 0.97  # a sample with a smaller share of running time was preempted
 MIN_CALIBRATION_BUSY = 0.1  # a smaller share is not believed when loops are counted, so that they stay finite
 RETRIES = 2  # of a preempted sample within its turn
+SHORT_SECONDS, SHORT_RETRIES = 0.005, 8  # a short sample may fit between two preemptions: it is retried more often
 MAX_LOOPS = 1 << 40
 STEADY_SAMPLES = 10  # that must agree before a sustained rate counts as steady
 STOPPED = "stopped by Ctrl-C"
@@ -83,7 +84,7 @@ class Series:
     loops: int
     samples: list[float] = field(default_factory=list)
     preempted: list[tuple[int, float, float]] = field(default_factory=list)  # (round, seconds per call, busy share)
-    stand_in: bool = False  # every sample was preempted; the best of them stands in
+    stand_in: bool = False  # every sample was preempted; the best of them is used
 
     @property
     def spread(self) -> float:
@@ -152,11 +153,10 @@ def warm_up(call: Call, clock: Clock = REAL, seconds: float = 0.05) -> int:
 
 
 def calibrate(call: Call, clock: Clock = REAL, min_seconds: float = 0.01) -> int:
-    """The number of loops that makes a sample run for at least `min_seconds`, without the time of other programs."""
+    """The number of loops that makes a sample run for at least `min_seconds`, not counting preempted time."""
     loops = 1
     while loops < MAX_LOOPS:
-        timing = timed(call, loops, clock)
-        seconds = timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY)
+        seconds = _running_seconds(call, loops, clock)
         if seconds >= min_seconds:
             return loops
         # aim a tenth past the goal once the time can be trusted; never more than 10 times at once
@@ -167,13 +167,24 @@ def calibrate(call: Call, clock: Clock = REAL, min_seconds: float = 0.01) -> int
     )
 
 
+def _running_seconds(call: Call, loops: int, clock: Clock) -> float:
+    """The time that so many loops run, by the first call that is not preempted, else by the shortest of a few."""
+    shortest = float("inf")
+    for _ in range(SHORT_RETRIES):
+        timing = timed(call, loops, clock)
+        shortest = min(shortest, timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY))
+        if timing.busy >= MIN_BUSY:
+            return timing.seconds
+    return shortest
+
+
 def sample(call: Call, clock: Clock = REAL, loops: int = 1) -> Timing:
     """One sample of so many loops, as seconds per loop."""
     timing = timed(call, loops, clock)
     return Timing(timing.seconds / loops, timing.busy)
 
 
-def _ready(probe: Probe, clock: Clock, warm_seconds: float, min_seconds: float) -> Series:
+def ready(probe: Probe, clock: Clock, warm_seconds: float, min_seconds: float) -> Series:
     if probe.prepare:
         probe.prepare()
     warm_up(probe.call, clock, warm_seconds)
@@ -182,9 +193,9 @@ def _ready(probe: Probe, clock: Clock, warm_seconds: float, min_seconds: float) 
     return Series(probe, calibrate(probe.call, clock, probe.min_seconds or min_seconds))
 
 
-def _turn(series: Series, turn: int, clock: Clock) -> None:
+def take_sample(series: Series, turn: int, clock: Clock) -> None:
     """One sample; when it was preempted, another try, and the preempted one is kept apart."""
-    for attempt in range(RETRIES + 1):
+    for attempt in range(SHORT_RETRIES + 1):
         timing = sample(series.probe.call, clock, series.loops)
         if timing.busy >= MIN_BUSY:
             if series.stand_in:
@@ -192,8 +203,10 @@ def _turn(series: Series, turn: int, clock: Clock) -> None:
             series.samples.append(timing.seconds)
             return
         series.preempted.append((turn, timing.seconds, timing.busy))
-        if attempt == RETRIES and (series.stand_in or not series.samples):
-            series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
+        if attempt >= RETRIES and timing.seconds * series.loops > SHORT_SECONDS:
+            break
+    if series.stand_in or not series.samples:
+        series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
 
 
 def interleave(
@@ -211,8 +224,8 @@ def interleave(
     """Warm and calibrate every probe, then let them take turns for at least `rounds` rounds.
 
     Stop rule: after `rounds` rounds only probes whose spread is above `tolerance` go on, until `max_rounds` or the
-    `budget` in seconds is used up. Ctrl-C ends it at once and what was sampled is kept. A sample during which another
-    program had the core is taken again at most twice and kept apart either way.
+    `budget` in seconds is used up. Ctrl-C ends it at once and what was sampled is kept. A preempted sample is retried
+    and kept apart either way.
     """
     start, step, total = clock.now(), 0, len(probes) * (rounds + 1)
     run = Run([], why=f"{rounds} rounds done")
@@ -229,17 +242,17 @@ def interleave(
             if over():
                 break
             tell(f"warm up {probe.name}")
-            run.series.append(_ready(probe, clock, warm_seconds, min_seconds))
+            run.series.append(ready(probe, clock, warm_seconds, min_seconds))
             step += 1
         for turn in range(max(rounds, max_rounds or rounds)):
             active = run.series if turn < rounds else [series for series in run.series if series.spread > tolerance]
             if not active or (turn and over()):
-                run.why = "the time for it was used up" if active else "every spread is within the tolerance"
+                run.why = "the time budget is used up" if active else "every spread is within the tolerance"
                 break
             # a round that cannot be finished in time is not begun, but every probe gets its first sample
             for series in active:
                 tell(series.probe.name)
-                _turn(series, turn, clock)
+                take_sample(series, turn, clock)
                 step += 1
             run.rounds = turn + 1
         for series in run.series:
@@ -265,7 +278,7 @@ def sustain(
     Steady: after `seconds`, when the last ten samples vary by no more than `tolerance` (standard deviation over mean);
     at twice that time it ends in any case. Ctrl-C ends it early and keeps what there is.
     """
-    series = _ready(probe, clock, 0.0, min_seconds)
+    series = ready(probe, clock, 0.0, min_seconds)
     start, samples = clock.now(), list[float]()
     try:
         while True:
@@ -289,13 +302,13 @@ def sustain(
 
 
 def observation(series: Series, conditions: Mapping[str, Any], version: str = "", partial: bool = False) -> Observation:
-    """The Observation of a series: its undisturbed samples, the others in its conditions, what was noticed in its notes."""
+    """The Observation of a series: preempted samples go to its conditions, what was noticed to its notes."""
     probe = series.probe
     remarks = list(probe.notes)
     if noise := noise_note(series.samples, len(series.preempted)):
         remarks.append(noise)
     if series.stand_in:
-        remarks.append(Note(notes.STAND_IN, "no undisturbed sample could be had: the value comes from disturbed ones"))
+        remarks.append(Note(notes.STAND_IN, "noisy: every sample was preempted; the best of them is used"))
     if partial:
         remarks.append(Note(notes.STOPPED, f"stopped early: {len(series.samples)} of the planned samples were taken"))
     conditions = dict(conditions)
@@ -304,7 +317,7 @@ def observation(series: Series, conditions: Mapping[str, Any], version: str = ""
             {"round": turn, "seconds": seconds, "busy": round(busy, 4)} for turn, seconds, busy in series.preempted
         ]
     if series.stand_in:
-        # the share of its time that the best sample got: without the other program it may have been so much faster
+        # the share of the time in which the best sample ran: on a quiet machine it may be so much faster
         best = min(series.samples)
         conditions["stand_in_busy"] = max(busy for _, seconds, busy in series.preempted if seconds == best)
     samples, settings = tuple(series.samples), {**probe.settings, "loops": series.loops}

@@ -28,7 +28,7 @@ from ..core.errors import InputError, RidgelineError
 from ..core.families.key import Key
 from ..core.files import write_text
 from ..core.machine import Fitted, Machine
-from ..core.notes import CONDITIONS, DRIFT, NOISE, NOT_MEASURED, STAND_IN, Note, not_of_kind, of_kind
+from ..core.notes import CONDITIONS, DRIFT, NOISE, NOT_MEASURED, PROVISIONAL, STAND_IN, Note, not_of_kind, of_kind
 from ..core.notes import STOPPED as STOPPED_KIND
 from ..core.observation import Observation
 from ..core.version import __version__
@@ -40,9 +40,9 @@ from ..machines.files import load_file, saved_file
 from ..machines.merge import merge
 from ..prediction.fit import fit_cases, require
 from .protocol import STOPPED
+from .quality import Quality, is_noisy, quality, replaces
 
 Progress = Callable[[str, int, int, str], None]
-MAX_NAMES = 6  # of probes in one note
 
 
 @dataclass(frozen=True)
@@ -53,26 +53,27 @@ class Measured:
     observations: tuple[Observation, ...]
     machine: Machine | None
     notes: tuple[str, ...] = ()
+    quality: Quality | None = None
 
     schema: ClassVar = 1
     version: ClassVar = __version__
-    DOCUMENT: ClassVar = ("schema", "ridgeline=version", "what", "machine", "observations", "notes")
+    DOCUMENT: ClassVar = ("schema", "ridgeline=version", "what", "machine", "quality?", "observations", "notes")
 
 
 def measure(what: str | None, quick: bool, on_progress: Progress, families: bool = False) -> Measured:
     """The probes of a device; without a choice the GPU where there is one, else the CPU.
 
-    `families` also times some thousand library kernels and fits the coefficients of the kernel families to them.
+    `families` also times library kernels and fits the coefficients of the kernel families to them.
     """
     try:
         what = what or ("cuda" if any(machine.kind == "gpu" for machine in detect.devices()) else "cpu")
-        if families and what != "cuda":
-            raise InputError(f"--calibrate times the kernels of a CUDA GPU; {what} has no kernel families to fit")
+        if families and what == "collective":
+            raise InputError("--calibrate times library kernels of a CPU or a CUDA GPU, and collectives have none")
         if families:
             require()
         if what == "collective":
             return _collectives(quick, on_progress)
-        return _cuda(quick, on_progress, families) if what == "cuda" else _cpu(quick, on_progress)
+        return _cuda(quick, on_progress, families) if what == "cuda" else _cpu(quick, on_progress, families)
     except KeyboardInterrupt:
         raise RidgelineError(f"{STOPPED} before there was anything to keep; nothing was written") from None
 
@@ -81,13 +82,17 @@ def _telling(on_progress: Progress) -> Callable[[int, int, str], None]:
     return lambda done, total, label: on_progress("measure", done, total, label)
 
 
-def _cpu(quick: bool, on_progress: Progress) -> Measured:
-    from .cpu import probes
+def _cpu(quick: bool, on_progress: Progress, families: bool) -> Measured:
+    from .cpu import calibration, probes
 
     detected = detect.here("cpu")
     observations = probes.measure(detected, quick=quick, on_progress=_telling(on_progress))
     machine = measured_machine(observations, detected, conditions(observations))
-    return _measured("cpu", observations, machine, remarks(observations))
+    notes = remarks(observations)
+    if families and not probes.stopped(observations):
+        fitted, missing = calibration.fitted_families(machine, quick, on_progress)
+        machine, notes = replace(machine, fitted=fitted), notes + missing
+    return _measured("cpu", observations, machine, notes)
 
 
 def _cuda(quick: bool, on_progress: Progress, families: bool) -> Measured:
@@ -106,8 +111,14 @@ def _cuda(quick: bool, on_progress: Progress, families: bool) -> Measured:
 
 
 def _measured(what: str, observations: Sequence[Observation], machine: Machine, notes: tuple[str, ...]) -> Measured:
-    # the notes go into the machine file too: who predicts with it must know how it was measured
-    return Measured(what, tuple(observations), replace(machine, notes=(*machine.notes, *notes)), notes)
+    """With the quality, which goes into the machine file too: who predicts with it must know how it was measured."""
+    assessed = quality(observations, machine)
+    known = {**machine.conditions, "quality": assessed.line}
+    if assessed.provisional:
+        known[PROVISIONAL] = assessed.reason
+        notes += (Note(PROVISIONAL, f"provisional ({assessed.reason}): measure again on a quiet machine"),)
+    machine = replace(machine, conditions=known, notes=(*machine.notes, *notes))
+    return Measured(what, tuple(observations), machine, notes, assessed)
 
 
 def _collectives(quick: bool, on_progress: Progress) -> Measured:
@@ -116,31 +127,18 @@ def _collectives(quick: bool, on_progress: Progress) -> Measured:
     from .links import probes
 
     observations = probes.measure(quick=quick, on_progress=_telling(on_progress))
-    # each point carries what concerns the whole job; noise of single points is reported once, with their names
-    notes = dict.fromkeys(note for item in observations for note in not_of_kind(item.notes, NOISE, DRIFT))
-    return Measured("collective", tuple(observations), None, (*notes, *remarks(observations)))
+    # each point carries what concerns the job; noise of single points is reported once, with their number
+    notes = list(
+        dict.fromkeys(note for item in observations for note in not_of_kind(item.notes, NOISE, DRIFT, STAND_IN))
+    )
+    if noisy := sum(map(is_noisy, observations)):
+        notes.append(Note(NOISE, f"noisy: {noisy} of {len(observations)} probes"))
+    return Measured("collective", tuple(observations), None, tuple(notes))
 
 
 def remarks(observations: Sequence[Observation]) -> tuple[str, ...]:
-    """What a reader must know of a measurement before using it, each thing once."""
-    notes = list(dict.fromkeys(note for item in observations for note in of_kind(item.notes, NOT_MEASURED, CONDITIONS)))
-    preempted = [
-        len(item.conditions["interrupted_samples"]) for item in observations if "interrupted_samples" in item.conditions
-    ]
-    if preempted:
-        text = (
-            f"disturbed: another program had the core during {sum(preempted)} samples of {len(preempted)} of "
-            f"{len(observations)} probes; they are kept apart"
-        )
-        notes.append(Note(NOISE, text))
-    for kind, text in (
-        (STAND_IN, "disturbed: only disturbed samples could be had, and one stands in, for"),
-        (DRIFT, "disturbed: samples drift or fall into two groups for"),
-    ):
-        if names := [item.name for item in observations if any(of_kind(item.notes, kind))]:
-            more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-            notes.append(Note(kind, f"{text} {'; '.join(names[:MAX_NAMES] + more)}"))
-    return tuple(notes)
+    """What a reader must know of a measurement before using it, each thing once; noise is in its `Quality`."""
+    return tuple(dict.fromkeys(note for item in observations for note in of_kind(item.notes, NOT_MEASURED, CONDITIONS)))
 
 
 def conditions(observations: Sequence[Observation]) -> dict[str, str]:
@@ -163,32 +161,44 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def keep(measured: Measured) -> list[Path]:
-    """Save the machine as `here:cpu` or `here:gpu`, and as `here` where it is the one that `here` means."""
+def keep(measured: Measured, say: Callable[[str], None] = lambda text: None) -> list[Path]:
+    """Save the machine as `here:cpu` or `here:gpu`, and as `here` where it is the one that `here` means.
+
+    A provisional measurement is not saved over a better one; `say` gets the reason.
+    """
     assert measured.machine is not None
     files = [saved_file("gpu" if measured.what == "cuda" else "cpu")]
     if detect.here().title == measured.machine.title:
         files.append(saved_file())
+    written: list[Path] = []
     for file in files:
+        machine = measured.machine
+        if (saved := _saved(file, machine)) and not replaces(machine, saved):
+            say(
+                f"not saved: this measurement is provisional ({machine.conditions[PROVISIONAL]}) and {file} is better; "
+                f"run `ridgeline measure {measured.what}` on a quiet machine, or write this one with --out FILE"
+            )
+            continue
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
                 f"cannot keep the measurement in {file.parent}: {error.strerror}; use --no-save and --out FILE"
             ) from error
-        write_text(file, save.text(_with_earlier(measured, measured.machine, file)))
-    return files
+        stopped = any(any(of_kind(item.notes, STOPPED_KIND)) for item in measured.observations)
+        # a run that was stopped does not take away what an earlier one measured
+        write_text(file, save.text(merge(machine, saved) if stopped and saved else machine))
+        written.append(file)
+    return written
 
 
-def _with_earlier(measured: Measured, machine: Machine, file: Path) -> Machine:
-    """The machine to keep; a run that was stopped does not take away what an earlier one measured."""
-    stopped = any(any(of_kind(item.notes, STOPPED_KIND)) for item in measured.observations)
-    if not stopped or not file.is_file():
-        return machine
+def _saved(file: Path, machine: Machine) -> Machine | None:
+    """The earlier measurement of the same part of the same machine; None where there is none that can be used."""
     try:
-        return merge(machine, load_file(file))
-    except RidgelineError:  # damaged, or of another machine
-        return machine
+        saved = load_file(file) if file.is_file() else None
+    except RidgelineError:  # damaged
+        return None
+    return saved if saved and saved.title == machine.title and saved.units == machine.units else None
 
 
 def fitted_families(machine: Machine, quick: bool, on_progress: Progress) -> dict[Key, Fitted]:

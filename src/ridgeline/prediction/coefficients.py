@@ -32,14 +32,14 @@ SUBSTITUTES = {
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
-NEARBY = "as cases nearby took"  # the effect of timings around a case on its time
-NOTABLE_DISTANCE = 1.05  # beyond the sizes timed, from which it is worth a word
+NEARBY = "correction from similar measured shapes"
+NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 
 
 @dataclass(frozen=True)
 class Selected:
-    """The coefficients that serve a kernel."""
+    """The coefficients used for a kernel."""
 
     family: Family
     fitted: Fitted
@@ -48,13 +48,13 @@ class Selected:
 
 
 @cache
-def _candidates(key: Key, backend: str) -> tuple[tuple[Key, bool], ...]:
+def _candidates(key: Key, backend: str, last_dtype: str) -> tuple[tuple[Key, bool], ...]:
     """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
     arithmetic = key.dtypes[0]
     dtypes = dict.fromkeys((key.dtype, arithmetic))
     return tuple(
         (wider, place > 0)
-        for place, dtype in enumerate((*dtypes, *SUBSTITUTES.get(arithmetic, ())))
+        for place, dtype in enumerate(filter(None, (*dtypes, *SUBSTITUTES.get(arithmetic, ()), last_dtype)))
         for path in dict.fromkeys((backend, ""))
         for wider in key._replace(dtype=dtype, backend=path).wider()
     )
@@ -62,12 +62,13 @@ def _candidates(key: Key, backend: str) -> tuple[tuple[Key, bool], ...]:
 
 def select(machine: Machine, key: Key, backend: str | None = None) -> Selected | None:
     """The machine's coefficients for a kernel's key, None where not even a wider one has any."""
+    last_dtype = "fp32" if machine.kind == "cpu" else ""
     for borrowed in (False, True):
-        for candidate, substitute in _candidates(key, backend or ""):
+        for candidate, substitute in _candidates(key, backend or "", last_dtype):
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
                 steps = substitute + (borrowed and machine.vendor != LENDER_VENDOR)
-                return Selected(formula(candidate.family), fitted, candidate, SUBSTITUTE_WIDENING**steps)
+                return Selected(formula(candidate.family, machine.kind), fitted, candidate, SUBSTITUTE_WIDENING**steps)
     return None
 
 
@@ -99,6 +100,8 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
 
 def hardware(machine: Machine, dtype: str) -> Hardware | None:
     """The machine as a formula sees it for arithmetic in a dtype, None where a figure is not known."""
+    if machine.kind == "cpu":
+        return _cpu_hardware(machine, dtype)
     cores = next((machine.units[name] for name in CORE_UNITS if name in machine.units), None)
     if cores is None or ANY in machine.peaks or not machine.levels:
         return None
@@ -115,6 +118,27 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     figure = machine.peaks.get("special.fp32")
     special = (figure.value() if figure else None) or defaults("special")["per_flop"] * vector
     return Hardware(cores, peak, bandwidth, cache_size, special, vector)
+
+
+def _cpu_hardware(machine: Machine, dtype: str) -> Hardware | None:
+    """The measured figures of a CPU, because a virtual machine has only a part of what the vendor states."""
+    if ANY in machine.peaks or not machine.levels:
+        return None
+    try:
+        vector = machine.peaks[machine.engine("vector", dtype)].value()
+    except (MissingFigure, KeyError):
+        return None
+    try:
+        peak = machine.peaks[machine.engine("matrix", dtype)].value()
+    except MissingFigure:  # a format without arithmetic of its own is converted
+        peak = vector
+    bandwidth = machine.main.bandwidth.value()
+    if peak is None or vector is None or bandwidth is None:
+        return None
+    figures = [(level.total, level.bandwidth.value()) for level in machine.levels[:-1]]
+    caches = tuple((size, rate) for size, rate in figures if size is not None and rate is not None)
+    last_level = caches[-1][0] if caches else 0.0
+    return Hardware(machine.units.get("core", 1), peak, bandwidth, last_level, np.inf, vector, caches)
 
 
 def _stated(figure: Figure) -> float | None:
@@ -181,7 +205,7 @@ class KernelTime:
 
     @cached_property
     def _correction(self) -> Array:
-        """Seconds that timings around the cases add to the formula's time, or take from it."""
+        """Seconds that similar timed cases add to the formula's time; negative where they took less."""
         table = self.selected.fitted.nearby
         return self._formula * np.expm1(nearby.read(table).correction(self._sizes)) if table else 0.0
 
@@ -213,10 +237,8 @@ class KernelTime:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
         fitted = self.selected.fitted
         how = "not calibrated on this machine" if fitted.borrowed else "calibrated"
-        held_out = "machines" if fitted.borrowed else "timings"
-        beyond = f", up to {distance:.1f} x beyond the sizes timed" if distance > NOTABLE_DISTANCE else ""
-        error = f"{held_out} left out are told within {fitted.error:.0%} (P90 {fitted.p90:.0%})"
-        return f"{how}: {self.selected.key}, {fitted.cases} timings, {error}{beyond}"
+        beyond = f", extrapolated up to {distance:.1f}x beyond the timed sizes" if distance > NOTABLE_DISTANCE else ""
+        return f"{how} ({self.selected.key}, {fitted.cases} timings): {fitted.errors}{beyond}"
 
 
 def kernel_times(
@@ -224,7 +246,7 @@ def kernel_times(
 ) -> tuple[tuple[KernelTime, ...], Array]:
     """The kernels of a step that coefficients serve; and 1 for the cases with a kernel that none serve, else 0.
 
-    A case is timed by formulas as a whole or not at all: kernels of a case that lacks coefficients for another are left out.
+    Formulas give the time of all kernels of a case or of none: where one kernel lacks coefficients the flat form is used.
     """
     times: list[KernelTime] = []
     step_kernels = kernels(bound.work)
@@ -232,7 +254,7 @@ def kernel_times(
     for kernel in step_kernels:
         arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
         machine = hardware(bound.machine, arithmetic)
-        for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op):
+        for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, bound.machine.kind):
             selected = None if machine is None else select(bound.machine, key, backend)
             if selected is None or machine is None:
                 uncovered = np.maximum(uncovered, applies)

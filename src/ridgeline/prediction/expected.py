@@ -125,7 +125,7 @@ class Expected:
             for item in flat_items(self.bound, self.unbounded, self.time):
                 items.append(replace(item, seconds=item.seconds * self.uncovered))
         if np.any(np.asarray(raised) > 0):
-            items.append(TimeItem("held at the floor", "correction", raised))
+            items.append(TimeItem("raised to the roofline", "correction", raised))
         return merged(items)
 
     @property
@@ -149,7 +149,7 @@ class Expected:
     @property
     def _no_backend(self) -> str:
         """That there are no coefficients of the backend asked for."""
-        return f"no timings of {self.backend} for this, so of the default path: " if self.backend else ""
+        return f"no timings of backend {self.backend}, default path used: " if self.backend else ""
 
     @property
     def confidence(self) -> str | NDArray[np.object_]:
@@ -195,7 +195,7 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     if library is not None and library.measured is not None:
         return Efficiency(library.measured, library.measurement)
     if term.ceiling.kind == "measured":
-        return Efficiency(1.0, "measured ceilings already contain the loss")
+        return Efficiency(1.0, "measured ceilings include the loss")
     known = bound.machine.efficiency.get(name)
     if known is not None and known.measured is not None:
         return Efficiency(known.measured, known.source)
@@ -222,7 +222,7 @@ def flat_items(bound: Bound, flat: Array, time: Array) -> tuple[TimeItem, ...]:
     lost = np.maximum(time - bound.launch * _launches(bound) - floor, 0.0)
     return (
         TimeItem("floor", "main", floor),
-        TimeItem("below the ceilings", "other", lost),
+        TimeItem("below peak rate", "other", lost),
         TimeItem("launch", "launch", time - floor - lost),
     )
 

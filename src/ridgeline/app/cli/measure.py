@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...core.errors import InputError
-from .options import PATH, json_output, picture_output
+from .options import PATH, json_output, picture_output, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  #
 @click.command()
 @click.argument("what", type=click.Choice(["cpu", "cuda", "collective"]), required=False)
 @click.option("--quick", is_flag=True, help="Fewer sizes and samples.")
-@click.option("--calibrate", is_flag=True, help="Also time library kernels and fit the kernel families to them (CUDA).")
+@click.option("--calibrate", is_flag=True, help="Also time library kernels and fit expected times to them.")
 @click.option("--save/--no-save", "keep", default=True, help="Keep the result as the machine `here`.")
 @click.option("--against", type=PATH, help="An earlier machine file to compare with.")
 @picture_output
@@ -60,7 +61,8 @@ def measure(what: str | None, quick: bool, calibrate: bool, keep: bool, against:
         result.show(output.as_json)
     finally:
         try:
-            for path in session.keep(measured) if keep and measured.machine is not None else ():
+            say = partial(click.echo, err=True)
+            for path in session.keep(measured, say) if keep and measured.machine is not None else ():
                 click.echo(f"wrote {path}", err=True)
         finally:
             if out is not None:
@@ -129,45 +131,60 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="Measure at length instead of quickly.")
 @click.option(
-    "--report", type=PATH, default=Path("ridgeline-report.html"), show_default=True, help="Where the report goes."
+    "--on", "device", type=click.Choice(["cpu", "cuda"]), help="Device (default: a CUDA GPU where torch sees one)."
 )
+@click.option("--full", is_flag=True, help="Measure the ceilings at length instead of quickly.")
+@click.option("--report", type=PATH, default=Path("ridgeline-report.html"), show_default=True, help="The HTML report.")
+@click.option("--plot", is_flag=True, help="Draw the roofline on the terminal.")
+@verbose_option
 @json_output
-def run(full: bool, report: Path, output: Output) -> None:
-    """The main job: measure this machine, predict kernels, seal, run them, reconcile, draw, report."""
+def run(device: str | None, full: bool, report: Path, plot: bool, verbose: bool, output: Output) -> None:
+    """Measure, predict, seal, run and reconcile on this machine."""
     from ...core.files import writable
     from ..reports import reported_interrupt, run_page
-    from ..run import job
+    from ..run import bench_of, job
 
+    if output.as_json and (plot or verbose):
+        raise InputError("--json prints one document with everything in it; leave out -v and --plot")
     writable(report)
     with signals_interrupt(), progress() as on_progress:
-        outcome = job(quick=not full, on_progress=on_progress)
+        outcome = job(bench_of(device), not full, on_progress)
     try:
-        Result(document=outcome, terminal=lambda: main_job(outcome)).show(output.as_json)
+        run_result(outcome, report, plot, verbose).show(output.as_json)
     finally:  # also where nobody reads what is shown
         with reported_interrupt(report):
             run_page(outcome, report)
-        click.echo(f"wrote {report}", err=True)
+        if output.as_json:
+            click.echo(f"wrote {report}", err=True)
 
 
-def main_job(outcome: Outcome) -> Iterator[Table | str]:
-    """What the main job shows on the terminal."""
+def run_result(outcome: Outcome, report: Path, plot: bool = False, verbose: bool = False) -> Result:
+    """The answer of the main job, and what -v and --plot show below it."""
+    from ...core.documents import to_document
     from ...measure.session import remarks
     from ...render.charts.measured import landing
     from ...render.draw.terminal import draw
     from ...render.tables import measured as tables
+    from ...render.tables import run as run_tables
     from ..reports import drawable
 
-    ceilings = tables.ceilings(outcome.machine)
-    notes = (f"note: {note}" for note in remarks(outcome.observations))
-    yield replace(ceilings, notes=(*ceilings.notes, *notes))
-    if not outcome.items:
-        yield outcome.sentence
-        return
-    yield tables.kernels(outcome.items, outcome.sentence, outcome.sealed)
-    for picture in drawable(lambda: landing(outcome.machine, outcome.items)):
-        yield draw(picture, **terminal_size())
+    def answer() -> list[str]:
+        seal = f"sealed before the run {outcome.sealed['hash'][:8]}   " if outcome.sealed else ""
+        last = f"{seal}report {report}   more: -v --plot --json"
+        facts = {**to_document(outcome.summary), "sentence": outcome.sentence}
+        return run_tables.answer(outcome.machine, facts, outcome.items, outcome.remarks, last)
+
+    def details() -> Iterator[Table | str]:
+        if verbose and outcome.items:
+            yield run_tables.kernels(outcome.items, outcome.notes, outcome.sealed)
+        if verbose or not outcome.items:
+            ceilings = tables.ceilings(outcome.machine)
+            yield replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
+        for picture in drawable(lambda: landing(outcome.machine, outcome.items)) if plot else ():
+            yield draw(picture, **terminal_size())
+
+    return Result(document=outcome, answer=answer, terminal=details)
 
 
 @contextmanager
@@ -200,7 +217,7 @@ def signals_interrupt() -> Iterator[None]:
 
     def interrupt(number: int, frame: object) -> None:
         with suppress(OSError):  # the terminal may be gone
-            click.echo(f"told to end ({signal.Signals(number).name}); as after Ctrl-C, what is done is kept", err=True)
+            click.echo(f"stopped by {signal.Signals(number).name}; what was measured is kept", err=True)
         raise KeyboardInterrupt
 
     with suppress(ValueError):  # only the main thread may handle signals

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from . import attention, convolution, nearby, product, vector
+from . import attention, convolution, cpu, nearby, product, vector
 from .attention import ATTENTION, DECODING
 from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
@@ -25,6 +25,7 @@ FORMULAS = {
     family.name: family
     for family in (PRODUCT, STREAMING, TRANSPOSING, ROWWISE, ATTENTION, DECODING, CONVOLUTION, EXPERTS)
 }
+CPU_FORMULAS = cpu.families(FORMULAS)
 SHARED = {"reduce": "stream", "gather": "stream"}  # families that use the formula of another
 VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
     "gemm": product.variants,
@@ -35,14 +36,16 @@ VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
 OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {"attention": attention.masks}  # ops that the sizes decide
 
 
-def formula(family: str) -> Family:
-    return FORMULAS[SHARED.get(family, family)]
+def formula(family: str, kind: str = "gpu") -> Family:
+    """The formula of a family on a kind of machine."""
+    return (CPU_FORMULAS if kind == "cpu" else FORMULAS)[SHARED.get(family, family)]
 
 
-def keys(family: str, sizes: Sizes, dtype: str, op: str = "") -> Iterator[tuple[Key, Array]]:
+def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu") -> Iterator[tuple[Key, Array]]:
     """The keys (variant and op) that the cases belong to, each with 1 where it holds and 0 elsewhere; 1.0 where it always does."""
     always = np.asarray(True)
-    variants = VARIANTS[family](sizes, op) if family in VARIANTS else {family: always}
+    by_family = cpu.VARIANTS if kind == "cpu" else VARIANTS
+    variants = by_family[family](sizes, op) if family in by_family else {family: always}
     ops = OPS[family](sizes) if family in OPS else {op: always}
     for kernels, of_variant in variants.items():
         for name, of_op in ops.items():

@@ -1,4 +1,4 @@
-"""Attention in one kernel (flash): whole sequences of queries, and the single query of decoding.
+"""Attention in one kernel (flash): prefill (many queries) and decode (one query per sequence).
 
 prefill: tiles of query rows in waves over the cores, 4 d + softmax flops for every pair a tile looks at
 decode:  the cache streams past one query; few heads are split along the keys to fill the cores
@@ -58,7 +58,8 @@ def masks(g: Sizes) -> dict[str, Mask]:
     return {"causal": masked, "full": ~masked}
 
 
-def _bytes(g: Sizes) -> Array:
+def moved(g: Sizes) -> Array:
+    """Bytes of Q, K, V and O."""
     each = g["heads"] * g["q"] * g["x"] + g["shared"] * g["kv"] * g["stored"]
     return 2 * g["batch"] * each * g["d"]
 
@@ -84,7 +85,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
         # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
         longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
         compute = np.maximum(waves * unit, longest)
-    time = overlapped(under_load(compute, c, off), _bytes(g) / (c["memory"] * hw.bandwidth), c, off)
+    time = overlapped(under_load(compute, c, off), moved(g) / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
         fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
@@ -94,7 +95,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
 def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     kv, d = g["kv"], g["d"]
     units, group = g["batch"] * g["shared"], g["heads"] / g["shared"]
-    moved = _bytes(g)
+    total = moved(g)
     stays = c["holds"] * hw.cache
     key = 2 * d * g["stored"]
     held = key * units * kv  # bytes of K and V
@@ -102,7 +103,7 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     if "cache" in off:
         hot = hot * 0.0
     factor = 1 - hot + hot / c["cached"]
-    memory: Array = (moved - held + held * factor) / (c["memory"] * hw.bandwidth)
+    memory: Array = (total - held + held * factor) / (c["memory"] * hw.bandwidth)
     padded = np.ceil(group / 16) * 16
     compute: Array = 4 * units * padded * kv * d / (c["compute"] * hw.peak)
     late: Array = 0.0
@@ -124,7 +125,7 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
 
 SOFTMAX, PREPARE = Effect("softmax", "softmax"), Effect("prepare", "rotation and cache writes")
 CACHE, SEQUENCE = Effect("cache", "kept in L2"), Effect("sequence", "per sequence")
-SPLIT = Effect("split", "adding up splits", "shape")
+SPLIT = Effect("split", "split-KV reduction", "shape")
 SHAPE = ("batch", "heads", "shared", "q", "kv", "d")
 PREFILL_EFFECTS = (SOFTMAX, TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH)
 ATTENTION = Family("attention", prefill, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))

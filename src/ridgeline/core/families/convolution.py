@@ -1,4 +1,4 @@
-"""Convolutions: the soonest of an implicit matrix product and a Winograd transform, with layout changes around them.
+"""Convolutions: the faster of an implicit GEMM and a Winograd transform, plus layout changes.
 
 direct:   one product of (batch ho wo) x c_out over c_in kernel^2
 winograd: 3x3 with unit stride; (t+2)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between

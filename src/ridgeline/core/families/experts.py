@@ -2,7 +2,7 @@
 
     time = launch + routing + blend(padded products, weights and tokens moved)
 
-Every expert's tokens are padded to whole tiles of rows; with few tokens the weights of the experts that were hit are
+Every expert's tokens are padded to full tiles of rows; with few tokens the weights of the experts that were hit are
 all that matters.
 """
 

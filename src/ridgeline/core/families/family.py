@@ -22,14 +22,15 @@ Coefficients = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a formula needs to know of a machine, at its stated figures: coefficients are shares of these."""
+    """What a formula needs to know of a machine: coefficients are shares of a GPU's stated, a CPU's measured figures."""
 
-    cores: float  # streaming multiprocessors, compute units
+    cores: float  # streaming multiprocessors, compute units, CPU cores
     peak: float  # flop/s of the engine that does the products (or the arithmetic, where there are none)
     bandwidth: float  # B/s of the main memory
     cache: float  # bytes of the last-level cache
     special: float = np.inf  # exp and the like per second
     vector: float = np.inf  # flop/s of the vector units in the format they work in
+    caches: tuple[tuple[float, float], ...] = ()  # of a CPU, innermost first: bytes and B/s of all instances
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Family:
     coefficients: Mapping[str, Coefficient]
     effects: tuple[Effect, ...]  # in the order of putting back
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
-    main: str = "work at the reached rates"
+    main: str = "work at achieved rates"
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
         return self.formula(sizes, hardware, self.filled(given), frozenset())

@@ -5,7 +5,7 @@ corrected by its errors at the timed cases around, the nearer the more:
 
     time = formula x exp(sum of w r / (sum of w + FORMULA_WEIGHT))      r = log(measured / formula)      w = (1 + d^2)^-3
 
-with d the distance in octaves between the sizes that the family calls its shape. Outliers among the timings around
+with d the distance in octaves between the sizes that the family calls its shape. Outliers among similar timings
 count less. Far from all timings w is small against FORMULA_WEIGHT and there is no correction. Sizes are rounded to half
 octaves and the correction of each such cell is computed once, so that a million cases need some thousand cells.
 """

@@ -3,7 +3,7 @@
     time = launch + blend(compute, memory, L2)
     compute = waves x (2 tm tn (k/s + fill)) / (share of peak of one core at that tile)
 
-The tile is the one of a short list that is soonest done, with or without splitting k.
+Of a short list of tiles, with and without split k, the fastest is taken.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 
 
 def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
-    """Seconds of the tile, with or without split k, that is soonest done."""
+    """Seconds of the fastest tile, with or without split k."""
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
     cores = hw.cores
     fill = 0.0 if "fill" in off else c["fill"]
@@ -111,5 +111,5 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
     return best
 
 
-PREPARE = Effect("prepare", "quantising A")
+PREPARE = Effect("prepare", "quantizing A")
 PRODUCT = Family("gemm", gemm, GEMM, (TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH), ("b", "m", "n", "k"))

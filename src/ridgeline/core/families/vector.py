@@ -13,7 +13,7 @@ from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, of
 
 MAX_SHORT_ROW = 2048.0  # elements up to which libraries give a row to a warp or a small block
 VECTOR_LOAD = 4.0  # elements that are loaded at once
-BYTES = "bytes at the reached bandwidth"  # what is left of their times without any effect
+BYTES = "bytes at achieved bandwidth"  # their time without any effect
 
 STREAM = {
     "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
@@ -84,7 +84,7 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 
 TRANSPOSE = {
     **{name: STREAM[name] for name in ("memory", "launch", "kept", "inner")},
-    "strided": Coefficient(1.0, 0.01, 20.0, "bytes fetched in vain per byte asked for, reading down the columns"),
+    "strided": Coefficient(1.0, 0.01, 20.0, "unused bytes fetched per byte requested, when columns are read"),
     "thin": Coefficient(32.0, 1.0, 4096.0, "length of the shorter side at which half of that shows"),
     **{name: STREAM[name] for name in ("ramp", "full")},
 }
@@ -104,7 +104,7 @@ def transpose(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> A
 CACHE, STRIDED = Effect("cache", "writes kept in L2"), Effect("strided", "strided reads")
 TURN, ARITHMETIC = Effect("turn", "reads and writes mixed"), Effect("arithmetic", "arithmetic beyond memory")
 AGAIN, CROWD = Effect("again", "rows read again"), Effect("crowd", "handling rows and elements")
-ALONE = Effect("alone", "one row after its own elements")
+ALONE = Effect("alone", "serial work of one row")
 TRANSPOSING = Family("transpose", transpose, TRANSPOSE, (CACHE, STRIDED, RAMP, LAUNCH), ("rows", "cols"), BYTES)
 STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, OVERLAP, RAMP, LAUNCH)
 STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES)

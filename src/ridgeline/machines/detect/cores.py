@@ -73,8 +73,19 @@ def offered(peak: str, device: Device) -> bool:
     return not need or bool(need & device.flags)
 
 
+def flops_per_cycle(device: Device) -> dict[str, float]:
+    """Flop per clock cycle of all cores by peak; nothing for a CPU with several kinds of cores, which differ in clock."""
+    entry = core_entry(device.cores[0].key, device.name) if len({group.key for group in device.cores}) == 1 else None
+    if entry is None or _too_narrow(device, entry[1]):
+        return {}
+    count = float(sum(group.count for group in device.cores))
+    count = min(count, device.quota or count)
+    rates = ((peak, rate_of(entry[1], key)) for key, peak in RATES.items() if offered(peak, device))
+    return {peak: count * rate for peak, rate in rates if rate}
+
+
 def derived_peaks(device: Device) -> tuple[dict[str, Figure], list[str], str]:
-    """Peaks by cores x flop per core and cycle x clock, notes on what could not be had, and the name of the core."""
+    """Peaks by cores x flop per core and cycle x clock, notes on what is unknown, and the name of the core."""
     entries = [(group, core_entry(group.key, device.name)) for group in device.cores]
     known = [(group, entry) for group, entry in entries if entry]
     missing = sorted({group.key.strip(":") or "without a known identity" for group, entry in entries if not entry})
@@ -100,7 +111,14 @@ def _obstacle(device: Device, entries: Sequence[tuple[Cores, Entry]]) -> str:
         row = entries[0][1][1]
         rates = ", ".join(f"{key} {row[key]:g}" for key in RATES if rate_of(row, key))
         return f"the clock is not known. Flop per core and cycle: {rates}."
-    width = min((rate_of(entry[1], "simd_bits") or 0.0) for _, entry in entries)
+    if narrow := next((text for _, entry in entries if (text := _too_narrow(device, entry[1]))), ""):
+        return narrow
+    return ""
+
+
+def _too_narrow(device: Device, row: Mapping[str, Any]) -> str:
+    """Why the rates of a core do not hold: the system offers narrower vectors than it has."""
+    width = rate_of(row, "simd_bits") or 0.0
     if device.flags and (device.simd_bits or 0) < width:
         return f"this core has {width:g}-bit vectors, but only {device.simd_bits or 0} bits are offered here."
     return ""

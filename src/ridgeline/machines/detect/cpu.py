@@ -11,7 +11,7 @@ from ...core.machine import Machine
 from ...core.notes import NOT_DETECTED, Note
 from ...core.units import counted
 from ..files import by_driver_name
-from .cores import derived_peaks, offered
+from .cores import derived_peaks, flops_per_cycle, offered
 from .device import NAME, Cores, Device, cache_level, clocks, memory_level, simd_width
 from .linux import linux_cpu
 from .system import System, positive
@@ -136,7 +136,7 @@ def cpu_machine(device: Device) -> Machine:
     simd = {"simd_bits": device.simd_bits} if device.simd_bits else {}
     return Machine(
         NAME, device.name, device.vendor, "cpu", chip.architecture if chip else core, units={**device.units, **simd},
-        clocks=device.clocks, peaks=peaks, levels=device.levels, notes=(about, *device.notes, *notes, Note(NOT_DETECTED, about_bandwidth)),
+        clocks=device.clocks, peaks=peaks, per_cycle=flops_per_cycle(device), levels=device.levels, notes=(about, *device.notes, *notes, Note(NOT_DETECTED, about_bandwidth)),
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from ...core.errors import RidgelineError
 from ...core.machine import MAIN, Machine
 from ...core.work import READ, WRITE, Work
 from ..conditions import waited
-from ..protocol import Call, Clock, Probe, Timing
-from .bench import counted
+from ..protocol import Call, Clock, Probe, Timing, repeat
+from .pool import counted
 
 GEMM_SIZES = {True: (512, 1024), False: (256, 512, 1024, 2048, 4096)}
 MAX_SECONDS = {True: 0.25, False: 2.0}  # that one matrix product may take, quick and full
@@ -92,17 +92,24 @@ def torch_gemms(machine: Machine, quick: bool, counts: Sequence[int]) -> list[Pr
 def _with_threads(
     setter: Callable[[int], None] | None, threads: int, multiply: Callable[[], Any], loops: int
 ) -> Timing:
-    """The time of so many products, and the share of their cores' time that its threads got."""
+    """The time of so many products on so many threads, and the share of their cores' time that these got."""
     if setter:
         setter(threads)
-    before = waited()
-    start, ran, all_ran = time.perf_counter(), time.thread_time(), time.process_time()
-    for _ in range(loops):
-        multiply()
-    wall = time.perf_counter() - start
     if threads == 1 and setter:
+        start, ran = time.perf_counter(), time.thread_time()
+        repeat(multiply, loops)()
+        wall = time.perf_counter() - start
         return Timing(wall, min(1.0, (time.thread_time() - ran) / wall))
-    busy = (time.process_time() - all_ran) / (wall * threads)
+    return thread_share(threads, multiply, loops)
+
+
+def thread_share(threads: int, multiply: Callable[[], Any], loops: int) -> Timing:
+    """The time of so many calls of a library with threads of its own, and the share of their cores' time that these got."""
+    before = waited()
+    start, ran = time.perf_counter(), time.process_time()
+    repeat(multiply, loops)()
+    wall = time.perf_counter() - start
+    busy = (time.process_time() - ran) / (wall * threads)
     after = waited()
     if before is not None and after is not None:
         # a library may leave threads idle, and then only their waiting shows that others had the cores

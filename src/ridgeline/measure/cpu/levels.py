@@ -18,8 +18,15 @@ from ...core.statistics import median
 from ...core.units import show
 
 MIN_BYTES = 1024
-MAX_BYTES = {True: 1 << 31, False: 1 << 32}  # of the largest working set, quick and full
+MIN_MEMORY_SET = 64e6  # bytes of the working set that is meant for the main memory, all cores together
+MAX_MEMORY_SET = 1 << 32
+CACHE_MULTIPLE = 4  # of the last-level cache that this set is
+MEMORY_SHARE = 4  # the set is read and written: twice the set may take half of the available memory
 SEGMENT_COST = 0.12  # what one more segment must explain, in units of the logarithm of bandwidth
+CGROUP_MEMORY = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 MAX_PLATEAU_RATIO = 1.15  # a segment whose bandwidths differ by more is a slope between two levels
 MIN_STEP_RATIO = 1.12  # neighbouring plateaus that differ by less are one
 MAX_CAPACITY_RATIO = 1.7  # a capacity within this factor of the reported one agrees with it
@@ -59,21 +66,36 @@ def zones(machine: Machine, threads: int, largest: float) -> list[Zone]:
     return [*caches, Zone(name, min(3 * edge, largest) if edge else largest / 2, largest)]
 
 
-def working_set(machine: Machine, threads: int, quick: bool) -> float:
-    """Bytes per thread of the largest working set: four times the last cache, as far as the memory allows."""
+def last_cache(machine: Machine) -> tuple[str, float, float]:
+    """Name of the last-level cache, bytes of one instance and of all; zeros where none is reported."""
     caches = [level for level in machine.levels[:-1] if level.total]
-    last = caches[-1] if caches else None
-    cache = 32 * 2.0**20 if last is None else float((last.capacity.value() if threads == 1 else last.total) or 0.0)
-    available = _available() / 8  # arrays to read and to write, for one core and for all, and something left for others
-    return max(min(4 * cache, MAX_BYTES[quick], available) / threads, 16 * MIN_BYTES)
+    return (
+        (caches[-1].name, float(caches[-1].capacity.value() or 0), float(caches[-1].total or 0))
+        if caches
+        else ("", 0, 0)
+    )
 
 
-def _available() -> float:
+def working_set(machine: Machine, threads: int, quick: bool) -> float:
+    """Bytes per thread of the largest working set: four times the last-level cache, as far as the memory allows."""
+    _, instance, total = last_cache(machine)
+    wanted = max(CACHE_MULTIPLE * (instance if threads == 1 else total), MIN_MEMORY_SET)
+    return max(min(wanted, MAX_MEMORY_SET, available_memory() / MEMORY_SHARE) / threads, 16 * MIN_BYTES)
+
+
+def available_memory() -> float:
+    """Bytes that this process may still allocate: what the system has, within the limit of its cgroup."""
     try:
         rows = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(float(row.split()[1]) * 1024 for row in rows if row.startswith("MemAvailable"))
+        size = next(float(row.split()[1]) * 1024 for row in rows if row.startswith("MemAvailable"))
     except (OSError, ValueError, StopIteration, IndexError):
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) / 2
+        size = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) / 2
+    for limit, used in CGROUP_MEMORY:
+        try:
+            size = min(size, float(Path(limit).read_text()) - float(Path(used).read_text()))
+        except (OSError, ValueError):  # no such cgroup, or no limit
+            continue
+    return max(size, 0.0)
 
 
 def sweep(first: float, last: float, factor: float) -> list[int]:
@@ -165,7 +187,7 @@ def _against_report(plateau: Plateau, machine: Machine) -> Plateau:
     if not size or not plateau.capacity or 1 / MAX_CAPACITY_RATIO <= plateau.capacity / size <= MAX_CAPACITY_RATIO:
         return plateau
     measured, reported = (show(value, "B", binary=True) for value in (plateau.capacity, size))
-    text = f"by the read sweep {plateau.level} ends at about {measured}, the system reports {reported}"
+    text = f"read sweep: {plateau.level} ends at about {measured}; the system reports {reported}"
     return replace(plateau, note=Note(CONDITIONS, text))
 
 
@@ -177,7 +199,7 @@ def _unreported(plateaus: list[Plateau]) -> list[str]:
         steps.append(f"{show(plateau.bandwidth, 'B/s', 3)} {end}")
     if len(steps) < 2:
         return []
-    text = f"by the read sweep one core gets {', '.join(steps)}; the system reports no caches, so only the memory has a ceiling"
+    text = f"read sweep on one core: {', '.join(steps)}; the system reports no caches, so only the memory has a ceiling"
     return [Note(CONDITIONS, text)]
 
 
@@ -190,7 +212,7 @@ def with_plateau_notes(observations: list[Observation], machine: Machine) -> lis
         shown = {plateau.level for plateau in plateaus}
         notes = [plateau.note for plateau in plateaus if plateau.note]
         notes += [
-            f"{level.name} ({show(level.capacity.value(), 'B', binary=True)} reported) shows no plateau of its own in the read sweep"
+            f"{level.name} ({show(level.capacity.value(), 'B', binary=True)} reported) has no plateau in the read sweep"
             for level in machine.levels[:-1]
             if plateaus and level.capacity.value() and level.name not in shown
         ]

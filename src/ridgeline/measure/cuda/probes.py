@@ -34,15 +34,22 @@ from .streams import host_copies, streams
 
 DATA = "standard normal, fixed seeds"
 MAX_CEILING_RATIO = 1.005  # beyond it a rate is a finding; less is the resolution of clocks and timers
+ESSENTIAL_DTYPES = ("bf16", "fp8")  # of the products that a quick roofline needs
 MAX_SWEEP_RATIO = 1.02
 LOW_PRODUCT_SHARE = 0.9  # a sustained product below this share of its peak gets a note with the reasons
 OLD_KERNEL = "the library's kernel is of the generation before this GPU's (sm_80): the units can do more"
 
 
 def measure(
-    machine: Machine | None = None, quick: bool = False, clock: Clock = REAL, on_progress: Progress | None = None
+    machine: Machine | None = None,
+    quick: bool = False,
+    clock: Clock = REAL,
+    on_progress: Progress | None = None,
+    essential: bool = False,
 ) -> list[Observation]:
     """Empirical ceilings of the GPU. Without one, or without anything to run on it, InputError says what to do.
+
+    `essential` leaves out what no roofline needs: latencies, host copies, size sweeps, sustained loads and energy.
 
     What cannot be measured (a missing package, a refused NVML) is named under `gaps` in every result's conditions.
     """
@@ -66,7 +73,11 @@ def measure(
         facts |= {"watched_through": source.via, **source.facts()}
     with Watch(source, clock) as watch:
         machine = machine if machine is not None else by_driver_name(name)[0]
-        return run(Session(device, library, machine, watch, clock, quick, facts, gaps, on_progress, sms, l2))
+        return run(
+            Session(
+                device, library, machine, watch, clock, quick, facts, gaps, on_progress, sms, l2, essential=essential
+            )
+        )
 
 
 @dataclass
@@ -85,17 +96,22 @@ def plan(session: Session) -> Plan:
         session.tell(0, 3, "ranking memory variants")
         memory = Memory(session.device, session.main)
         probes += streams(memory, session.quick)
-        probes += latencies(memory)
-        probes += host_copies(memory, session.quick)
+        if not session.essential:
+            probes += latencies(memory)
+            probes += host_copies(memory, session.quick)
         session.tell(1, 3, "ranking arithmetic variants")
         probes += arithmetic(session.device, session.quick)
         probes += launches(session.device, session.clock)
     if session.library is not None:
         session.tell(2, 3, "ranking matrix products")
-        planned.products = rank_products(session.library, session.sms, session.quick, session.scale, session.gaps)
+        dtypes = ESSENTIAL_DTYPES if session.essential else ()
+        planned.products = rank_products(
+            session.library, session.sms, session.quick, session.scale, session.gaps, dtypes
+        )  # fmt: skip
         probes += [burst(product, table) for product, table in planned.products.values()]
-        probes += by_size(session.library, "bf16", session.l2, session.quick)
-        probes += dispatches(session.library)
+        if not session.essential:
+            probes += by_size(session.library, "bf16", session.l2, session.quick)
+            probes += dispatches(session.library)
     return planned
 
 
@@ -122,7 +138,7 @@ def _observe(session: Session, planned: Plan) -> None:
         min_seconds=min_seconds, warm_seconds=warm_seconds, max_rounds=2 * rounds,
     )  # fmt: skip
     session.keep(turns)
-    if turns.partial:
+    if turns.partial or session.essential:
         return
     loads = sustained(session, planned.products)
     if session.device is not None and not session.quick:

@@ -15,8 +15,8 @@ from ...core.errors import RidgelineError, first_line
 from ...core.statistics import median
 from ...core.work import Work, work
 from ..protocol import Probe, repeat
-from .calls import FORMATS
 from .device import Library, triton_matmul
+from .operands import FORMATS
 
 # what the library is given, and how far the product of these very operands may lie from fp64 (relative, by norm)
 MAX_ERRORS = {"fp64": 1e-12, "tf32": 2e-3, "bf16": 1e-2, "fp16": 2e-3, "fp8": 2e-2, "int8": 0.0}
@@ -243,12 +243,12 @@ def _square(library: Library, dtype: str, size: int, sets: int, cold: bool) -> P
 
 
 def rank_products(
-    library: Library, sms: int, quick: bool, scale: int, gaps: list[str]
+    library: Library, sms: int, quick: bool, scale: int, gaps: list[str], dtypes: Sequence[str] = ()
 ) -> dict[str, tuple[Product, list[dict[str, Any]]]]:
     """The best product of each format, checked, with its ranking; a format that cannot be multiplied becomes a gap."""
     library.torch.set_float32_matmul_precision("high")  # tf32: without it fp32 is multiplied on the vector units
     ranked = {}
-    for dtype in MAX_ERRORS:
+    for dtype in dtypes or MAX_ERRORS:
         try:
             best, table = best_product(library, dtype, sms, quick, scale)
             best.check()

@@ -31,6 +31,7 @@ class Session:
     sms: int = 132
     l2: int = 0
     scale: int = 8192  # rows of the larger matrix products
+    essential: bool = False  # nothing but the ceilings of a roofline
     spans: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     observations: list[Observation] = field(default_factory=list)
 

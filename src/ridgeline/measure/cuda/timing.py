@@ -15,10 +15,11 @@ from typing import Any, Protocol
 
 from ...core.errors import InputError, RidgelineError, first_line
 from ..conditions import now
-from .calls import Run, ValuePool, build
+from .calls import build
 from .cases import GIB, POOL_BYTES, Case
 from .conditions import Nvml, Watch, reader, summary, versions
 from .device import Library, package
+from .operands import Run, ValuePool
 
 MARKER = "spin_kernel"  # what torch.cuda._sleep runs
 WAITS = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event")  # waiting that is filed under the device

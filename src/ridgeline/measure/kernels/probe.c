@@ -1,4 +1,5 @@
-/* Drives the probe kernels: pinned threads, memory touched first by its owner, a common start, times taken inside. */
+/* Drives the probe kernels: pinned threads, one arena whose slices are first touched by the threads that use them, a
+   common start, times taken inside the threads. */
 #define _GNU_SOURCE
 #include "probe.h"
 #include <math.h>
@@ -14,6 +15,8 @@
 #endif
 
 #define PAGE 4096
+#define MARGIN (4 * PAGE) /* behind every slice, for the places of its arrays within a page */
+#define PATTERN 65536     /* bytes of random data, repeated over the arena */
 #define SCALE 0.75 /* s of scale and triad, and what write stores */
 
 /* Memory of one thread: what it reads, and what it writes. Apart, so that what is read stays as it was filled. */
@@ -29,10 +32,12 @@ struct chain {
 
 struct pool {
     int threads;
-    int *cpus; /* where each thread is pinned; -1: left to the system */
-    uint64_t bytes;
+    int *cpus;      /* where each thread is pinned; -1: left to the system */
+    uint64_t bytes; /* that each thread reads, and as many that it writes */
     struct slice *slices;
-    int pinned; /* threads that could be pinned the last time */
+    struct slice arena; /* all slices; empty where they belong to another pool */
+    uint64_t room;      /* bytes of each half of the arena */
+    int pinned;         /* threads that could be pinned the last time */
 };
 
 struct job {
@@ -40,7 +45,7 @@ struct job {
     const struct kernel *kernel;
     struct chain *chain;
     int index, mode;
-    uint64_t bytes, reps, warm;
+    uint64_t bytes, reps, warm, offset;
     atomic_int *waiting;
     int64_t start, end, ran;
     uint64_t sum, wrong;
@@ -122,7 +127,7 @@ static uint64_t place(int index, int of, uint64_t each) {
 
 static struct args lay(struct job *job) {
     const struct kernel *k = job->kernel;
-    struct slice *slice = &job->pool->slices[job->index];
+    const struct slice *slice = &job->pool->slices[job->index];
     struct args args;
     memset(&args, 0, sizeof args);
     args.reps = job->reps;
@@ -133,10 +138,10 @@ static struct args lay(struct job *job) {
     args.out = args.minus + WIDEST;
     if (arrays(k)) {
         args.bytes = array_bytes(k, job->bytes);
-        args.a = slice->source;
-        args.b = slice->source + place(1, arrays(k), args.bytes);
-        args.c = slice->source + place(2, arrays(k), args.bytes);
-        args.d = slice->target + place(k->reads, arrays(k), 0);
+        args.a = slice->source + job->offset;
+        args.b = args.a + place(1, arrays(k), args.bytes);
+        args.c = args.a + place(2, arrays(k), args.bytes);
+        args.d = slice->target + job->offset + place(k->reads, arrays(k), 0);
     }
     return args;
 }
@@ -154,8 +159,8 @@ static uint16_t half(float value, int bits) { /* exact for the few small values 
 }
 
 /* x = 0.25 .. 1.75, y = 0.5, 1 or 2 (int8: x = 1 .. 7, y = 1 .. 3): products and their sums are exact in every format. */
-static double operand_x(int lane, int whole) { return whole ? 1 + lane % 7 : 0.25 * (1 + lane % 7); }
-static double operand_y(int lane, int whole) { return whole ? 1 + lane % 3 : 0.5 * (1 << lane % 3); }
+static double operand_x(int lane, int integer) { return integer ? 1 + lane % 7 : 0.25 * (1 + lane % 7); }
+static double operand_y(int lane, int integer) { return integer ? 1 + lane % 3 : 0.5 * (1 << lane % 3); }
 
 static void put(char *at, int lane, const char *dtype, double value) {
     if (!strcmp(dtype, "fp64")) ((double *)at)[lane] = value;
@@ -168,27 +173,27 @@ static void put(char *at, int lane, const char *dtype, double value) {
 static int element(const char *dtype) { return !strcmp(dtype, "int8") ? 1 : dtype[2] == '6' ? 8 : dtype[2] == '3' ? 4 : 2; }
 
 static void operands(const struct kernel *k, struct args *g) {
-    int whole = !strcmp(k->dtype, "int8");
+    int integer = !strcmp(k->dtype, "int8");
     for (int lane = 0; lane < WIDEST / element(k->dtype); lane++) {
-        put(g->x, lane, k->dtype, operand_x(lane, whole));
-        put(g->y, lane, k->dtype, operand_y(lane, whole));
-        put(g->minus, lane, k->dtype, -operand_x(lane, whole));
+        put(g->x, lane, k->dtype, operand_x(lane, integer));
+        put(g->y, lane, k->dtype, operand_y(lane, integer));
+        put(g->minus, lane, k->dtype, -operand_x(lane, integer));
     }
 }
 
 /* What every chain must hold in the end: one product more than it took away. `lane` counts results, not operands. */
 static double expected(const struct kernel *k, int lane) {
-    int whole = !strcmp(k->dtype, "int8");
+    int integer = !strcmp(k->dtype, "int8");
     double sum = 0;
     if (!strcmp(k->isa, "bfmmla") || !strcmp(k->isa, "smmla")) { /* 2 x n by n x 2 in each 16 bytes */
-        int inner = whole ? 8 : 4, row = lane / 2 % 2, column = lane % 2;
-        for (int i = 0; i < inner; i++) sum += operand_x(row * inner + i, whole) * operand_y(column * inner + i, whole);
+        int inner = integer ? 8 : 4, row = lane / 2 % 2, column = lane % 2;
+        for (int i = 0; i < inner; i++) sum += operand_x(row * inner + i, integer) * operand_y(column * inner + i, integer);
         return sum;
     }
     if (!strncmp(k->isa, "amx", 3)) { /* every row of the tiles is the same, see x86.c */
-        int pairs = whole ? 4 : 2, column = lane % 16;
+        int pairs = integer ? 4 : 2, column = lane % 16;
         for (int row = 0; row < 16; row++)
-            for (int i = 0; i < pairs; i++) sum += operand_x(row * pairs + i, whole) * operand_y(column * pairs + i, whole);
+            for (int i = 0; i < pairs; i++) sum += operand_x(row * pairs + i, integer) * operand_y(column * pairs + i, integer);
         return sum;
     }
     if (!strcmp(k->dtype, "bf16")) {
@@ -218,13 +223,13 @@ static uint64_t wrong_chains(const struct kernel *k, struct args *g) {
 
 /* -- answers of the stream kernels, by a plain loop -------------------------------------------------------------- */
 
-static uint64_t wrong_stream(const struct kernel *k, const struct args *g, uint64_t told) {
+static uint64_t wrong_stream(const struct kernel *k, const struct args *g, uint64_t read) {
     const double *a = (const double *)g->a, *b = (const double *)g->b, *c = (const double *)g->c, *d = (const double *)g->d;
     uint64_t wrong = 0, sum = 0, count = g->bytes / 8;
     char op = k->op[0];
     if (op == 'r') {
         for (uint64_t i = 0; i < count; i++) sum += ((const uint64_t *)g->a)[i];
-        return sum * (strstr(k->isa, LAST) ? 1 : g->reps) != told;
+        return sum * (strstr(k->isa, LAST) ? 1 : g->reps) != read;
     }
     for (uint64_t i = 0; i < count; i++) {
         double want = op == 'w' ? g->s : op == 'c' ? a[i] : op == 'a' ? a[i] + b[i] : op == 't' ? a[i] + g->s * b[i] : 0;
@@ -238,11 +243,12 @@ static uint64_t wrong_stream(const struct kernel *k, const struct args *g, uint6
 
 static void fill(struct job *job) {
     struct slice *slice = &job->pool->slices[job->index];
-    uint64_t state = (uint64_t)job->index + 1, count = job->pool->bytes / 8;
-    for (uint64_t i = 0; i < count; i++) {
-        ((double *)slice->source)[i] = normal(&state);
-        ((double *)slice->target)[i] = 0;
-    }
+    uint64_t state = (uint64_t)job->index + 1, bytes = job->pool->bytes + MARGIN;
+    uint64_t first = bytes < PATTERN ? bytes : PATTERN;
+    for (uint64_t i = 0; i < first / 8; i++) ((double *)slice->source)[i] = normal(&state);
+    for (uint64_t at = first; at < bytes; at += PATTERN)
+        memcpy(slice->source + at, slice->source, bytes - at < PATTERN ? bytes - at : PATTERN);
+    memset(slice->target, 0, bytes);
 }
 
 /* A random cycle through all lines (Sattolo), so that no prefetcher guesses the next one; 1 when memory ran out. */
@@ -360,39 +366,55 @@ void rl_numbers(int i, double *out) {
 
 void rl_free(struct pool *pool) {
     if (!pool) return;
-    uint64_t room = pool->bytes + 4 * PAGE;
-    for (int i = 0; pool->slices && i < pool->threads; i++) {
-        if (pool->slices[i].source) munmap(pool->slices[i].source, room);
-        if (pool->slices[i].target) munmap(pool->slices[i].target, room);
-    }
+    if (pool->arena.source) munmap(pool->arena.source, pool->room);
+    if (pool->arena.target) munmap(pool->arena.target, pool->room);
     free(pool->slices);
     free(pool->cpus);
     free(pool);
 }
 
-/* Threads on these CPUs with `bytes` to read and `bytes` to write each; NULL when there is not enough memory. */
-struct pool *rl_new(int threads, const int *cpus, uint64_t bytes) {
+static struct pool *new_pool(int threads, const int *cpus, uint64_t bytes) {
     struct pool *pool = calloc(1, sizeof *pool);
     if (!pool) return NULL;
     pool->threads = threads;
-    pool->bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    pool->bytes = bytes;
     pool->cpus = calloc((size_t)threads, sizeof *pool->cpus);
     pool->slices = calloc((size_t)threads, sizeof *pool->slices);
-    int whole = pool->cpus && pool->slices;
-    for (int i = 0; whole && i < threads; i++) {
-        pool->cpus[i] = cpus[i];
-        pool->slices[i].source = reserve(pool->bytes + 4 * PAGE);
-        pool->slices[i].target = reserve(pool->bytes + 4 * PAGE);
-        whole = pool->slices[i].source && pool->slices[i].target;
+    if (!pool->cpus || !pool->slices) {
+        rl_free(pool);
+        return NULL;
     }
+    memcpy(pool->cpus, cpus, (size_t)threads * sizeof *cpus);
+    return pool;
+}
+
+/* Threads on these CPUs with `bytes` to read and `bytes` to write each; NULL when there is not enough memory. */
+struct pool *rl_new(int threads, const int *cpus, uint64_t bytes) {
+    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    struct pool *pool = new_pool(threads, cpus, bytes);
+    if (!pool) return NULL;
+    pool->room = (uint64_t)threads * (bytes + MARGIN);
+    pool->arena.source = reserve(pool->room);
+    pool->arena.target = reserve(pool->room);
     struct job like;
     double out[3];
     memset(&like, 0, sizeof like);
     like.mode = FILL;
-    if (!whole || together(pool, &like, out)) {
+    for (int i = 0; i < threads && pool->arena.source && pool->arena.target; i++) {
+        pool->slices[i].source = pool->arena.source + (uint64_t)i * (bytes + MARGIN);
+        pool->slices[i].target = pool->arena.target + (uint64_t)i * (bytes + MARGIN);
+    }
+    if (!pool->arena.source || !pool->arena.target || together(pool, &like, out)) {
         rl_free(pool);
         return NULL;
     }
+    return pool;
+}
+
+/* One thread on this CPU with the arena of another pool, which must outlive it. */
+struct pool *rl_alone(const struct pool *owner, int cpu) {
+    struct pool *pool = new_pool(1, &cpu, owner->room - MARGIN);
+    if (pool) pool->slices[0] = owner->arena;
     return pool;
 }
 
@@ -404,7 +426,8 @@ uint64_t rl_touched(int i, uint64_t bytes) {
     return array_bytes(k, bytes) * (uint64_t)arrays(k);
 }
 
-int rl_run(struct pool *pool, int i, uint64_t bytes, uint64_t reps, uint64_t warm, int check, double *out) {
+/* `reps` passes over `bytes` per thread from `offset` of its slice on, after `warm` passes that are not timed. */
+int rl_run(struct pool *pool, int i, uint64_t bytes, uint64_t reps, uint64_t warm, uint64_t offset, int check, double *out) {
     struct job like;
     memset(&like, 0, sizeof like);
     like.kernel = &KERNELS[i];
@@ -412,7 +435,8 @@ int rl_run(struct pool *pool, int i, uint64_t bytes, uint64_t reps, uint64_t war
     like.bytes = bytes;
     like.reps = reps;
     like.warm = warm;
-    if (arrays(like.kernel) && array_bytes(like.kernel, bytes) * (uint64_t)arrays(like.kernel) > pool->bytes) return -2;
+    like.offset = offset / PAGE * PAGE;
+    if (arrays(like.kernel) && like.offset + array_bytes(like.kernel, bytes) * (uint64_t)arrays(like.kernel) > pool->bytes) return -2;
     return together(pool, &like, out);
 }
 
@@ -468,11 +492,11 @@ int rl_chase(struct pool *pool, struct chain *chain, uint64_t hops, uint64_t war
     return alone(pool, &like, out);
 }
 
-/* Dependent additions, 64 per count and one cycle each: seconds give the clock. */
+/* Dependent additions on all threads at once, 64 per count and one cycle each: seconds give the clock. */
 int rl_clock(struct pool *pool, uint64_t count, double *out) {
     struct job like;
     memset(&like, 0, sizeof like);
     like.mode = CLOCK;
     like.reps = count;
-    return alone(pool, &like, out);
+    return together(pool, &like, out);
 }

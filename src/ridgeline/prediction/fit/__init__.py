@@ -2,5 +2,6 @@
 
 from .families import Group, fit, fit_cases, group, rounded
 from .least_squares import available, linear, require, solve
+from .small import fit_small
 
-__all__ = ["Group", "available", "fit", "fit_cases", "group", "linear", "require", "rounded", "solve"]  # fmt: skip
+__all__ = ["Group", "available", "fit", "fit_cases", "fit_small", "group", "linear", "require", "rounded", "solve"]

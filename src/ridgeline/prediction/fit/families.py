@@ -86,12 +86,13 @@ def group(
             name: np.broadcast_to(np.asarray(size, dtype=np.float64), times.shape)
             for name, size in kernel.sizes.items()
         }
-        timed = Group(formula(kernel.family), known, arrays, times)
+        timed = Group(formula(kernel.family, machine.kind), known, arrays, times)
         alone = kernel.family in without_variants
-        for key, applies in [(every, 1.0)] if alone else keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op):
+        of_kernel = kernel.family, kernel.sizes, kernel.dtype, kernel.op
+        for key, applies in [(every, 1.0)] if alone else keys(*of_kernel, machine.kind):
             key = key._replace(op=key.op if by_op(kernel) else "", backend=backend)
             cases = np.broadcast_to(np.asarray(applies) > 0, times.shape)
-            part = replace(timed, family=formula(key.family)).part(cases)
+            part = replace(timed, family=formula(key.family, machine.kind)).part(cases)
             groups[key] = groups[key].joined(part) if key in groups else part
     return groups
 
@@ -248,8 +249,7 @@ def fit_cases(
             continue
         fitted[key] = better
         if tell:
-            error = f"left-out halves told within {better.error:.1%} (P90 {better.p90:.1%})"
-            tell(f"{key}: {better.cases} timings, {error}")
+            tell(f"{key}: {better.cases} timings, {better.errors}")
     return _completed(fitted, pool_fits, machine)
 
 

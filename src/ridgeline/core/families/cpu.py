@@ -1,0 +1,160 @@
+"""Kernel families on a CPU: one formula for all of them, from the flops, bytes, elements and rows of a call.
+
+    time  = launch + blend(memory, work)
+    memory = bytes / (share of the main bandwidth)                cold caches: operands come from main memory
+    work  = flops / (share of the peak) + elements and rows handled + further passes at the cache level that holds the data
+
+A call too small for all cores runs on one (`grain`, `alone`). No share exceeds 1, so no item beats a ceiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from . import attention, product
+from .effects import LAUNCH, OVERLAP, Array, Effect
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped
+
+CLIFF = 3.0  # steepness of the change from one cache level to the next
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What a call does, from the sizes of its family."""
+
+    moved: Array  # bytes read and written once
+    flops: Array = 0.0  # of matrix products
+    thinness: Array = 0.0  # sum of the reciprocals of the sides of a product
+    vector_flops: Array = 0.0
+    special: Array = 0.0  # exp, tanh, sqrt, divisions
+    elements: Array = 0.0
+    rows: Array = 0.0
+    row_bytes: Array = 0.0
+
+
+def _gemm(g: Sizes) -> Amounts:
+    b, m, n, k = g["b"], g["m"], g["n"], g["k"]
+    moved = b * (m * k * g["a"] + n * k * g["w"] + m * n * g["c"])
+    return Amounts(moved, 2 * b * m * n * k, 1 / m + 1 / n + 1 / k, rows=b)
+
+
+def _stream(g: Sizes) -> Amounts:
+    elements = g["elements"]
+    return Amounts(g["read"] + g["written"], vector_flops=g["flops"], special=g["special"], elements=elements)
+
+
+def _rows(g: Sizes) -> Amounts:
+    rows, cols = g["rows"], g["cols"]
+    written = rows * np.where(np.asarray(g["per_row"]) > 0, g["per_row"], cols) * g["y"]
+    row = cols * g["x"]
+    return Amounts(rows * row * g.get("fresh", 1.0) + written, elements=rows * cols, rows=rows, row_bytes=row)
+
+
+def _transpose(g: Sizes) -> Amounts:
+    elements = g["rows"] * g["cols"]
+    return Amounts(2 * elements * g["x"], elements=elements, rows=np.minimum(g["rows"], g["cols"]))
+
+
+def _attention(g: Sizes) -> Amounts:
+    heads, q, kv, d = g["batch"] * g["heads"], g["q"], g["kv"], g["d"]
+    pairs = heads * q * (kv - g["causal"] * (q - 1) / 2)
+    return Amounts(attention.moved(g), 4 * pairs * d, 1 / q + 1 / kv + 1 / d, elements=pairs, rows=heads)
+
+
+def _conv(g: Sizes) -> Amounts:
+    images, pixels, groups = g["images"], g["ho"] * g["wo"], g["groups"]
+    inner, columns = g["c_in"] / groups * g["kernel"] * g["kernel"], g["c_out"] / groups
+    inputs, outputs = images * g["c_in"] * g["h"] * g["w"], images * g["c_out"] * pixels
+    moved = (inputs + g["c_out"] * inner) * g["x"] + outputs * g["y"]
+    unfolded = images * pixels * groups * inner  # elements that im2col copies
+    thinness = 1 / pixels + 1 / columns + 1 / inner
+    return Amounts(moved, 2 * outputs * inner, thinness, elements=unfolded, rows=images * groups)
+
+
+def _moe(g: Sizes) -> Amounts:
+    routed = g["tokens"] * g["topk"]
+    active = np.minimum(g["experts"], routed)
+    moved = 3 * active * g["hidden"] * g["inter"] * g["stored"]
+    sides = active / routed + 1 / g["hidden"] + 1 / g["inter"]
+    return Amounts(moved, 6 * routed * g["hidden"] * g["inter"], sides, elements=routed * g["hidden"], rows=active)
+
+
+MEMORY = {
+    "memory": Coefficient(0.6, 0.005, 1.0, "share of the main bandwidth that cold operands stream at"),
+    "launch": Coefficient(5e-6, 1e-8, 1e-3, "seconds of the shortest call"),
+    "blend": Coefficient(2.0, 1.0, 8.0, "how well work and memory overlap: 1 adds them, large takes the longer"),
+    "element": Coefficient(2.0, 0.01, 3000.0, "flops at the vector peak that handling one element costs"),
+    "row": Coefficient(1e-8, 1e-11, 1e-4, "seconds that handling one row, head or image costs"),
+    "alone": Coefficient(1.2, 1.0, 64.0, "slow-down of a call that runs on one core"),
+    "grain": Coefficient(1e5, 1e3, 1e8, "bytes below which a call runs on one core"),
+}
+VECTOR = {
+    **MEMORY,
+    "special": Coefficient(16.0, 0.5, 1000.0, "flops at the vector peak that one special function costs"),
+    "passes": Coefficient(0.1, 0.001, 30.0, "further passes over the data, at the cache level that holds them"),
+    "again": Coefficient(0.1, 0.001, 30.0, "further passes over each row, at the cache level that holds it"),
+}
+MATRIX = {
+    **MEMORY,
+    "compute": Coefficient(0.7, 0.005, 1.0, "share of the peak that large products reach"),
+    "thin": Coefficient(10.0, 0.01, 3000.0, "side of a product at which half its rate is lost"),
+}
+
+WORK = Effect("work", "arithmetic and handling beyond memory")
+PASSES, THIN = Effect("passes", "further passes in cache"), Effect("thin", "thin products", "shape")
+ALONE = Effect("alone", "too small for all cores", "shape")
+
+
+def seconds_per_byte(size: Array, hw: Hardware) -> Array:
+    """Of data that are read again: at the innermost level that holds them, changing smoothly between levels."""
+    slowness: Array = 1 / hw.bandwidth
+    for capacity, bandwidth in reversed(hw.caches):
+        inside = 1 / (1 + (size / capacity) ** CLIFF)
+        slowness = slowness + inside * (1 / bandwidth - slowness)
+    return slowness
+
+
+def time(amounts: Callable[[Sizes], Amounts], g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    a = amounts(g)
+    memory: Array = a.moved / (c["memory"] * hw.bandwidth)
+    work: Array = 0.0
+    if "compute" in c:
+        work = a.flops / (c["compute"] * hw.peak)
+        if "thin" not in off:
+            work = work * (1 + c["thin"] * a.thinness)
+    if "work" not in off:
+        vector = a.vector_flops + c.get("special", 0.0) * a.special + c["element"] * a.elements
+        work = work + vector / hw.vector + c["row"] * a.rows
+    if "passes" in c and "passes" not in off:
+        work = work + c["passes"] * a.moved * seconds_per_byte(a.moved, hw)
+        work = work + c["again"] * a.rows * a.row_bytes * seconds_per_byte(a.row_bytes * hw.cores, hw)
+    total = overlapped(memory, work, c, off)
+    if "alone" not in off:
+        total = total * (1 + (c["alone"] - 1) / (1 + (a.moved / c["grain"]) ** 2))
+    return total if "launch" in off else total + c["launch"]
+
+
+def variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """Products of a few rows or columns stream one operand; larger ones are blocked."""
+    few = np.asarray(np.minimum(g["m"], g["n"]) <= product.MAX_FEW_ROWS)
+    return {"gemm": ~few, "gemm-few": few}
+
+
+VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {"gemm": variants, "attention": attention.variants}
+
+
+def _family(of_gpu: Family, amounts: Callable[[Sizes], Amounts], matrix: bool) -> Family:
+    effects = (THIN, WORK, OVERLAP, ALONE, LAUNCH) if matrix else (WORK, PASSES, OVERLAP, ALONE, LAUNCH)
+    rows = MATRIX if matrix else VECTOR
+    return Family(of_gpu.name, partial(time, amounts), rows, effects, of_gpu.shape, of_gpu.main)
+
+
+def families(of_gpu: dict[str, Family]) -> dict[str, Family]:
+    """The CPU's family for each of a GPU's, with the same name and shape."""
+    vector = {"stream": _stream, "rows": _rows, "transpose": _transpose}
+    matrix = {"gemm": _gemm, "attention": _attention, "decode": _attention, "conv": _conv, "moe": _moe}
+    return {name: _family(family, (vector | matrix)[name], name in matrix) for name, family in of_gpu.items()}

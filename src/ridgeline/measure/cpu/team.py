@@ -1,0 +1,49 @@
+"""Threads pinned to cores that do the rows of a kernel together and time themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+from ..protocol import Timing
+
+Slice = Callable[[int, int], Any]  # does the rows from first to last
+
+
+class Team:
+    """One thread per core, pinned to it; a call does its rows on all of them and is timed by the threads themselves."""
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self.size = len(cpus)
+        self.threads = [ThreadPoolExecutor(1, initializer=_pin, initargs=(cpu,)) for cpu in cpus]
+
+    def run(self, rows: int, step: int, part: Slice, loops: int = 1) -> Timing:
+        """Each thread does its rows, in multiples of `step`, so many times."""
+        edges = [min(rows, step * round(rows / step * place / self.size)) for place in range(self.size)] + [rows]
+        jobs = [
+            thread.submit(_timed, part, first, last, loops)
+            for thread, (first, last) in zip(self.threads, pairwise(edges), strict=True)
+        ]
+        spans = [job.result() for job in jobs]
+        begin, end = min(span[0] for span in spans), max(span[1] for span in spans)
+        # a thread that started late waited for its core; one that ended early had the faster part of the memory
+        busy = min(ran / (stop - begin) for _, stop, ran in spans)
+        return Timing(end - begin, min(1.0, busy))
+
+
+def _pin(cpu: int) -> None:
+    if cpu >= 0:
+        with contextlib.suppress(AttributeError, OSError):
+            os.sched_setaffinity(0, {cpu})
+
+
+def _timed(part: Slice, first: int, last: int, loops: int) -> tuple[float, float, float]:
+    start, ran = time.perf_counter(), time.thread_time()
+    for _ in range(loops):
+        part(first, last)
+    return start, time.perf_counter(), time.thread_time() - ran
