@@ -89,10 +89,10 @@ def measurement_page(measured: Measured, out: Path, theme: str | None = None, an
     write(out, Page(title, [first, second], to_document(measured), answer, figures), theme)
 
 
-def run_page(outcome: Outcome, out: Path, answer: Sequence[str] = ()) -> None:
-    """Kernels predicted and measured, then the ceilings of the machine they ran on; `answer` are the lines to begin with."""
-    machine, items = outcome.machine, outcome.items
-    kernels = run_tables.kernels(items, outcome.notes, outcome.sealed)
+def run_page(outcome: Outcome, out: Path) -> None:
+    """Kernels predicted and measured, then the ceilings of the machine they ran on."""
+    machine, items, summary = outcome.machine, outcome.items, outcome.summary
+    kernels = replace(run_tables.kernels(items, outcome.notes, outcome.sealed), title="")
     ceilings = tables.ceilings(machine)
     ceilings = replace(ceilings, notes=(*ceilings.notes, *remarks(outcome.observations)))
     landing, pictures = (
@@ -105,8 +105,15 @@ def run_page(outcome: Outcome, out: Path, answer: Sequence[str] = ()) -> None:
         Section("Latencies and further charts", "", pictures[1:], [tables.latencies(machine)], folded=True),
     ]
     figures = scores([dict(item) for item in items]) | roofs(machine)
-    title = f"ridgeline run: {machine.title or machine.name}"
-    write(out, Page(title, sections, outcome.document(), answer or [outcome.sentence], figures))
+    title = (
+        f"ridgeline run: {machine.title or machine.name}, {summary.place}, {summary.effort}, {summary.seconds:.0f} s"
+    )
+    provisional = f"Provisional ceilings ({summary.provisional}): run again on a quiet machine" * bool(
+        summary.provisional
+    )
+    following = f"Next: {summary.next}" if summary.next else ""
+    answer = [summary.sentence or outcome.sentence, following, provisional, *outcome.remarks]
+    write(out, Page(title, sections, outcome.document(), answer, figures))
 
 
 def gap_report(

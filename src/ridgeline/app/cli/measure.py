@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...render.table import Table
     from ..run import Outcome, Progress
 
-MAX_ANSWER_LINES = 4  # of the terminal that the report begins with: machine, roofs, result, next
 SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  # of a measurement
 
 
@@ -177,7 +176,7 @@ def run(device: str | None, full: bool, report: Path, plot: bool, verbose: bool,
         result.show(output.as_json)
     finally:  # also where nobody reads what is shown
         with reported_interrupt(report):
-            run_page(outcome, report, result.answer()[:MAX_ANSWER_LINES] if result.answer else ())
+            run_page(outcome, report)
         if output.as_json:
             click.echo(f"wrote {report}", err=True)
 
