@@ -167,7 +167,8 @@ def _above_limit(name: str, figure: Figure) -> str | None:
 
 def _best(items: Sequence[Observation], rate: Callable[[Observation], float], unit: str, kind: str) -> Figure:
     """A rate: the best sample of all, and the best median under lasting load."""
-    lasting = [item for item in items if item.settings.get("burst") is False]
+    # a load whose samples were all preempted says nothing of the rate that lasts
+    lasting = [item for item in items if item.settings.get("burst") is False and _held_back(item) == 1]
     bursts = [item for item in items if item.settings.get("burst") is not False] or items
     top = max(bursts, key=rate)
     # where few samples of the best probe were not preempted, one whose samples were all preempted may be better
