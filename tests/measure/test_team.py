@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from ridgeline.measure.cpu import team
 from ridgeline.measure.cpu.team import Team
 
 
@@ -22,6 +23,16 @@ def test_waiting_is_not_running() -> None:
     timing = Team([-1]).run(1, 1, lambda first, last: time.sleep(0.02))
     assert timing.seconds >= 0.02
     assert timing.busy < 0.5
+
+
+def test_seconds_and_busy_share_give_the_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that waited 30 ms for its core and then ran for 10 ms had it for a quarter of the time."""
+    wall, cpu = iter((0.0, 0.0305, 0.0405)), iter((1.0, 1.01))
+    monkeypatch.setattr(team.time, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(team.time, "thread_time", lambda: next(cpu))
+    timing = team._timed(lambda first, last: None, 0, 1, 1, team.time.perf_counter())
+    assert timing.busy == pytest.approx(0.25)
+    assert timing.seconds * timing.busy == pytest.approx(0.01)
 
 
 def test_loops_repeat_the_rows() -> None:

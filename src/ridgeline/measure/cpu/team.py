@@ -47,6 +47,6 @@ def _timed(part: Slice, first: int, last: int, loops: int, submitted: float) -> 
     start, ran = time.perf_counter(), time.thread_time()
     for _ in range(loops):
         part(first, last)
-    seconds, ran = time.perf_counter() - start, time.thread_time() - ran
     waited = max(start - submitted - START_SECONDS, 0.0)
-    return Timing(seconds, min(1.0, ran / (seconds + waited)))
+    seconds, ran = time.perf_counter() - start + waited, time.thread_time() - ran
+    return Timing(seconds, min(1.0, ran / seconds))
