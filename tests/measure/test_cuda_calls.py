@@ -175,3 +175,19 @@ def test_convolutions_take_the_layout_they_are_asked_for(torch: Any, pool: Value
 def test_a_case_that_cannot_be_built_says_why(case: shapes.Case, says: str, torch: Any, pool: ValuePool) -> None:
     with pytest.raises(InputError, match=says):
         calls.build(case, torch, "cpu", pool)
+
+
+@pytest.mark.parametrize(
+    ("weights", "dtype", "in_features", "why"),
+    [
+        ("int8", "bf16", 1024, "int8 weights has no default path"),
+        ("int4_g128z", "fp16", 1024, "linear in fp16 with int4_g128z weights"),
+        ("int4_g128z", "bf16", 1000, "k of 128, got n=512 k=1000"),
+    ],
+)
+def test_weights_that_torch_cannot_multiply_are_refused(
+    torch: Any, pool: ValuePool, weights: str, dtype: str, in_features: int, why: str
+) -> None:
+    sizes = {"batch": 1, "in_features": in_features, "out_features": 512}
+    with pytest.raises(InputError, match=why):
+        made(torch, pool, "linear", dtype=dtype, weights=weights, **sizes)

@@ -53,6 +53,13 @@ def test_a_quick_run_measures_everything_once(gpu: FakeGpu) -> None:
 
 
 @pytest.mark.usefixtures("short")
+def test_the_essential_probes_are_those_of_a_roofline(gpu: FakeGpu) -> None:
+    targets = {each.target for each in cuda.run(session(gpu, None, essential=True))}
+    assert {"hbm", "l2", "vector.fp32", "special.fp32", "launch"} <= targets
+    assert not [target for target in targets if target.startswith(("latency", "pcie", "energy"))]
+
+
+@pytest.mark.usefixtures("short")
 def test_a_rate_above_the_ceiling_is_a_finding(gpu: FakeGpu) -> None:
     gpu.launch_time = 1e-7
     machine = load("h200-sxm")

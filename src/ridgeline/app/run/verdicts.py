@@ -129,7 +129,7 @@ def _evidence(gap: Gap) -> str:
     target = gap.target
     need = target.needs.get(target.limiter)
     if need is None:
-        return f"{percent(target.launch / gap.measured)} of it is kernel launch"
+        return f"{percent(target.launch / gap.measured)} of the time is kernel launch"
     used, rate = percent(need.time / gap.measured), need.rate
     if target.limiter == SPECIAL:
         peak = next((other for name, other in target.needs.items() if name.startswith("vector.")), None)

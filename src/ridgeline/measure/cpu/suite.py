@@ -38,6 +38,7 @@ LINE_FLOATS = 16  # fp32 values of a cache line
 PRODUCT_SECONDS = 0.02  # that the largest matrix product takes at the peak
 PRODUCT_SIDES = (512, 4096)
 MIN_SAMPLE_SECONDS = 0.004  # short, so that a sample fits between the time slices of another program
+MAX_SHORT_CORES = 4  # up to which samples are that short
 
 Pointer = ctypes.c_void_p
 Index = ctypes.c_int64
@@ -59,18 +60,13 @@ class Kernel:
             self.call(1)  # the arrays are shared: another kernel may have written to them since
             self.check()
 
-        settings = {"how": self.how}
-        return Probe(
-            self.name,
-            self.work.name,
-            self.call,
-            self.work,
-            settings,
-            (),
-            None,
-            check if checked else None,
-            MIN_SAMPLE_SECONDS,
-        )
+        checks = check if checked else None
+        return Probe(self.name, self.work.name, self.call, self.work, {"how": self.how}, (), None, checks, sample_seconds())  # fmt: skip
+
+
+def sample_seconds() -> float:
+    """Of the shortest sample; longer on many cores, whose threads start one after the other."""
+    return MIN_SAMPLE_SECONDS * max(1.0, len(cores()) / MAX_SHORT_CORES)
 
 
 def array_bytes(cache: float, free: float) -> int:
@@ -247,7 +243,7 @@ class Suite:
         counted = work(vector={"exp": (float(n * reps * size), "n reps threads")}, dtype="fp32")
         return Probe(
             "exp", "special.fp32", call, counted, {"threads": size, "variant": "polynomial of degree 6"},
-            check=lambda: _expect("exp", y[0], np.exp(x[0].astype(np.float64)), 1e-5), min_seconds=MIN_SAMPLE_SECONDS,
+            check=lambda: _expect("exp", y[0], np.exp(x[0].astype(np.float64)), 1e-5), min_seconds=sample_seconds(),
         )  # fmt: skip
 
     def numpy_copy(self, share: float) -> Kernel:

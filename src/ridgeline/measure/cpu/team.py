@@ -12,6 +12,8 @@ from typing import Any
 
 from ..protocol import Timing
 
+START_SECONDS = 5e-4  # that a thread may take to start on an idle core
+
 Slice = Callable[[int, int], Any]  # does the rows from first to last
 
 
@@ -26,14 +28,12 @@ class Team:
         """Each thread does its rows, in multiples of `step`, so many times."""
         edges = [min(rows, step * round(rows / step * place / self.size)) for place in range(self.size)] + [rows]
         jobs = [
-            thread.submit(_timed, part, first, last, loops)
+            thread.submit(_timed, part, first, last, loops, time.perf_counter())
             for thread, (first, last) in zip(self.threads, pairwise(edges), strict=True)
         ]
-        spans = [job.result() for job in jobs]
-        begin, end = min(span[0] for span in spans), max(span[1] for span in spans)
-        # a thread that started late waited for its core; one that ended early had the faster part of the memory
-        busy = min(ran / (stop - begin) for _, stop, ran in spans)
-        return Timing(end - begin, min(1.0, busy))
+        # threads are started one after the other, so that each is judged by its own time
+        timings = [job.result() for job in jobs]
+        return Timing(max(timing.seconds for timing in timings), min(timing.busy for timing in timings))
 
 
 def _pin(cpu: int) -> None:
@@ -42,8 +42,11 @@ def _pin(cpu: int) -> None:
             os.sched_setaffinity(0, {cpu})
 
 
-def _timed(part: Slice, first: int, last: int, loops: int) -> tuple[float, float, float]:
+def _timed(part: Slice, first: int, last: int, loops: int, submitted: float) -> Timing:
+    """The seconds of one thread; the time it waited for its core counts as preempted."""
     start, ran = time.perf_counter(), time.thread_time()
     for _ in range(loops):
         part(first, last)
-    return start, time.perf_counter(), time.thread_time() - ran
+    waited = max(start - submitted - START_SECONDS, 0.0)
+    seconds, ran = time.perf_counter() - start + waited, time.thread_time() - ran
+    return Timing(seconds, min(1.0, ran / seconds))
