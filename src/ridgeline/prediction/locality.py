@@ -18,7 +18,7 @@ from .ceilings import default_dtype, engine_for, known_levels, usable_dtype
 from .kernel_sets import kernel_name
 
 TILE_SIDES = (32, 64, 128, 256, 512)
-SIDE = 4096  # of the square product that stands for a kernel
+SIDE = 4096  # of the square GEMM that is the default kernel
 INNERMOST_TILE, MAX_DOUBLINGS = 16, 3
 
 
