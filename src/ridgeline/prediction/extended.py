@@ -103,7 +103,7 @@ def data_parallel_intensity(tokens: float, devices: int, width: float) -> float:
 
 
 def communication(machine: Machine, dtype: str | None = None, ceilings: str | None = None) -> CommunicationRoofline:
-    """The links of the catalog beside common network cards."""
+    """The links of the catalog and common network cards."""
     engine = engine_for(machine, dtype or default_dtype(machine), ceilings)
     rates = {link.name: link.per_direction.value() for link in machine.links}
     links = {name: rate for name, rate in rates.items() if rate} | NICS

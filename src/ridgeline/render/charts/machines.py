@@ -241,7 +241,7 @@ def losses(machine: Machine, dtype: str | None = None, memory: Given = None, com
     """Loss cascades of a memory-bound and a compute-bound kernel: `(losses, measured)` each, in B/s and flop/s.
 
     Without numbers of one's own, what was measured of the machine is shown: the power limit is what lasting load takes
-    from a burst, the rest stays unexplained. Where nothing was measured here, a public measurement stands in.
+    from a burst, the rest stays unexplained. Without a measurement of this machine, a published one is used.
     """
     engine = engine_for(machine, dtype or default_dtype(machine))
     main = machine.main

@@ -23,7 +23,7 @@ from .plane import Roofs, roof_chart
 from .wording import level_title
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
-ONE_CORE = "read, 1 core"  # the line of one core beside those of all
+ONE_CORE = "read, 1 core"  # next to the lines of all cores
 MAX_STEP, MAX_CHANGE = (
     2.1,
     1.25,
@@ -61,10 +61,7 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
     across = _range((size for size, _ in points), 1.5)
     levels = measured_levels(listed, machine) if machine.kind == "cpu" else []
     plateaus = [
-        Point(
-            _end(level), level.bandwidth, _title(level), level_title(level.level), "ridge", f"{_title(level)} measured"
-        )
-        for level in levels
+        Point(_end(level), level.bandwidth, _title(level), "", "ridge", f"{_title(level)} measured") for level in levels
     ]
     notes = ["nominal bytes: write-allocate traffic is not counted"]
     notes += ["dashed verticals: cache capacities that the system reports"] if machine.kind == "cpu" else []
@@ -74,7 +71,7 @@ def working_sets(machine: Machine, observations: Iterable[Observation]) -> Chart
     return Chart(
         "working-sets", f"Bandwidth vs working set on {'this machine' if machine.name == 'here' else machine.name}",
         Axis("working set of each core" if cores else "working set", "B", LOG, across),
-        Axis("bandwidth", "B/s", LOG, _range(rate for _, rate in points)), f"{machine.title}{together}, best of all samples",
+        Axis("bandwidth", "B/s", LOG, _range(rate for _, rate in points)), f"{machine.title or machine.name}{together}, best of all samples",
         tuple(_sweep_lines(lines, order)), (*_sweep_points(lines, order), *plateaus),
         marks=tuple(mark for mark in marks if across[0] < mark.value < across[1]), notes=tuple(notes),
     )  # fmt: skip

@@ -51,7 +51,7 @@ _METADATA = {
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-# matplotlib keeps its settings in one place for the whole process, so drawings take turns
+# matplotlib keeps its settings in one place per process, so drawings take turns
 _TURN = threading.RLock()
 
 

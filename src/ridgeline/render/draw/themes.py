@@ -24,6 +24,7 @@ THEMES: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 GROUP_COLOURS = tuple(f"c{index}" for index in range(7))
+FREE_COLOURS = ("c2", "c3", "c5", "c4", "c6", "c1", "c0")  # blue and orange last: they mean memory and compute
 # What a group means decides its colour on every chart: blue is memory, orange is compute, grey is overhead.
 FIXED_COLOURS = {
     "memory-bound": "c0", "compute-bound": "c1", "overhead-bound": "c6", "latency-bound": "c3", "balanced": "ridge", "link-bound": "c2",
@@ -54,7 +55,7 @@ def palette_of(name: str) -> dict[str, str]:
 def colour_roles(groups: Sequence[str]) -> dict[str, str]:
     """The palette role of every group: fixed where its name has a meaning, else the free colours in order of appearance."""
     fixed = {group: FIXED_COLOURS[group.lower()] for group in groups if group.lower() in FIXED_COLOURS}
-    free = [role for role in GROUP_COLOURS if role not in fixed.values()] or list(GROUP_COLOURS)
+    free = [role for role in FREE_COLOURS if role not in fixed.values()] or list(FREE_COLOURS)
     others = [group for group in groups if group not in fixed]
     return fixed | {group: free[index % len(free)] for index, group in enumerate(others)}
 
