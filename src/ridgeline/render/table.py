@@ -89,7 +89,7 @@ class Table:
         units: dict[str, tuple[float, str]] = {}
         for column in self.columns:
             values = [row.get(column.key) for row in self.rows]
-            times = [value * column.factor for value in values if _is_number(value)]
+            times = [float(value) * column.factor for value in values if value is not None and _is_number(value)]
             if column.unit == "s" and times:
                 units[column.key] = time_unit(times)
         return units
