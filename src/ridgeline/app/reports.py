@@ -104,7 +104,6 @@ def run_page(outcome: Outcome, out: Path) -> None:
         Section("This machine", "", pictures[:1], [ceilings]),
         Section("Latencies and further charts", "", pictures[1:], [tables.latencies(machine)], folded=True),
     ]
-    figures = scores([dict(item) for item in items]) | roofs(machine)
     title = (
         f"ridgeline run: {machine.title or machine.name}, {summary.place}, {summary.effort}, {summary.seconds:.0f} s"
     )
@@ -112,8 +111,8 @@ def run_page(outcome: Outcome, out: Path) -> None:
         summary.provisional
     )
     following = f"Next: {summary.next}" if summary.next else ""
-    answer = [summary.sentence or outcome.sentence, following, provisional, *outcome.remarks]
-    write(out, Page(title, sections, outcome.document(), answer, figures))
+    answer = [summary.sentence if items else outcome.sentence, following, provisional, *outcome.remarks]
+    write(out, Page(title, sections, outcome.document(), answer, roofs(machine)))
 
 
 def gap_report(

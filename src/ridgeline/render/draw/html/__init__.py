@@ -133,7 +133,7 @@ def _asset(name: str) -> str:
 
 
 def _answer(page: Page) -> str:
-    lines = "".join(f"<p>{escape(line)}</p>" for line in page.answer if line)
+    lines = "".join(f"<p>{escape(line).replace(' %', '&nbsp;%')}</p>" for line in page.answer if line)
     figures = "".join(
         f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>" for label, value in page.figures.items()
     )

@@ -154,11 +154,11 @@
   // ---- charts ----
   const REACH = 18; // pixels from a dot at which the pointer takes it
   function nearest(members, event) {
-    let best = null, distance = REACH;
+    let best = null, distance = Infinity;
     for (const group of members) {
       const box = group.getBoundingClientRect();
       const away = Math.hypot(event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2);
-      if (away < distance) [best, distance] = [group, away];
+      if (away < distance && away < Math.max(REACH, box.width / 2)) [best, distance] = [group, away];
     }
     return best;
   }

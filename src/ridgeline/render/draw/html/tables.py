@@ -14,6 +14,7 @@ from ...chart import Point
 from ...table import Table
 
 MAX_UNBROKEN_CELL = 32  # characters; a longer cell is broken into lines
+MAX_FLAT_ROWS = 14  # a longer table scrolls in its own box
 MAX_NOTES = 4  # more are folded
 UNKNOWN = ("", "-")
 # `74.1 ms`, `-5 %`, `1,024`, `3.4x`, `70.2 ms [64-77]`
@@ -27,13 +28,13 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], keys: Iterable[st
     listed = [list(row) for row in rows]
     numeric = [_numeric([row[index] for row in listed]) for index in range(len(titles))]
     head = "".join(
-        f'<th scope="col"{_class("n" if number else "")}>{escape(title)}</th>'
+        f'<th scope="col"{_class("n" if number else "")}>{escape(title).replace(" %", "&nbsp;%")}</th>'
         for title, number in zip(titles, numeric, strict=True)
     )
     body = "\n".join(_row(row, numeric, key or "") for row, key in zip_longest(listed, list(keys)[: len(listed)]))
-    return (
-        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
-    )
+    box = "scroll tall" if len(listed) > MAX_FLAT_ROWS else "scroll"
+    shown = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+    return f'<div class="{box}" tabindex="0">{shown}</div>'
 
 
 def titled_table(shown: Table, points: Sequence[Point] = ()) -> str:
