@@ -273,3 +273,11 @@ def test_a_provisional_machine_says_so_in_its_predictions() -> None:
     assert note == "provisional ceilings (memory +/-41 %): run `ridgeline measure cpu` on a quiet machine"
     quiet = rl.predict(work, replace(machine, conditions={}), engine="vector")
     assert not any(of_kind(quiet.bounds[0].notes, PROVISIONAL))
+
+
+def test_a_load_that_was_preempted_all_along_gives_no_sustained_rate() -> None:
+    burst = seen("memory", (1.0,), moved=50e9, threads=4, mix="read")
+    lasting = held("memory", 1.0, 0.3, threads=4, mix="read", burst=False)
+    assert calibrate(cpu(), [burst, lasting]).main.bandwidth.sustained is None
+    steady = seen("memory", (1.25, 1.25), moved=50e9, threads=4, mix="read", burst=False)
+    assert calibrate(cpu(), [burst, lasting, steady]).main.bandwidth.sustained == pytest.approx(40e9)

@@ -167,10 +167,11 @@ def _above_limit(name: str, figure: Figure) -> str | None:
 
 def _best(items: Sequence[Observation], rate: Callable[[Observation], float], unit: str, kind: str) -> Figure:
     """A rate: the best sample of all, and the best median under lasting load."""
-    lasting = [item for item in items if item.settings.get("burst") is False]
+    # a load whose samples were all preempted says nothing of the rate that lasts
+    lasting = [item for item in items if item.settings.get("burst") is False and _held_back(item) == 1]
     bursts = [item for item in items if item.settings.get("burst") is not False] or items
     top = max(bursts, key=rate)
-    # where few samples of the best probe were undisturbed, one whose samples were all preempted may be better
+    # where few samples of the best probe were not preempted, one whose samples were all preempted may be better
     rivals = [top] if len(top.samples) >= AGREEING and _held_back(top) == 1 else bursts
     possible = max(rate(item) * _held_back(item) for item in rivals) / rate(top) - 1
     return Figure(

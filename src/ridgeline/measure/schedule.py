@@ -81,6 +81,8 @@ class _Sampler:
 
     def round(self, series: Sequence[Series]) -> None:
         for row in series:
+            if row.samples and self.over():
+                continue
             self.tell(row.probe.name)
             take_sample(row, self.turn, self.clock)
         self.turn += 1

@@ -90,7 +90,7 @@ def derived_peaks(device: Device) -> tuple[dict[str, Figure], list[str], str]:
     known = [(group, entry) for group, entry in entries if entry]
     missing = sorted({group.key.strip(":") or "without a known identity" for group, entry in entries if not entry})
     if missing or not known:
-        what = f"core {' and '.join(missing)}" if missing else "core (its kind or count is not told)"
+        what = f"core {' and '.join(missing)}" if missing else "core (its kind or count is unknown)"
         return {}, [Note(NOT_DETECTED, f"No peaks: flop per cycle of the {what} is not in cores.toml.")], ""
     core = known[0][1][0]
     notes = list(dict.fromkeys(f"{_title(entry)}: {entry[1]['note']}." for _, entry in known if entry[1].get("note")))

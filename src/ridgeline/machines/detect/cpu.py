@@ -49,7 +49,7 @@ def _other_cpu(system: System) -> Device:
 
 
 def _macos_cpu(system: System) -> Device:
-    """What macOS tells through sysctl."""
+    """What macOS reports through sysctl."""
     values = {}
     for line in system.run("/usr/sbin/sysctl", *SYSCTL).splitlines():
         key, colon, value = line.partition(":")
@@ -68,7 +68,7 @@ def _macos_cpu(system: System) -> Device:
         units={"socket": _number(values, "hw.packages") or 1, **({"core": cores} if cores else {}), "thread": threads},
         levels=(*_mac_caches(values, arm, cores, kinds), memory_level(_number(values, "hw.memsize") or system.memory(), "hw.memsize")),
         simd_bits=128 if arm else simd_width(flags), clocks=clocks(groups), cores=groups, flags=flags, named=bool(name),
-        notes=() if kinds else ("How caches are shared is not told by this system.",),
+        notes=() if kinds else ("This system does not report how caches are shared.",),
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _mac_caches(values: Mapping[str, str], arm: bool, cores: int, kinds: Sequenc
             size = _number(values, f"hw.perflevel{kind}.{key}")
             sharing = _number(values, f"hw.perflevel{kind}.cpusperl2") if level == "l2" else 1
             sizes += [size] * max(1, min(count // (sharing or count), 1024)) if size else []
-        # without perflevels an L1 is per core; how many share the others is not told, except that Intel's L3 is one
+        # without perflevels an L1 is per core; how many share the others is not reported, except that Intel's L3 is one
         private = level == "l1" or (level == "l2" and not arm)
         if not sizes and (size := _number(values, f"hw.{key}")):
             sizes = [size] * (min(cores, 1024) if private and cores else 1)
@@ -117,7 +117,7 @@ def cpu_machine(device: Device) -> Machine:
         chip_cores, cores, sockets = chip.units.get("core"), device.units.get("core", 0), device.units.get("socket", 1)
         if chip_cores and cores == chip_cores * sockets and device.quota is None:
             return _complete_cpu(device, chip, sockets)
-        have = counted(cores, "core") + (f" ({device.quota:g} CPUs' worth of time)" if device.quota else "")
+        have = counted(cores, "core") + (f" (a quota of {device.quota:g} CPUs)" if device.quota else "")
         reason = (
             f"it has {chip_cores} cores, here {'is' if cores == 1 else 'are'} {have}"
             if chip_cores
@@ -127,7 +127,7 @@ def cpu_machine(device: Device) -> Machine:
     elif device.named:
         about = f"No CPU in the catalog has the name '{device.name}'."
     else:
-        about = "The system tells no model name, so it cannot be looked up in the catalog."
+        about = "The system reports no model name, so the catalog was not searched."
     peaks, notes, core = derived_peaks(device)
     about_bandwidth = (
         "Memory and cache bandwidth cannot be read off a machine; "

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as the CUDA driver or macOS tells them, and the Machine that follows for each."""
+"""The GPUs of this machine, as the CUDA driver or macOS reports them, and the Machine that follows for each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _nvidia_notes(name: str, attributes: Mapping[str, int]) -> list[str]:
     notes = []
     if _mig_slice(name):
         notes.append(
-            "A MIG slice: the driver gives the memory clock and bus of the whole board, so no bandwidth is derived."
+            "A MIG slice: the driver gives the memory clock and bus of the full board, so no bandwidth is derived."
         )
     if attributes.get("integrated"):
         notes.append("An integrated GPU: its memory is shared with the CPU.")
@@ -121,7 +121,7 @@ def _nvidia_notes(name: str, attributes: Mapping[str, int]) -> list[str]:
 
 
 def _apple_gpus(system: System) -> list[Device]:
-    """The GPU of an Apple chip: its name is the chip's, its core count stands in the I/O registry."""
+    """The GPU of an Apple chip: its name is the chip's, its core count is in the I/O registry."""
     registry = system.run("/usr/sbin/ioreg", "-rd1", "-c", "AGXAccelerator")
     named = re.search(r'"model"\s*=\s*"(Apple [^"\n]{1,60})"', registry)
     if not named:
@@ -176,7 +176,7 @@ def _with_memory(machine: Machine, memory: Level, unit: str) -> tuple[Machine, l
     if size and stated and size < MIN_MEMORY_SHARE * stated:
         shown, of = show(size, "B", binary=True), show(stated, "B", binary=True)
         part = _with_main(machine, capacity=memory.capacity, bandwidth=Figure("B/s"))
-        return part, [f"It shows {shown} of {of} memory (a slice), so the bandwidth of the whole is not claimed."]
+        return part, [f"It shows {shown} of {of} memory (a slice), so the bandwidth of the full board is not claimed."]
     if machine.main.bandwidth.value() is None and memory.bandwidth.value() and unit == "sm":
         derived = _with_main(machine, bandwidth=memory.bandwidth)
         return derived, ["The catalog has no memory bandwidth for it; the driver's clock and bus give it."]
@@ -210,12 +210,12 @@ def _part(card: Machine, unit: str, count: int, card_count: int) -> Machine:
 
 
 def _unknown_gpu(device: Device) -> Machine:
-    """A GPU the catalog does not have: what the driver tells, and vector peaks where the lanes are documented."""
+    """A GPU the catalog does not have: what the driver reports, and vector peaks where the lanes are documented."""
     table = read_table("capability.toml")
     row = table.get("capability", {}).get(device.capability, {})
     source = source_of(table, row)
     clock, count = device.clocks.get("vector", Figure("Hz")).value(), device.units.get("sm")
-    notes = [f"No GPU in the catalog has the name '{device.name}'; figures are what its driver tells."]
+    notes = [f"No GPU in the catalog has the name '{device.name}'; figures are what its driver reports."]
     peaks = {}
     for dtype in ("fp32", "fp64"):
         lanes = rate_of(row, dtype)
@@ -224,13 +224,15 @@ def _unknown_gpu(device: Device) -> Machine:
             how = f"{count} SMs x {lanes:g} lanes x 2 flop x {show(clock, 'Hz')} (highest clock the driver gives)"
             peaks[f"vector.{dtype}"] = Figure("flop/s", derived=rate, source=source, derivation=how)
     if device.vendor != "NVIDIA":
-        notes.append(Note(NOT_DETECTED, "No peaks: this system tells neither its lanes nor its clock."))
+        notes.append(Note(NOT_DETECTED, "No peaks: this system reports neither its lanes nor its clock."))
     elif not peaks:
-        sms = f"lanes per SM of compute capability {device.capability or '(not told)'}"
-        text = f"No peaks: {sms} are not in capability.toml, or SMs or clock are not told."
+        sms = f"lanes per SM of compute capability {device.capability or '(unknown)'}"
+        text = f"No peaks: {sms} are not in capability.toml, or SMs or clock are unknown."
         notes.append(Note(NOT_DETECTED, text))
     else:
-        notes.append("Tensor peaks cannot be derived from what the driver tells; measure them or write a machine file.")
+        notes.append(
+            "Tensor peaks cannot be derived from what the driver reports; measure them or write a machine file."
+        )
     if not device.levels[-1].bandwidth.value():
         text = "Memory bandwidth is not known; `ridgeline measure cuda` measures it, or give --bandwidth."
         notes.append(Note(NOT_DETECTED, text))

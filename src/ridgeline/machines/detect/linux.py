@@ -57,10 +57,10 @@ def _notes(
 ) -> tuple[str, ...]:
     """What limits the figures of this CPU or makes them doubtful."""
     remarks = {
-        "Threads and cores could not be told apart; each logical CPU is counted as a core.": not threads_known,
+        "The system does not report which threads share a core; each logical CPU is counted as a core.": not threads_known,
         f"This process may run on {cores} of {all_cores} cores (CPU affinity); figures are for these.": cores < all_cores,
-        f"A cgroup quota allows {quota or 0:g} CPUs' worth of time on {cores} cores; peaks are for that share.": quota is not None,
-        "A virtual machine: cores and caches are what the hypervisor tells, and may be threads and shares of a larger chip.": virtual,
+        f"A cgroup quota allows {quota or 0:g} CPUs on {cores} cores; peaks are for that share.": quota is not None,
+        "A virtual machine: cores and caches are what the hypervisor reports, and may be threads and shares of a larger chip.": virtual,
         "Performance and efficiency cores share one model number here; their rates differ.": hybrid,
     }  # fmt: skip
     return tuple(text for text, applies in remarks.items() if applies)
@@ -249,7 +249,7 @@ def _ancestors(path: str) -> list[str]:
 
 
 def cgroup_quota(system: System) -> float | None:
-    """CPUs' worth of time this process may use, by the tightest quota of its cgroups (v2 and v1)."""
+    """CPUs that this process may use on average, by the tightest quota of its cgroups (v2 and v1)."""
     quotas = []
     for line in read_text(system, "/proc/self/cgroup").splitlines()[:64]:
         number, _, rest = line.partition(":")

@@ -1,8 +1,8 @@
 """The local machine: what the operating system and the driver say of CPU and GPUs, and the Machine that follows.
 
-A device whose whole name stands in the catalog is that machine, as long as all of it is here; of a part of it (a few
+A device whose full name is in the catalog is that machine, as long as all of it is here; of a part of it (a few
 cores of a big server, a slice of a GPU) only what its own counts and clocks give is claimed. Nothing is measured and
-nothing guessed: a figure that cannot be found out is absent, and a note says so.
+nothing guessed: a figure that cannot be determined is absent, and a note says so.
 """
 
 from __future__ import annotations

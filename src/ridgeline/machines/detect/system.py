@@ -16,7 +16,7 @@ class System:
         self.platform = sys.platform
 
     def read(self, path: str) -> bytes | None:
-        """A whole file, or None. Plain descriptors, because a large server has thousands of these little files."""
+        """The content of a file, or None. Plain descriptors, because a large server has thousands of these little files."""
         try:
             file = os.open(path, os.O_RDONLY)
         except (OSError, ValueError):
@@ -81,7 +81,7 @@ class System:
         return platform.machine()
 
     def processor(self) -> str:
-        """The processor as Python's `platform` has it; on Linux and macOS that starts a process and tells little."""
+        """The processor as Python's `platform` has it; on Linux and macOS that starts a process and gives little."""
         import platform
 
         return platform.processor()
@@ -92,7 +92,7 @@ def read_text(system: System, path: str) -> str:
 
 
 def integer(text: object) -> int | None:
-    """A whole number in decimal or 0x form; None for anything else."""
+    """An integer in decimal or 0x form; None for anything else."""
     hit = re.fullmatch(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,18})", str(text).strip(), re.ASCII)
     return int(hit[0], 16 if "x" in hit[0].lower() else 10) if hit else None
 
