@@ -258,8 +258,8 @@ def test_the_interval_holds_four_of_five() -> None:
 
 
 def test_too_few_timings_say_nothing() -> None:
-    assert fitting.fit([product_group(fitting_families.MIN_TIMINGS - 1, 0.0)[0]], "") is None
-    assert fitting.fit([product_group(fitting_families.MIN_TIMINGS, 0.0)[0]], "") is not None
+    assert fitting.fit([product_group(fitting_families.MIN_TIMINGS["gpu"] - 1, 0.0)[0]], "") is None
+    assert fitting.fit([product_group(fitting_families.MIN_TIMINGS["gpu"], 0.0)[0]], "") is not None
 
 
 def test_ranges_tell_the_sizes_that_varied() -> None:

@@ -30,8 +30,9 @@ from ..protocol import STOPPED, Probe, Progress, Timing, interleave
 from .library import Case, NumPy, Run, Torch, keep_freed_memory
 
 BUDGET_SECONDS = {True: 27.0, False: 150.0}  # of timing, quick and full
-MIN_FLUSH, MAX_FLUSH = 1 << 26, 1 << 30
-FLUSH_CACHES = 2.0  # caches' worth of bytes that are read to empty them
+MIN_FLUSH, MAX_FLUSH, MAX_POOL = 1 << 26, 1 << 30, 1 << 28
+MEMORY_PER_FLUSH = 8.0  # memory over the bytes that are read to empty the caches, at least
+FLUSH_CACHES = 1.5  # caches' worth of bytes that are read to empty them
 MAX_CASE_SECONDS = {True: 0.02, False: 0.1}  # of the longest case, at half the peak
 MAX_WAIT_SECONDS = 2e-5  # that threads may wait for a core however short the call is
 ROUNDS = {True: (3, 5), False: (5, 9)}  # at least and at most, quick and full
@@ -170,7 +171,7 @@ def _drawn(
         if name == "cast":
             case["out_dtype"] = (NUMPY_CAST_TO if library == NumPy.name else CAST_TO)[dtype]
         work = find(case["op"])(**{key: value for key, value in case.items() if key != "op"})
-        if work.footprint <= most.moved and work.flops <= most.flops:
+        if case not in accepted and work.footprint <= most.moved and work.flops <= most.flops:
             accepted.append(case)
     return accepted
 
@@ -258,9 +259,9 @@ def time_cases(
 def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
     """Library kernels timed on this CPU within the budget; Ctrl-C keeps what was timed."""
     cache = _largest_cache(machine)
-    flush_bytes = int(min(max(FLUSH_CACHES * cache, MIN_FLUSH), MAX_FLUSH))
     memory = (machine.main.total if machine.levels else None) or DEFAULT_MEMORY
-    pool_bytes = int(min(max(COLD_CACHES * cache, MIN_FLUSH), memory / MEMORY_PER_POOL))
+    flush_bytes = int(min(max(FLUSH_CACHES * cache, MIN_FLUSH), MAX_FLUSH, memory / MEMORY_PER_FLUSH))
+    pool_bytes = int(min(max(COLD_CACHES * cache, MIN_FLUSH), MAX_POOL, memory / MEMORY_PER_POOL))
     keep_freed_memory()
     kinds: list[type[Torch] | type[NumPy]] = [Torch, NumPy] if find_spec("torch") else [NumPy]
     most, begin, every = limits(machine, quick, pool_bytes), perf_counter(), Timings(only_numpy=len(kinds) == 1)

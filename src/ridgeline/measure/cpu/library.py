@@ -1,6 +1,6 @@
 """Library kernels of a CPU: the calls of NumPy and torch that run a case, and how their operands are made cold.
 
-Cold caches: before each call a buffer of twice the largest cache is read on all cores, then the same call runs on other
+Cold caches: before each call a buffer larger than the largest cache is read on all cores, then the same call runs on other
 operands, so that code and threads are ready while the operands are in no cache. The time is the wall time of the call,
 with its dispatch.
 """
