@@ -353,8 +353,8 @@ def test_a_picture_of_many_kernels_names_the_longest() -> None:
     seen = [Observation(f"k{place}", f"k{place}", (1e-5 + place * 1e-6,)) for place in range(50)]
     found = records.reconcile(rows, rl.machine("h200-sxm"), seen).report
     chart = report_chart(found)
-    assert {point.label for point in chart.points if point.label} == {f"k{place}" for place in range(20, 50)}
-    assert any("30 of 50" in note for note in chart.notes)
+    assert {point.name for point in chart.points if point.label} == {f"k{place}" for place in range(36, 50)}
+    assert any("14 longest of 50" in note for note in chart.notes)
 
 
 def test_cases_say_how_kernels_are_sent(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def _landed_item(machine: Machine, item: Item) -> Landed:
     peak = known_peak(machine, engine) or math.inf
     roof = min(peak, machine.bandwidth().value * spot[0])
     details = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}
-    apart = target if spot[0] * MIN_REPORTED_GAP < target[0] else None
+    extra_bytes, extra_flops = target[0] > MIN_REPORTED_GAP * spot[0], spot[1] > MIN_REPORTED_GAP * target[1]
+    apart = target if extra_bytes or extra_flops else None
     return Landed(item.name, item.measured, spot, roof, bound_title(gap.regime.bound), engine, apart, details)
 
 
@@ -203,7 +204,9 @@ def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_
         points.append(Point(*kernel.spot, label, kernel.bound, "observed", kernel.name, details, kernel.time / total))
         if kernel.name in arrowed:
             arrows.append(Arrow(kernel.spot, (kernel.spot[0], kernel.roof), "", "gap", kernel.bound))
-        if kernel.target is not None and kernel.name in arrowed:
+        if kernel.target is not None and (
+            kernel.name in arrowed or kernel.spot[1] > MIN_REPORTED_GAP * kernel.target[1]
+        ):
             lines.append(Line((kernel.spot, kernel.target), "target", "", kernel.bound))
             points.append(
                 Point(*kernel.target, "", kernel.bound, "target", f"{kernel.name}, algorithmic", key=kernel.name)
