@@ -74,7 +74,7 @@ def test_an_earlier_measurement_is_compared_with(tmp_path: Path) -> None:
     file = str(tmp_path / "m.toml")
     run("measure", "cpu", "--no-save", "--out", file)
     text = run("measure", "cpu", "--no-save", "--against", file).stdout
-    assert text.startswith("0 of 17 ceilings changed beyond the spread\n")
+    assert text.startswith("0 of 20 ceilings changed beyond the spread\n")
     assert "compared with the earlier measurement" in text
     document = json.loads(run("measure", "cpu", "--no-save", "--against", file, "--json").stdout)
     assert {row["verdict"] for row in document["against"]["rows"]} == {"unchanged"}

@@ -25,7 +25,6 @@ def texts(path: Path, *words: str) -> list[str]:
 
 def test_one_prediction_names_its_kernel_time_and_share(tmp_path: Path) -> None:
     shown = texts(tmp_path / "x.svg", "predict", "gemm", "m=4096", "n=4096", "k=4096", "--on", "h200-sxm")
-    assert shown[-1] or shown
     assert "gemm 4096³ in bf16 on h200-sxm" in shown
     assert any(re.fullmatch(r"[\d.]+ us, \d+ % of roofline", text) for text in shown)
 
@@ -48,7 +47,7 @@ def test_levels_are_drawn_when_they_are_asked_for(tmp_path: Path) -> None:
         str(tmp_path / "y.svg"),
     )
     assert done.exit_code == 2
-    assert "--levels draws one case" in done.output
+    assert "the levels are drawn for one case" in done.output
 
 
 def test_cases_are_drawn_with_their_share_of_the_time(tmp_path: Path) -> None:

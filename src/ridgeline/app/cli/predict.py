@@ -133,7 +133,9 @@ def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str,
         terminal = {name: shown[name] for name in ("plot", "verbose")}
         refuse(terminal, "with --json or --out: it is for the terminal")
     if output.out is not None and output.out.suffix != ".json":
-        refuse(shown, f"on {output.out.suffix} files; take --json or --out FILE.json, or leave out --out")
+        kept = ("levels",) if output.out.suffix in PICTURES else ()
+        without = {name: value for name, value in shown.items() if name not in kept}
+        refuse(without, f"on {output.out.suffix} files; take --json or --out FILE.json, or leave out --out")
     if ANY in machine.peaks:
         refuse({"engine": model["engine"]}, "on a machine of one peak (--peak)")
     if not any(engine == "matrix" for engine, _, _ in work.counts):
@@ -152,25 +154,31 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     from ...prediction.answer import rows_document
     from ...prediction.table import Defaults, run
     from ...programs import cases
-    from ...render.tables.prediction import cases_table
+    from ...render.tables.prediction import cases_lines, cases_table
 
     chosen = machine.load_if_known()
     if output.out is not None:
         check_suffix(output.out, (*SUFFIXES, *PICTURES), "cases are")
     given = cases.read(path)
-    if output.out is not None and output.out.suffix in PICTURES:
-        present(Result(picture=lambda: cases_picture(path, given, chosen, formats, model)), output)
-        return
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
     tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
     writers = dict.fromkeys(tables, lambda out: cases.write(rows, out))
-    present(Result(lambda: [cases_table(rows, len(given))], lambda: rows_document(rows), writers=writers), output)
+    drawable = [row for place, row in enumerate(given, 1) if place not in errors]
+    result = Result(
+        lambda: [cases_table(rows, len(given))],
+        lambda: rows_document(rows),
+        picture=lambda: cases_picture(path, drawable, chosen, formats, model),
+        writers=writers,
+        answer=lambda: cases_lines(rows, len(given)),
+    )
+    present(result, output)
     if errors:
         name_errors(list(errors.values()))
+        in_picture = output.out is not None and output.out.suffix in PICTURES
+        rest = "are left out of the picture" if in_picture else "have the reason in the column `error`"
         click.echo(
-            f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; their column `error` says why",
-            err=True,
+            f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted and {rest}", err=True
         )
         sys.exit(1)
 
@@ -186,6 +194,8 @@ def cases_picture(
 
     if machine is None:
         raise InputError("a picture of cases is of one machine: name it with --on")
+    if not rows:
+        raise InputError(f"{path}: no case could be predicted, so there is nothing to draw; see --json")
     stored = {name: value for name, value in formats.items() if value}
     asked = {name: value for name, value in model.items() if value is not None}
     prediction = expect(program([{**stored, **row} for row in rows]), machine, **asked)

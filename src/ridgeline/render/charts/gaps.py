@@ -164,7 +164,7 @@ def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Char
     if not kernels:
         raise InputError(
             "no kernel of this file has counted flops and bytes, so none has a place on the roofline; "
-            "profile with Nsight Compute: ridgeline profile --with ncu -- PROGRAM"
+            "profile with Nsight Compute (`ridgeline profile`), which counts them"
         )
     title = f"{len(kernels)} kernels on the roofline of {machine.name}"
     return _landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))

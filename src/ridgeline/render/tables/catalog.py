@@ -222,8 +222,8 @@ def ops_table() -> Table:
         {"op": name, "aliases": ", ".join(op.aliases), "parameters": op.signature[len(name) :], "what": op.summary}
         for name, op in sorted(OPS.items())
     ]
-    note = "`ridgeline ops NAME` shows one with its equation"
-    return Table(f"{len(rows)} ops", columns("op", "aliases", "parameters", "what"), rows, (note,))
+    title = f"{len(rows)} ops; `ridgeline ops NAME` shows one with its equation"
+    return Table(title, columns("op", "aliases", "parameters", "what"), rows)
 
 
 def op_table(op: Op) -> Table:
