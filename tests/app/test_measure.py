@@ -37,7 +37,7 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
     result = run("measure", "cpu", "--out", file)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("memory 20 GB/s | fp64 50 GFLOP/s | fp32 100 GFLOP/s; nois")
+    assert lines[0].startswith("memory 20 GB/s read, 20 GB/s triad | fp64 50 GFLOP/s | fp32 100 GFLOP/s; nois")
     assert lines[1] == "a small CPU"
     assert len(lines) <= 12
     assert lines[-1] == "latency  L1 1 ns, L2 4 ns, memory 90.1 ns"

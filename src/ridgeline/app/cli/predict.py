@@ -177,9 +177,7 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
         name_errors(list(errors.values()))
         in_picture = output.out is not None and output.out.suffix in PICTURES
         rest = "are left out of the picture" if in_picture else "have the reason in the column `error`"
-        click.echo(
-            f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted and {rest}", err=True
-        )
+        click.echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted and {rest}", err=True)
         sys.exit(1)
 
 
