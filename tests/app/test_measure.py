@@ -70,6 +70,16 @@ def test_a_measurement_is_written_by_its_suffix(suffix: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("small_cpu")
+def test_the_page_begins_with_the_answer(tmp_path: Path) -> None:
+    out = tmp_path / "measured.html"
+    first = run("measure", "cpu", "--no-save").stdout.splitlines()[0]
+    run("measure", "cpu", "--no-save", "--out", str(out))
+    roofs = first.partition(";")[0]  # the noise is that of each run
+    assert "GB/s read" in roofs
+    assert roofs in out.read_text(encoding="utf-8").partition("<main>")[2][:1000]
+
+
+@pytest.mark.usefixtures("small_cpu")
 def test_an_earlier_measurement_is_compared_with(tmp_path: Path) -> None:
     file = str(tmp_path / "m.toml")
     run("measure", "cpu", "--no-save", "--out", file)

@@ -47,7 +47,7 @@ def test_levels_are_drawn_when_they_are_asked_for(tmp_path: Path) -> None:
         str(tmp_path / "y.svg"),
     )
     assert done.exit_code == 2
-    assert "the levels are drawn for one case" in done.output
+    assert "--levels draws one case" in done.output
 
 
 def test_cases_are_drawn_with_their_share_of_the_time(tmp_path: Path) -> None:
@@ -57,6 +57,24 @@ def test_cases_are_drawn_with_their_share_of_the_time(tmp_path: Path) -> None:
     done = run("predict", "--cases", str(FAULTS / "cases.csv"), "--peak", "", "--out", str(tmp_path / "y.svg"))
     assert done.exit_code == 2
     assert not (tmp_path / "y.svg").exists()
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".html"])
+def test_cases_in_error_are_left_out_of_the_picture_and_named(tmp_path: Path, suffix: str) -> None:
+    source, out = tmp_path / "cases.csv", tmp_path / f"x{suffix}"
+    source.write_text("op,n\nadd,1e8\nadd,many\nmul,1e8\n")
+    done = run("predict", "--cases", str(source), "--on", "h200-sxm", "--out", str(out))
+    assert done.exit_code == 1
+    assert "2 cases of cases.csv on h200-sxm" in out.read_text(encoding="utf-8")
+    assert done.stderr.splitlines()[1:] == [
+        "ridgeline: row 2, column n: must be a whole number of at least 1, got 'many'",
+        "ridgeline: 1 of 3 cases could not be predicted; left out of the picture",
+    ]
+    out.unlink()
+    source.write_text("op,n\nadd,many\n")
+    done = run("predict", "--cases", str(source), "--on", "h200-sxm", "--out", str(out))
+    assert (done.exit_code, out.exists()) == (2, False)
+    assert "row 1, column n" in done.stderr
 
 
 def test_a_profile_is_drawn_on_the_roofline_of_a_machine(tmp_path: Path) -> None:

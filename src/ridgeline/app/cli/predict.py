@@ -97,6 +97,8 @@ def predict_op(
         raise InputError(
             f"--took is the time of one case, and this sweep has {prediction.count:,}; give one value each"
         )
+    if tables["levels"] and output.out is not None and output.out.suffix in PICTURES and not answer.single:
+        raise InputError(f"--levels draws one case, and this sweep has {prediction.count:,}; give one value each")
     if seconds is not None and seconds <= 0:
         raise InputError(f"--took must be a positive time, got '{took}'")
 
@@ -165,6 +167,11 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
     writers = dict.fromkeys(tables, lambda out: cases.write(rows, out))
     drawable = [row for place, row in enumerate(given, 1) if place not in errors]
+    in_picture = output.out is not None and output.out.suffix in PICTURES
+    if in_picture and not drawable:
+        raise InputError(
+            f"{path}: nothing to draw, no case could be predicted; {next(iter(errors.values()), 'no rows')}"
+        )
     result = Result(
         lambda: [cases_table(rows, len(given))],
         lambda: rows_document(rows),
@@ -175,9 +182,8 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     present(result, output)
     if errors:
         name_errors(list(errors.values()))
-        in_picture = output.out is not None and output.out.suffix in PICTURES
-        rest = "are left out of the picture" if in_picture else "have the reason in the column `error`"
-        click.echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted and {rest}", err=True)
+        rest = "left out of the picture" if in_picture else "their column `error` says why"
+        click.echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; {rest}", err=True)
         sys.exit(1)
 
 
@@ -192,8 +198,6 @@ def cases_picture(
 
     if machine is None:
         raise InputError("a picture of cases is of one machine: name it with --on")
-    if not rows:
-        raise InputError(f"{path}: no case could be predicted, so there is nothing to draw; see --json")
     stored = {name: value for name, value in formats.items() if value}
     asked = {name: value for name, value in model.items() if value is not None}
     prediction = expect(program([{**stored, **row} for row in rows]), machine, **asked)
