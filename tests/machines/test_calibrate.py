@@ -189,7 +189,7 @@ def test_a_ceiling_measured_on_a_disturbed_machine_widens_the_interval_and_is_to
     assert calm.low == pytest.approx(0.97 * calm.floor), "not below a floor that is known within 3 %"
     assert rough.low == pytest.approx(0.8 * rough.time / (1 + 0.91 - 0.03))
     assert not calm.bounds[0].notes
-    assert "spread of 91%" in rough.bounds[0].notes[0]
+    assert "ceiling is noisy (+/-91 %)" in rough.bounds[0].notes[0]
 
 
 def test_measuring_replaces_what_detection_could_not_find_out() -> None:
