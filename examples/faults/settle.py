@@ -1,6 +1,6 @@
 """The recorded profiles against the sealed predictions: the ledger, the report, and what each cure brought. Needs no GPU.
 
-python settle.py FOLDER          puts the results beside the seal in FOLDER/ledger.sqlite, then writes the report
+python settle.py FOLDER          settles the seal in FOLDER/ledger.sqlite, then writes the report
 python settle.py FOLDER --again  writes the report alone
 """
 
@@ -108,7 +108,7 @@ def gains(report: Report, measured: Mapping[str, float]) -> list[dict[str, objec
 
 
 def settle(folder: Path) -> None:
-    """Put each profile beside the seal, with the time its own file has."""
+    """Settle the seal with each profile, with the time its own file has."""
     book = open_ledger(folder / "ledger.sqlite")
     seal = book.find(_seal(folder))
     for name in PROFILES:

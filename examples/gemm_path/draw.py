@@ -32,7 +32,7 @@ def main(where: str) -> None:
     table.writerow(["name", "time_us", "flops", "bytes"])
     for dtype, engine in ENGINES.items():
         found = path(folder, dtype)
-        title = f"A product of {SIZES[dtype]} cubed in {dtype}, written {len(found)} times"
+        title = f"{dtype} GEMM {SIZES[dtype]}^3 on {MACHINE.name}, {len(found)} versions"
         files.save(versions(MACHINE, found, engine=engine, title=title), folder / f"{dtype}.svg", "light")
         table.writerows([f"{dtype}_{item.name}", f"{item.time * 1e6:.3f}", item.flops, item.bytes] for item in found)
     write_text(folder / "versions.csv", text.getvalue())

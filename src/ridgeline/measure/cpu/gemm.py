@@ -112,7 +112,7 @@ def thread_share(threads: int, multiply: Callable[[], Any], loops: int) -> Timin
     busy = (time.process_time() - ran) / (wall * threads)
     after = waited()
     if before is not None and after is not None:
-        # a library may leave threads idle, and then only their waiting shows that others had the cores
+        # a library may leave threads idle, and then only their waiting time shows that they were preempted
         busy = max(busy, 1 - (after - before) / (wall * threads))
     return Timing(wall, min(1.0, busy))
 

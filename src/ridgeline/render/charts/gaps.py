@@ -12,7 +12,7 @@ from ...core.machine import MAIN, Machine, positive
 from ...core.notes import ABOVE_ROOFLINE, Note
 from ...core.observation import Observation
 from ...core.roofline import achieved
-from ...core.units import show
+from ...core.units import percent, show
 from ...gaps.accounting import Cause
 from ...gaps.report import Item, Report
 from ...prediction.ceilings import default_dtype, engine_for, known_peak
@@ -27,6 +27,7 @@ MAX_ARROWS = 5  # the largest gaps in time have an arrow
 MAX_LISTED_NAMES = 6
 MIN_ARROW_CLEARANCE = 0.12  # decades between an arrow and another dot
 MIN_ENTRY_SHARE = 0.005  # of the measured time; smaller causes are not drawn
+MIN_CAUSE_GAIN = 0.3  # of the time of a kernel, from which the cause of its gap is named
 
 
 @dataclass(frozen=True)
@@ -128,14 +129,37 @@ def report_chart(report: Report) -> Chart:
     shown = [item for item in report.items if item.gap.target.flops and item.gap.target.bytes]
     if not shown:
         raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
-    left_out = [item.name for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
+    left_out = [_label(item) for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
     kernels = [_landed_item(machine, item) for item in shown]
     title = (
         f"Predicted vs measured on {machine.name}"
         if machine.name != "here"
         else "Predicted vs measured on this machine"
     )
-    return _landed_chart(machine, title, kernels, left_out)
+    return _with_causes(_landed_chart(machine, title, kernels, left_out), shown)
+
+
+def _cause(item: Item) -> str:
+    """The cause that the counters show, in a few words, where its move saves much of the time."""
+    move = item.next
+    return move.name if move and (move.gain or 0.0) >= MIN_CAUSE_GAIN * item.gap.measured else ""
+
+
+def _label(item: Item) -> str:
+    cause = _cause(item)
+    return f"{shorten(item.name, 26)} {percent(item.gap.share)}{f': {cause}' if cause else ''}"
+
+
+def _with_causes(chart: Chart, items: Iterable[Item]) -> Chart:
+    """The labels of a gap report: kernels with a shown cause are named with it, however short they are."""
+    labels = {item.name: _label(item) for item in items if _cause(item)}
+    if not labels:
+        return chart
+    points = tuple(
+        replace(point, label=labels[point.name]) if point.role == "observed" and point.name in labels else point
+        for point in chart.points
+    )
+    return replace(chart, points=points, notes=(*chart.notes, "after the colon: the cause that the counters show"))
 
 
 def _landed_item(machine: Machine, item: Item) -> Landed:

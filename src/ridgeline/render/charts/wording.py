@@ -29,6 +29,7 @@ def level_title(level: str) -> str:
 
 BOUND_TITLES = {
     "memory": "memory-bound", "compute": "compute-bound", "overhead": "overhead-bound", "underused": "latency-bound",
+    "latency": "latency-bound",
 }  # fmt: skip
 
 
