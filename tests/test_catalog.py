@@ -91,7 +91,7 @@ def test_most_stated_figures_agree_with_derived_ones_and_the_page_says_what_is_a
     have = {
         "latency of a memory level": [name for name, level in levels if level.latency.value()],
         "launch latency": [name for name, machine in every.items() if machine.launch.value()],
-        "dispatch: what the host takes to send one operation": [n for n, m in every.items() if m.dispatch.value()],
+        "dispatch cost per launch": [n for n, m in every.items() if m.dispatch.value()],
         "energy per flop and byte, static power": [name for name, machine in every.items() if machine.energy],
     }
     for what, names in have.items():

@@ -165,5 +165,5 @@ def test_a_low_confidence_of_the_bound_is_named() -> None:
     sweep = (rl.predict(rl.ops.gemm(m, 4096, 4096), "h200-sxm") for m in range(128, 512, 4))
     near = min(sweep, key=lambda prediction: float(prediction.sure))  # at the ridge
     assert float(near.sure) < 0.95
-    assert re.search(r"\), \d\d % confidence · ", repr(near))
+    assert re.search(r"balanced \(compute \d+ %, memory \d+ %\) · |\), \d\d % confidence · ", repr(near))
     assert "confidence" not in repr(GEMM).splitlines()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -132,3 +133,12 @@ def test_seal_ledger_and_gate_answer_first(tmp_path: Path) -> None:
     assert run("gate", str(tmp_path / "old.csv"), str(tmp_path / "old.csv")).output.startswith(
         "no regression; 1 unchanged"
     )
+
+
+def test_the_page_begins_with_the_lines_of_the_terminal(tmp_path: Path) -> None:
+    faults, out = EXAMPLES / "faults", tmp_path / "gaps.html"
+    words = ("reconcile", str(faults / "record" / "kernels.csv"), "--cases", str(faults / "cases.csv"))
+    first, second, *_ = run(*words, "--on", "h200-sxm").stdout.splitlines()
+    run(*words, "--on", "h200-sxm", "--out", str(out))
+    page = html.unescape(out.read_text(encoding="utf-8").partition("<main>")[2]).replace("\xa0", " ")
+    assert -1 < page.index(first) < page.index(second) < page.index("largest gaps")

@@ -37,7 +37,7 @@ def test_measure_saves_here_and_predict_uses_it(tmp_path: Path) -> None:
     result = run("measure", "cpu", "--out", file)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("memory 20 GB/s | fp64 50 GFLOP/s | fp32 100 GFLOP/s; nois")
+    assert lines[0].startswith("memory 20 GB/s read, 20 GB/s triad | fp64 50 GFLOP/s | fp32 100 GFLOP/s; nois")
     assert lines[1] == "a small CPU"
     assert len(lines) <= 12
     assert lines[-1] == "latency  L1 1 ns, L2 4 ns, memory 90.1 ns"
@@ -70,11 +70,21 @@ def test_a_measurement_is_written_by_its_suffix(suffix: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("small_cpu")
+def test_the_page_begins_with_the_answer(tmp_path: Path) -> None:
+    out = tmp_path / "measured.html"
+    first = run("measure", "cpu", "--no-save").stdout.splitlines()[0]
+    run("measure", "cpu", "--no-save", "--out", str(out))
+    roofs = first.partition(";")[0]  # the noise is that of each run
+    assert "GB/s read" in roofs
+    assert roofs in out.read_text(encoding="utf-8").partition("<main>")[2][:1000]
+
+
+@pytest.mark.usefixtures("small_cpu")
 def test_an_earlier_measurement_is_compared_with(tmp_path: Path) -> None:
     file = str(tmp_path / "m.toml")
     run("measure", "cpu", "--no-save", "--out", file)
     text = run("measure", "cpu", "--no-save", "--against", file).stdout
-    assert text.startswith("0 of 17 ceilings changed beyond the spread\n")
+    assert text.startswith("0 of 20 ceilings changed beyond the spread\n")
     assert "compared with the earlier measurement" in text
     document = json.loads(run("measure", "cpu", "--no-save", "--against", file, "--json").stdout)
     assert {row["verdict"] for row in document["against"]["rows"]} == {"unchanged"}

@@ -81,8 +81,8 @@ def test_the_input_of_a_collective_sweep_is_its_first_column(tmp_path: Path) -> 
     assert rows[-2:] == ["1,048,576", "2,097,152"]
     run(*words, "--out", str(tmp_path / "a.csv"))
     table = list(csv.DictReader((tmp_path / "a.csv").open()))
-    assert [float(row["bytes"]) for row in table] == [2**20, 2**21]
-    assert float(table[0]["moved"]) == 2 * 2**20
+    assert [float(row["given_bytes"]) for row in table] == [2**20, 2**21]  # as in a table of cases
+    assert float(table[0]["bytes"]) == 2 * 2**20  # what moves
 
 
 def test_levels_and_explain_are_in_the_document() -> None:

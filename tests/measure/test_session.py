@@ -9,8 +9,9 @@ import pytest
 
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import RidgelineError
+from ridgeline.core.families.key import Key
 from ridgeline.core.figure import Figure, Level
-from ridgeline.core.machine import Machine
+from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.notes import NOT_MEASURED, STOPPED, Note
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Work
@@ -58,6 +59,17 @@ def test_a_stopped_run_keeps_what_an_earlier_one_measured(place: Path) -> None:
         machine = session.measured_machine([item], MACHINE)
         session.keep(session.Measured("cpu", (item,), machine))
         assert load_file(place).main.bandwidth.measured == pytest.approx(bandwidth)
+
+
+def test_measuring_again_keeps_the_calibration(place: Path) -> None:
+    """Only --calibrate times library kernels; a measurement without it has no coefficients of its own."""
+    measured = session.measure("cpu", True, lambda *step: None)
+    assert measured.machine is not None
+    fitted = {Key("gemm", "fp32"): Fitted({"launch": 1e-6}, 0.1, 0.2, 0.9, 1.1, 30, "timed on this machine")}
+    session.keep(replace(measured, machine=replace(measured.machine, fitted=fitted)))
+    session.keep(measured)
+    (kept,) = load_file(place).fitted.values()
+    assert (kept.coefficients["launch"], kept.source) == (1e-6, "timed on this machine")
 
 
 def test_a_provisional_measurement_is_not_saved_over_a_better_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

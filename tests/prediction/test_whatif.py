@@ -476,7 +476,7 @@ def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_mach
     assert [arrow.label for arrow in chart.arrows] == ["1", "3", "4"]
     for arrow, stop in zip(chart.arrows, (stops[1], stops[3], stops[4]), strict=True):
         assert arrow.end == (stop.intensity, stop.rate)
-    assert "2  compute x2: nothing, because hbm is the limiter (memory-bound) and is not affected" in chart.notes
+    assert "2  compute x2: no effect, hbm is the limiter (memory-bound) and is not affected" in chart.notes
     assert {line.group for line in chart.lines if line.role == "peak"} == {
         "h200-sxm",
         "h200-sxm compute x2",
@@ -517,9 +517,9 @@ def test_versions_are_a_path_with_the_gain_of_every_step() -> None:
     seen = [point for point in chart.points if point.role == "observed"]
     assert [point.x for point in seen] == [flops / item.bytes for item in path]
     assert [point.group for point in seen] == [
-        "memory side",
-        "compute side",
-        "compute side",
+        "memory-bound",
+        "compute-bound",
+        "compute-bound",
     ]  # the roof changes at the ridge
     assert_legible(mpl.draw(chart))
     assert "26x the first" in " ".join(chart.notes)

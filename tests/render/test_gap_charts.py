@@ -15,6 +15,7 @@ from ridgeline.profilers.load import load
 from ridgeline.programs.cases import read
 from ridgeline.render.charts.gaps import MIN_ARROW_CLEARANCE, gap_waterfall, profile_chart, report_chart
 from ridgeline.render.draw import mpl
+from ridgeline.render.tables.gaps import report_tables
 
 ROOT = Path(__file__).parents[2]
 FAULTS = ROOT / "examples" / "faults"
@@ -40,6 +41,16 @@ def test_no_arrow_passes_through_another_dot(report: Report) -> None:
 def test_dots_share_out_the_time(report: Report) -> None:
     shares = [point.share for point in report_chart(report).points if point.role == "observed"]
     assert sum(share or 0.0 for share in shares) == pytest.approx(1)
+
+
+def test_the_chart_shows_the_share_of_roofline_of_the_table(report: Report) -> None:
+    shares = {row["name"]: row["share"] for row in report_tables(report)[0].rows}
+    dots = [point for point in report_chart(report).points if point.role == "observed"]
+    assert {dot.name: dot.details["share_of_roofline"] for dot in dots} == {dot.name: shares[dot.name] for dot in dots}
+    named = [dot for dot in dots if dot.label and shares[dot.name] > 0.01]
+    assert len(named) > 5
+    for dot in named:
+        assert dot.label.endswith(f" {100 * shares[dot.name]:.0f} %")
 
 
 def test_a_waterfall_leads_from_the_floor_to_the_measured_time(report: Report) -> None:

@@ -179,6 +179,8 @@ def keep(measured: Measured, say: Callable[[str], None] = lambda text: None) -> 
                 f"run `ridgeline measure {measured.what}` on a quiet machine, or write this one with --out FILE"
             )
             continue
+        if saved and not machine.fitted:  # library kernels are timed only with --calibrate: keep the last calibration
+            machine = replace(machine, fitted=saved.fitted)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

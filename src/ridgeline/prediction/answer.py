@@ -14,7 +14,7 @@ from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import ANY, Machine
 from ..core.roofline import achieved
-from ..core.units import percent, show, show_interval
+from ..core.units import counted, percent, show, show_interval
 from ..core.version import __version__
 from ..programs.ops import Op
 from .expected import efficiency
@@ -52,10 +52,10 @@ def answer_line(prediction: Prediction, index: int = 0) -> str:
     """The answer in one line: `167 us [149-190] · memory-bound (HBM) · 84 % of roofline · MFU 0.3 % · MBU 84 %`."""
     time, low, high = (float(plain(value, index)) for value in (prediction.time, prediction.low, prediction.high))
     parts = [show_interval(time, low, high)]
-    if len(prediction.bounds) == 1:
-        parts.append(bound_text(prediction, index))
+    steps = len(prediction.steps)
+    parts.append(bound_text(prediction, index) if steps == 1 else counted(steps, "step"))
     parts.append(f"{percent(plain(prediction.efficiency, index))} of roofline")
-    if len(prediction.bounds) == 1:
+    if steps == 1:
         shares = {"MFU": prediction.mfu, "MBU": prediction.mbu}
         parts += [f"{name} {percent(plain(value, index))}" for name, value in shares.items() if value is not None]
     return " · ".join(parts)

@@ -155,7 +155,9 @@ def locality_of(answer: Answer) -> Locality:
     """The traffic of one prediction at every level, at its expected time."""
     prediction, bound = answer.prediction, answer.bound
     if not answer.single:
-        raise InputError(f"--levels draws one case, and this sweep has {prediction.count:,}; give one value each")
+        raise InputError(
+            f"the levels are drawn for one case, and this sweep has {prediction.count:,}; give one value each"
+        )
     flops, machine = float(np.ravel(prediction.flops)[0]), prediction.machine
     engine = str(np.ravel(np.asarray(bound.engine or ""))[0])
     rows = [LevelTraffic(row.level, flops, row.bytes, not row.counted) for row in answer.levels if row.bandwidth]

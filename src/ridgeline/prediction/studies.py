@@ -41,7 +41,7 @@ def roofline(
     title: str | None = None,
 ) -> KernelSet:
     """The kernels to show under a machine's roofs: predictions, works, or three well-known ones."""
-    title = title or f"Roofline of {machine.name}"
+    title = title or ""  # the chart names what is on it
     if predictions is not None:
         listed = [predictions] if isinstance(predictions, Prediction) else predictions
         return KernelSet(machine, tuple(Entry("", each) for each in listed), dtype, ceilings, title)

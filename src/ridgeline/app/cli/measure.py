@@ -115,14 +115,17 @@ def measurement(
             raise InputError(f"{out}: collectives involve several machines and have no machine file; write .json")
         write_text(out, machine_file.text(machine))
 
-    writers = {".toml": write_machine, ".html": lambda out: reports.measurement_page(measured, out, theme)}
+    def lines() -> list[str]:
+        return tables.measured_lines(measured, earlier)
+
+    writers = {".toml": write_machine, ".html": lambda out: reports.measurement_page(measured, out, theme, lines())}
     return Result(
         lambda: [tables.observations(items, measured.notes)],
         document,
         terminal,
         picture,
         writers,
-        lambda: tables.measured_lines(measured, earlier),
+        lines,
     )
 
 

@@ -97,6 +97,8 @@ def predict_op(
         raise InputError(
             f"--took is the time of one case, and this sweep has {prediction.count:,}; give one value each"
         )
+    if tables["levels"] and output.out is not None and output.out.suffix in PICTURES and not answer.single:
+        raise InputError(f"--levels draws one case, and this sweep has {prediction.count:,}; give one value each")
     if seconds is not None and seconds <= 0:
         raise InputError(f"--took must be a positive time, got '{took}'")
 
@@ -133,7 +135,9 @@ def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str,
         terminal = {name: shown[name] for name in ("plot", "verbose")}
         refuse(terminal, "with --json or --out: it is for the terminal")
     if output.out is not None and output.out.suffix != ".json":
-        refuse(shown, f"on {output.out.suffix} files; take --json or --out FILE.json, or leave out --out")
+        kept = ("levels",) if output.out.suffix in PICTURES else ()
+        without = {name: value for name, value in shown.items() if name not in kept}
+        refuse(without, f"on {output.out.suffix} files; take --json or --out FILE.json, or leave out --out")
     if ANY in machine.peaks:
         refuse({"engine": model["engine"]}, "on a machine of one peak (--peak)")
     if not any(engine == "matrix" for engine, _, _ in work.counts):
@@ -152,26 +156,34 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     from ...prediction.answer import rows_document
     from ...prediction.table import Defaults, run
     from ...programs import cases
-    from ...render.tables.prediction import cases_table
+    from ...render.tables.prediction import cases_lines, cases_table
 
     chosen = machine.load_if_known()
     if output.out is not None:
         check_suffix(output.out, (*SUFFIXES, *PICTURES), "cases are")
     given = cases.read(path)
-    if output.out is not None and output.out.suffix in PICTURES:
-        present(Result(picture=lambda: cases_picture(path, given, chosen, formats, model)), output)
-        return
     stored = {name: value for name, value in formats.items() if value}
     rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
     tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
     writers = dict.fromkeys(tables, lambda out: cases.write(rows, out))
-    present(Result(lambda: [cases_table(rows, len(given))], lambda: rows_document(rows), writers=writers), output)
+    drawable = [row for place, row in enumerate(given, 1) if place not in errors]
+    in_picture = output.out is not None and output.out.suffix in PICTURES
+    if in_picture and not drawable:
+        raise InputError(
+            f"{path}: nothing to draw, no case could be predicted; {next(iter(errors.values()), 'no rows')}"
+        )
+    result = Result(
+        lambda: [cases_table(rows, len(given))],
+        lambda: rows_document(rows),
+        picture=lambda: cases_picture(path, drawable, chosen, formats, model),
+        writers=writers,
+        answer=lambda: cases_lines(rows, len(given)),
+    )
+    present(result, output)
     if errors:
         name_errors(list(errors.values()))
-        click.echo(
-            f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; their column `error` says why",
-            err=True,
-        )
+        rest = "left out of the picture" if in_picture else "their column `error` says why"
+        click.echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; {rest}", err=True)
         sys.exit(1)
 
 

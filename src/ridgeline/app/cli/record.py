@@ -155,7 +155,7 @@ def present_gaps(
         terminal=None if verbose else lambda: [report_summary(report)] if report.items else [],
         answer=lambda: lines,
         picture=lambda: report_chart(report) if kernel is None else gap_waterfall(report, kernel),
-        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme, kernel=kernel)},
+        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme, lines, kernel)},
     )
     present(result, output)
 

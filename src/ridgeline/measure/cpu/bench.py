@@ -106,7 +106,8 @@ class Bench:
         if key not in self.variants:
             place = next((each for each in self.zones(pool) if each.name == zone.name), zone)
             # stores that bypass the caches are of use at the main memory alone
-            streaming = self.library.streams(f"{op}_nt") if place is self.zones(pool)[-1] and op != "write" else []
+            outermost = place.name == self.zones(pool)[-1].name
+            streaming = self.library.streams(f"{op}_nt") if outermost and op != "write" else []
             self.variants[key] = self.leaders([*self.library.streams(op), *streaming], pool, int(place.middle))
         return self.variants[key]
 

@@ -20,7 +20,7 @@ from .families import Group, rounded
 from .least_squares import Vector
 
 MIN_SIZES = 2  # of a kernel, below which it is not fitted
-MIN_WIDTH = 0.03  # of the logarithm of an interval's end: two runs on one machine differ by this much
+MIN_WIDTH = 0.08  # of the logarithm of an interval's end: runs a minute apart on a virtual machine differ by this much
 PRIOR_WEIGHT = 0.02  # of a coefficient's start, per factor of e, against one timing
 STEPS = 40
 DAMPING = 1e-3

@@ -118,7 +118,7 @@ def levels(study: Locality) -> Chart:
     shown = [row for row in study.levels if row.bytes > 0 and not row.assumed]
     if not study.flops or not shown:
         raise InputError(
-            f"{study.kernel} does no flops, so it has no place on the roofline; see --levels without --out"
+            f"{study.kernel} does no flops, so it has no place on the roofline; its levels are in the table"
         )
     roofs = Roofs(study.machine, [study.engine], [row.level for row in study.levels], study.ceilings)
     rate = study.flops / study.time

@@ -96,12 +96,17 @@ def _gap(kernel: Observed, roof: float, side: str) -> tuple[list[Point], list[Ar
 
 @dataclass(frozen=True)
 class Landed:
-    """A measured kernel on the plane: total time, where it is, the roofline there, and its algorithmic work where known."""
+    """A measured kernel on the plane: total time, where it is, the roof above it, and its algorithmic work where known.
+
+    `share` of roofline is at the bandwidth of the kernel's access mix where that was measured, so that it need not be
+    the distance to the drawn roof.
+    """
 
     name: str
     time: float
     spot: Spot
     roof: float
+    share: float
     bound: str
     engine: str
     target: Spot | None = None
@@ -109,7 +114,7 @@ class Landed:
 
     @property
     def gap(self) -> float:
-        return self.roof / self.spot[1]
+        return 1 / self.share
 
     @property
     def lost(self) -> float:
@@ -169,7 +174,9 @@ def _landed_item(machine: Machine, item: Item) -> Landed:
     details = {"vertical_gap": gap.vertical, "excess_bytes": gap.excess_bytes, "excess_flops": gap.excess_flops}
     extra_bytes, extra_flops = target[0] > MIN_REPORTED_GAP * spot[0], spot[1] > MIN_REPORTED_GAP * target[1]
     apart = target if extra_bytes or extra_flops else None
-    return Landed(item.name, item.measured, spot, roof, bound_title(gap.regime.bound), engine, apart, details)
+    return Landed(
+        item.name, item.measured, spot, roof, gap.share, bound_title(gap.regime.bound), engine, apart, details
+    )
 
 
 def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Chart:
@@ -188,7 +195,7 @@ def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Char
     if not kernels:
         raise InputError(
             "no kernel of this file has counted flops and bytes, so none has a place on the roofline; "
-            "profile with Nsight Compute: ridgeline profile --with ncu -- PROGRAM"
+            "profile with Nsight Compute (`ridgeline profile`), which counts them"
         )
     title = f"{len(kernels)} kernels on the roofline of {machine.name}"
     return _landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
@@ -207,7 +214,9 @@ def _landed_observation(machine: Machine, name: str, item: Observation) -> Lande
     details = {"flops": flops, "bytes": moved, "time_us": item.median * 1e6, "engine": engine}
     spot = (flops / moved, flops / item.median)
     roof = min(peak, bandwidth * spot[0])
-    return Landed(name, sum(item.samples), spot, roof, bound_title(str(run.verdict)), engine, None, details)
+    return Landed(
+        name, sum(item.samples), spot, roof, spot[1] / roof, bound_title(str(run.verdict)), engine, None, details
+    )
 
 
 def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_out: Sequence[str]) -> Chart:
@@ -222,9 +231,9 @@ def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_
     lines: list[Line] = []
     arrows: list[Arrow] = []
     for kernel in sorted(kernels, key=lambda item: -item.time):  # small dots are drawn over large ones
-        percent = f"{100 / kernel.gap:.0f} %" if kernel.gap < 100 else f"{100 / kernel.gap:.2g} %"
+        percent = f"{100 * kernel.share:.0f} %" if kernel.share > 0.01 else f"{100 * kernel.share:.2g} %"
         label = f"{shorten(kernel.name, 26)} {percent}" if kernel.name in longest else ""
-        details = {**kernel.details, "share_of_roofline": 1 / kernel.gap}
+        details = {**kernel.details, "share_of_roofline": kernel.share}
         points.append(Point(*kernel.spot, label, kernel.bound, "observed", kernel.name, details, kernel.time / total))
         if kernel.name in arrowed:
             arrows.append(Arrow(kernel.spot, (kernel.spot[0], kernel.roof), "", "gap", kernel.bound))

@@ -14,7 +14,7 @@ from ...core.units import percent as share
 from ...machines.merge import changes
 from ...prediction.answer import unit_name
 from ..table import Column, Table, columns, facts_table, percent
-from .catalog import limit_of
+from .catalog import bandwidth_text, limit_of
 
 if TYPE_CHECKING:  # measuring loads much that tables do not need
     from ...measure.session import Measured
@@ -52,9 +52,7 @@ def measured_lines(measured: Measured, earlier: Machine | None = None) -> list[s
     lines = [] if earlier is None else [against_line(earlier, machine)]
     main = machine.main
     peaks = {name: figure.measured for name, figure in machine.peaks.items() if not name.startswith("special")}
-    roofs = (
-        [f"{unit_name(machine, main.name)} {show(main.bandwidth.measured, 'B/s')}"] if main.bandwidth.measured else []
-    )
+    roofs = [f"{unit_name(machine, main.name)} {bandwidth_text(main)}"] if main.bandwidth.measured else []
     fastest: dict[str, float] = {}
     for name, peak in peaks.items():
         if peak is not None:

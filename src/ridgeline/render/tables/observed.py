@@ -16,6 +16,7 @@ MAX_NAME, MAX_COUNTS, MIN_KERNEL = 26, 22, 8  # characters without -v
 TIMES_WIDTH, REPEATS_WIDTH = 40, 20  # characters of the columns of numbers
 PREFIXES = re.compile(r"^void |at::native::|\(anonymous namespace\)::|<unnamed>::")  # of PyTorch's kernels
 MAX_WIDTH = 118
+OUTERMOST = ("hbm", "gddr", "main", "memory")  # levels whose bytes a short table shows
 
 
 def observations_answer(observations: Sequence[Observation]) -> str:
@@ -40,18 +41,12 @@ def observations_table(observations: Sequence[Observation], limit: int | None = 
     total, until = sum(map(_time, ranked)), 0.0
     rows: list[dict[str, Any]] = []
     several = any(len(item.samples) > 1 for item in ranked)
-    widths = _widths(ranked, several)
     for item in ranked[:limit]:
         until += _time(item)
-        texts = {
-            "name": item.name,
-            "flops": _counts(item.flops, "flop"),
-            "bytes": _counts(item.bytes, "B"),
-            "kernel": item.kernel,
-        }
-        shown = {key: _clip(PREFIXES.sub("", text), widths[key]) for key, text in texts.items()} if limit else texts
         times: dict[str, Any] = {"total": _time(item), "median": item.median, "runs": len(item.samples)}
-        rows.append({**shown, **times, "share": _time(item) / total, "until": until / total})
+        rows.append({**_texts(item, limit), **times, "share": _time(item) / total, "until": until / total})
+    if limit:
+        _shorten(rows, several)
     shares = percent_column("share", "% of time", 2), percent_column("until", "cumulative", 2)
     repeats = [Column("median", unit="s"), Column("runs")] if several else []
     filled = [key for key in ("flops", "bytes", "kernel") if any(row[key] for row in rows)]
@@ -59,11 +54,26 @@ def observations_table(observations: Sequence[Observation], limit: int | None = 
     return Table("", heads, rows, _notes(observations, limit))
 
 
-def _widths(items: Sequence[Observation], several: bool) -> dict[str, int]:
-    """Characters of the texts of a short table; the kernel gets what is left of the line."""
-    counts = 2 * (MAX_COUNTS + 2) * any(item.flops or item.bytes for item in items)
-    kernel = MAX_WIDTH - MAX_NAME - TIMES_WIDTH - counts - REPEATS_WIDTH * several
-    return {"name": MAX_NAME, "flops": MAX_COUNTS, "bytes": MAX_COUNTS, "kernel": max(kernel, MIN_KERNEL)}
+def _texts(item: Observation, limit: int | None) -> dict[str, str]:
+    """Name, counts and kernel; in a short table the largest count of flops and the bytes of the outermost level alone."""
+    flops, moved = item.flops, item.bytes
+    if limit:
+        flops = dict(sorted(flops.items(), key=lambda pair: -pair[1])[:1])
+        moved = {level: count for level, count in moved.items() if level in OUTERMOST} or dict(list(moved.items())[:1])
+    return {
+        "name": item.name, "flops": _counts(flops, "flop"), "bytes": _counts(moved, "B"), "kernel": item.kernel,
+    }  # fmt: skip
+
+
+def _shorten(rows: Sequence[dict[str, Any]], several: bool) -> None:
+    """Cut the texts so that a line has at most 120 columns; the kernel gets what the others leave."""
+    left = MAX_WIDTH - TIMES_WIDTH - REPEATS_WIDTH * several
+    for key, most in (("name", MAX_NAME), ("flops", MAX_COUNTS), ("bytes", MAX_COUNTS)):
+        for row in rows:
+            row[key] = _clip(row[key], most)
+        left -= max(len(row[key]) for row in rows) + 2
+    for row in rows:
+        row["kernel"] = _clip(PREFIXES.sub("", row["kernel"]), max(left, MIN_KERNEL))
 
 
 def _notes(observations: Sequence[Observation], limit: int | None) -> tuple[str, ...]:

@@ -158,6 +158,7 @@ def cases_lines(rows: list[dict[str, Any]], count: int) -> list[str]:
     machines = ", ".join(dict.fromkeys(str(row["machine"]) for row in known))
     kinds = ", ".join(dict.fromkeys(str(row["ceilings"]) for row in known))
     span = f"{show(min(times), 's')} to {show(max(times), 's')}, {show(sum(times), 's')} in total"
+    span = span if len(times) > 1 else show(times[0], "s")
     return [f"{title}: {span}; {bounds}{failed}", f"on {machines}, {kinds} ceilings"]
 
 

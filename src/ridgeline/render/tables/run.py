@@ -8,11 +8,11 @@ from typing import Any
 from ...core.machine import Machine
 from ...core.units import show
 from ..table import Column, Table, columns, percent
+from .catalog import bandwidth_text
 
 Item = Mapping[str, Any]
 PEAKS = ("tensor.bf16", "tensor.fp8", "vector.fp32", "vector.fp64")  # those of the first line, where they were measured
 MAX_PEAKS = 3
-MIXES = ("read", "triad")
 BAR_CELLS = 10
 MIN_MILLISECONDS = 1e-4  # seconds of the shortest kernel from which a column is in milliseconds
 MAX_REMARKS = 3  # under the table
@@ -38,11 +38,9 @@ def answer(
 def roofs(machine: Machine) -> str:
     """Bandwidth of the main memory and the peaks, as measured."""
     main = machine.main
-    mixes = [(mix, main.mixes[mix].measured) for mix in MIXES if mix in main.mixes and main.mixes[mix].measured]
-    memory = ", ".join(f"{show(rate, 'B/s', 3)} {mix}" for mix, rate in mixes) or show(main.bandwidth.value(), "B/s", 3)
     peaks = [(name, machine.peaks[name].measured) for name in PEAKS if name in machine.peaks]
     texts = [f"{name.partition('.')[2]} {show(rate, 'flop/s', 3)}" for name, rate in peaks if rate][:MAX_PEAKS]
-    return " | ".join([f"{main.name} {memory}", *texts])
+    return " | ".join([f"{main.name} {bandwidth_text(main)}", *texts])
 
 
 def _noise(noise: float | None) -> str:
