@@ -38,3 +38,20 @@ def test_the_picture_is_what_its_command_draws(name: str) -> None:
     assert NUMBER.sub("#", fresh) == NUMBER.sub("#", kept)
     numbers = zip(NUMBER.findall(fresh), NUMBER.findall(kept), strict=True)
     assert all(abs(float(one) - float(other)) < 0.1 for one, other in numbers)
+
+
+def test_the_first_picture_of_the_readme_names_the_planted_faults_and_their_causes() -> None:
+    assert images(ROOT / "README.md")[0][0] == "faults.svg"
+    text = " ".join(re.findall(r">([^<>]+)</text>", (IMAGES / "faults.svg").read_text(encoding="utf-8")))
+    causes = {
+        "naive_gemm": "no tiling",
+        "fp32_gemm": "no tensor cores",
+        "spills": "register spills",
+        "low_occupancy": "low occupancy",
+        "tiny_kernels": "tiny kernels",
+        "unfused.norm": "unfused adjacent kernels",
+        "uncoalesced_copy": "uncoalesced access",
+        "bank_conflicts": "shared-memory bank conflicts",
+    }
+    missing = [name for name, cause in causes.items() if not re.search(rf"\b{name} [\d.]+ %: {cause}", text)]
+    assert not missing, text

@@ -206,7 +206,8 @@ class PlaneLabels:
         style = self.style
         for index, point in enumerate(self.chart.points):
             if point.label:
-                at, full_name = self.at(point.x, point.y), point.name or point.label
+                at = self.at(point.x, point.y)
+                full_name = point.label if point.name in point.label else point.name
                 gid = style.gid("label", index)
                 yield _Name(point.label, *at, radius_of(point), full_name, style.point_colour(point), gid)
         for index, arrow in enumerate(self.chart.arrows):
