@@ -99,7 +99,7 @@ def test_a_sweep_point_above_the_ranking_is_a_finding() -> None:
     ]
     cuda.mark_sweep(one)
     assert [len(each.notes) for each in one.observations] == [0, 0, 1]
-    assert "finding: 11.1% above" in one.observations[2].notes[0]
+    assert "finding: 11 % above" in one.observations[2].notes[0]
 
 
 def test_another_process_on_the_gpu_is_reported() -> None:

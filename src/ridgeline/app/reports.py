@@ -18,6 +18,7 @@ from ..render.charts.gaps import gap_waterfall, report_chart
 from ..render.draw.html import Page, Section, key_of, write
 from ..render.tables import measured as tables
 from ..render.tables import run as run_tables
+from ..render.tables.catalog import bandwidth_text
 
 if TYPE_CHECKING:
     from ..core.machine import Machine
@@ -143,9 +144,8 @@ def roofs(machine: Machine) -> dict[str, str]:
     """The memory bandwidth and the measured peaks, as key figures."""
     peaks = {name: figure.measured for name, figure in machine.peaks.items() if figure.measured}
     highest = sorted(peaks, key=lambda name: -peaks[name])[:MAX_PEAKS]
-    memory = (
-        {f"{machine.main.name} bandwidth": show(value, "B/s", 3)} if (value := machine.main.bandwidth.measured) else {}
-    )
+    main = machine.main
+    memory = {f"{main.name} bandwidth": bandwidth_text(main)} if main.bandwidth.measured else {}
     return memory | {f"{name} peak": show(peaks[name], machine.peaks[name].unit, 3) for name in highest}
 
 

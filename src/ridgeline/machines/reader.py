@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.figure import Figure
-from ..core.units import parse, show
+from ..core.units import parse, percent, show
 
 AGREEMENT = 0.025  # relative difference that stated and derived may have without a word in `differs`
 FIGURE = {
@@ -124,7 +124,7 @@ class Reader:
         differs, measurement = str(entry.get("differs", "")), str(entry.get("measurement", ""))
         if stated and derived and abs(derived / stated - 1) > AGREEMENT and not differs:
             self.complain(
-                f"{where}: stated {show(stated, unit)} and derived {show(derived, unit)} ({how}) are more than {AGREEMENT:.1%} apart; say why in `differs`"
+                f"{where}: stated {show(stated, unit)} and derived {show(derived, unit)} ({how}) are more than {percent(AGREEMENT)} apart; say why in `differs`"
             )
         if measured is not None and not measurement:
             self.complain(f"{where}.measured needs `measurement`: how, when and on what")

@@ -19,7 +19,7 @@ from ...core.figure import Figure
 from ...core.machine import Machine
 from ...core.notes import NOISE, Note
 from ...core.observation import Observation
-from ...core.units import show
+from ...core.units import percent, show
 from ...machines.files import by_driver_name
 from ..protocol import REAL, Clock, Probe, Progress, interleave
 from .arithmetic import arithmetic
@@ -174,7 +174,7 @@ def mark_sweep(session: Session) -> None:
     for place, item in enumerate(session.observations):
         best = bursts.get(item.target, 0.0)
         if best and "sweep_over" in item.settings and item.best_rate > MAX_SWEEP_RATIO * best:
-            above = f"{item.best_rate / best - 1:.1%} above the best shape of the ranking ({show(best, 'flop/s')})"
+            above = f"{percent(item.best_rate / best - 1)} above the best shape of the ranking ({show(best, 'flop/s')})"
             session.observations[place] = replace(item, notes=(*item.notes, f"finding: {above}"))
 
 
@@ -200,7 +200,7 @@ def with_findings(session: Session, item: Observation) -> Observation:
         partly_cached = item.target == session.main and item.settings.get("state") == "resident"
         if rate > MAX_CEILING_RATIO * limit and not partly_cached:
             notes.append(
-                f"finding: {show(rate, figure.unit)} is {rate / limit:.1%} of the ceiling {show(limit, figure.unit)}; "
+                f"finding: {show(rate, figure.unit)} is {percent(rate / limit)} of the ceiling {show(limit, figure.unit)}; "
                 "the ceiling, the count or the place of the data is not what it is taken for"
             )
         elif sustained_product and rate < LOW_PRODUCT_SHARE * limit:

@@ -17,6 +17,7 @@ import numpy as np
 from ...core.errors import InputError, RidgelineError, first_line
 from ...core.observation import Observation
 from ...core.statistics import median
+from ...core.units import percent
 from ...core.version import __version__
 from ...core.work import LINK, WRITE, Work
 from ...prediction.fit import linear
@@ -167,7 +168,7 @@ def stragglers(rates: Sequence[float], names: Sequence[str], what: str) -> list[
     """A sentence for each rank clearly slower than the median rank."""
     middle = median(rates)
     return [
-        f"{name} is a straggler: its {what} is {rate / middle:.0%} of the median"
+        f"{name} is a straggler: its {what} is {percent(rate / middle)} of the median"
         for name, rate in zip(names, rates, strict=True)
         if rate < MIN_SHARE * middle
     ]
@@ -183,7 +184,7 @@ def slow_links(links: Sequence[Link]) -> list[str]:
         best[link.within] = max(link.bandwidth, best.get(link.within, 0.0))
     kinds = {True: "within a host", False: "between hosts"}
     return [
-        f"{link.name} is a straggler: its bandwidth is {link.bandwidth / best[link.within]:.0%} of the best {kinds[link.within]}"
+        f"{link.name} is a straggler: its bandwidth is {percent(link.bandwidth / best[link.within])} of the best {kinds[link.within]}"
         for link in links
         if link.bandwidth < MIN_SHARE * best[link.within]
     ]
