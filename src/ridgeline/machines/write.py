@@ -9,7 +9,7 @@ from ..core.documents import to_document
 from ..core.figure import Figure, Level, Link
 from ..core.machine import Machine
 
-NO_SOURCE = "no document; see the derivation or measurement beside the figure"
+NO_SOURCE = "no document; see the derivation or measurement of the figure"
 
 
 class _Sources:

@@ -209,7 +209,7 @@ def with_findings(session: Session, item: Observation) -> Observation:
     others = session.facts.get("other_processes")
     if others:
         plural = "es" if len(others) > 1 else ""
-        notes.append(Note(NOISE, f"disturbed: {len(others)} other process{plural} held the GPU"))
+        notes.append(Note(NOISE, f"noisy: {len(others)} other process{plural} used the GPU"))
     return replace(item, notes=tuple(notes), conditions={**item.conditions, "gaps": list(session.gaps)})
 
 

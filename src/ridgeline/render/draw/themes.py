@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...core.errors import unknown
+from ...core.units import percent
 from ..chart import Chart, Mark, Point
 
 # Okabe and Ito's set, darkened or lightened where the background asks for contrast; each colour is used once in a theme.
@@ -116,9 +117,7 @@ def entries_of(chart: Chart, style: ChartStyle) -> list[Entry]:
         return []  # every step has its name inside
     if any(point.share is not None for point in chart.points):
         entries += [
-            Entry(
-                f"{share:.0%} of the time".replace("%", " %"), style.palette["muted"], "o", size=2 * dot_radius(share)
-            )
+            Entry(f"{percent(share)} of the time", style.palette["muted"], "o", size=2 * dot_radius(share))
             for share in KEY_SHARES
         ]
     return entries
