@@ -321,7 +321,7 @@ def test_five_mistakes_give_five_complaints() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (('"1 TFLOP/s"', '"2 TFLOP/s"'), "more than 2.5% apart"),
+        (('"1 TFLOP/s"', '"2 TFLOP/s"'), "more than 2.5 % apart"),
         (('source = "doc"', ""), "names no source"),
         (('doc = "a document"', 'other = "a document"'), "not listed under"),
         (('clock = "main"', 'clock = "turbo"'), "not listed under [clock]"),

@@ -99,14 +99,14 @@ def test_a_sweep_point_above_the_ranking_is_a_finding() -> None:
     ]
     cuda.mark_sweep(one)
     assert [len(each.notes) for each in one.observations] == [0, 0, 1]
-    assert "finding: 11.1% above" in one.observations[2].notes[0]
+    assert "finding: 11 % above" in one.observations[2].notes[0]
 
 
 def test_another_process_on_the_gpu_is_reported() -> None:
     one = Session(None, None, None, Watch(None), FakeGpu(), False, {"other_processes": [4]}, [])
     seen = Observation("x", "hbm", (1e-3,))
     (note,) = of_kind(cuda.with_findings(one, seen).notes, NOISE)
-    assert "1 other process held the GPU" in note
+    assert "noisy: 1 other process used the GPU" in note
 
 
 @pytest.mark.usefixtures("short")

@@ -53,7 +53,7 @@ def test_no_line_through_too_little() -> None:
 def test_a_slow_rank_is_named_with_its_host() -> None:
     names = [f"rank {rank} on node{rank // 2}" for rank in range(4)]
     assert collective.stragglers([10, 10.5, 6, 9.8], names, "own copy bandwidth") == [
-        "rank 2 on node1 is a straggler: its own copy bandwidth is 61% of the median"
+        "rank 2 on node1 is a straggler: its own copy bandwidth is 61 % of the median"
     ]
     assert collective.stragglers([10, 10.5, 9, 9.8], names, "own copy bandwidth") == []
 
@@ -68,8 +68,8 @@ def test_both_links_of_a_slow_host_are_named_of_three() -> None:
         ]
     )
     assert told == [
-        "second is a straggler: its bandwidth is 10% of the best between hosts",
-        "third is a straggler: its bandwidth is 11% of the best between hosts",
+        "second is a straggler: its bandwidth is 10 % of the best between hosts",
+        "third is a straggler: its bandwidth is 11 % of the best between hosts",
     ]
 
 
@@ -79,7 +79,7 @@ def test_a_link_between_hosts_is_not_held_against_one_within_a_host() -> None:
         collective.slow_links([*fast, collective.Link("out", False, 50.0), collective.Link("back", False, 48.0)]) == []
     )
     told = collective.slow_links([*fast, collective.Link("out", False, 50.0), collective.Link("back", False, 30.0)])
-    assert told == ["back is a straggler: its bandwidth is 60% of the best between hosts"]
+    assert told == ["back is a straggler: its bandwidth is 60 % of the best between hosts"]
 
 
 def test_ranks_on_one_gpu_are_told() -> None:
@@ -248,7 +248,7 @@ def test_every_collective_gets_the_line_through_its_samples(three_ranks: list[Ob
 def test_a_straggler_is_named_in_every_result(three_ranks: list[Observation]) -> None:
     for each in three_ranks:
         (note,) = [note for note in each.notes if note.startswith("rank 2 on ")]
-        assert note.endswith("is a straggler: its own copy bandwidth is 10% of the median")
+        assert note.endswith("is a straggler: its own copy bandwidth is 10 % of the median")
         assert note in each.conditions["stragglers"]
 
 
