@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ..render.table import Table
     from .run import Outcome
 
-MAX_PEAKS = 3  # among the key figures of a machine
-
 
 @contextmanager
 def reported_interrupt(out: Path) -> Iterator[None]:
@@ -81,7 +79,7 @@ def measurement_page(measured: Measured, out: Path, theme: str | None = None, an
         title, pictures, figures = (
             f"Measured: {machine.title or machine.name}",
             ceiling_pictures(machine, items),
-            roofs(machine),
+            run_tables.roofs(machine),
         )
         first = Section("Ceilings", "", pictures, [tables.ceilings(machine), tables.latencies(machine)])
     every = tables.observations(items, measured.notes)
@@ -112,7 +110,7 @@ def run_page(outcome: Outcome, out: Path) -> None:
     )
     following = f"Next: {summary.next}" if summary.next else ""
     answer = [summary.sentence if items else outcome.sentence, following, provisional, *outcome.remarks]
-    write(out, Page(title, sections, outcome.document(), answer, roofs(machine)))
+    write(out, Page(title, sections, outcome.document(), answer, run_tables.roofs(machine)))
 
 
 def gap_report(
@@ -137,16 +135,6 @@ def gap_report(
     ]
     title = f"ridgeline reconcile: gaps on {report.prediction.machine.name}"
     write(out, Page(title, sections, document, answer or [report.sentence], scores(items)), theme)
-
-
-def roofs(machine: Machine) -> dict[str, str]:
-    """The memory bandwidth and the measured peaks, as key figures."""
-    peaks = {name: figure.measured for name, figure in machine.peaks.items() if figure.measured}
-    highest = sorted(peaks, key=lambda name: -peaks[name])[:MAX_PEAKS]
-    memory = (
-        {f"{machine.main.name} bandwidth": show(value, "B/s", 3)} if (value := machine.main.bandwidth.measured) else {}
-    )
-    return memory | {f"{name} peak": show(peaks[name], machine.peaks[name].unit, 3) for name in highest}
 
 
 def scores(items: Sequence[Mapping[str, Any]]) -> dict[str, str]:

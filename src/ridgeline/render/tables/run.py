@@ -24,7 +24,9 @@ def answer(
     """Machine, roofs, result, next, the kernels and where to read more: at most 25 lines."""
     place, effort, seconds = summary["place"], summary["effort"], summary["seconds"]
     lines = [f"ridgeline run   {machine.title or machine.name}, {place}, {effort}, {seconds:.0f} s"]
-    lines.append(f" roofs   {roofs(machine)}{_noise(summary['noise'])}")
+    lines.append(
+        f" roofs   {' | '.join(f'{name} {text}' for name, text in roofs(machine).items())}{_noise(summary['noise'])}"
+    )
     if summary["provisional"]:
         lines.append(f" noisy   provisional ceilings ({summary['provisional']}): run again on a quiet machine")
     lines.append(f" result  {summary['sentence']}")
@@ -35,12 +37,12 @@ def answer(
     return [*lines, f" {last}"]
 
 
-def roofs(machine: Machine) -> str:
-    """Bandwidth of the main memory and the peaks, as measured."""
+def roofs(machine: Machine) -> dict[str, str]:
+    """Bandwidth of the main memory and the peaks, as measured, by name."""
     main = machine.main
     peaks = [(name, machine.peaks[name].measured) for name in PEAKS if name in machine.peaks]
-    texts = [f"{name.partition('.')[2]} {show(rate, 'flop/s', 3)}" for name, rate in peaks if rate][:MAX_PEAKS]
-    return " | ".join([f"{main.name} {bandwidth_text(main)}", *texts])
+    texts = {name.partition(".")[2]: show(rate, "flop/s", 3) for name, rate in peaks if rate}
+    return {main.name: bandwidth_text(main), **dict(list(texts.items())[:MAX_PEAKS])}
 
 
 def _noise(noise: float | None) -> str:
