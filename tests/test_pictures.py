@@ -53,5 +53,5 @@ def test_the_first_picture_of_the_readme_names_the_planted_faults_and_their_caus
         "uncoalesced_copy": "uncoalesced access",
         "bank_conflicts": "shared-memory bank conflicts",
     }
-    missing = [name for name, cause in causes.items() if not re.search(rf"\b{name} [\d.]+ %: {cause}", text)]
+    missing = [name for name, cause in causes.items() if not re.search(rf"\b{name} \({cause}\) [\d.]+ %", text)]
     assert not missing, text

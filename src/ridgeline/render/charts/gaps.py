@@ -12,7 +12,7 @@ from ...core.machine import MAIN, Machine, positive
 from ...core.notes import ABOVE_ROOFLINE, Note
 from ...core.observation import Observation
 from ...core.roofline import achieved
-from ...core.units import percent, show
+from ...core.units import show
 from ...gaps.accounting import Cause
 from ...gaps.report import Item, Report
 from ...prediction.ceilings import default_dtype, engine_for, known_peak
@@ -147,7 +147,11 @@ def _cause(item: Item) -> str:
 
 def _label(item: Item) -> str:
     cause = _cause(item)
-    return f"{shorten(item.name, 26)} {percent(item.gap.share)}{f': {cause}' if cause else ''}"
+    return f"{shorten(item.name, 26)}{f' ({cause})' if cause else ''} {_percent(item.gap.share)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share > 0.01 else f"{100 * share:.2g} %"
 
 
 def _with_causes(chart: Chart, items: Iterable[Item]) -> Chart:
@@ -159,7 +163,7 @@ def _with_causes(chart: Chart, items: Iterable[Item]) -> Chart:
         replace(point, label=labels[point.name]) if point.role == "observed" and point.name in labels else point
         for point in chart.points
     )
-    return replace(chart, points=points, notes=(*chart.notes, "after the colon: the cause that the counters show"))
+    return replace(chart, points=points, notes=(*chart.notes, "in brackets: the cause that the counters show"))
 
 
 def _landed_item(machine: Machine, item: Item) -> Landed:
@@ -231,8 +235,7 @@ def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_
     lines: list[Line] = []
     arrows: list[Arrow] = []
     for kernel in sorted(kernels, key=lambda item: -item.time):  # small dots are drawn over large ones
-        percent = f"{100 * kernel.share:.0f} %" if kernel.share > 0.01 else f"{100 * kernel.share:.2g} %"
-        label = f"{shorten(kernel.name, 26)} {percent}" if kernel.name in longest else ""
+        label = f"{shorten(kernel.name, 26)} {_percent(kernel.share)}" if kernel.name in longest else ""
         details = {**kernel.details, "share_of_roofline": kernel.share}
         points.append(Point(*kernel.spot, label, kernel.bound, "observed", kernel.name, details, kernel.time / total))
         if kernel.name in arrowed:
