@@ -106,7 +106,7 @@ def test_another_process_on_the_gpu_is_reported() -> None:
     one = Session(None, None, None, Watch(None), FakeGpu(), False, {"other_processes": [4]}, [])
     seen = Observation("x", "hbm", (1e-3,))
     (note,) = of_kind(cuda.with_findings(one, seen).notes, NOISE)
-    assert "noisy: 1 other process used the GPU" in note
+    assert "noisy: 1 other process on the GPU" in note
 
 
 @pytest.mark.usefixtures("short")

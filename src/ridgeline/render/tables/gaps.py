@@ -55,7 +55,7 @@ def report_summary(report: Report) -> Table:
     """The kernels that hold the time, for a terminal of 120 columns; names that were not joined are counted."""
     shown = columns(
         Column("name", "kernel"), "bound", Column("measured", unit="s"), Column("expected", "predicted", unit="s"),
-        percent("error", digits=2), Column("inside", "in 80 %"), percent("share", "% of roofline", 2),
+        percent("error", digits=2), Column("inside", "in 80 %"), percent("share", "% of attainable", 2),
         Column("above", "gap", unit="s"),
     )  # fmt: skip
     ranked = sorted(report.items, key=lambda item: -item.measured)
@@ -95,7 +95,7 @@ def _gaps(report: Report) -> Table:
     shown = columns(
         Column("name", "kernel"), "bound", Column("measured", unit="s"), Column("expected", "predicted", unit="s"),
         Column("low", "80 % low", unit="s"), Column("high", "80 % high", unit="s"), percent("error", digits=2),
-        Column("floor", "roofline", unit="s"), percent("share", "% of roofline", 2), Column("vertical", "vertical gap"),
+        Column("floor", "roofline", unit="s"), percent("share", "% of attainable", 2), Column("vertical", "vertical gap"),
         Column("bytes", "bytes x"), Column("flops", "FLOPs x"), Column("joined", "joined by"), Column("gain", unit="s"),
         Column("top", "next"),
     )  # fmt: skip
