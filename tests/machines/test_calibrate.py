@@ -294,3 +294,13 @@ def test_memory_samples_that_a_cache_served_are_no_ceiling() -> None:
     assert figure.spread == pytest.approx(1.0)
     steady = replace(probe, samples=(0.09,) * 2 + (0.1,) * 10)
     assert calibrate(machine, [steady]).main.bandwidth.measured == pytest.approx(1e9 / 0.09)
+
+
+def test_the_ridge_is_against_the_bandwidth_of_reads() -> None:
+    """Writes may be twice as fast as reads; they feed no arithmetic."""
+    h200 = rl.machine("h200-sxm")
+    read, peak = h200.main.mixes["read"].measured, h200.peaks["tensor.bf16"].measured
+    assert read is not None
+    assert peak is not None
+    assert h200.ridges()["tensor.bf16"] == h200.ridge("tensor.bf16") == pytest.approx(peak / read)
+    assert h200.ridge("tensor.bf16", ceilings="stated") == pytest.approx(989.4e12 / 4.8e12, rel=1e-3)

@@ -206,8 +206,13 @@ class Machine:
         return sorted((share, rate, mix) for share, rate, mix in rates if rate is not None)
 
     def ridge(self, peak: str, level: str = MAIN, ceilings: str | None = None) -> float:
-        """Intensity from which a kernel can saturate the peak when fed from the level: peak / bandwidth."""
-        return self.peak(peak, ceilings).value / self.bandwidth(level, ceilings).value
+        """Intensity from which a kernel can saturate the peak when fed from the level: peak / bandwidth of reads."""
+        return self.peak(peak, ceilings).value / self.read_bandwidth(level, ceilings)
+
+    def read_bandwidth(self, level: str = MAIN, ceilings: str | None = None) -> float:
+        """Of a level, where mixes were measured; the best of all mixes may be that of writes, which feed no arithmetic."""
+        by_mix = {mix: rate for _, rate, mix in self.mixes(level, ceilings)}
+        return by_mix.get("read", self.bandwidth(level, ceilings).value)
 
     def _where_to_fill(self, what: str) -> str:
         if self.file:
@@ -241,7 +246,7 @@ class Machine:
         if not self.levels or self.main.bandwidth.value(ceilings) is None:
             return {}
         peaks = {name: figure.value(ceilings) for name, figure in self.peaks.items() if not name.startswith("special")}
-        bandwidth = self.bandwidth(ceilings=ceilings).value
+        bandwidth = self.read_bandwidth(ceilings=ceilings)
         return {name: value / bandwidth for name, value in peaks.items() if value is not None}
 
 
