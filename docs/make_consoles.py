@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PICTURE = re.compile(r"--out \S+\.svg$")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", flags=re.M | re.S)
 
 
@@ -36,9 +37,13 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run(commands: str, folder: Path, variables: dict[str, str]) -> str:
-    """A console with fresh output under each of its commands."""
+    """A console with fresh output under each of its commands; pictures are drawn by make_pictures.py, which its test checks."""
     lines = []
-    for command in re.findall(r"^\$ (.*)$", commands, flags=re.M):
+    for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", commands, flags=re.M):
+        lines.append(f"$ {command}")
+        if PICTURE.search(command):
+            lines += shown.splitlines()
+            continue
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=folder,
@@ -47,7 +52,7 @@ def run(commands: str, folder: Path, variables: dict[str, str]) -> str:
             text=True,
             encoding="utf-8",
         )
-        lines += [f"$ {command}", *(line.rstrip() for line in (done.stdout + done.stderr).splitlines())]
+        lines += [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
     return "\n".join(lines) + "\n"
 
 
