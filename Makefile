@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-random bench pages clean
+.PHONY: run test test-random coverage bench pages clean
 
 run: $(STAMP)
 	$(BIN)/ridgeline run
@@ -13,11 +13,15 @@ test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2
 
 # The property tests with new random examples; a failure prints what reproduces it.
 test-random: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-profile=random
+
+# The tests with the lines and branches they reach; takes a quarter longer.
+coverage: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/predict_speed.py
