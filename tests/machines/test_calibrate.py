@@ -283,19 +283,6 @@ def test_a_load_that_was_preempted_all_along_gives_no_sustained_rate() -> None:
     assert calibrate(cpu(), [burst, lasting, steady]).main.bandwidth.sustained == pytest.approx(40e9)
 
 
-def test_memory_samples_that_a_cache_served_are_no_ceiling() -> None:
-    """Two of twelve samples are twice as fast as the others: the bandwidth is that of the others, and its spread says so."""
-    work = rl.ops.stream_copy(n=62_500_000)
-    settings = {"mix": "copy", "threads": 4, "state": "cold"}
-    probe = Observation("copy", "ddr", (0.05,) * 2 + (0.1,) * 10, work, settings=settings)
-    machine = replace(rl.machine("xeon-8480plus"), units={"core": 4.0})
-    figure = calibrate(machine, [probe]).main.bandwidth
-    assert figure.measured == pytest.approx(1e9 / 0.1)
-    assert figure.spread == pytest.approx(1.0)
-    steady = replace(probe, samples=(0.09,) * 2 + (0.1,) * 10)
-    assert calibrate(machine, [steady]).main.bandwidth.measured == pytest.approx(1e9 / 0.09)
-
-
 def test_the_ridge_is_against_the_bandwidth_of_reads() -> None:
     """Writes may be twice as fast as reads; they feed no arithmetic."""
     h200 = rl.machine("h200-sxm")

@@ -17,7 +17,6 @@ from ..core.figure import Figure
 from ..core.machine import ENGINES, Machine
 from ..core.notes import LOWER_BOUND, NOT_DETECTED, not_of_kind, of_kind
 from ..core.observation import Observation
-from ..core.statistics import quantile
 from ..core.units import counted, show
 from .merge import Place, put_measured
 
@@ -34,13 +33,6 @@ MAX_OVER_LIMIT = 1.02  # a measured figure above this ratio to the stated or der
 
 ByTarget = Mapping[str, Sequence[Observation]]
 _rate, _bandwidth = attrgetter("best_rate"), attrgetter("best_bandwidth")
-CACHED_SAMPLE = 1.2  # a sample of the main memory this much faster than the lower quartile was served by a cache
-
-
-def _memory_bandwidth(item: Observation) -> float:
-    """The best bandwidth; the lower quartile of the times gives it where faster samples are outliers."""
-    typical = quantile(item.samples, 0.25)
-    return item.best_bandwidth * (item.best / typical if typical > CACHED_SAMPLE * item.best else 1.0)
 
 
 def calibrate(
@@ -118,20 +110,18 @@ def _levels(machine: Machine, by_target: ByTarget) -> dict[Place, Figure]:
     measured: dict[Place, Figure] = {}
     for level in machine.levels:
         streams, kind = by_target.get(level.name, ()), "cache"
-        rate: Callable[[Observation], float] = _bandwidth
         if level is machine.main:
             # data that were in a cache say nothing of the main memory, whatever they were aimed at
             streams = [item for item in streams if item.settings.get("state", "cold") == "cold"]
             # the memory of a CPU also serves whoever else runs on the machine, or on the host of a virtual one
             kind = "shared memory" if machine.kind == "cpu" else "rate"
-            rate = _memory_bandwidth if machine.kind == "cpu" else _bandwidth
         by_mix: dict[str, list[Observation]] = {}
         for item in streams:
             by_mix.setdefault(str(item.settings.get("mix", item.name)), []).append(item)
         if streams:
-            measured["levels", level.name, "bandwidth"] = _best(streams, rate, "B/s", kind)
+            measured["levels", level.name, "bandwidth"] = _best(streams, _bandwidth, "B/s", kind)
         for mix, items in by_mix.items():
-            measured["levels", level.name, "mixes", mix] = _best(items, rate, "B/s", kind)
+            measured["levels", level.name, "mixes", mix] = _best(items, _bandwidth, "B/s", kind)
         if chases := by_target.get(f"latency.{level.name}", ()):
             measured["levels", level.name, "latency"] = _shortest(chases, "latency")
     return measured
@@ -184,12 +174,11 @@ def _best(items: Sequence[Observation], rate: Callable[[Observation], float], un
     # where few samples of the best probe were not preempted, one whose samples were all preempted may be better
     rivals = [top] if len(top.samples) >= AGREEING and _held_back(top) == 1 else bursts
     possible = max(rate(item) * _held_back(item) for item in rivals) / rate(top) - 1
-    fastest = _bandwidth(top) if rate is _memory_bandwidth else rate(top)
     return Figure(
         unit,
         measured=rate(top),
         measurement=_measurement(top, rate(top), unit),
-        spread=_spread(max(_agreement(top), possible, fastest / rate(top) - 1), kind),
+        spread=_spread(max(_agreement(top), possible), kind),
         sustained=max((rate(item) * item.best / item.median for item in lasting), default=None),
         source=SOURCE,
     )
