@@ -63,3 +63,13 @@ def test_a_provisional_measurement_replaces_only_a_noisier_provisional_one() -> 
     assert replaces(poor, worse)
     assert not replaces(poor, good)
     assert not replaces(worse, poor)
+
+
+def test_a_peak_that_shared_its_cores_is_provisional() -> None:
+    """Samples agree at half the peak of the measured clock: another process had a core, unless nothing was preempted."""
+    half = {"vector.fp32": Figure("flop/s", measured=1e11, derived=2e11, spread=0.01)}
+    probe = replace(QUIET, target="vector.fp32")
+    preempted = replace(probe, notes=LOUD.notes)
+    assert quality([QUIET, preempted], replace(machine(), peaks=half)).spread == pytest.approx(1.0)
+    assert quality([QUIET, preempted], replace(machine(), peaks=half)).provisional
+    assert not quality([QUIET, probe], replace(machine(), peaks=half)).provisional
