@@ -73,3 +73,11 @@ def test_a_peak_that_shared_its_cores_is_provisional() -> None:
     assert quality([QUIET, preempted], replace(machine(), peaks=half)).spread == pytest.approx(1.0)
     assert quality([QUIET, preempted], replace(machine(), peaks=half)).provisional
     assert not quality([QUIET, probe], replace(machine(), peaks=half)).provisional
+
+
+def test_every_common_mix_of_the_memory_counts() -> None:
+    """A read bandwidth whose samples were all preempted is noise, however well the writes agree."""
+    mixes = {"read": Figure("B/s", measured=1e10, spread=1.2), "write": Figure("B/s", measured=4e10, spread=0.03)}
+    (memory,) = machine().levels
+    assessed = quality([QUIET], replace(machine(), levels=(replace(memory, mixes=mixes),)))
+    assert (assessed.spread, assessed.provisional, assessed.reason) == (1.2, True, "memory read +/-120 %")

@@ -82,7 +82,7 @@ def test_a_provisional_measurement_is_not_saved_over_a_better_one(place: Path, m
     assert any("measure again on a quiet machine" in note for note in measured.notes)
     said: list[str] = []
     assert session.keep(measured, said.append) == []
-    assert said[0].startswith("not saved: this measurement is provisional (memory +/-")
+    assert said[0].startswith("not saved: this measurement is provisional (memory read +/-")
     assert "run `ridgeline measure cpu` on a quiet machine" in said[0]
     assert load_file(place).main.bandwidth.measured == pytest.approx(2e10)
     # without an earlier measurement it is saved, and marked

@@ -16,6 +16,7 @@ from ..core.notes import DRIFT, NOISE, PROVISIONAL, STAND_IN, of_kind
 from ..core.observation import Observation
 
 MIN_DERIVED_SHARE = 0.8  # of the derived vector peak, below which a measured one is that of a loaded machine
+MAIN_MIXES = ("read", "copy", "triad")  # of the main memory: kernels are judged by them
 MAX_PROBE_SPREAD = 0.10
 MAX_SPREAD = 0.25
 MAX_PREEMPTED_SHARE = 0.5
@@ -62,7 +63,9 @@ def is_noisy(item: Observation) -> bool:
 def widest(machine: Machine) -> tuple[str, float]:
     """The main ceiling with the widest spread, and that spread."""
     figures = {name: figure for name, figure in machine.peaks.items() if not name.startswith("special")}
-    figures |= {level.name: level.bandwidth for level in machine.levels[-1:]}
+    for level in machine.levels[-1:]:
+        mixes = {f"{level.name} {mix}": level.mixes[mix] for mix in MAIN_MIXES if mix in level.mixes}
+        figures |= mixes or {level.name: level.bandwidth}
     spreads = {name: figure.spread or 0.0 for name, figure in figures.items() if figure.measured is not None}
     return max(spreads.items(), key=lambda item: item[1], default=("", 0.0))
 
