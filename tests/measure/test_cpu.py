@@ -830,3 +830,21 @@ def test_without_any_time_all_that_is_required_is_measured_and_one_line_names_th
     assert missing.startswith("not measured (0 s budget): ")
     assert missing.endswith("library GEMM")
     assert "memory bandwidth" not in missing
+
+
+@pytest.mark.needs_compiler
+def test_streaming_stores_are_ranked_at_the_main_memory_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    considered: list[set[str]] = []
+
+    def leaders(kernels: list[Kernel], pool: Pool, size: int = 0) -> list[Kernel]:
+        considered.append({kernel.op for kernel in kernels})
+        return list(kernels)
+
+    monkeypatch.setattr(bench, "leaders", leaders)
+    monkeypatch.setattr(bench, "variants", {})
+    pool = bench.pools[-1]
+    for zone in bench.zones(pool):
+        bench.ranked("copy", zone, pool)
+    *caches, memory = considered
+    assert memory == {"copy", "copy_nt"}
+    assert all(ops == {"copy"} for ops in caches)
