@@ -20,6 +20,7 @@ from ridgeline.measure.protocol import (
     observation,
     sample,
     sustain,
+    take_sample,
     warm_up,
 )
 
@@ -351,3 +352,21 @@ def test_one_preempted_call_does_not_end_the_calibration() -> None:
         return Timing(1e-6 * loops + wait, 1.0 if not wait else 1e-3)
 
     assert calibrate(call, FakeClock(), 0.01) >= 10_000
+
+
+def test_a_preempted_sample_is_shortened_until_it_fits_into_a_time_slice() -> None:
+    """Another program has the core every other 2 ms: only samples below that are whole."""
+    clock = FakeClock()
+
+    def call(loops: int) -> Timing:
+        ran = 1e-5 * loops
+        share = 1.0 if ran < 0.002 else 0.45
+        clock.time += ran / share
+        return Timing(ran / share, share)
+
+    row = Series(Probe("a", "l1", call), 600)
+    take_sample(row, 0, clock)
+    assert row.samples == pytest.approx([1e-5])
+    assert not row.stand_in
+    assert row.loops == 150
+    assert [busy for *_, busy in row.preempted] == [0.45] * 4

@@ -27,6 +27,8 @@ MIN_BUSY = 0.97  # a sample with a smaller share of running time was preempted
 MIN_CALIBRATION_BUSY = 0.1  # a smaller share is not believed when loops are counted, so that they stay finite
 RETRIES = 2  # of a preempted sample within its turn
 SHORT_SECONDS, SHORT_RETRIES = 0.005, 8  # a short sample may fit between two preemptions: it is retried more often
+LEAST_SECONDS = 0.0003  # of a sample that is shortened, so that it fits into the time slice of a shared core
+REST_SECONDS = 0.005  # without work after a preempted sample: a thread that has waited is given its core at once
 MAX_LOOPS = 1 << 40
 STEADY_SAMPLES = 10  # that must agree before a sustained rate counts as steady
 STOPPED = "stopped by Ctrl-C"
@@ -193,7 +195,7 @@ def ready(probe: Probe, clock: Clock, warm_seconds: float, min_seconds: float) -
 
 
 def take_sample(series: Series, turn: int, clock: Clock) -> None:
-    """One sample; when it was preempted, another try, and the preempted one is kept apart."""
+    """One sample; when it was preempted, other and shorter tries, and the preempted ones are kept apart."""
     for attempt in range(SHORT_RETRIES + 1):
         timing = sample(series.probe.call, clock, series.loops)
         if timing.busy >= MIN_BUSY:
@@ -202,12 +204,14 @@ def take_sample(series: Series, turn: int, clock: Clock) -> None:
             series.samples.append(timing.seconds)
             return
         series.preempted.append((turn, timing.seconds, timing.busy))
-        if attempt >= RETRIES and timing.seconds * series.loops > SHORT_SECONDS:
+        whole = timing.seconds * series.loops
+        if attempt % 2 and series.loops > 1 and whole * timing.busy > 2 * LEAST_SECONDS:
+            series.loops //= 2  # a shorter sample may fit between two preemptions
+        elif attempt >= RETRIES and series.loops == 1 and whole > SHORT_SECONDS:
             break
+        time.sleep(REST_SECONDS)
     if series.stand_in or not series.samples:
         series.samples, series.stand_in = [min(seconds for _, seconds, _ in series.preempted)], True
-    if timing.seconds * series.loops > SHORT_SECONDS:
-        series.loops = max(1, series.loops // 4)  # a shorter sample may fit between two preemptions
 
 
 def interleave(

@@ -16,6 +16,7 @@
 
 #define PAGE 4096
 #define MARGIN (4 * PAGE) /* behind every slice, for the places of its arrays within a page */
+#define PATIENCE 500000   /* nanoseconds at the start line before a thread offers its core to others */
 #define PATTERN 65536     /* bytes of random data, repeated over the arena */
 #define SCALE 0.75 /* s of scale and triad, and what write stores */
 
@@ -92,12 +93,14 @@ static int pin(int cpu) {
 #endif
 }
 
-/* A spinning start line: the last one in lets all go. Yields now and then, in case there are more threads than cores. */
+/* A spinning start line: the last one in lets all go. Yields after a while, in case there are more threads than cores;
+   not at once, because on a shared core the other program would have it when the last one comes in. */
 static void meet(atomic_int *waiting) {
     atomic_fetch_sub(waiting, 1);
+    int64_t patience = nanoseconds(CLOCK_MONOTONIC) + PATIENCE;
     for (unsigned turn = 1; atomic_load_explicit(waiting, memory_order_acquire) > 0; turn++) {
         spin_hint();
-        if (turn % 4096 == 0) sched_yield();
+        if (turn % 4096 == 0 && nanoseconds(CLOCK_MONOTONIC) > patience) sched_yield();
     }
 }
 
