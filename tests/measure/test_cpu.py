@@ -66,6 +66,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, size: int = 1 << 19) -> None:
     few = cores()[:2]
     for module in (bench_module, numpy_streams):
         monkeypatch.setattr(module, "working_set", lambda machine, threads, quick: size)
+    for module in (bench_module, numpy_streams, cpu):
         monkeypatch.setattr(module, "cores", lambda: few)
     monkeypatch.setattr(bench_module, "SHORT_SECONDS", 1e-5)  # of ranking: no test asks which variant is the fastest
     monkeypatch.setattr(bench_module, "RANKING_TRIES", 1)

@@ -170,11 +170,11 @@ def calibrate(call: Call, clock: Clock = REAL, min_seconds: float = 0.01) -> int
 
 
 def _running_seconds(call: Call, loops: int, clock: Clock, min_seconds: float) -> float:
-    """The time that so many loops run; a preempted call is repeated before it is believed to be long enough."""
+    """The time that so many loops run; a preempted call is repeated before it is believed to be just long enough."""
     for _ in range(SHORT_RETRIES):
         timing = timed(call, loops, clock)
         seconds = timing.seconds * max(timing.busy, MIN_CALIBRATION_BUSY)
-        if timing.busy >= MIN_BUSY or seconds < min_seconds:
+        if timing.busy >= MIN_BUSY or not min_seconds <= seconds <= 2 * min_seconds:
             break
     return seconds
 
@@ -204,10 +204,10 @@ def take_sample(series: Series, turn: int, clock: Clock) -> None:
             series.samples.append(timing.seconds)
             return
         series.preempted.append((turn, timing.seconds, timing.busy))
-        whole = timing.seconds * series.loops
-        if attempt % 2 and series.loops > 1 and whole * timing.busy > 2 * LEAST_SECONDS:
+        seconds = timing.seconds * series.loops
+        if attempt % 2 and series.loops > 1 and seconds * timing.busy > 2 * LEAST_SECONDS:
             series.loops //= 2  # a shorter sample may fit between two preemptions
-        elif attempt >= RETRIES and series.loops == 1 and whole > SHORT_SECONDS:
+        elif attempt >= RETRIES and series.loops == 1 and seconds > SHORT_SECONDS:
             break
         time.sleep(REST_SECONDS)
     if series.stand_in or not series.samples:
