@@ -75,6 +75,6 @@ def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> U
     elif len(names) <= 24:
         suggestion = "there is " + ", ".join(names) + "." if names else "there are none."
     else:
-        suggestion = f"there are {len(names)}, and none is close."
+        suggestion = "no name is close."
     text = f"unknown {kind} '{asked}': {suggestion}"
     return UnknownName(f"{text} {hint}".rstrip(), kind)

@@ -78,9 +78,17 @@ class Commands(click.Group):
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=EPILOG
 )
 @click.version_option(__version__, "--version", prog_name="ridgeline")
-def main() -> None:
+@click.option(
+    "--limit", "limits", metavar="NAME=VALUE", multiple=True, envvar="RIDGELINE_LIMITS",
+    help="Accept more (or less) of what can grow: read=16GiB, rows=1e8; names in the docs. Also RIDGELINE_LIMITS.",
+)  # fmt: skip
+def main(limits: tuple[str, ...]) -> None:
     """Roofline toolkit: predict kernel times, measure machines, explain the gap.
 
     Attainable rate = min(peak, bandwidth x arithmetic intensity), per engine and memory level; launch overhead is
     the third regime.
     """
+    if limits:
+        from ...core.intake.limits import set_limits
+
+        set_limits(limits)
