@@ -72,7 +72,7 @@ def test_a_replay_is_judged_by_what_it_leaves(library: Library) -> None:
 
 def test_without_triton_the_library_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "package", lambda name: None)
-    assert devices.triton_matmul() is None
+    assert devices.triton_module("matmul") is None
 
 
 @pytest.mark.needs_torch

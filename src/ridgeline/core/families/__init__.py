@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from . import attention, convolution, cpu, nearby, product, vector
-from .attention import ATTENTION, DECODING
+from .attention import ATTENTION, BACKWARD, DECODING
 from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
 from .experts import EXPERTS
@@ -23,7 +23,7 @@ from .vector import ROWWISE, STREAMING, TRANSPOSING
 
 FORMULAS = {
     family.name: family
-    for family in (PRODUCT, STREAMING, TRANSPOSING, ROWWISE, ATTENTION, DECODING, CONVOLUTION, EXPERTS)
+    for family in (PRODUCT, STREAMING, TRANSPOSING, ROWWISE, ATTENTION, BACKWARD, DECODING, CONVOLUTION, EXPERTS)
 }
 CPU_FORMULAS = cpu.families(FORMULAS)
 SHARED = {"reduce": "stream", "gather": "stream"}  # families that use the formula of another
@@ -33,7 +33,10 @@ VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
     "attention": attention.variants,
     "conv": convolution.variants,
 }
-OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {"attention": attention.masks}  # ops that the sizes decide
+OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
+    "attention": attention.masks,
+    "attention_backward": attention.masks,
+}  # ops that the sizes decide
 
 
 def formula(family: str, kind: str = "gpu") -> Family:

@@ -64,12 +64,27 @@ def moved(g: Sizes) -> Array:
     return 2 * g["batch"] * each * g["d"]
 
 
+def moved_back(g: Sizes) -> Array:
+    """Bytes of Q, O, dO and dQ, of K, V, dK and dV."""
+    return 2 * moved(g)
+
+
 def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    return _tiled(g, hw, c, off, 4.0, moved(g))
+
+
+def backward(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    """Five products a pair instead of two, and twice the tensors."""
+    return _tiled(g, hw, c, off, 10.0, moved_back(g))
+
+
+def _tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], per_pair: float, tensors: Array) -> Array:
+    """`per_pair` flops for each element of the head of a pair."""
     heads, q, kv, d, causal = g["batch"] * g["heads"], g["q"], g["kv"], g["d"], g["causal"]
     log = np.log2(d / 128.0)
     slower = c["wide"] ** np.maximum(log, 0.0) * c["narrow"] ** np.maximum(-log, 0.0)
     rate = c["compute"] * hw.peak / slower
-    each = 4 * d + (0.0 if "softmax" in off else c["softmax"])
+    each = per_pair * d + (0.0 if "softmax" in off else c["softmax"])
     if "quantization" in off:
         looked = kv - causal * (q - 1) / 2  # keys a row sees, on average
         compute: Array = heads * q * looked * each / rate
@@ -85,7 +100,7 @@ def prefill(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arr
         # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
         longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
         compute = np.maximum(waves * unit, longest)
-    time = overlapped(under_load(compute, c, off), moved(g) / (c["memory"] * hw.bandwidth), c, off)
+    time = overlapped(under_load(compute, c, off), tensors / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
         fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
         time = time + c["prepare"] * fresh / hw.bandwidth
@@ -129,4 +144,5 @@ SPLIT = Effect("split", "split-KV reduction", "shape")
 SHAPE = ("batch", "heads", "shared", "q", "kv", "d")
 PREFILL_EFFECTS = (SOFTMAX, TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH)
 ATTENTION = Family("attention", prefill, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))
+BACKWARD = Family("attention_backward", backward, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))
 DECODING = Family("decode", decode, DECODE, (CACHE, TILES, FILL, SPLIT, OVERLAP, SEQUENCE, LAUNCH), SHAPE)

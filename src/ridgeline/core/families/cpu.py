@@ -10,7 +10,7 @@ A call too small for all cores runs on one (`grain`, `alone`); a larger one star
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -63,6 +63,11 @@ def _attention(g: Sizes) -> Amounts:
     heads, q, kv, d = g["batch"] * g["heads"], g["q"], g["kv"], g["d"]
     pairs = heads * q * (kv - g["causal"] * (q - 1) / 2)
     return Amounts(attention.moved(g), 4 * pairs * d, 1 / q + 1 / kv + 1 / d, elements=pairs, rows=heads)
+
+
+def _attention_backward(g: Sizes) -> Amounts:
+    forward = _attention(g)
+    return replace(forward, moved=attention.moved_back(g), flops=2.5 * forward.flops)  # five products instead of two
 
 
 def _conv(g: Sizes) -> Amounts:
@@ -158,5 +163,12 @@ def _family(of_gpu: Family, amounts: Callable[[Sizes], Amounts], matrix: bool) -
 def families(of_gpu: dict[str, Family]) -> dict[str, Family]:
     """The CPU's family for each of a GPU's, with the same name and shape."""
     vector = {"stream": _stream, "rows": _rows, "transpose": _transpose}
-    matrix = {"gemm": _gemm, "attention": _attention, "decode": _attention, "conv": _conv, "moe": _moe}
+    matrix = {
+        "gemm": _gemm,
+        "attention": _attention,
+        "decode": _attention,
+        "attention_backward": _attention_backward,
+        "conv": _conv,
+        "moe": _moe,
+    }
     return {name: _family(family, (vector | matrix)[name], name in matrix) for name, family in of_gpu.items()}

@@ -25,7 +25,7 @@ from ...core.statistics import median, quantile
 from ...prediction.fit import fit_cases
 from ...programs.ops import find
 from ..conditions import allowed_cpus, now, waited
-from ..cuda.cases import HEAD_DIMS, LAYERS, Draw
+from ..cuda.draw import HEAD_DIMS, LAYERS, Draw
 from ..protocol import STOPPED, Probe, Progress, Timing, interleave
 from .library import Case, NumPy, Run, Torch, keep_freed_memory
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from inspect import signature
 from typing import Any
 
 from ...core.errors import InputError
 from ...programs.ops import find
-from .cases import Case
+from . import backends, gradients
+from .draw import Case
 from .operands import FORMATS, Operands, Run
 from .operands import ValuePool as ValuePool
 
@@ -229,6 +230,7 @@ def _moe(operands: Operands, tokens: int, experts: int, topk: int, hidden: int, 
 
 
 BUILDERS: dict[str, Callable[..., Run]] = {
+    **gradients.BUILDERS,
     **{name: partial(_vectors, call, 1) for name, call in UNARY.items()},
     **{name: partial(_vectors, call, 2) for name, call in BINARY.items()},
     "gemm": _linear,
@@ -251,26 +253,33 @@ BUILDERS: dict[str, Callable[..., Run]] = {
 }
 
 
-@cache
-def _parameters(name: str) -> frozenset[str]:
-    return frozenset(signature(BUILDERS[name]).parameters) - {"operands"}
+def _builder(op: str, backend: str) -> Callable[..., Run]:
+    """Who makes the call of an op, by its default path or by a backend; InputError where nobody does."""
+    if not backend:
+        if op not in BUILDERS:
+            raise InputError(f"{op} has no default path in PyTorch; timed are {', '.join(sorted(BUILDERS))}")
+        return BUILDERS[op]
+    if (op, backend) not in backends.BUILDERS:
+        known = ", ".join(f"{name} by {path}" for name, path in sorted(backends.BUILDERS))
+        raise InputError(f"{op} by backend {backend} is not timed here; timed are {known}")
+    return partial(backends.BUILDERS[op, backend], backend=backend)
 
 
 def build(case: Case, torch: Any, device: str, pool: ValuePool) -> Run:
     """A call without arguments that runs the case out of place on prepared operands; InputError says why there is none."""
     given = {key: value for key, value in case.items() if value is not None and value != ""}
-    op = find(str(given.pop("op", "")))
-    if op.name not in BUILDERS:
-        raise InputError(f"{op.name} has no default path in PyTorch; timed are {', '.join(sorted(BUILDERS))}")
+    op, backend = find(str(given.pop("op", ""))), str(given.pop("backend", ""))
+    builder = _builder(op.name, backend)
     sizes = op.check(given)
     op.make(**sizes)  # its own conditions: kernels that fit, heads that divide
     dtype = str(sizes.pop("dtype", op.params["dtype"].default))
     if dtype not in FORMATS:
         raise InputError(f"{op.name} in {dtype} has no default path in PyTorch; it knows {', '.join(FORMATS)}")
     non_default = {key: value for key, value in sizes.items() if value is not None and value != op.params[key].default}
-    missing = [key for key in non_default if key not in _parameters(op.name)]
+    taken = frozenset(signature(builder).parameters) - {"operands", "backend"}
+    missing = [key for key in non_default if key not in taken]
     if missing:
-        raise InputError(f"{op.name} with {', '.join(missing)} has no default path in PyTorch")
+        raise InputError(f"{op.name} with {', '.join(missing)} has no {backend or 'default'} path in PyTorch")
     pool.begin()
     arguments = {key: value if isinstance(value, str) else int(value) for key, value in non_default.items()}
-    return BUILDERS[op.name](Operands(torch, device, dtype, pool), **arguments)
+    return builder(Operands(torch, device, dtype, pool), **arguments)

@@ -11,6 +11,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, Protocol
@@ -225,12 +226,12 @@ def package(name: str) -> Any | None:
         return None
 
 
-def triton_matmul() -> Any | None:
-    """The module of kernels/matmul.triton, or None where triton is not installed."""
+@cache
+def triton_module(name: str) -> Any | None:
+    """The module of kernels/NAME.triton, or None where triton is not installed."""
     if package("triton") is None:
         return None
-    path = str(KERNELS / "matmul.triton")
-    loader = SourceFileLoader("ridgeline_matmul_triton", path)
+    loader = SourceFileLoader(f"ridgeline_{name}_triton", str(KERNELS / f"{name}.triton"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))  # type: ignore[arg-type]
     loader.exec_module(module)
     return module

@@ -29,9 +29,9 @@ from .timing import Bench, Timed, chunks, open_gpu
 SIZES = (
     *("batch", "m", "n", "k", "in_features", "out_features", "rows", "cols", "vocab"),
     *("c_in", "c_out", "h", "w", "kernel", "stride", "padding", "groups", "dilation"),
-    *("heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "tokens", "experts", "topk", "hidden", "inter"),
+    *("heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "window", "tokens", "experts", "topk", "hidden", "inter"),
 )
-WORDS = ("out_dtype", "causal", "variant", "layout")
+WORDS = ("out_dtype", "weights", "causal", "momentum", "variant", "layout", "backend")
 RESULTS = ("time_us", "best_us", "span_us", "spread", "kernels", "kernel_name", "sm_clock", "power", "reason")
 COLUMNS = ("op", "dtype", *SIZES, *WORDS, *RESULTS)
 CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that the test set gets its time
@@ -51,7 +51,9 @@ def _case(row: Mapping[str, Any], where: str) -> Case:
     if "dtype" not in values:
         raise InputError(f"{where}, column dtype: is empty; a timing is of one dtype")
     kinds = {name: {"Flag": bool, "Size": int, "Count": int}.get(op.params[name].kind, str) for name in values}
-    return {"op": op.name, **{name: kinds[name](value) for name, value in values.items()}}
+    backend = str(row.get("backend") or "").strip()
+    case = {"op": op.name, **{name: kinds[name](value) for name, value in values.items()}}
+    return {**case, "backend": backend} if backend else case
 
 
 def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
@@ -103,9 +105,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=2, help="of the random cases")
     parser.add_argument("--count", type=int, default=1000, help="random cases")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--only", default="", help="families of the plan, by the start of their name, separated by commas"
+    )
     parser.add_argument("--quick", action="store_true", help="an eighth of the calibration")
     parser.add_argument("--limit-s", type=float, default=480.0, help="seconds after which no further chunk begins")
     return parser.parse_args(arguments)
+
+
+def _only(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(name.strip() for name in options.only.split(",") if name.strip())
 
 
 def _plan(options: argparse.Namespace, given: list[Case] | None) -> dict[str, tuple[list[Case], float]]:
@@ -115,9 +124,9 @@ def _plan(options: argparse.Namespace, given: list[Case] | None) -> dict[str, tu
     plan: dict[str, tuple[list[Case], float]] = {}
     if options.what != "random":
         share = 1.0 if options.what == "calibration" else CALIBRATION_SHARE
-        plan["calibration"] = calibration_cases(options.quick), share
+        plan["calibration"] = calibration_cases(options.quick, only=_only(options)), share
     if options.what != "calibration":
-        plan["random"] = random_cases(options.count, options.seed), 1.0
+        plan["random"] = random_cases(options.count, options.seed, only=_only(options)), 1.0
     return plan
 
 

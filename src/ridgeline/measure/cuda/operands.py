@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import InputError
-from .cases import GIB, POOL_BYTES
+from .draw import GIB, POOL_BYTES
 
 Run = Callable[[], Any]
 

@@ -15,7 +15,7 @@ from ...core.errors import RidgelineError, first_line
 from ...core.statistics import median
 from ...core.work import Work, work
 from ..protocol import Probe, repeat
-from .device import Library, triton_matmul
+from .device import Library, triton_module
 from .operands import FORMATS
 
 # what the library is given, and how far the product of these very operands may lie from fp64 (relative, by norm)
@@ -155,7 +155,7 @@ def best_product(
     for m, n, k, layout in shapes(dtype, sms, quick, scale):
         rank(Product(library, dtype, m, n, k, layout))
     # the library multiplies int8 on Hopper with kernels of the generation before; ours shows what the units give
-    kernels = triton_matmul() if dtype == "int8" and library.on_gpu and not quick else None
+    kernels = triton_module("matmul") if dtype == "int8" and library.on_gpu and not quick else None
     if kernels is not None:
         m, n, k = ranked[0][1].m, ranked[0][1].n, ranked[0][1].k
         for config in kernels.CONFIGS:

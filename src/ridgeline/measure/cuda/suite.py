@@ -27,7 +27,7 @@ from ...core.work import Work
 from ...machines.detect import local as detect
 from ...programs.ops import find
 from ..protocol import STOPPED, Progress
-from .cases import Case
+from .draw import Case
 from .probes import measure
 from .timing import Timed, chunks, open_gpu
 

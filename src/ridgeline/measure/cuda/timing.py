@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from ...core.errors import InputError, RidgelineError, first_line
 from ..conditions import now
 from .calls import build
-from .cases import GIB, POOL_BYTES, Case
 from .conditions import Nvml, Watch, reader, summary, versions
 from .device import Library, package
+from .draw import GIB, POOL_BYTES, Case
 from .operands import Run, ValuePool
 
 MARKER = "spin_kernel"  # what torch.cuda._sleep runs

@@ -102,6 +102,48 @@ def conv2d(
     )
 
 
+@op("conv", "conv", grows="batch")
+def conv_transpose2d(
+    batch: Size,
+    c_in: Size,
+    c_out: Size,
+    h: Size,
+    w: Size,
+    kernel: Size = 2,
+    stride: Size = 2,
+    padding: Count = 0,
+    groups: Size = 1,
+    dilation: Size = 1,
+    dtype: Format = "bf16",
+    layout: Literal["nchw", "nhwc"] = "nchw",
+) -> Work:
+    """The gradient of conv2d as a layer (deconvolution): every input pixel adds to kernel^2 outputs of c_out/groups channels.
+
+    2 batch c_in h w (c_out/groups) kernel^2 flops; ho = (h - 1) stride - 2 padding + dilation (kernel - 1) + 1, wo
+    likewise. x and weights read once, y written once.
+    """
+    ho = (h - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
+    wo = (w - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
+    _check(c_in, c_out, groups, ho, wo)
+    out = result(dtype).name
+    taps = c_out / groups * kernel * kernel
+    # as a convolution over the pixels of y, each of which sees kernel / stride taps a side
+    sizes = {"images": batch, "c_in": c_in, "c_out": c_out, "h": h, "w": w, "ho": ho, "wo": wo}
+    sizes |= {"kernel": kernel / stride, "stride": 1.0, "groups": groups, "dilation": dilation}
+    sizes |= {"x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
+    return work(
+        matrix={"multiply-add": (2 * batch * c_in * h * w * taps, "2 batch c_in h w (c_out/groups) kernel^2")},
+        read={
+            "x": (batch * c_in * h * w, dtype, "batch c_in h w"),
+            "weights": (c_in * taps, dtype, "c_in (c_out/groups) kernel^2"),
+        },
+        write={"y": (batch * c_out * ho * wo, out, "batch c_out ho wo")},
+        dtype=dtype,
+        notes=(f"output {_size(ho)} x {_size(wo)}",),
+        kernels=(Kernel("conv", sizes, f"transposed_{layout}", label(dtype)),),
+    )
+
+
 def _check(c_in: Array, c_out: Array, groups: Array, ho: Array, wo: Array) -> None:
     if np.any(np.asarray(ho) < 1) or np.any(np.asarray(wo) < 1):
         raise InputError(

@@ -77,7 +77,7 @@ def attention(
     """
     keys = seq_q if seq_kv is None else seq_kv
     shared = heads if kv_heads is None else kv_heads
-    _check(heads, shared, seq_q, keys, causal, window)
+    check_attention(heads, shared, seq_q, keys, causal, window)
     stored, out = kv or dtype, result(dtype).name
     pairs = batch * heads * visible_pairs(seq_q, keys, causal, window)
     visible, visible_text = (keys, "Skv") if window is None else (np.minimum(keys, seq_q + window - 1), "min(Skv, Sq + window - 1)")  # fmt: skip
@@ -114,7 +114,9 @@ def attention(
 Tensors = dict[str, tuple[Array, str, str]]  # by name: elements, format, formula
 
 
-def _check(heads: Array, shared: Array, seq_q: Array, keys: Array, causal: Array, window: Array | None) -> None:
+def check_attention(
+    heads: Array, shared: Array, seq_q: Array, keys: Array, causal: Array, window: Array | None
+) -> None:
     if np.any(np.asarray(heads % shared) != 0):
         raise InputError("attention: kv_heads must divide heads")
     if np.any((np.asarray(causal) > 0) & (np.asarray(keys) < np.asarray(seq_q))):

@@ -1,0 +1,145 @@
+"""Backward passes, optimizer steps and selections through PyTorch: calls that run a case on prepared operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...core.errors import InputError
+from .operands import Operands, Run
+
+STEP = {"lr": 1e-4, "beta1": 0.9, "beta2": 0.999, "weight_decay": 1e-2, "eps": 1e-8}
+
+
+def _aten(operands: Operands) -> Any:
+    return operands.torch.ops.aten
+
+
+def _gradient(operands: Operands, out: Any, inputs: tuple[Any, ...]) -> Run:
+    """The backward pass of what was computed, again and again."""
+    seed = operands.take(*out.shape).to(out.dtype)
+    return partial(operands.torch.autograd.grad, out, inputs, seed, retain_graph=True)
+
+
+def _trained(operands: Operands, *shape: int) -> Any:
+    return operands.take(*shape).detach().requires_grad_()
+
+
+ACTIVATIONS: dict[str, Callable[[Any, Any, Any], Run]] = {
+    "relu_backward": lambda aten, dy, x: partial(aten.threshold_backward, dy, x, 0),
+    "gelu_backward": lambda aten, dy, x: partial(aten.gelu_backward, dy, x, approximate="tanh"),
+    "silu_backward": lambda aten, dy, x: partial(aten.silu_backward, dy, x),
+    "sigmoid_backward": lambda aten, dy, y: partial(aten.sigmoid_backward, dy, y),
+    "tanh_backward": lambda aten, dy, y: partial(aten.tanh_backward, dy, y),
+}
+
+
+def _activation(call: Callable[[Any, Any, Any], Run], operands: Operands, n: int) -> Run:
+    return call(_aten(operands), operands.take(n), operands.take(n))
+
+
+def _softmax(operands: Operands, rows: int, cols: int) -> Run:
+    dy, y = operands.take(rows, cols), operands.take(rows, cols)
+    return partial(_aten(operands)._softmax_backward_data, dy, y, -1, dy.dtype)
+
+
+def _layernorm(operands: Operands, rows: int, cols: int) -> Run:
+    x, gamma, beta = (_trained(operands, *shape) for shape in ((rows, cols), (cols,), (cols,)))
+    out = operands.torch.nn.functional.layer_norm(x, (cols,), gamma, beta)
+    return _gradient(operands, out, (x, gamma, beta))
+
+
+def _rmsnorm(operands: Operands, rows: int, cols: int) -> Run:
+    x, gamma = _trained(operands, rows, cols), _trained(operands, cols)
+    return _gradient(operands, operands.torch.nn.functional.rms_norm(x, (cols,), gamma), (x, gamma))
+
+
+def _cross_entropy(operands: Operands, rows: int, cols: int) -> Run:
+    x, target = _trained(operands, rows, cols), operands.integers(cols, rows)
+    loss = operands.torch.nn.functional.cross_entropy(x, target, reduction="none")
+    return _gradient(operands, loss, (x,))
+
+
+def _embedding(operands: Operands, rows: int, vocab: int, cols: int) -> Run:
+    dy, index = operands.take(rows, cols), operands.integers(vocab, rows)
+    return partial(_aten(operands).embedding_dense_backward, dy, index, vocab, -1, False)
+
+
+def _attention(
+    operands: Operands,
+    batch: int,
+    heads: int,
+    seq_q: int,
+    head_dim: int,
+    seq_kv: int | None = None,
+    kv_heads: int | None = None,
+    causal: int = 0,
+) -> Run:
+    """Of what scaled_dot_product_attention chooses by itself."""
+    keys, groups = seq_kv or seq_q, kv_heads or heads
+    if causal and keys != seq_q:
+        raise InputError("attention_backward with a causal mask and seq_q below seq_kv is not timed")
+    q = _trained(operands, batch, heads, seq_q, head_dim)
+    k, v = (_trained(operands, batch, groups, keys, head_dim) for _ in range(2))
+    attend = operands.torch.nn.functional.scaled_dot_product_attention
+    return _gradient(operands, attend(q, k, v, is_causal=bool(causal), enable_gqa=groups != heads), (q, k, v))
+
+
+def _adamw(operands: Operands, n: int, variant: str = "fused") -> Run:
+    torch = operands.torch
+    p, g, m, v = (operands.take(n) for _ in range(4))
+    if variant == "foreach":
+        parameter = torch.nn.Parameter(p)
+        parameter.grad = g
+        return torch.optim.AdamW([parameter], lr=STEP["lr"], foreach=True).step  # type: ignore[no-any-return]
+    step = torch.ones((), device=operands.device)
+    v.abs_()  # a mean of squares
+    return partial(torch._fused_adamw_, [p], [g], [m], [v], [], [step], amsgrad=False, maximize=False, **STEP)
+
+
+def _sgd(operands: Operands, n: int, momentum: int = 0) -> Run:
+    torch = operands.torch
+    parameter = torch.nn.Parameter(operands.take(n))
+    parameter.grad = operands.take(n)
+    optimizer = torch.optim.SGD([parameter], lr=STEP["lr"], momentum=0.9 if momentum else 0.0, fused=True)
+    return optimizer.step  # type: ignore[no-any-return]
+
+
+def _transposed(
+    operands: Operands,
+    batch: int,
+    c_in: int,
+    c_out: int,
+    h: int,
+    w: int,
+    kernel: int = 2,
+    stride: int = 2,
+    padding: int = 0,
+    groups: int = 1,
+    dilation: int = 1,
+    layout: str = "nchw",
+) -> Run:
+    if layout != "nchw":
+        raise InputError("conv_transpose2d is timed with images stored channel by channel")
+    x, weights = operands.take(batch, c_in, h, w), operands.take(c_in, c_out // groups, kernel, kernel)
+    transposed = operands.torch.nn.functional.conv_transpose2d
+    return operands.product(partial(transposed, x, weights, None, stride, padding, 0, groups, dilation))
+
+
+BUILDERS: dict[str, Callable[..., Run]] = {
+    **{name: partial(_activation, call) for name, call in ACTIVATIONS.items()},
+    "softmax_backward": _softmax,
+    "layernorm_backward": _layernorm,
+    "rmsnorm_backward": _rmsnorm,
+    "cross_entropy_backward": _cross_entropy,
+    "embedding_backward": _embedding,
+    "attention_backward": _attention,
+    "adamw": _adamw,
+    "sgd": _sgd,
+    "conv_transpose2d": _transposed,
+    "fill": lambda operands, n: operands.take(n).zero_,
+    "sort": lambda operands, rows, cols: partial(operands.torch.sort, operands.take(rows, cols), -1),
+    "topk": lambda operands, rows, cols, k: partial(operands.torch.topk, operands.take(rows, cols), k, -1),
+    "cumsum": lambda operands, rows, cols: partial(operands.torch.cumsum, operands.take(rows, cols), -1),
+}
