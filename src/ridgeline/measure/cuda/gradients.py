@@ -26,6 +26,11 @@ def _trained(operands: Operands, *shape: int) -> Any:
     return operands.take(*shape).detach().requires_grad_()
 
 
+def _own(operands: Operands, n: int) -> Any:
+    """Values that a call may change: those of the pool belong to all cases."""
+    return operands.take(n).clone()
+
+
 ACTIVATIONS: dict[str, Callable[[Any, Any, Any], Run]] = {
     "relu_backward": lambda aten, dy, x: partial(aten.threshold_backward, dy, x, 0),
     "gelu_backward": lambda aten, dy, x: partial(aten.gelu_backward, dy, x, approximate="tanh"),
@@ -88,7 +93,7 @@ def _attention(
 
 def _adamw(operands: Operands, n: int, variant: str = "fused") -> Run:
     torch = operands.torch
-    p, g, m, v = (operands.take(n) for _ in range(4))
+    p, g, m, v = (_own(operands, n) for _ in range(4))
     if variant == "foreach":
         parameter = torch.nn.Parameter(p)
         parameter.grad = g
@@ -100,7 +105,7 @@ def _adamw(operands: Operands, n: int, variant: str = "fused") -> Run:
 
 def _sgd(operands: Operands, n: int, momentum: int = 0) -> Run:
     torch = operands.torch
-    parameter = torch.nn.Parameter(operands.take(n))
+    parameter = torch.nn.Parameter(_own(operands, n))
     parameter.grad = operands.take(n)
     optimizer = torch.optim.SGD([parameter], lr=STEP["lr"], momentum=0.9 if momentum else 0.0, fused=True)
     return optimizer.step  # type: ignore[no-any-return]
@@ -138,7 +143,7 @@ BUILDERS: dict[str, Callable[..., Run]] = {
     "adamw": _adamw,
     "sgd": _sgd,
     "conv_transpose2d": _transposed,
-    "fill": lambda operands, n: operands.take(n).zero_,
+    "fill": lambda operands, n: _own(operands, n).zero_,
     "sort": lambda operands, rows, cols: partial(operands.torch.sort, operands.take(rows, cols), -1),
     "topk": lambda operands, rows, cols, k: partial(operands.torch.topk, operands.take(rows, cols), k, -1),
     "cumsum": lambda operands, rows, cols: partial(operands.torch.cumsum, operands.take(rows, cols), -1),
