@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tally import Num, Row, Tally, each, visible
+from training_loops import training_rows
 
 from ridgeline.core.errors import InputError, UnknownName, letters
 from ridgeline.core.work import Work
@@ -29,88 +31,6 @@ INT4_G128 = (128 * 0.5 + 2) / 128
 INT4_G128Z = (128 * 0.5 + 2 + 0.5) / 128
 MXFP4 = (32 * 0.5 + 1) / 32
 NVFP4 = (16 * 0.5 + 1) / 16
-
-
-class Tally:
-    """What a loop did: flops by engine, and bytes by level, tensor and direction."""
-
-    def __init__(self, widths: dict[str, float]) -> None:
-        self.widths = widths
-        self.flops: Counter[str] = Counter()
-        self.special = 0
-        self.touched: dict[tuple[str, str, str], set[tuple[int, ...]]] = defaultdict(set)
-        self.again: Counter[tuple[str, str, str]] = Counter()
-
-    def fma(self) -> None:
-        """A multiply-add on the matrix units is two flops (C-01)."""
-        self.flops["matrix"] += 2
-
-    def do(self, *what: str) -> None:
-        """Scalar operations, one flop each; some need the special-function unit (C-06)."""
-        self.flops["vector"] += len(what)
-        self.aside(*what)
-
-    def aside(self, *what: str) -> None:
-        """Operations per row or column, which the per-element profiles leave out of the flops."""
-        self.special += sum(name in ("exp", "div", "sqrt", "tanh", "log") for name in what)
-
-    def load(self, tensor: str, *address: int, level: str = "main") -> None:
-        self.touched[level, tensor, "read"].add(address)
-
-    def store(self, tensor: str, *address: int, level: str = "main") -> None:
-        self.touched[level, tensor, "write"].add(address)
-
-    def fetch(self, tensor: str, times: int = 1, level: str = "main", way: str = "read") -> None:
-        self.again[level, tensor, way] += times
-
-    def moves(self) -> dict[tuple[str, str, str], float]:
-        found = Counter({key: len(addresses) for key, addresses in self.touched.items()})
-        found.update(self.again)
-        return {key: count * self.widths[key[1]] for key, count in found.items() if count}
-
-
-class Num(float):
-    """A number that reports every operation on it to a tally, so that a formula counts itself."""
-
-    tally: Tally
-
-    def __new__(cls, value: float, tally: Tally) -> Num:
-        self = super().__new__(cls, value)
-        self.tally = tally
-        return self
-
-    def _did(self, what: str, value: float) -> Num:
-        self.tally.do(what)
-        return Num(value, self.tally)
-
-    def __add__(self, other: float) -> Num:
-        return self._did("add", float(self) + float(other))
-
-    def __sub__(self, other: float) -> Num:
-        return self._did("sub", float(self) - float(other))
-
-    def __mul__(self, other: float) -> Num:
-        return self._did("mul", float(self) * float(other))
-
-    def __truediv__(self, other: float) -> Num:
-        return self._did("div", float(self) / float(other))
-
-    def __rtruediv__(self, other: float) -> Num:
-        return self._did("div", float(other) / float(self))
-
-    def __neg__(self) -> Num:
-        return self._did("neg", -float(self))
-
-    def max(self, other: float) -> Num:
-        return self._did("max", max(float(self), float(other)))
-
-    def exp(self) -> Num:
-        return self._did("exp", math.exp(self))
-
-    def tanh(self) -> Num:
-        return self._did("tanh", math.tanh(self))
-
-    __radd__, __rmul__ = __add__, __mul__
 
 
 # -- level 1, STREAM, elementwise ---------------------------------------------------------------------------------
@@ -412,12 +332,6 @@ def conv2d(t: Tally, batch: int, c_in: int, c_out: int, h: int, w: int, kernel: 
         t.fetch("unfolded", cells)
 
 
-def visible(i: int, j: int, seq_q: int, seq_kv: int, causal: bool, window: int | None) -> bool:
-    """Whether query i sees key j; queries are the last seq_q positions of the sequence."""
-    position = seq_kv - seq_q + i
-    return not causal or (j <= position and (window is None or j > position - window))
-
-
 def attention(t: Tally, batch: int, heads: int, seq_q: int, head_dim: int, seq_kv: int | None = None,
               kv_heads: int | None = None, causal: bool = False, window: int | None = None, variant: str = "flash",
               score_passes: int = 4, tile: int | None = None, **_: Any) -> None:  # fmt: skip
@@ -484,23 +398,6 @@ def moe(t: Tally, tokens: int, experts: int, topk: int, hidden: int, inter: int,
 
 
 # -- the table ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Row:
-    op: str
-    values: dict[str, Any]
-    loop: Callable[..., None]
-    widths: dict[str, float]
-    launches: int = 1
-
-    @property
-    def name(self) -> str:
-        return f"{self.op}({', '.join(f'{key}={value}' for key, value in self.values.items())})"
-
-
-def each(width: float, names: str) -> dict[str, float]:
-    return dict.fromkeys(names.split(), width)
 
 
 def rows() -> list[Row]:
@@ -658,7 +555,7 @@ def rows() -> list[Row]:
     row("moe", moe, expert, tokens=9, experts=4, topk=2, hidden=3, inter=4)  # every expert visited
     row("moe", moe, expert, 5, tokens=9, experts=4, topk=2, hidden=3, inter=4, fused=False)
     row("moe", moe, expert | {"weights": MXFP4}, tokens=3, experts=3, topk=3, hidden=4, inter=8, weights="mxfp4")
-    return found
+    return found + training_rows()
 
 
 ROWS = rows()
