@@ -3,9 +3,10 @@
     python benchmarks/fit_h200.py          write src/ridgeline/machines/catalog/fitted/h200-sxm.json
     python benchmarks/fit_h200.py gemm bmm only the families of these ops, the others as they are
 
-The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz is fitted
-to; shapes drawn at random (h200-test.csv), layers of networks (h200-layers.csv) and projections of language models
-(h200-projections.csv) never are. h200-conditions.json tells how and when.
+The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz and
+h200-further-calibration.csv.gz are fitted to; shapes drawn at random (h200-test.csv, h200-further-test.csv), layers of
+networks (h200-layers.csv) and projections of language models (h200-projections.csv) never are. The conditions files tell
+how and when.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from ridgeline.prediction.fit import fit_cases
 
 DATA = Path(__file__).with_name("data")
 # ops that are fitted side by side; a family's ops must be in one of them
-SIDES = (("conv2d",), ("gemm", "bmm"))
+SIDES = (("conv2d", "conv_transpose2d"), ("gemm", "bmm"), ("attention", "attention_backward"))
+CALIBRATIONS = ("h200-calibration.csv.gz", "h200-further-calibration.csv.gz")
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11 default paths), 2026-11-15"
 
 
@@ -46,10 +48,11 @@ def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    cases = [row for row in rows(DATA / "h200-calibration.csv.gz") if not wanted or row["op"] in wanted]
+    cases = [row for name in CALIBRATIONS for row in rows(DATA / name) if not wanted or row["op"] in wanted]
     sides = [[row for row in cases if row["op"] in side] for side in SIDES]
     sides.append([row for row in cases if not any(row["op"] in side for side in SIDES)])
-    fitted = {key: row for key, row in coefficients.of_machine("h200-sxm").items() if wanted or key.backend}
+    ours = {row.get("backend", "") for row in cases}  # the backends that are timed here; others are third-party timings
+    fitted = {key: row for key, row in coefficients.of_machine("h200-sxm").items() if wanted or key.backend not in ours}
     with ProcessPoolExecutor() as pool:
         for part in pool.map(fitted_to, filter(None, sides)):
             fitted |= part

@@ -94,7 +94,12 @@ def result(name: str | Dtype) -> Dtype:
 
 
 def label(name: str | Dtype, stored: str | Dtype | None = None) -> str:
-    """The name timings of a format go by: one for formats that run at one rate, both where weights are stored apart."""
+    """The name timings of a format go by: one for formats that run at one rate, both where weights are stored apart.
+
+    The size of the groups that share a scale hardly shows in times, and is left out.
+    """
     row = dtype(name)
     name = row.name if row.scale_bits else row.math
-    return name if stored is None or dtype(stored).name == row.name else f"{name}-{dtype(stored).name}"
+    if stored is None or dtype(stored).name == row.name:
+        return name
+    return f"{name}-{dtype(stored).name.partition('_g')[0]}"

@@ -20,10 +20,22 @@ from .family import Coefficient, Family, Hardware, Mask, Sizes
 from .key import Key
 from .product import PRODUCT
 from .vector import ROWWISE, STREAMING, TRANSPOSING
+from .weight_only import UNPACKING
 
 FORMULAS = {
     family.name: family
-    for family in (PRODUCT, STREAMING, TRANSPOSING, ROWWISE, ATTENTION, BACKWARD, DECODING, CONVOLUTION, EXPERTS)
+    for family in (
+        PRODUCT,
+        UNPACKING,
+        STREAMING,
+        TRANSPOSING,
+        ROWWISE,
+        ATTENTION,
+        BACKWARD,
+        DECODING,
+        CONVOLUTION,
+        EXPERTS,
+    )
 }
 CPU_FORMULAS = cpu.families(FORMULAS)
 SHARED = {"reduce": "stream", "gather": "stream"}  # families that use the formula of another

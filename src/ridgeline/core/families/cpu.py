@@ -42,6 +42,10 @@ def _gemm(g: Sizes) -> Amounts:
     return Amounts(moved, 2 * b * m * n * k, 1 / m + 1 / n + 1 / k, rows=b)
 
 
+def _weight_only(g: Sizes) -> Amounts:
+    return _gemm({**g, "b": 1.0})
+
+
 def _stream(g: Sizes) -> Amounts:
     elements = g["elements"]
     return Amounts(g["read"] + g["written"], vector_flops=g["flops"], special=g["special"], elements=elements)
@@ -165,6 +169,7 @@ def families(of_gpu: dict[str, Family]) -> dict[str, Family]:
     vector = {"stream": _stream, "rows": _rows, "transpose": _transpose}
     matrix = {
         "gemm": _gemm,
+        "weight_only": _weight_only,
         "attention": _attention,
         "decode": _attention,
         "attention_backward": _attention_backward,

@@ -29,7 +29,10 @@ MIN_TIMINGS = {
     "cpu": 8,
 }  # below which a group is not fitted, by kind of machine; a CPU has fewer kernels per op
 # Coefficients that take one of a few values.
-CHOICES: Mapping[str, tuple[float, ...]] = {"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)}
+CHOICES: Mapping[str, tuple[float, ...]] = {
+    **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)},
+    **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
+}
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
 TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain

@@ -10,8 +10,13 @@ from ...core.work import Array, Kernel
 def product_kernel(
     b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str
 ) -> tuple[Kernel, ...]:
-    """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements."""
+    """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements.
+
+    Weights that are stored narrower than the arithmetic are unpacked by kernels of their own.
+    """
     widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
+    if b is None and dtype_row(stored).bits < dtype_row(dtype).bits:
+        return (Kernel("weight_only", {"m": m, "n": n, "k": k, **widths}, dtype=label(dtype, stored)),)
     sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
     return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
 
