@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.errors import InputError
+from ..core.files import user_path
 from ..core.observation import LONGEST, SCHEMA, SHORTEST
 from ..core.statistics import can_reach, median, rank_test, ratio_interval
 from ..core.tabular import SUFFIXES, Row, parse_json, read_rows, whole_text
@@ -44,7 +45,7 @@ class Timed:
 
 def load(path: str | Path) -> dict[str, Timed]:
     """The timings of a file: JSON as ridgeline writes it, or a table (.csv .jsonl .parquet) with name and times."""
-    place = Path(path).expanduser()
+    place = user_path(path)
     if place.suffix in SUFFIXES and place.suffix != ".json":
         return _grouped(read_rows(place), str(place))
     text = whole_text(place)

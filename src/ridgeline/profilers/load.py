@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..core.errors import InputError, unknown
+from ..core.files import user_path
 from ..core.observation import Observation
 from ..core.tabular import head
 
@@ -33,7 +34,7 @@ def formats() -> dict[str, str]:
 
 def load(path: str | Path, as_: str | None = None) -> list[Observation]:
     """The observations of a file, its format recognised from the content unless `as_` names it."""
-    path = Path(path).expanduser()
+    path = user_path(path)
     if as_ is not None and as_ not in importers():
         raise unknown("format", as_, importers())
     if path.is_dir():

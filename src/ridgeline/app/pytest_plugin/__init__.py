@@ -68,11 +68,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[KEY] = Records()
     out = config.getoption("--ridgeline-out")
     if out:
-        from pathlib import Path
+        from ...core.errors import InputError
+        from ...core.files import writable
 
-        path = Path(out).expanduser()
-        if path.is_dir() or not path.parent.is_dir():
-            raise pytest.UsageError(f"--ridgeline-out {out}: name a file in an existing folder")
+        try:
+            writable(out)
+        except InputError as error:
+            raise pytest.UsageError(f"--ridgeline-out: {error}") from None
 
 
 @pytest.hookimpl(optionalhook=True)

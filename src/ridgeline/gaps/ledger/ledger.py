@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import sqlite3
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, unknown
-from ...core.files import folder
+from ...core.files import folder, user_path
 from . import store
 from .record import (
     ID_DIGITS,
@@ -40,7 +39,7 @@ def open_ledger(path: str | Path | None = None, clock: Callable[[], datetime] = 
     """The ledger in a file, or that of the user; the file is created with the first seal."""
     if path is None:
         return Ledger(folder("data") / "ledger.sqlite", clock, make_folder=True)
-    return Ledger(Path(os.path.expanduser(path)), clock)
+    return Ledger(user_path(path), clock)
 
 
 class Ledger:
