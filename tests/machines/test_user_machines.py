@@ -46,10 +46,10 @@ def test_a_broken_file_is_listed_and_hides_nothing(own: Path) -> None:
     assert listed.broken[0].file == str(own / "bad.toml")
     result = run("machines")
     assert result.exit_code == 0
-    assert f"bad: broken, {own / 'bad.toml'}: aliases" in result.stdout
+    assert f"bad: broken, {own / 'bad.toml'}: kind: is missing" in result.stdout
     assert "h200-sxm" in result.stdout
     rows = {row["name"]: row for row in json.loads(run("machines", "--json").stdout)}
-    assert rows["bad"]["broken"].startswith("aliases")
+    assert rows["bad"]["broken"].startswith("kind")
     assert rows["mine"]["vendor"] == "NVIDIA"
     assert {row["vendor"] for name, row in rows.items() if name in ("bad", "pipe")} == {None}
 

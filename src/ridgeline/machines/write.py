@@ -66,7 +66,11 @@ def _peaks(machine: Machine, sources: _Sources) -> dict[str, Any]:
 def _level(level: Level, sources: _Sources) -> dict[str, Any]:
     figures = {"capacity": level.capacity, "bandwidth": level.bandwidth, "latency": level.latency}
     head = {"name": level.name, "scope": level.scope, "instances": level.instances}
-    words = {"source": sources.name(level.source), "technology": level.technology, "note": level.note}
+    words = {
+        "source": sources.name(level.source) if level.source else "",
+        "technology": level.technology,
+        "note": level.note,
+    }
     return _known({**head, **words, **_figures(figures, sources), "mixes": _figures(level.mixes, sources)})
 
 
@@ -105,7 +109,10 @@ def text(machine: Machine) -> str:
     """The TOML text of a machine; reading it gives the same machine again."""
     import tomli_w  # here, because reading and predicting do without it
 
-    rows = {str(key): _known({**to_document(row), "nearby": row.nearby}) for key, row in machine.calibrated.items()}
+    rows = {
+        str(key): {"coefficients": {}, **_known({**to_document(row), "nearby": row.nearby})}
+        for key, row in machine.calibrated.items()
+    }
     # tables of timings as multi-line strings, which normalise line ends; other texts must read back to the letter
     coefficients = tomli_w.dumps({"fitted": rows}, multiline_strings=True) if rows else ""
     return "\n".join(filter(None, (tomli_w.dumps(_document(machine)), coefficients)))

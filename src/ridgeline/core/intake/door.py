@@ -21,6 +21,7 @@ from .text import clean
 MAX_NUMBER = 10.0**100  # nothing that is counted or timed gets there, and the product of two is still a number
 MAX_SHOWN = 60  # characters of a refused value in a complaint
 MAX_COMPLAINTS = 20  # of one document that are listed
+MAX_COMPLAINT = 600  # characters of one
 
 
 def at(row: int | None = None, column: str = "") -> str:
@@ -50,7 +51,7 @@ class Door:
 
     def complain(self, place: str, text: str) -> None:
         if len(self.complaints) < MAX_COMPLAINTS:
-            self.complaints.append(f"{place}: {text}" if place else text)
+            self.complaints.append(clean(f"{place}: {text}" if place else text, MAX_COMPLAINT))
         else:
             self.more += 1
 
@@ -110,7 +111,10 @@ class Door:
                 return {}
             if keys is not None and key not in keys:
                 self.complain(place, f"unknown key {shown(key)}; it may have {', '.join(sorted(keys))}")
-        return {clean(key): item for key, item in value.items()}
+        table = {clean(key): item for key, item in value.items()}
+        if len(table) < len(value):
+            self.complain(place, "has two keys that differ only in what cannot be printed")
+        return table
 
     def amounts(self, value: Any, place: str) -> dict[str, float]:
         """A table of numbers of zero or more, by name."""
