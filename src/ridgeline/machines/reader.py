@@ -26,14 +26,18 @@ RANGES = {
 MAX_COUNT = 1e9  # of units, cores, bits of a bus
 MAX_SPREAD = 10.0
 MAX_QUANTITY = 100  # characters of a number with its unit
+MAX_PARTS = 10  # of a dotted key
+BYTES_PER_VALUE = 40  # of a machine file, at least: timings are one long text each
 
 
 def toml(text: str, where: str) -> dict[str, Any]:
-    """The tables of a TOML text. Long dotted keys are refused before the parser, whose time is quadratic in their parts."""
-    depth = int(limit("depth"))
+    """The tables of a TOML text. What the parser would take long for is refused before: many values, long dotted keys."""
+    most = int(limit("machine") / BYTES_PER_VALUE)
+    if sum(text.count(sign) for sign in "=,[{") > most:
+        raise SchemaError(where, [f"has more than {most:,} values; if they are meant, raise it with --limit machine=8MiB"])
     word = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-    if re.search(rf"(?<![\w-])(?:{word}[ \t]*+\.[ \t]*+){{{depth}}}", text):
-        raise SchemaError(where, [f"a key has more than {depth} parts"])
+    if re.search(rf"(?<![\w-])(?:{word}[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}", text):
+        raise SchemaError(where, [f"a key has more than {MAX_PARTS} parts"])
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
