@@ -57,6 +57,8 @@ def measure(
         raise InputError("--against compares machine files; collectives involve several machines and have none")
     if out is not None:
         writable(out)  # before minutes are spent on what could then not be kept
+    if keep and what != "collective":
+        session.require_folder()
     with signals_interrupt(), progress() as on_progress:
         measured = session.measure(what, quick, on_progress, calibrate)
     if not measured.observations:
