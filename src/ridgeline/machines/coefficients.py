@@ -32,7 +32,6 @@ STATISTICS = ("error", "p90", "low", "high")
 KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
 RANGE = (1e-9, 1e18)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
-MARGIN = 10.0  # times the bounds of a coefficient in a fit, which another version may have drawn differently
 ROUNDING = 1e-3  # of a miss as it is written
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
@@ -73,6 +72,7 @@ def _key(name: str, door: Door, kind: str) -> tuple[Key, Family] | None:
 
 
 def _row(table: Mapping[str, Any], place: str, door: Door, family: Family) -> Fitted:
+    # a formula holds within the bounds that its coefficients have in a fit; beyond, its time may be no number
     values = door.table(table["coefficients"], f"{place}.coefficients", family.coefficients)
     error, p90 = (door.number(table[name], f"{place}.{name}", *SHARES) for name in ("error", "p90"))
     borrowed = table.get("borrowed", False)
@@ -80,7 +80,7 @@ def _row(table: Mapping[str, Any], place: str, door: Door, family: Family) -> Fi
         door.complain(f"{place}.borrowed", f"must be true or false, found {shown(borrowed)}")
     return Fitted(
         coefficients={
-            name: door.number(value, f"{place}.coefficients.{name}", bounds.low / MARGIN, bounds.high * MARGIN)
+            name: door.number(value, f"{place}.coefficients.{name}", bounds.low, bounds.high)
             for name, value in values.items()
             if (bounds := family.coefficients.get(name))
         },
