@@ -149,7 +149,7 @@ def test_an_altered_record_is_found_with_exit_code_1(cases: Path, seen: Path, tm
     assert "broken (" in run("ledger", "--ledger", str(book), code=1).stdout
     told = run("reconcile", str(seen), "--seal", name, "--ledger", str(book), code=1)
     assert "softmax_bf16" in told.stdout
-    assert "is missing: another program wrote this file, and" in told.stderr
+    assert "is missing: another program wrote this file; see all" in told.stderr
     assert "`ridgeline ledger verify`" in told.stderr
     page = tmp_path / "x.html"
     run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--out", str(page), code=1)
