@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_samples import item, seal
+from ledger_samples import Clock, item, seal
 
 from ridgeline.core.errors import InputError
 from ridgeline.gaps.ledger import Ledger, open_ledger, store
@@ -70,11 +70,27 @@ def test_files_that_are_no_ledger_are_left_alone(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused(book: Ledger) -> None:
     seal(book)
     raw = sqlite3.connect(book.path)
-    raw.execute("PRAGMA user_version = 2")
+    raw.execute("PRAGMA user_version = 3")
     raw.close()
     for ask in (book.verify, book.report, lambda: seal(book)):
-        with pytest.raises(InputError, match="has schema 2, known here is 1; install a newer ridgeline"):
+        with pytest.raises(InputError, match="has schema 3, known here is 2; install a newer ridgeline"):
             ask()
+
+
+def test_a_ledger_without_indexes_is_read_and_gets_them_with_its_next_record(book: Ledger, clock: Clock) -> None:
+    """As ridgeline 0.1 wrote it."""
+    first = seal(book)
+    book.settle(first, [item("a", 8.0, clock.after(seconds=1))])
+    raw = sqlite3.connect(book.path)
+    raw.executescript("DROP INDEX seal_hash; DROP INDEX settled_seal; PRAGMA user_version = 1")
+    raw.close()
+    assert book.verify() == []
+    assert book.find(first).id == first
+    assert book.settle(first, [item("a", 8.0, clock.after(seconds=1))]).items[0]["repeat"]
+    assert book.verify() == []
+    raw = sqlite3.connect(book.path)
+    assert raw.execute("SELECT count(*) FROM sqlite_master WHERE type = 'index'").fetchone() == (2,)
+    raw.close()
 
 
 def test_the_users_own_ledger_gets_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

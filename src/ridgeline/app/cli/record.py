@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +26,7 @@ from .options import (
 from .present import Output, Result, check_suffix, present
 
 if TYPE_CHECKING:
-    from ...gaps.ledger import Ledger
+    from ...gaps.ledger import Ledger, Sealed
     from ...gaps.settle import Reconciled
 
 ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger file.")
@@ -40,6 +42,33 @@ def broken_is_1(ctx: click.Context) -> Iterator[None]:
     except Broken as error:
         click.echo(f"ridgeline: {error}", err=True)
         ctx.exit(1)
+
+
+@contextmanager
+def printed_at_end() -> Iterator[None]:
+    """What is printed inside is encoded at once for standard output, and gets there when all went well.
+
+    A record is thus committed only if it can be shown, and shown only if it was committed.
+    """
+    real, kept = sys.stdout, io.BytesIO()
+
+    class Draft(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return bool(real and real.isatty())
+
+    encoding, errors = getattr(real, "encoding", None), getattr(real, "errors", None)
+    draft = Draft(kept, encoding or "utf-8", errors or "strict", write_through=True)
+    sys.stdout = draft
+    try:
+        yield
+    finally:
+        sys.stdout = real
+    draft.flush()
+    try:
+        click.echo(kept.getvalue(), nl=False)
+    except OSError:
+        click.echo("the record was added to the ledger: see it with `ridgeline ledger show`", err=True)
+        raise
 
 
 @click.command()
@@ -61,9 +90,15 @@ def seal(
     from ...programs.cases import read
     from ...render.tables.gaps import seal_answer, seal_table
 
-    with broken_is_1(ctx):
-        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note)
-    present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
+    def show(sealed: Sealed) -> None:
+        present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
+
+    with broken_is_1(ctx), printed_at_end():
+        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note, show)
+    if sealed.evidence_after != sealed.time:
+        text = f"the clock is behind an earlier record of {sealed.evidence_after}"
+        hint = "if that time was wrong, seal into another file with --ledger"
+        click.echo(f"{text}: only what is measured after that time counts as sealed evidence; {hint}", err=True)
 
 
 @click.command()
@@ -108,15 +143,19 @@ def reconcile(
     if cases is not None:
         refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
     observations = [item for file in files for item in load(file, form)]
+
+    def show(reconciled: Reconciled) -> None:
+        present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
+
     chosen = machine.load() if machine else None
     if seal_id is not None:
         book = open_ledger(path)
-        with broken_is_1(ctx):
-            reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files)
+        with broken_is_1(ctx), printed_at_end():
+            reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files, show)
     else:
         assert cases is not None
         reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
-    present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
+        show(reconciled)
     if reconciled.broken:
         click.echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
@@ -204,4 +243,4 @@ def verify(ctx: click.Context, book: Ledger, expect: str | None, output: Output)
     line = verification_answer(findings, (records, head))
     tables = [verification_table(findings)] if findings else []
     present(Result(lambda: tables, document, answer=lambda: [line]), output)
-    ctx.exit(1 if findings else 0)
+    ctx.exit(1 if any(finding.fault for finding in findings) else 0)

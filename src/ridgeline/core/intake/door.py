@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from ..errors import SchemaError
@@ -39,6 +40,13 @@ def shown(value: Any) -> str:
         return f"a {'table' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     text = clean(str(value), MAX_SHOWN)
     return repr(text) if isinstance(value, str) else text
+
+
+def native(value: Any) -> Any:
+    """A number of numpy as one of Python; anything else as it is."""
+    if type(value) in (float, int, bool, str) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 class Door:
@@ -79,6 +87,7 @@ class Door:
 
     def number(self, value: Any, place: str, low: float = 0.0, high: float = MAX_NUMBER, whole: bool = False) -> float:
         """A finite number from `low` to `high`; `low` where it is refused."""
+        value = native(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             kind = "a whole number" if whole else "a number"
             self.complain(place, f"is {shown(value)}; it is {kind} from {low:g} to {high:g}")
@@ -92,6 +101,10 @@ class Door:
         if not isinstance(value, Sequence) or isinstance(value, str):
             self.complain(place, f"must be a list of numbers, found {shown(value)}")
             return ()
+        # long lists are checked without a step of Python per number; what fails is looked for below
+        above, below = float(low).__le__, float(high).__ge__
+        if set(map(type, value)) <= {int, float} and all(map(above, value)) and all(map(below, value)):
+            return tuple(map(float, value))
         for number, item in enumerate(value, 1):
             if isinstance(item, bool) or not isinstance(item, int | float) or not low <= item <= high:
                 self.complain(place, f"entry {number} is {shown(item)}; it is a number from {low:g} to {high:g}")
@@ -152,6 +165,7 @@ class Door:
             return None
 
     def _plain(self, value: Any, place: str, depth: int) -> Any:
+        value = native(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
