@@ -208,21 +208,20 @@ def admitted(items: Iterable[Observation], where: str) -> list[Observation]:
     Importers check times and what they compute with; names, settings and conditions pass through them as they came.
     """
     door, passed = Door(where), list(items)
+    depth = int(limit("depth"))
     plain: dict[int, bool] = {}  # of mappings that many observations share, by identity
     for place, item in enumerate(passed):
-        mappings = (item.settings, item.conditions, item.defined)
-        for mapping in mappings:
-            if id(mapping) not in plain:
-                plain[id(mapping)] = _is_plain(mapping, int(limit("depth")))
-        amounts = (item.flops, item.bytes, item.counters)
-        texts = (item.name, item.target, item.kernel, item.tool, item.version, *item.notes, *item.path)
-        if not (
-            all(plain[id(mapping)] for mapping in mappings)
-            and all(_is_clean(text) for text in texts)
-            and all(
-                _is_clean(name) and 0 <= value <= MAX_NUMBER for amount in amounts for name, value in amount.items()
-            )
-        ):
+        fine = _is_clean(
+            "".join((item.name, item.target, item.kernel, item.tool, item.version, *item.notes, *item.path))
+        )
+        for mapping in (item.settings, item.conditions, item.defined):
+            if mapping and id(mapping) not in plain:
+                plain[id(mapping)] = _is_plain(mapping, depth)
+            fine = fine and (not mapping or plain[id(mapping)])
+        for amounts in (item.flops, item.bytes, item.counters):
+            fine = fine and (not amounts or all(0 <= value <= MAX_NUMBER for value in amounts.values()))
+            fine = fine and _is_clean("".join(amounts))
+        if not fine:
             passed[place] = _cleaned(item, door)
     door.close()
     return passed
@@ -233,17 +232,17 @@ def _is_clean(text: str) -> bool:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    if value is None or isinstance(value, bool):
-        return True
-    if isinstance(value, str):
+    """Whether a value may stay as it is; for what is no plain value of JSON the door finds the words."""
+    kind = type(value)
+    if kind is str:
         return _is_clean(value)
-    if isinstance(value, int | float):
-        return -MAX_NUMBER <= value <= MAX_NUMBER
-    if depth <= 0 or not isinstance(value, Mapping | list | tuple):
-        return False
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_clean(key) for key in value) and _is_plain(list(value.values()), depth)
-    return all(_is_plain(item, depth - 1) for item in value)
+    if kind is int or kind is float:
+        return bool(-MAX_NUMBER <= value <= MAX_NUMBER)
+    if kind is list or kind is tuple:
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    if kind is dict:
+        return depth > 0 and all(_is_plain(key, 0) and _is_plain(item, depth - 1) for key, item in value.items())
+    return value is None or kind is bool
 
 
 def _cleaned(item: Observation, door: Door) -> Observation:

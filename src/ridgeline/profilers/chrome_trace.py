@@ -136,6 +136,7 @@ def _events(source: _JsonStream) -> Iterator[tuple[str, Any]]:
 
 # -- spans of a thread ---------------------------------------------------------------------------------------------
 
+MAX_OPEN = 1000  # spans of a thread inside each other, as deep as Python's own calls
 OP, RANGE, MODULE, LAUNCH = "op", "range", "module", "launch"
 SLACK = 1e-3  # microseconds by which the rounding of a start and a length may let neighbours overlap
 
@@ -150,7 +151,7 @@ class Span(NamedTuple):
     ident: int = 0
 
 
-def nested(spans: Iterable[Span]) -> Iterator[tuple[Span, list[Span]]]:
+def nested(spans: Iterable[Span], path: Path, most: int = MAX_OPEN) -> Iterator[tuple[Span, list[Span]]]:
     """Spans of one thread in the order they began, each with those still open around it, outermost first.
 
     Only starts are compared: launch calls carry the driver's clock and may end a little after the op around them.
@@ -162,6 +163,11 @@ def nested(spans: Iterable[Span]) -> Iterator[tuple[Span, list[Span]]]:
         yield span, around
         if span.kind != LAUNCH:
             around.append(span)
+            if len(around) > most:
+                raise InputError(
+                    f"'{path}' has more than {most} events of one thread or stream open at once; in a trace they are "
+                    "nested as calls are. Export the trace again"
+                )
 
 
 MAX_START = 1e19  # microseconds; clocks count from a boot or from 1970

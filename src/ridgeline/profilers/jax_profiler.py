@@ -100,11 +100,11 @@ class _Trace:
         return lanes
 
 
-def _self_times(lane: _Lane) -> Iterator[tuple[Span, float]]:
+def _self_times(lane: _Lane, path: Path) -> Iterator[tuple[Span, float]]:
     """Each op with its time less that of the ops inside it: a loop holds its body, but kernels hold no kernels."""
     inside: dict[int, float] = defaultdict(float)
     order: list[Span] = []
-    for span, around in nested(lane.spans):
+    for span, around in nested(lane.spans, path):
         if around and not lane.streams and span.end <= around[-1].end + SLACK:
             inside[id(around[-1])] += span.end - span.start
         order.append(span)
@@ -188,7 +188,7 @@ def _observations(trace: _Trace) -> list[Observation]:
             f"'{trace.path}' holds no XLA ops and no kernels, only {trace.events} events of the host; call the jitted "
             "function and block_until_ready() inside jax.profiler.trace"
         )
-    taken = [(span, time, lane) for lane in lanes for span, time in _self_times(lane)]
+    taken = [(span, time, lane) for lane in lanes for span, time in _self_times(lane, trace.path)]
     described: dict[tuple[int, int], _Group] = {}  # by lane and what ran: both are one object for all of an op's runs
     groups: dict[str, _Group] = {}
     for span, time, lane in sorted(taken, key=lambda item: item[0].start):

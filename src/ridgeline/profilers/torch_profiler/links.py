@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...core.errors import InputError
-from ...core.intake import clean
 from ..chrome_trace import LAUNCH, MODULE, OP, RANGE, Span, nested
 from .events import Events, Op, Record
 
@@ -93,7 +92,7 @@ class Trace:
         """
         inside: dict[int, Context] = {}
         forward, backward = self.events.forward, self.events.backward
-        for span, open_spans in nested(self.events.lanes[lane]):
+        for span, open_spans in nested(self.events.lanes[lane], self.events.path):
             outer = open_spans[-1] if open_spans else None
             context = around = inside[id(outer)] if outer is not None else NOWHERE
             if span.kind == OP:
@@ -152,13 +151,8 @@ class Trace:
             if record.lane in lanes:
                 lanes[record.lane].append(Span(record.start, record.end, LAUNCH, record, 1))
         paths: dict[int, Chain | None] = {}
-        for lane, spans in lanes.items():
-            for span, around in nested(spans):
-                if len(around) > MAX_OPEN_RANGES:
-                    raise InputError(
-                        f"'{self.events.path}' has more than {MAX_OPEN_RANGES} ranges open at once on '{clean(lane)}' of a "
-                        "device; record with fewer ranges"
-                    )
+        for spans in lanes.values():
+            for span, around in nested(spans, self.events.path, MAX_OPEN_RANGES):
                 if span.kind == LAUNCH:
                     path = None
                     for other in around:
