@@ -247,10 +247,12 @@ def _is_plain(value: Any, depth: int) -> bool:
 
 def _cleaned(item: Observation, door: Door) -> Observation:
     place = shown(item.name or item.kernel)
-    mappings = {
-        name: door.plain(getattr(item, name), f"{place}, {name}") for name in ("settings", "conditions", "defined")
+    changed: dict[str, Any] = {
+        name: clean(getattr(item, name)) for name in ("name", "target", "kernel", "tool", "version")
     }
-    amounts = {name: door.amounts(getattr(item, name), f"{place}, {name}") for name in ("flops", "bytes", "counters")}
-    texts = {name: clean(getattr(item, name)) for name in ("name", "target", "kernel", "tool", "version")}
-    lists = {name: tuple(map(clean, getattr(item, name))) for name in ("notes", "path")}
-    return replace(item, **texts, **lists, **mappings, **amounts)
+    changed |= {name: tuple(map(clean, getattr(item, name))) for name in ("notes", "path")}
+    for name in ("settings", "conditions", "defined"):
+        changed[name] = door.plain(getattr(item, name), f"{place}, {name}")
+    for name in ("flops", "bytes", "counters"):
+        changed[name] = door.amounts(getattr(item, name), f"{place}, {name}")
+    return replace(item, **changed)

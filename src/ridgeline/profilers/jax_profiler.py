@@ -140,8 +140,8 @@ def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any
         settings["kind"] = "memcpy"
         settings["details"] = str(args.get("memcpy_details", ""))
     return {
-        "name": hlo or name,
-        "target": hlo or name,
+        "name": hlo or name or OP,
+        "target": hlo or name or OP,
         "kernel": name if lane.streams else "",
         "path": tuple(scope[:-1]) or ((module,) if module else ()),
         "settings": settings,

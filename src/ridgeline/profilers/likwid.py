@@ -87,7 +87,7 @@ def _tables(lines: Iterable[str], about: dict[str, str]) -> Iterator[_Table]:
 
 
 def _observation(region: str, tables: list[_Table], about: dict[str, str], path: Path) -> Observation:
-    name = region or path.name.partition(".")[0]
+    name = region or path.name.partition(".")[0] or "likwid"
     flops: dict[str, float] = {}
     moved: dict[str, float] = {}
     defined: dict[str, str] = {}

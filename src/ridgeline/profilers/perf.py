@@ -142,7 +142,7 @@ class _Run:
             notes.append(f"multiplexed and scaled by perf: {', '.join(self.scaled)}")
         if "main" in self.bytes:
             notes.append("memory-controller bytes include the traffic of all processes")
-        name = path.name.partition(".")[0]
+        name = path.name.partition(".")[0] or "perf"
         by_width = sum(value for engine, value in self.flops.items() if engine != "all")
         if by_width:
             self.counters["scalar_share"] = self.scalar / by_width

@@ -42,7 +42,7 @@ class Chain:
 
     def __iter__(self) -> Iterator[Any]:
         """Outermost first."""
-        items = []
+        items: list[Any] = []
         chain: Chain | None = self
         while chain is not None:
             items.append(chain.item)

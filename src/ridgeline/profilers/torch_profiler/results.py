@@ -90,6 +90,7 @@ def observations(trace: Trace) -> list[Observation]:
 def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any]) -> Observation:
     activity, op = group.activity, group.context.ops and group.context.ops.item
     name = activity.name if activity and (activity.kind != KERNEL or not op) else op.name if op else ""
+    name = name or (activity.kind if activity else OP)
     return Observation(
         name=name,
         target=name,
