@@ -255,7 +255,7 @@ def test_rows_are_limited_in_number(form: str, tmp_path: Path, limited: Callable
 def test_deep_nesting_is_refused(form: str, opening: str, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text('{"traceEvents": [' + opening * 10_000)
-    with pytest.raises(InputError, match="nest|cut off|not complete"):
+    with pytest.raises(InputError, match=r"nest|cut off|not complete"):
         observe.load(path, form)
 
 

@@ -8,7 +8,7 @@ A number without its conditions is not an observation. Outliers are named and ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -189,7 +189,7 @@ def _texts(door: Door, value: Any, place: str) -> dict[str, str]:
     return {name: door.text(text, f"{place}.{name}") for name, text in door.table(value, place).items()}
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Door, Any, str], Any]] = {
     "kernel": Door.text,
     "tool": Door.text,
     "version": Door.text,

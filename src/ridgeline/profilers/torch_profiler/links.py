@@ -47,7 +47,7 @@ class Chain:
         while chain is not None:
             items.append(chain.item)
             chain = chain.outer
-        return reversed(items)
+        return iter(items[::-1])
 
 
 class Context(NamedTuple):
