@@ -84,7 +84,7 @@ def test_import_is_the_document_outsiders_rely_on() -> None:
 
 def test_a_file_nobody_knows_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
-    assert "known formats" in run("import", str(tmp_path / "x.bin"), code=2).output
+    assert "lists the formats" in run("import", str(tmp_path / "x.bin"), code=2).output
     assert "cannot" in run("import", str(tmp_path / "none.csv"), code=2).output
 
 

@@ -169,8 +169,8 @@ def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float
     if len(items) == 1 or runs == 1:
         return _summed(items)
     samples: list[float] = []
+    shares = [(group, len(group) // runs) for group in _by_kernel(items)]
     for run in range(runs):
-        shares = [(group, len(group) // runs) for group in _by_kernel(items)]
         samples += _summed([item for group, each in shares for item in group[run * each : (run + 1) * each]])
     return tuple(samples)
 

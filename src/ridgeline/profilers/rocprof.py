@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import InputError
-from ..core.observation import Observation
-from ..core.tabular import count, decimal_mark, header, opened, records
+from ..core.intake import Door
+from ..core.observation import LONGEST, SHORTEST, Observation
+from ..core.tabular import count, decimal_mark, header, opened
+from .rows import by_column, numbered, with_note_of_omitted
 
 HOW = "rocprof-compute profile --name NAME --roof-only -- PROGRAM, then import pmc_perf.csv of the workload's folder"
 KERNEL = ("Kernel_Name", "KernelName")
@@ -19,6 +21,7 @@ START = ("Start_Timestamp", "BeginNs")
 END = ("End_Timestamp", "EndNs")
 DISPATCH = ("Dispatch_ID", "Dispatch_Id", "Index")
 LANES, MATRIX_OPS = 64, 512
+MAX_DIGITS = 20  # of a time stamp in nanoseconds
 
 # Engine or level -> counters and their factors; the first list a file has all of is used.
 _VALU = "SQ_INSTS_VALU_"
@@ -62,26 +65,44 @@ def read(path: Path) -> list[Observation]:
         names, sign = header(next(text, ""))
         if not _is_header(names):
             raise InputError(f"'{path}' has no columns for kernel, start and end; the table with them comes from {HOW}")
-        complete = (row for row in records(text, names, sign) if len(row) == len(names))
-        rows = _gathered(complete) if "Counter_Name" in names else list(complete)
-    mark = decimal_mark(row[name] for row in rows[:50] for name in row if name in _COUNTERS)
-    return [item for row in rows if (item := _observation(row, mark)) is not None]
+        door = Door(f"'{path}'")
+        rows = list(by_column(numbered(text, path, 2), names, sign, door))
+    complete = [(line, row) for line, row in rows if len(row) == len(names)]
+    omitted = [line for line, row in rows if len(row) < len(names)]
+    kernels = _gathered(complete) if "Counter_Name" in names else complete
+    mark = decimal_mark(row[name] for _, row in kernels[:50] for name in row if name in _COUNTERS)
+    observations = []
+    for line, row in kernels:
+        item = _observation(row, mark, door, line)
+        if item is None:
+            omitted.append(line)
+        else:
+            observations.append(item)
+    door.close()
+    return with_note_of_omitted(observations, sorted(omitted), "truncated or without kernel, start and end")
 
 
-def _gathered(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+def _gathered(rows: Iterable[tuple[int, dict[str, str]]]) -> list[tuple[int, dict[str, str]]]:
     """One row per kernel from one row per counter."""
-    kernels: dict[str, dict[str, str]] = {}
-    for row in rows:
-        key = next((row[name] for name in DISPATCH if name in row), "")
-        kernels.setdefault(key, row)[row["Counter_Name"]] = row.get("Counter_Value", "")
+    kernels: dict[tuple[str, ...], tuple[int, dict[str, str]]] = {}
+    for line, row in rows:
+        key = tuple(row[name] for name in (*DISPATCH, *KERNEL, *START) if name in row)
+        kernels.setdefault(key, (line, row))[1][row["Counter_Name"]] = row.get("Counter_Value", "")
     return list(kernels.values())
 
 
-def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
+def _nanoseconds(row: Mapping[str, str], names: Sequence[str]) -> float | None:
+    """A time stamp; as a whole number it keeps all its digits."""
+    text = next((row[name] for name in names if name in row), "")
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else count(text)
+
+
+def _observation(row: Mapping[str, str], mark: str, door: Door, line: int) -> Observation | None:
     kernel = next(row[name] for name in KERNEL if name in row).removesuffix(" (.kd)").removesuffix(".kd").strip()
-    start, end = (next((count(row[name]) for name in group if name in row), None) for group in (START, END))
+    start, end = _nanoseconds(row, START), _nanoseconds(row, END)
     if not kernel or start is None or end is None or not end > start:
         return None
+    seconds = door.number((end - start) * 1e-9, f"line {line}, end less start", SHORTEST, LONGEST)
     defined: dict[str, str] = {}
     flops = _counted(row, FLOPS, "flops", defined, mark)
     moved = _counted(row, BYTES, "bytes", defined, mark)
@@ -89,7 +110,7 @@ def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
     return Observation(
         name=name,
         target=name,
-        samples=((end - start) * 1e-9,),
+        samples=(seconds,),
         settings={ours: row[theirs] for theirs, ours in LAUNCH.items() if row.get(theirs)},
         tool="rocprof",
         kernel=kernel,

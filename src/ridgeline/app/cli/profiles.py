@@ -21,7 +21,17 @@ MAX_KERNELS = 20  # on the terminal without -v
 to_stderr = partial(click.echo, err=True)
 
 
-@click.command("import")
+class _Import(click.Command):
+    """Its help ends with the formats, which are listed from the importers when they are asked for."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from ...profilers.load import formats
+
+        with formatter.section("Formats, and how to export them"):
+            formatter.write_dl(list(formats().items()))
+
+
+@click.command("import", cls=_Import)
 @click.argument("file", type=PATH)
 @format_option
 @click.option("--on", "on", metavar="MACHINE", help="The machine whose roofline a picture shows.")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,7 @@ from .present import Output, Result, check_suffix, present
 if TYPE_CHECKING:
     from ...gaps.ledger import Ledger, Sealed
     from ...gaps.settle import Reconciled
+    from ...render.table import Table
 
 ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger file.")
 
@@ -183,18 +184,22 @@ def present_gaps(
         text = f"counters of {', '.join(unchecked_gpus)} not validated on this machine"
         click.echo(f"{text}: run `ridgeline profile --self-check`", err=True)
     settlement = [] if settled is None else [settlement_table(settled)]
-    tables = [*report_tables(report), *settlement]
     lines = [*report_answer(report), *([] if settled is None else [settlement_answer(settled)])]
-    document = {**to_document(report), "unchecked_counters": unchecked_gpus}
-    if settled is not None:
-        document["sealed"] = to_document(settled)
+
+    def tables() -> list[Table]:
+        return [*report_tables(report), *settlement]
+
+    def document() -> dict[str, Any]:
+        sealed = {} if settled is None else {"sealed": to_document(settled)}
+        return {**to_document(report), "unchecked_counters": unchecked_gpus, **sealed}
+
     result = Result(
-        lambda: tables,
+        tables,
         document,
         terminal=None if verbose else lambda: [report_summary(report)] if report.items else [],
         answer=lambda: lines,
         picture=lambda: report_chart(report) if kernel is None else gap_waterfall(report, kernel),
-        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme, lines, kernel)},
+        writers={".html": lambda out: gap_report(report, tables(), document(), out, output.theme, lines, kernel)},
     )
     present(result, output)
 

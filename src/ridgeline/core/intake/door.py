@@ -63,6 +63,11 @@ class Door:
         else:
             self.more += 1
 
+    @property
+    def refused(self) -> int:
+        """How many complaints there are so far."""
+        return len(self.complaints) + self.more
+
     def close(self) -> None:
         """SchemaError with all complaints where there are any."""
         if self.complaints:
