@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import (
     PATH,
     MachineOptions,
@@ -38,7 +39,7 @@ def broken_is_1(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except Broken as error:
-        click.echo(f"ridgeline: {error}", err=True)
+        echo(f"ridgeline: {error}", err=True)
         ctx.exit(1)
 
 
@@ -118,7 +119,7 @@ def reconcile(
         reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
     present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
     if reconciled.broken:
-        click.echo(f"ridgeline: {reconciled.broken}", err=True)
+        echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
 
 
@@ -139,10 +140,10 @@ def present_gaps(
 
     report, settled = reconciled.report, reconciled.settled
     for note in report.notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
     if unchecked_gpus:
         text = f"counters of {', '.join(unchecked_gpus)} not validated on this machine"
-        click.echo(f"{text}: run `ridgeline profile --self-check`", err=True)
+        echo(f"{text}: run `ridgeline profile --self-check`", err=True)
     settlement = [] if settled is None else [settlement_table(settled)]
     tables = [*report_tables(report), *settlement]
     lines = [*report_answer(report), *([] if settled is None else [settlement_answer(settled)])]
