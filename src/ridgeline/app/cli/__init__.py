@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -104,7 +105,8 @@ def run() -> int:
     try:
         code = main.main(prog_name="ridgeline", standalone_mode=False)
     except click.ClickException as error:  # of the words of the command line
-        error.show()
+        with suppress(OSError):  # standard error is full or gone
+            error.show()
         return error.exit_code
     except click.Abort:
         return INTERRUPTED

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-import click
+import sys
 
 # Everything that moves the cursor or says something to the terminal: what is left are texts, lines and colours.
 _COLOUR = re.compile("(\x1b\\[[0-9;]{0,16}m)")
@@ -29,9 +28,12 @@ def harmless(text: str) -> str:
 
 
 def echo(text: object = "", err: bool = False) -> None:
-    """A line, or several, on standard output or standard error."""
+    """A line, or several, on standard output or standard error; colours on terminals only."""
+    stream = sys.stderr if err else sys.stdout
+    shown = harmless(str(text))
     try:
-        click.echo(harmless(str(text)), err=err)
+        # not by click, which writes UTF-8 to an output that says it takes ASCII
+        print(shown if stream.isatty() else _COLOUR.sub("", shown), file=stream, flush=True)
     except OSError as error:
         if not err:  # standard error has remarks only
             raise Unprintable(error) from error
