@@ -167,6 +167,7 @@ def test_drawers_see_no_physics(path: Path) -> None:
         "render.table",
         "render.draw",
         "core.documents",
+        "core.escaping",
         "core.errors",
         "core.files",
         "core.intake",

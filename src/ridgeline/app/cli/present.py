@@ -121,12 +121,14 @@ class Result:
     def _text(self, suffix: str) -> str:
         if suffix == ".json":
             return json_text(self._document()) + "\n"
+        from ...core.escaping import markdown_line
+
         tables, answer = self._tables(), list(self._answer())
         if suffix == ".csv":
             return "\n".join(table.csv() for table in tables)
         if suffix == ".txt":
             return "\n\n".join(["\n".join(answer)] * bool(answer) + [table.text() for table in tables]) + "\n"
-        return "\n".join([line + "\n" for line in answer] + [table.markdown() for table in tables])
+        return "\n".join([markdown_line(line) + "\n" for line in answer] + [table.markdown() for table in tables])
 
 
 def present(result: Result, output: Output) -> None:
@@ -160,10 +162,17 @@ def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> N
 
 
 def json_text(document: Any) -> str:
-    """One JSON document; a long list, or the long `rows` of one, has a row per line: written and read many times as fast."""
+    """One JSON document."""
+    from ...core.escaping import sound_json
+
+    return sound_json(_json_text(document))
+
+
+def _json_text(document: Any) -> str:
+    """A long list, or the long `rows` of one, has a row per line: written and read many times as fast."""
     if isinstance(document, dict) and isinstance(document.get("rows"), list) and len(document["rows"]) > MAX_ROWS:
         rest = {key: value for key, value in document.items() if key != "rows"}
-        return json.dumps(_finite(rest), indent=1)[:-2] + f',\n "rows": {json_text(document["rows"])}\n}}'
+        return json.dumps(_finite(rest), indent=1)[:-2] + f',\n "rows": {_json_text(document["rows"])}\n}}'
     if not isinstance(document, list) or len(document) <= MAX_ROWS:
         return json.dumps(_finite(document), indent=1)
     encode = json.JSONEncoder(allow_nan=False).encode
