@@ -6,12 +6,20 @@ import sys
 
 
 def main() -> None:
-    """The command line. Ctrl-C while its modules load ends as it does later, in one word."""
+    """The command line; whatever happens, Ctrl-C while modules load included, ends in an answer or in one line."""
     try:
-        from .app.cli import main as command
-    except KeyboardInterrupt:
-        sys.exit("Aborted!")
-    command(prog_name="ridgeline")
+        from .app.last_resort import guarded
+
+        code = guarded(_command)
+    except KeyboardInterrupt:  # before there was a handler, or again while the first was answered
+        code = 130
+    sys.exit(code)
+
+
+def _command() -> int:
+    from .app.cli import run
+
+    return run()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .present import Output
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def load_machine(name: str) -> Machine:
     machine = load(name)
     is_name = not name.lower().startswith("here") and not name.endswith(".toml")
     if is_name and name.lower() != machine.name:
-        click.echo(f"{name}: using {machine.name}", err=True)
+        echo(f"{name}: using {machine.name}", err=True)
     return machine
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import (
     MAX_CASES,
     MAX_WRITTEN_CASES,
@@ -183,7 +184,7 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     if errors:
         name_errors(list(errors.values()))
         rest = "left out of the picture" if in_picture else "their column `error` says why"
-        click.echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; {rest}", err=True)
+        echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; {rest}", err=True)
         sys.exit(1)
 
 
@@ -238,6 +239,6 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
 def name_errors(errors: Sequence[str]) -> None:
     """The first few rows at fault, each with its reason."""
     for text in errors[:MAX_NAMED_ERRORS]:
-        click.echo(f"ridgeline: {text}", err=True)
+        echo(f"ridgeline: {text}", err=True)
     if len(errors) > MAX_NAMED_ERRORS:
-        click.echo(f"ridgeline: and {len(errors) - MAX_NAMED_ERRORS} more rows", err=True)
+        echo(f"ridgeline: and {len(errors) - MAX_NAMED_ERRORS} more rows", err=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import PATH, format_option, json_output, output_options, refuse, verbose_option
 from .present import Output, Result, present
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ...render.chart import Picture
 
 MAX_KERNELS = 20  # on the terminal without -v
-to_stderr = partial(click.echo, err=True)
+to_stderr = partial(echo, err=True)
 
 
 class _Import(click.Command):

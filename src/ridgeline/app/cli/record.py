@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import (
     PATH,
     MachineOptions,
@@ -41,7 +42,7 @@ def broken_is_1(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except Broken as error:
-        click.echo(f"ridgeline: {error}", err=True)
+        echo(f"ridgeline: {error}", err=True)
         ctx.exit(1)
 
 
@@ -158,7 +159,7 @@ def reconcile(
         reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
         show(reconciled)
     if reconciled.broken:
-        click.echo(f"ridgeline: {reconciled.broken}", err=True)
+        echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
 
 
@@ -179,10 +180,10 @@ def present_gaps(
 
     report, settled = reconciled.report, reconciled.settled
     for note in report.notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
     if unchecked_gpus:
         text = f"counters of {', '.join(unchecked_gpus)} not validated on this machine"
-        click.echo(f"{text}: run `ridgeline profile --self-check`", err=True)
+        echo(f"{text}: run `ridgeline profile --self-check`", err=True)
     settlement = [] if settled is None else [settlement_table(settled)]
     lines = [*report_answer(report), *([] if settled is None else [settlement_answer(settled)])]
 

@@ -147,11 +147,11 @@ def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observatio
 
 def _fail_on_bad_input(prefix: str, call: Callable[..., Any], function: Any, args: Any, options: dict[str, Any]) -> Any:
     """Call with options; a wrong one fails the test with one message."""
-    from ...core.errors import InputError
+    from ...core.errors import RidgelineError
 
     try:
         return call(function, args, **options)
-    except InputError as error:
+    except RidgelineError as error:
         message = f"{prefix}{error}"
     pytest.fail(message, pytrace=False)  # out here, so that the report has the message once
 
