@@ -16,7 +16,7 @@ from fuzz.inputs import workspace
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # These run programs or take seconds on purpose; only their options are tried.
 SLOW = ("measure", "run", "profile")
-SIZES = ".svg .png .pdf .html".split()
+SIZES = [".svg", ".png", ".pdf", ".html"]
 EXIT_CODES = (0, 1, 2)
 
 
@@ -42,7 +42,7 @@ def harmless(word: str) -> str:
     for folder in ("ncu", "torch", "jax", "perf", "likwid", "rocprof", "advisor", "plain"):
         if (FIXTURES / folder / name).is_file():
             return str(FIXTURES / folder / name)
-    return word if "/" not in word or word.startswith("-") is False and "." not in word else word.replace("/", "_")
+    return word if "/" not in word or (word.startswith("-") is False and "." not in word) else word.replace("/", "_")
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from fuzz.documents import edited
 from fuzz.inputs import workspace
 from fuzz.run import KINDS, MAX_SECONDS, Finding, minimised, run
 from fuzz.targets import TARGETS
@@ -31,6 +32,7 @@ CORPUS = Path(__file__).with_name("corpus")
 GRACE = 5  # seconds after which a worker that does not react is killed
 TRACED = 8
 BOMB_EVERY = 300
+EDITED = 0.5  # share of the inputs that are documents of the right shape
 MAX_PARENTS = 2000
 PACKAGE = os.sep + "ridgeline" + os.sep
 
@@ -97,14 +99,15 @@ def inputs(session: Session, start: int, lines: Lines | None, parents: list[byte
             yield waiting.pop(chance.randrange(len(waiting)))
         # recent parents reach lines that others do not
         parent = chance.choice(parents[-20:] if lines and chance.random() < 0.3 else parents)
-        yield mutated(chance, parent, kept)
+        data = edited(chance, session.target, parent) if chance.random() < EDITED else parent
+        yield data if data is not parent and chance.random() < 0.8 else mutated(chance, data, kept)
 
 
 def work(session: Session, start: int, shared: Any, found: Any, place: Path) -> None:
     """What a worker does: inputs one after the other; findings go to the supervisor as they come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("error", RuntimeWarning)
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     lines = Lines() if session.seconds < float("inf") else None
     parents: list[bytes] = []
     seen: set[tuple[str, str, str]] = set()

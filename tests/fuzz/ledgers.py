@@ -9,7 +9,6 @@ from typing import Any
 
 from fuzz import checks
 from fuzz.inputs import as_file, json_or_nothing
-
 from ridgeline.core.errors import RidgelineError
 from ridgeline.gaps.ledger import Ledger
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from fuzz.checks import WrongValue
 from fuzz.targets import TARGETS
-
 from ridgeline.core.errors import RidgelineError
 
 MAX_SECONDS = 10

@@ -15,7 +15,6 @@ from fuzz import checks
 from fuzz.command import command
 from fuzz.inputs import as_file, entries_of, json_or_nothing, text_of
 from fuzz.ledgers import ledger_file, ledger_records
-
 from ridgeline.core import dtypes, units
 from ridgeline.core.documents import to_document
 from ridgeline.core.machine import Machine
