@@ -18,7 +18,7 @@ from fuzz.checks import WrongValue
 from fuzz.targets import TARGETS
 from ridgeline.core.errors import RidgelineError
 
-MAX_SECONDS = 10
+MAX_SECONDS = 10.0
 MAX_MEMORY = 1 << 30  # bytes above what the process had before
 SLACK = 1 << 29  # address space beyond that, which is reserved and never used
 KINDS = ("exception", "over 10 s", "over 1 GB", "wrong value")
@@ -40,7 +40,7 @@ class Finding:
     def key(self) -> tuple[str, str, str]:
         """Findings of one key are one fault; a wrong value goes by what is wrong, without the value."""
         name, _, text = self.what.partition(": ")
-        return self.kind, name, self.frame or re.sub(r"\d+", "#", text.partition(":")[0])[:60]
+        return self.kind, name, self.frame or re.sub(r"\d+", "#", re.split(" is |:", text)[0])[:60]
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ def peak_memory() -> int:
 
 
 @contextmanager
-def guarded(seconds: float = MAX_SECONDS) -> Iterator[None]:
+def guarded() -> Iterator[None]:
     """Limits of time and memory for what runs inside."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -70,7 +70,7 @@ def guarded(seconds: float = MAX_SECONDS) -> Iterator[None]:
     used = address_space()
     if used:
         resource.setrlimit(resource.RLIMIT_AS, (used + MAX_MEMORY + SLACK, hard))
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, should the first be swallowed
+    signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS, 1.0)  # again, should the first be swallowed
     try:
         yield
     finally:
