@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable
 from functools import cache, partial
@@ -28,6 +29,7 @@ from ridgeline.prediction import score, table
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as profiles
 from ridgeline.programs import cases, ops
+from ridgeline.render.tables.gaps import report_answer, report_tables
 
 Target = Callable[[bytes], object]
 MAX_SWEEP = 20_000  # values of a sweep that are predicted here
@@ -139,6 +141,27 @@ def gate_file(data: bytes, suffix: str) -> None:
     checks.writable(to_document(verdict), "the verdict")
 
 
+def reconciled(data: bytes) -> None:
+    """`{"cases": [...], "profile": [...]}`: predictions of cases against any timings."""
+    document = json_or_nothing(data)
+    if not isinstance(document, dict):
+        return
+    parts = {name: json.dumps(document.get(name)).encode() for name in ("cases", "profile")}
+    rows = cases.read(as_file(parts["cases"], "cases.json"))
+    items = profiles.load(as_file(parts["profile"], "profile.json"), "plain")
+    report = settle.reconcile(rows, catalog_machine(), items).report
+    for item in report.items:
+        checks.printable(item.name, "a name")
+        checks.times([item.gap.measured], item.name)
+    checks.writable(to_document(report), "the report")
+    for line in report_answer(report):
+        checks.shown(line, "the answer")
+    for part in report_tables(report):
+        for row in part.rows:
+            for cell in row:
+                checks.shown(str(cell), "a cell")
+
+
 # -- words that are typed ------------------------------------------------------------------------------------------
 
 
@@ -192,6 +215,7 @@ def _targets() -> dict[str, Target]:
         **{f"eval-{kind}": partial(evaluation, suffix=f".{kind}") for kind in ("csv", "json")},
         **{f"gate-{kind}": partial(gate_file, suffix=f".{kind}") for kind in ("json", "csv")},
         "machine": machine,
+        "reconcile": reconciled,
         "ledger-file": ledger_file,
         "ledger-records": ledger_records,
         "words": words,
