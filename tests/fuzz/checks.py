@@ -31,10 +31,10 @@ def finite(value: object, what: str, low: float = -math.inf) -> None:
 
 
 def times(samples: Sequence[float], what: str) -> None:
-    hold(len(samples) > 0, f"{what} has no samples")
+    hold(len(samples) > 0, f"no samples: {what}")
     for sample in samples:
-        finite(sample, f"a time of {what}")
-        hold(sample > 0, f"a time of {what} is {sample}")
+        finite(sample, "a time")
+        hold(sample > 0, f"a time is {sample}")
 
 
 def writable(document: Any, what: str) -> str:

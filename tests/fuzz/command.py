@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
+import shutil
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from fuzz import checks
-from fuzz.inputs import workspace
+from fuzz.inputs import as_file, workspace
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # These run programs or take seconds on purpose; only their options are tried.
 SLOW = ("measure", "run", "profile")
-SIZES = [".svg", ".png", ".pdf", ".html"]
+PICTURES = [".svg", ".png", ".pdf", ".html"]
 EXIT_CODES = (0, 1, 2)
+READERS = ("import", "predict", "gate", "reconcile", "seal", "eval", "machines", "merge", "ledger")
 
 
 def command(data: bytes) -> None:
@@ -26,8 +28,23 @@ def command(data: bytes) -> None:
     arguments = [harmless(word) for word in arguments if word]
     if any(name in arguments for name in SLOW) and "--help" not in arguments:
         arguments.append("--help")
+    checked(arguments)
+
+
+def command_with_file(data: bytes) -> None:
+    """A command on a file: its words in the first line, FILE.suffix among them; the content of that file below."""
+    first, _, content = data.partition(b"\n")
+    words = first.decode("utf-8", "surrogateescape").replace("\0", "").split()
+    if not words or words[0] not in READERS:
+        return
+    paths = {word: str(as_file(content, word.lower())) for word in words if re.fullmatch(r"FILE\.[a-z]{2,7}", word)}
+    checked([paths.get(word) or harmless(word) for word in words])
+
+
+def checked(arguments: list[str]) -> None:
     code, out, err = run(arguments)
-    checks.hold(code in EXIT_CODES, f"exit code {code}: {err[-2000:]}")
+    places = re.findall(r'/src/ridgeline/(\S+)", line (\d+)', err)
+    checks.hold(code in EXIT_CODES, f"exit code {code} at {'/'.join(places[-1]) if places else '?'}: {err[-300:]}")
     checks.shown(out, "standard output")
     checks.shown(err, "standard error")
     if code == 2:
@@ -36,20 +53,21 @@ def command(data: bytes) -> None:
 
 def harmless(word: str) -> str:
     """Paths stay in the folder of the run; a picture takes a second, so files are tables."""
-    for suffix in SIZES:
+    for suffix in PICTURES:
         word = word.replace(suffix, ".md")
     name = word.rpartition("=")[2].rpartition("/")[2]
     for folder in ("ncu", "torch", "jax", "perf", "likwid", "rocprof", "advisor", "plain"):
         if (FIXTURES / folder / name).is_file():
             return str(FIXTURES / folder / name)
-    return word if "/" not in word or (word.startswith("-") is False and "." not in word) else word.replace("/", "_")
+    return word.replace("/", "_") if word.startswith("/") or "../" in word else word
 
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """A folder and a home of its own."""
     place = workspace() / "home"
-    place.mkdir(exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
     before, folder = dict(os.environ), Path.cwd()
     os.environ.update(
         {"HOME": str(place), "RIDGELINE_DEBUG": "1", "COLUMNS": "100", "NO_COLOR": "1"}
@@ -81,7 +99,3 @@ def run(arguments: list[str]) -> tuple[int, str, str]:
             sys.stdout.flush()
     texts = [stream.buffer.getvalue().decode("utf-8", "backslashreplace") for stream in (out, err)]  # type: ignore[attr-defined]
     return code, texts[0], texts[1]
-
-
-def traceback_of(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))

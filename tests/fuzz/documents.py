@@ -231,6 +231,16 @@ def edit_command(chance: random.Random, data: bytes) -> bytes:
     return encoded("\n".join(words))
 
 
+def edit_file(chance: random.Random, data: bytes) -> bytes:
+    """The file of a command, or one of the words before it."""
+    first, _, content = data.partition(b"\n")
+    if chance.random() < 0.1:
+        return edit_command(chance, first.replace(b" ", b"\n")).replace(b"\n", b" ") + b"\n" + content
+    suffix = first.partition(b"FILE.")[2].partition(b" ")[0]
+    edit = {b"csv": edit_csv, b"toml": edit_toml, b"sqlite": edit_ledger}.get(suffix, edit_json)
+    return first + b"\n" + edit(chance, content)
+
+
 EDITS: dict[str, Callable[[random.Random, bytes], bytes]] = {
     **dict.fromkeys(("torch", "jax", "plain-json", "observation", "cases-json", "cases-jsonl", "cases-program"), edit_json),
     **dict.fromkeys(("eval-json", "gate-json", "ledger-records", "reconcile"), edit_json),
@@ -240,6 +250,7 @@ EDITS: dict[str, Callable[[random.Random, bytes], bytes]] = {
     "ledger-file": edit_ledger,
     "words": edit_words,
     "command": edit_command,
+    "command-file": edit_file,
 }  # fmt: skip
 
 

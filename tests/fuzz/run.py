@@ -40,7 +40,7 @@ class Finding:
     def key(self) -> tuple[str, str, str]:
         """Findings of one key are one fault; a wrong value goes by what is wrong, without the value."""
         name, _, text = self.what.partition(": ")
-        return self.kind, name, self.frame or re.sub(r"\d+", "#", re.split(" is |:", text)[0])[:60]
+        return self.kind, name, self.frame or re.split(" is |:", text)[0][:60]
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from fuzz import checks
-from fuzz.command import command
+from fuzz.command import command, command_with_file
 from fuzz.inputs import as_file, entries_of, json_or_nothing, text_of
 from fuzz.ledgers import ledger_file, ledger_records
 from ridgeline.core import dtypes, units
@@ -55,7 +55,9 @@ def plain_csv(data: bytes) -> None:
     items = profile(data, ".csv", "plain")
     lines = [line for line in re.split(r"\r\n|\r|\n", text_of(data)) if line.strip(",;\t \ufeff")]
     if lines:
-        checks.hold(len(items) == len(lines) - 1, f"{len(lines) - 1} rows came in and {len(items)} went out")
+        checks.hold(
+            len(items) == len(lines) - 1, f"rows were dropped: {len(lines) - 1} came in and {len(items)} went out"
+        )
 
 
 def observation(data: bytes) -> None:
@@ -76,11 +78,13 @@ def read_cases(data: bytes, suffix: str) -> None:
     rows = cases.read(as_file(data, f"cases{suffix}"))
     if suffix == ".csv" and (text := text_of(data)):
         lines = [line for line in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")) if line]
-        checks.hold(len(rows) == len(lines) - 1, f"{len(lines) - 1} rows came in and {len(rows)} were read")
+        checks.hold(
+            len(rows) == len(lines) - 1, f"rows were dropped: {len(lines) - 1} came in and {len(rows)} were read"
+        )
     if suffix == ".json" and (entries := entries_of(data)):
-        checks.hold(len(rows) == len(entries), f"{len(entries)} rows came in and {len(rows)} were read")
+        checks.hold(len(rows) == len(entries), f"rows were dropped: {len(entries)} came in and {len(rows)} were read")
     results, errors = table.run(rows, table.Defaults(catalog_machine(), load_machine, {}, {}))
-    checks.hold(len(results) == len(rows), f"{len(rows)} rows came in and {len(results)} went out")
+    checks.hold(len(results) == len(rows), f"rows were dropped: {len(rows)} came in and {len(results)} went out")
     checks.predicted(results, errors)
 
 
@@ -89,7 +93,7 @@ def cases_program(data: bytes) -> None:
     rows = cases.read(as_file(data, "cases.json"))
     prediction, _ = settle.predicted(rows, catalog_machine())
     sealed = settle.rows_of(prediction)
-    checks.hold(len(sealed) == len(rows), f"{len(rows)} rows came in and {len(sealed)} went out")
+    checks.hold(len(sealed) == len(rows), f"rows were dropped: {len(rows)} came in and {len(sealed)} went out")
     for row in sealed:
         checks.printable(row["name"], "a name")
         checks.finite(row["time_us"], "a time", 0.0)
@@ -129,7 +133,7 @@ def gate_file(data: bytes, suffix: str) -> None:
     if entries and all(isinstance(entry.get("samples"), list) and entry["samples"] for entry in entries):
         given = sum(len(entry["samples"]) for entry in entries)
         read = sum(len(timed.samples) for timed in timings.values())
-        checks.hold(given == read, f"{given} samples came in and {read} were read")
+        checks.hold(given == read, f"samples were dropped: {given} came in and {read} were read")
     for name, timed in timings.items():
         checks.printable(name, "a name")
         checks.times(timed.samples, name)
@@ -220,6 +224,7 @@ def _targets() -> dict[str, Target]:
         "ledger-records": ledger_records,
         "words": words,
         "command": command,
+        "command-file": command_with_file,
     }
 
 

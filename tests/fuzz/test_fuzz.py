@@ -20,7 +20,15 @@ from ridgeline.core.errors import InputError
 from strategies import law
 
 INPUTS = 250
-FEWER = {"command": 60, "eval-csv": 60, "eval-json": 60, "ledger-file": 60, "ledger-records": 80, "machine": 120}
+FEWER = {
+    "command": 60,
+    "command-file": 60,
+    "eval-csv": 60,
+    "eval-json": 60,
+    "ledger-file": 60,
+    "ledger-records": 80,
+    "machine": 120,
+}
 
 
 def told(session: Session) -> str:
