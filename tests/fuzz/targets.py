@@ -195,7 +195,7 @@ def call(text: str) -> None:
     """An op and its sizes as on the command line: `gemm m=1..64 n=8 k=8 dtype=fp8`."""
     from ridgeline.app.cli.options import bind
 
-    name, *sizes = text.split()
+    name, *sizes = text.split() or [""]
     op = ops.find(name)
     values = bind(op, sizes, {}, MAX_SWEEP)
     prediction = predict(op(**values), catalog_machine())
