@@ -20,6 +20,7 @@ from .limits import limit
 from .text import clean
 
 MAX_NUMBER = 10.0**100  # nothing that is counted or timed gets there, and the product of two is still a number
+MIN_NUMBER = 1 / MAX_NUMBER  # what lies between it and 0 makes a ratio infinite
 MAX_SHOWN = 60  # characters of a refused value in a complaint
 MAX_COMPLAINTS = 20  # of one document that are listed
 MAX_COMPLAINT = 600  # characters of one
@@ -97,6 +98,9 @@ class Door:
             kind = "a whole number" if whole else "a number"
             self.complain(place, f"is {shown(value)}; it is {kind} from {low:g} to {high:g}")
             return max(low, min(high, 1.0))
+        if 0 < abs(value) < MIN_NUMBER:
+            self.complain(place, f"is {shown(value)}; it is 0, or at least {MIN_NUMBER:g}")
+            return low
         if whole and value != math.floor(value):
             self.complain(place, f"is {shown(value)}; it is a whole number from {low:g} to {high:g}")
         return float(value)
