@@ -21,6 +21,7 @@ from ...core.errors import InputError
 from ..chart import Chart, Picture
 from .labels import tick_text, wrap
 from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
+from .mpl_home import keep_out_of_odd_homes
 from .plane_labels import HINTING, PlaneLabels
 from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, Entry, Measure, entries_of, palette_of
 
@@ -58,6 +59,7 @@ _TURN = threading.RLock()
 @contextmanager
 def _settings(salt: str = "") -> Iterator[None]:
     """matplotlib's defaults with ours over them: no style of the caller shows in a picture."""
+    keep_out_of_odd_homes()
     try:
         from matplotlib import style
     except ImportError as error:
