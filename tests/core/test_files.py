@@ -48,7 +48,7 @@ def test_a_home_that_cannot_be_read_is_refused(bare: pytest.MonkeyPatch) -> None
         files.folder("data")
 
 
-@pytest.mark.parametrize("value", ["relative", "~/x", __file__])
+@pytest.mark.parametrize("value", ["relative", "~/x", " /tmp", __file__])
 def test_an_odd_variable_is_refused(value: str, bare: pytest.MonkeyPatch) -> None:
     bare.setenv("XDG_CACHE_HOME", value)
     with pytest.raises(InputError, match=r"XDG_CACHE_HOME is .*; set XDG_CACHE_HOME to a folder of yours, or unset it"):

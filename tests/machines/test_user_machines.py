@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +125,14 @@ def test_files_that_are_no_machine_files_are_refused_by_size(tmp_path: Path) -> 
 def test_odd_paths_are_one_message(asked: str) -> None:
     with pytest.raises(InputError):
         load(asked)
+
+
+def test_drawing_makes_no_folder_in_an_odd_home(tmp_path: Path) -> None:
+    """Nor does anything else of a command that needs no home."""
+    clear = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "MPL"))}
+    command = [sys.executable, "-m", "ridgeline", "chart", "peaks", "--on", "h200-sxm", "--out", "a.svg"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**clear, "HOME": "home"}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "wrote a.svg\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]

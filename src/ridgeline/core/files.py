@@ -39,8 +39,8 @@ def folder(kind: str) -> Path:
     try:
         import platformdirs
     except ImportError:  # a plain checkout without its dependencies still works
-        given = _variable(f"XDG_{kind.upper()}_HOME")
-        return (Path(given) if given else Path.home() / FOLDERS[kind]) / "ridgeline"
+        given = _variable(f"XDG_{kind.upper()}_HOME") or ""
+        return (Path(given) if given.strip() else Path.home() / FOLDERS[kind]) / "ridgeline"
     path: Path = getattr(platformdirs, f"user_{kind}_path")("ridgeline")
     return path
 
@@ -48,14 +48,14 @@ def folder(kind: str) -> Path:
 def _variable(name: str) -> str | None:
     """A variable of the environment, None where it is not set; the only ones the core asks for name the user's folders."""
     value = os.path.expandvars(f"${name}")
-    return None if value == f"${name}" else value.strip()
+    return None if value == f"${name}" else value
 
 
 def _require_home(kind: str) -> None:
     """InputError unless the variable that decides about the folder names one that can be used."""
     variable = f"XDG_{kind.upper()}_HOME"
-    given = _variable(variable)
-    if given:
+    given = _variable(variable) or ""
+    if given.strip():
         wrong = "not an absolute path" if not os.path.isabs(given) else "" if _usable(given) else "not a usable folder"
         fault, remedy = f"{variable} is '{clean(given)}', {wrong}", f"set {variable} to a folder of yours, or unset it"
     else:

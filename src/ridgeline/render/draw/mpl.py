@@ -22,6 +22,7 @@ from ...core.escaping import markup
 from ..chart import Chart, Picture
 from .labels import tick_text, wrap
 from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
+from .mpl_home import keep_out_of_odd_homes
 from .plane_labels import HINTING, PlaneLabels
 from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, Entry, Measure, entries_of, palette_of
 
@@ -59,6 +60,7 @@ _TURN = threading.RLock()
 @contextmanager
 def _settings(salt: str = "") -> Iterator[None]:
     """matplotlib's defaults with ours over them: no style of the caller shows in a picture."""
+    keep_out_of_odd_homes()
     try:
         from matplotlib import style
     except ImportError as error:
