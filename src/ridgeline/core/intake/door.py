@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,6 +25,7 @@ MAX_SHOWN = 60  # characters of a refused value in a complaint
 MAX_COMPLAINTS = 20  # of one document that are listed
 
 
+@lru_cache(maxsize=4096)  # the places of many small documents are the same ones
 def at(row: int | None = None, column: str = "") -> str:
     """The place of a value: `row 3, column m`."""
     return ", ".join(
