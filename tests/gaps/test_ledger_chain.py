@@ -23,7 +23,7 @@ def test_an_altered_seal_makes_no_evidence(book: Ledger, clock: Clock) -> None:
     book.settle(other, [item("c", 8.0, clock.after(seconds=1))])
     assert book.report()["settled"] == 2
     tamper(book.path, ("UPDATE record SET content = replace(content, '10.0', '8.0') WHERE number = 1", ()))
-    with pytest.raises(Broken, match=r"was not settled: record 1 was changed; see all of it with `ridgeline"):
+    with pytest.raises(Broken, match=r"nothing was settled: record 1 was changed; see all of it with `ridgeline"):
         book.settle(made, [item("b", 20.0, clock.after(seconds=1))])
     assert book.head()[0] == 4, "nothing was added"
     # what does not depend on the altered record goes on; `verify` and the report look at all of them

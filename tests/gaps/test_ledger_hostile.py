@@ -170,6 +170,18 @@ def test_damaged_pages_that_are_touched_are_one_message(book: Ledger) -> None:
             assert book.verify()
 
 
+def test_any_byte_of_the_layout_that_is_no_text_is_one_message(book: Ledger) -> None:
+    """SQLite quotes such a text in its message, and Python cannot read the message."""
+    seal(book)
+    whole = book.path.read_bytes()
+    for place in range(whole.index(b"CREATE TABLE record") - 300, 4096, 37):
+        book.path.write_bytes(whole[:place] + b"\x8a" + whole[place + 1 :])
+        for ask in (lambda: seal(book), book.report, book.export):
+            with suppress(InputError):
+                ask()
+        assert book.verify(), place
+
+
 def test_names_bring_no_markup_into_the_page(book: Ledger, clock: Clock) -> None:
     bad = "[x](javascript:alert(1)) <script>alert(1)</script> `a` | b ![y](z) &lt; *c* _d_ # e ~f~ \\"
     made = book.seal([row(bad)], "text", bad, {"driver": bad}, bad)

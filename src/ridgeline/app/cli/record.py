@@ -59,7 +59,7 @@ def printed_at_end() -> Iterator[None]:
             return bool(real and real.isatty())
 
     encoding, errors = getattr(real, "encoding", None), getattr(real, "errors", None)
-    draft = Draft(kept, encoding or "utf-8", errors or "strict", write_through=True)
+    draft = Draft(kept, encoding or "utf-8", errors or "strict", newline="", write_through=True)
     sys.stdout = draft
     try:
         yield
@@ -67,7 +67,7 @@ def printed_at_end() -> Iterator[None]:
         sys.stdout = real
     draft.flush()
     try:
-        click.echo(kept.getvalue(), nl=False)
+        click.echo(kept.getvalue().decode(draft.encoding), nl=False)
     except OSError:
         click.echo("the record was added to the ledger: see it with `ridgeline ledger show`", err=True)
         raise

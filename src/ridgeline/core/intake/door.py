@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,6 +27,7 @@ MAX_COMPLAINTS = 20  # of one document that are listed
 MAX_COMPLAINT = 600  # characters of one
 
 
+@lru_cache(maxsize=4096)  # the places of many small documents are the same ones
 def at(row: int | None = None, column: str = "") -> str:
     """The place of a value: `row 3, column m`."""
     return ", ".join(

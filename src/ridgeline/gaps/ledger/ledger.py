@@ -103,13 +103,10 @@ class Ledger:
 
         def compare(connection: sqlite3.Connection, time: str) -> dict[str, Any]:
             seal = _find(connection, seal_id)
+            _refuse_changed(seal)
             earlier.extend(store.records(connection, f"WHERE {store.OF_SEAL} ORDER BY number", seal.hash))
-            changed = [str(record.number) for record in (seal, *earlier) if not (record.intact and record.parsed)]
-            if changed:
-                raise Broken(
-                    f"seal {seal.hash[:ID_DIGITS]} was not settled: record {', '.join(changed)} was changed; "
-                    "see all of it with `ridgeline ledger verify`, restore a copy or use another file"
-                )
+            for settlement in earlier:
+                _refuse_changed(settlement)
             rows = {row["name"]: row for row in seal.parsed["predictions"]}
             kept = [compared_item(rows, item, seal, time) for item in given]
             return {"seal": seal.hash, "items": kept, "observations": observations}
@@ -190,6 +187,15 @@ def _find(connection: sqlite3.Connection, seal_id: str) -> Record:
         several = ", ".join(record.hash[: 2 * ID_DIGITS] for record in seals)
         raise InputError(f"'{seal_id}' begins several seals: {several}; give more digits")
     return seals[0]
+
+
+def _refuse_changed(record: Record) -> None:
+    """Raise where a record that a settlement depends on is not as it was written."""
+    if not (record.intact and record.parsed):
+        raise Broken(
+            f"nothing was settled: record {record.number} was changed; see all of it with `ridgeline ledger verify`, "
+            "restore a copy or use another file"
+        )
 
 
 def _settled(earlier: Iterable[Record], record: Record) -> Settled:

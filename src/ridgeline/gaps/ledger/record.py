@@ -240,7 +240,7 @@ class Record:
         row = {name: printable(value) for name, value in self.row().items()}
         return {**row, "content": self.parsed} if self.parsed else row
 
-    @property
+    @cached_property
     def typed(self) -> bool:
         """Whether every field holds a value of its own type."""
         wanted = (int, int, str, str, str, str, str, str, str)
@@ -251,11 +251,11 @@ class Record:
         hashed = {name: value for name, value in self.row().items() if name not in ("number", "content", "hash")}
         return text_hash(json.dumps(hashed, sort_keys=True, separators=(",", ":")))
 
-    @property
+    @cached_property
     def hash_matches(self) -> bool:
         return self.typed and self.computed_hash() == self.hash
 
-    @property
+    @cached_property
     def intact(self) -> bool:
         return self.hash_matches and text_hash(self.content) == self.content_hash
 
@@ -267,7 +267,7 @@ class Record:
         except (InputError, ValueError, RecursionError):
             return {}
 
-    @property
+    @cached_property
     def evidence_after(self) -> str:
         """The latest time of this record and all before it; what began later is known to come after them."""
         return str(self.parsed.get("evidence_after") or self.time)

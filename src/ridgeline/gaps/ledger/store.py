@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import InputError
+from ...core.errors import MAX_QUOTED, InputError
 from ...core.intake import clean, limit, refuse_over
 from ...core.intake.limits import over
 from ...core.version import __version__
@@ -241,6 +241,8 @@ class Store:
                 yield connection
         except sqlite3.Error as error:
             raise self._explained(error) from error
+        except UnicodeDecodeError as error:  # SQLite's message quotes a broken text of the file
+            raise self._damaged("a text in it is no text") from error
 
     def _check_layout(self, connection: sqlite3.Connection) -> list[Difference]:
         """What is missing and harmless; any other difference is refused before a table is read."""
@@ -266,7 +268,10 @@ class Store:
         for start, (problem, remedy) in FILE_ERRORS.items():
             if name.startswith(start):
                 return InputError(f"cannot use the ledger '{self.path}': {problem}; {remedy}")
-        return Damaged(f"the ledger '{self.path}' is damaged: {error}; restore it from a copy or use another file")
+        return self._damaged(clean(str(error), MAX_QUOTED))
+
+    def _damaged(self, problem: str) -> Damaged:
+        return Damaged(f"the ledger '{self.path}' is damaged: {problem}; restore it from a copy or use another file")
 
 
 def layout_differences(connection: sqlite3.Connection, version: int) -> list[Difference]:
