@@ -134,6 +134,8 @@ def test_names_of_tables_come_out_clean(tmp_path: Path) -> None:
     path = tmp_path / f"a\x1b[31m{'x' * 10}.csv"
     path.write_text("2.0,s,duration_time,2000,100.00,,\n", encoding="utf-8")
     assert_clean(observe.load(path, "perf"))
+    path.write_text("name,time_us,flops.\ufeffx,\u202ecolour\na,1,2,3\n", encoding="utf-8")
+    assert_clean(observe.load(path))
     path.write_text("Kernel_Name,Start_Timestamp,End_Timestamp\nk\x1b[31m\x07,1,5\n", encoding="utf-8")
     assert_clean(observe.load(path, "rocprof"))
 
@@ -248,6 +250,23 @@ def test_rows_are_limited_in_number(form: str, tmp_path: Path, limited: Callable
     limited(rows=20.0)
     with pytest.raises(InputError, match="--limit rows="):
         observe.load(path, form)
+
+
+def test_kernels_are_limited_in_number(tmp_path: Path, limited: Callable[..., None]) -> None:
+    files = {
+        "plain.csv": "name,time_us\n" + "a,1\n" * 30,
+        "plain.json": json.dumps([{"name": "a", "time_us": 1}] * 30),
+        "rocprof.csv": "Kernel_Name,Start_Timestamp,End_Timestamp\n" + "a,1,2\n" * 30,
+        "advisor.csv": "loop_name,self_time\n" + "a,1\n" * 30,
+    }
+    paths = [tmp_path / name for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
+        path.write_text(text)
+    paths += [torch_trace(tmp_path, *(kernel_event(place) for place in range(1, 30)))]
+    limited(kernels=20.0)
+    for path in paths:
+        with pytest.raises(InputError, match="--limit kernels="):
+            observe.load(path)
 
 
 @pytest.mark.parametrize("form", ["torch_profiler", "jax_profiler", "plain"])

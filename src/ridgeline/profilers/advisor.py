@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.intake import Door
 from ..core.observation import LONGEST, SHORTEST, Observation
 from ..core.tabular import count, decimal_mark, header, opened
-from .rows import by_column, numbered, with_note_of_omitted
+from .rows import Omitted, by_column, held, numbered, timed
 
 HOW = "advisor --report=survey --show-all-columns --format=csv --report-output=FILE.csv --project-dir=DIR"
 NAMES = ("function_call_sites_and_loops", "loop_name", "source_location")
@@ -25,6 +25,7 @@ LEVELS = {"l1": "self_memory_gb", "l2": "self_l2_gb", "l3": "self_l3_gb", "main"
 HALVES = {"l1": "self", "l2": "self_l2", "l3": "self_l3", "main": "self_dram"}
 INTENSITY = ("self_ai", "self_arithmetic_intensity")
 DTYPES = {"float64": "vector.fp64", "float32": "vector.fp32", "float16": "vector.fp16", "bfloat16": "vector.bf16"}
+PEEK = 200  # rows that show how numbers are written
 MAX_HEADER_LINE = 200  # lines in which the header must come
 
 
@@ -51,13 +52,14 @@ def read(path: Path) -> list[Observation]:
                 break
         else:
             raise InputError(f"'{path}' has no header of an Advisor survey; write it with {HOW}")
-        door = Door(f"'{path}'")
-        rows = list(by_column(lines, names, sign, door))
-    mark = decimal_mark(cell for _, row in rows[:200] for cell in row.values())
-    every = [(place, _observation(row, mark, door, place)) for place, row in rows]
+        door, omitted = Door(f"'{path}'"), Omitted("without a name or self time")
+        rows = by_column(lines, names, sign, door)
+        first_rows = list(islice(rows, PEEK))
+        mark = decimal_mark(cell for _, row in first_rows for cell in row.values())
+        every = ((place, _observation(row, mark, door, place)) for place, row in chain(first_rows, rows))
+        observations = list(held(timed(every, omitted), path))
     door.close()
-    omitted = [place for place, item in every if item is None]
-    return with_note_of_omitted([item for _, item in every if item is not None], omitted, "without a name or self time")
+    return omitted.noted(observations)
 
 
 def _number(row: Mapping[str, str], name: str, mark: str) -> float | None:

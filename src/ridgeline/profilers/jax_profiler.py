@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.intake import Door
+from ..core.intake import Door, refuse_over
 from ..core.observation import Observation
 from ..core.units import counted
 from .chrome_trace import EVENTS, MICRO, OP, SLACK, Span, items, nested, times, usable
@@ -197,6 +197,7 @@ def _observations(trace: _Trace) -> list[Observation]:
             fields = _described(lane, *span.what)
             described[key] = groups.setdefault(repr(fields), _Group(fields))
         described[key].take(time)
+    refuse_over("kernels", len(groups), f"'{trace.path}', {len(groups):,} different kernels or ops,")
     cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
     notes = cut if trace.events >= MAX_EVENTS else ()
     timeless = sum(not group.samples for group in groups.values())

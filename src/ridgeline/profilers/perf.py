@@ -13,7 +13,7 @@ from pathlib import Path
 from ..core.errors import InputError
 from ..core.observation import Observation
 from ..core.tabular import cells, count, decimal_mark, number, opened
-from .rows import numbered, with_note_of_omitted
+from .rows import Omitted, numbered
 
 HOW = "perf stat -x, -o FILE.csv -e duration_time,fp_arith_inst_retired.256b_packed_double,... -- PROGRAM"
 DELIMITERS = ",;|\t"
@@ -64,8 +64,13 @@ def _parts(line: str) -> tuple[str, str, str, list[str]] | None:
 
 def read(path: Path) -> list[Observation]:
     with opened(path) as text:
-        lines = [(line, _parts(row)) for line, row in numbered(text, path) if row.strip() and not row.startswith("#")]
-    rows = [parts for _, parts in lines if parts is not None]
+        omitted, rows = Omitted("not written by perf stat"), []
+        for place, line in numbered(text, path):
+            parts = _parts(line)
+            if parts is not None and not line.startswith("#"):
+                rows.append(parts)
+            elif line.strip() and not line.startswith("#"):
+                omitted.add(place)
     if not rows:
         raise InputError(f"'{path}' has no lines of perf stat; without -I, -A or --per-socket write it as {HOW}")
     walls = sum(_plain(event) == WALL for _, _, event, _ in rows)
@@ -76,8 +81,7 @@ def read(path: Path) -> list[Observation]:
     run = _Run(decimal_mark(value for value, *_ in rows))
     for row in rows:
         run.take(*row)
-    omitted = [line for line, parts in lines if parts is None]
-    return with_note_of_omitted([run.observation(path)], omitted, "not written by perf stat")
+    return omitted.noted([run.observation(path)])
 
 
 def _plain(event: str) -> str:

@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..core.errors import InputError
-from ..core.intake import Door, clean, limit, refuse_over
+from ..core.intake import Door, clean, refuse_over
 from ..core.intake.door import shown
 from ..core.observation import LONGEST, SCHEMA, SHORTEST, Observation, checked_fields, read_document, samples
 from ..core.tabular import cells, decimal_mark, header, json_document, number, opened, refuse_repeated
 from ..core.units import parse
+from .rows import held
 
 HOW = "a CSV with columns name,time_us,flops,bytes (or flops.tensor.bf16, bytes.hbm), or JSON with these keys"
 TIMES = {"time": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
+PIECE = 1 << 20  # characters of JSON read at a time
 PEEK = 1000  # rows that show how numbers are written
 SECONDS = "a time without a unit was read as seconds; give it one (12.5 us), or call the column time_us"
 MAX_SAID = 200  # characters of the parser's message that are passed on
@@ -52,7 +54,7 @@ def read(path: Path) -> list[Observation]:
             start = text.read(1)
         door = Door(f"'{path}'")
         read_rows = _documents if start in ("[", "{") else _table
-        observations = list(read_rows(start, text, door, path))
+        observations = list(held(read_rows(start, text, door, path), path))
     door.close()
     return [item for item in observations if item is not None]
 
@@ -90,7 +92,7 @@ def _row(row: Mapping[str, Any], door: Door, place: str, mark: str = ".") -> Obs
             counts[kind].update(door.amounts(value, prefix + key))
         elif kind in UNNAMED:
             if value is not None and not (isinstance(value, str) and value.lower() in ABSENT):
-                counts[kind][part or UNNAMED[kind]] = door.number(_parsed(value, mark), prefix + key)
+                counts[kind][clean(part) or UNNAMED[kind]] = door.number(_parsed(value, mark), prefix + key)
         elif key not in FIELDS and key not in TIMES:
             columns[key] = value
     fields = checked_fields(row, door, prefix)
@@ -136,9 +138,7 @@ def _samples(row: Mapping[str, Any], door: Door, prefix: str, mark: str) -> tupl
 
 
 def _documents(start: str, text: TextIO, door: Door, path: Path) -> Iterable[Observation | None]:
-    most = int(limit("document"))
-    content = start + text.read(most)
-    refuse_over("document", len(content), f"'{path}'")
+    content = _all(start, text, path)
     try:
         document = json_document(content)
     except (ValueError, RecursionError) as error:
@@ -150,8 +150,17 @@ def _documents(start: str, text: TextIO, door: Door, path: Path) -> Iterable[Obs
         document = document.get("observations", document.get("items", [document]))
     if not isinstance(document, list):
         raise InputError(f"'{path}' holds {shown(document)} where a list of observations belongs; {HOW}")
-    refuse_over("rows", len(document), f"'{path}', {len(document):,} entries")
-    return [_document(item, door, f"entry {place}") for place, item in enumerate(document, 1)]
+    return (_document(item, door, f"entry {place}") for place, item in enumerate(document, 1))
+
+
+def _all(start: str, text: TextIO, path: Path) -> str:
+    """The rest of the text, a piece at a time, so that room is made for what there is and not for what is allowed."""
+    pieces, size = [start], 0
+    while piece := text.read(PIECE):
+        size += len(piece)
+        refuse_over("document", size, f"'{path}'")
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _document(item: Any, door: Door, place: str) -> Observation | None:

@@ -6,14 +6,15 @@ requests of the last cache to memory are of 64 bytes, or of 32 where a counter o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from ..core.errors import InputError
-from ..core.intake import Door
+from ..core.intake import Door, refuse_over
 from ..core.observation import LONGEST, SHORTEST, Observation
 from ..core.tabular import count, decimal_mark, header, opened
-from .rows import by_column, numbered, with_note_of_omitted
+from .rows import Omitted, Rows, by_column, held, numbered, timed
 
 HOW = "rocprof-compute profile --name NAME --roof-only -- PROGRAM, then import pmc_perf.csv of the workload's folder"
 KERNEL = ("Kernel_Name", "KernelName")
@@ -21,6 +22,7 @@ START = ("Start_Timestamp", "BeginNs")
 END = ("End_Timestamp", "EndNs")
 DISPATCH = ("Dispatch_ID", "Dispatch_Id", "Index")
 LANES, MATRIX_OPS = 64, 512
+PEEK = 50  # kernels that show how numbers are written
 MAX_DIGITS = 20  # of a time stamp in nanoseconds
 
 # Engine or level -> counters and their factors; the first list a file has all of is used.
@@ -65,29 +67,33 @@ def read(path: Path) -> list[Observation]:
         names, sign = header(next(text, ""))
         if not _is_header(names):
             raise InputError(f"'{path}' has no columns for kernel, start and end; the table with them comes from {HOW}")
-        door = Door(f"'{path}'")
-        rows = list(by_column(numbered(text, path, 2), names, sign, door))
-    complete = [(line, row) for line, row in rows if len(row) == len(names)]
-    omitted = [line for line, row in rows if len(row) < len(names)]
-    kernels = _gathered(complete) if "Counter_Name" in names else complete
-    mark = decimal_mark(row[name] for _, row in kernels[:50] for name in row if name in _COUNTERS)
-    observations = []
-    for line, row in kernels:
-        item = _observation(row, mark, door, line)
-        if item is None:
-            omitted.append(line)
-        else:
-            observations.append(item)
+        door, omitted = Door(f"'{path}'"), Omitted("truncated or without kernel, start and end")
+        kernels = _complete(by_column(numbered(text, path, 2), names, sign, door), len(names), omitted)
+        if "Counter_Name" in names:
+            kernels = iter(_gathered(kernels, path))
+        first_kernels = list(islice(kernels, PEEK))
+        mark = decimal_mark(row[name] for _, row in first_kernels for name in row if name in _COUNTERS)
+        every = ((line, _observation(row, mark, door, line)) for line, row in chain(first_kernels, kernels))
+        observations = list(held(timed(every, omitted), path))
     door.close()
-    return with_note_of_omitted(observations, sorted(omitted), "truncated or without kernel, start and end")
+    return omitted.noted(observations)
 
 
-def _gathered(rows: Iterable[tuple[int, dict[str, str]]]) -> list[tuple[int, dict[str, str]]]:
+def _complete(rows: Rows, width: int, omitted: Omitted) -> Rows:
+    for line, row in rows:
+        if len(row) == width:
+            yield line, row
+        else:
+            omitted.add(line)
+
+
+def _gathered(rows: Rows, path: Path) -> list[tuple[int, dict[str, str]]]:
     """One row per kernel from one row per counter."""
     kernels: dict[tuple[str, ...], tuple[int, dict[str, str]]] = {}
     for line, row in rows:
         key = tuple(row[name] for name in (*DISPATCH, *KERNEL, *START) if name in row)
         kernels.setdefault(key, (line, row))[1][row["Counter_Name"]] = row.get("Counter_Value", "")
+        refuse_over("kernels", len(kernels), f"'{path}', line {line:,},")
     return list(kernels.values())
 
 

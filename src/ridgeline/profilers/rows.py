@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ..core.intake import Door, refuse_over
 from ..core.observation import Observation
 from ..core.tabular import cells
 from ..core.units import counted
+
+Rows = Iterator[tuple[int, dict[str, str]]]  # the number of the line, and its cells by column
 
 
 def numbered(lines: Iterable[str], path: Path, start: int = 1) -> Iterator[tuple[int, str]]:
@@ -19,9 +22,7 @@ def numbered(lines: Iterable[str], path: Path, start: int = 1) -> Iterator[tuple
         yield number, line
 
 
-def by_column(
-    lines: Iterable[tuple[int, str]], names: Sequence[str], sign: str, door: Door
-) -> Iterator[tuple[int, dict[str, str]]]:
+def by_column(lines: Iterable[tuple[int, str]], names: Sequence[str], sign: str, door: Door) -> Rows:
     """The rows of a table by column, cells stripped. A row that is cut off lacks its last columns; one with more cells
     than columns is complained of, because each of its cells may be that of another column."""
     for number, line in lines:
@@ -33,9 +34,40 @@ def by_column(
             yield number, dict(zip(names, row, strict=False))
 
 
-def with_note_of_omitted(items: list[Observation], omitted: Sequence[int], why: str) -> list[Observation]:
-    """The first observation says which rows were not used, and why."""
-    if items and omitted:
-        note = f"{counted(len(omitted), 'row')} omitted, {why} (line {omitted[0]}{' and others' if len(omitted) > 1 else ''})"
-        items[0] = replace(items[0], notes=(*items[0].notes, note))
-    return items
+T = TypeVar("T")
+
+
+def held(items: Iterable[T], path: Path) -> Iterator[T]:
+    """Kernels as they are read, no more of them than are accepted."""
+    for number, item in enumerate(items, 1):
+        refuse_over("kernels", number, f"'{path}', kernel {number:,},")
+        yield item
+
+
+@dataclass
+class Omitted:
+    """The rows of a table that were not used; the first observation says so."""
+
+    why: str
+    first: int = 0
+    count: int = 0
+
+    def add(self, line: int) -> None:
+        self.first = min(self.first or line, line)
+        self.count += 1
+
+    def noted(self, items: list[Observation]) -> list[Observation]:
+        if items and self.count:
+            others = " and others" if self.count > 1 else ""
+            note = f"{counted(self.count, 'row')} omitted, {self.why} (line {self.first}{others})"
+            items[0] = replace(items[0], notes=(*items[0].notes, note))
+        return items
+
+
+def timed(items: Iterable[tuple[int, Observation | None]], omitted: Omitted) -> Iterator[Observation]:
+    """The observations that rows gave; rows that gave none are omitted."""
+    for line, item in items:
+        if item is None:
+            omitted.add(line)
+        else:
+            yield item

@@ -20,7 +20,7 @@ from ...core.errors import InputError
 from ...core.intake import clean
 from ...core.observation import Observation
 from ...core.tabular import cells, decimal_mark, head, opened
-from ..rows import numbered
+from ..rows import held, numbered
 from .formulas import WANTED, unit_factor
 from .kernel import GPU, PUSHED, STARTED, Kernel, observation
 from .metrics import LABELS
@@ -84,7 +84,7 @@ def _observations(lines: Iterable[str], path: Path) -> list[Observation]:
     kernels = _kernels(lines, messages, path)
     first = list(islice(kernels, PEEK))
     mark = decimal_mark(text for kernel in first for text in kernel.texts)
-    every = [observation(kernel, mark) for kernel in chain(first, kernels)]
+    every = [observation(kernel, mark) for kernel in held(chain(first, kernels), path)]
     timed = [item for item in every if item is not None]
     timeless = len(every) - len(timed)
     if timeless and not timed:

@@ -70,6 +70,7 @@ def observations(trace: Trace) -> list[Observation]:
     else:
         for op, context, self_time, called in trace.on_host():
             groups.setdefault((op, context.ops, context.path), _Group(context, None, called)).take(self_time, context)
+    refuse_over("kernels", len(groups), f"'{trace.events.path}', {len(groups):,} different kernels or ops,")
     names = sum(chain.depth for group in groups.values() for chain in group.context[:2] if chain is not None)
     refuse_over("rows", names, f"'{trace.events.path}': the {names:,} ops and modules around its kernels")
     device_names, conditions = _device_names(trace), dict[Any, dict[str, Any]]()
