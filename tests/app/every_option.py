@@ -51,7 +51,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "precisions": [("precisions", *GEMM, *H200)],
     "predict": [("predict", *GEMM, *H200), ("predict", *ATTENTION, *H200), ("predict", *H200)],
     "profile": [("profile", "--", "python", "script.py"), ("profile",)],
-    "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv")],
+    "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL")],
     "run": [("run",)],
     "seal": [("seal", "cases.csv", *H200)],
     "table": [("table", "common", *H200), ("table",)],
@@ -92,9 +92,6 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--do": [("--do", "quantize=weights:int4_g128,batch=8,machine=b200-sxm"), ("--do", "graphs")],
     "--share": [("--share", "0.4")],
 }
-
-# What no command line can bring to success here: the program of a profiler, hardware, an option for other files.
-NEVER_DONE: set[tuple[str, str]] = set()
 
 
 def options(command: str) -> dict[str, list[Words]]:
