@@ -14,7 +14,7 @@ from pathlib import Path
 from fuzz import checks
 from fuzz.inputs import as_file, workspace
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+PROFILES = {path.name: path for path in Path(__file__).parents[1].glob("fixtures/*/*.csv")}
 # These run programs or take seconds on purpose; only their options are tried.
 SLOW = ("measure", "run", "profile")
 PICTURES = [".svg", ".png", ".pdf", ".html"]
@@ -56,9 +56,8 @@ def harmless(word: str) -> str:
     for suffix in PICTURES:
         word = word.replace(suffix, ".md")
     name = word.rpartition("=")[2].rpartition("/")[2]
-    for folder in ("ncu", "torch", "jax", "perf", "likwid", "rocprof", "advisor", "plain"):
-        if (FIXTURES / folder / name).is_file():
-            return str(FIXTURES / folder / name)
+    if name in PROFILES:
+        return str(PROFILES[name])
     return word.replace("/", "_") if word.startswith("/") or "../" in word else word
 
 
@@ -84,18 +83,20 @@ def apart() -> Iterator[None]:
 
 def run(arguments: list[str]) -> tuple[int, str, str]:
     """Exit code and both outputs; an exception that leaves the command goes on."""
-    from ridgeline.app.cli import main
+    from ridgeline.app import cli
     from ridgeline.core.intake import limits
 
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    # no character is unprintable in the streams of the program either
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True) for _ in range(2))
+    before, sys.argv = sys.argv, ["ridgeline", *arguments]
     code = 0
     with apart(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            main.main(arguments, prog_name="ridgeline")
+            code = getattr(cli, "run", cli.main)()
         except SystemExit as done:
             code = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
         finally:
+            sys.argv = before
             limits._given.clear()
-            sys.stdout.flush()
-    texts = [stream.buffer.getvalue().decode("utf-8", "backslashreplace") for stream in (out, err)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode("utf-8") for stream in (out, err)]  # type: ignore[attr-defined]
     return code, texts[0], texts[1]

@@ -169,12 +169,12 @@ def _watch(session: Session, worker: Any, shared: Any, found: Any, tell: Any) ->
         try:
             finding = found.get(timeout=0.5)
         except queue.Empty:
+            if not worker.is_alive() and found.empty():
+                return None
             if shared[1] and time.monotonic() - shared[1] > MAX_WAIT:
                 worker.kill()
                 worker.join()
                 return False
-            if not worker.is_alive() and found.empty():
-                return None
             continue
         if finding is None:
             worker.join()

@@ -197,7 +197,9 @@ def call(text: str) -> None:
 
     name, *sizes = text.split() or [""]
     op = ops.find(name)
-    values = bind(op, sizes, {}, MAX_SWEEP)
+    values = bind(op, sizes, {})
+    if any(getattr(value, "size", 1) > MAX_SWEEP for value in values.values()):
+        return
     prediction = predict(op(**values), catalog_machine())
     rows = list(prediction.rows())
     checks.predicted(rows, {})
