@@ -25,6 +25,7 @@ LIMITS = {
     "document": Limit(2.0**30, "B", "bytes of one file, unpacked, that are held as a whole"),
     "unpacking": Limit(100.0, "", "bytes that one packed byte may become"),
     "rows": Limit(20e6, "", "rows of a table, events of a trace, entries of a list"),
+    "cells": Limit(40e6, "", "cells of a table, values of a document"),
     "line": Limit(16 * 2.0**20, "B", "characters of a line or of one event"),
     "depth": Limit(32.0, "", "lists and tables inside each other"),
     "samples": Limit(10e6, "", "samples of one name"),
