@@ -46,7 +46,7 @@ HEAVY = {
 # The files that are about a heavy package.
 OWNERS = {
     "matplotlib": ("render/draw/mpl",),
-    "pyarrow": ("core/tabular.py",),
+    "pyarrow": ("core/parquet_files.py",),
     "torch": ("measure/", "profilers/"),
     "cupy": ("measure/", "profilers/self_check.py"),
     "scipy": ("prediction/",),

@@ -27,6 +27,7 @@ LIMITS = {
     "unpacking": Limit(100.0, "", "bytes that one packed byte may become"),
     "rows": Limit(20e6, "", "rows of a table, events of a trace, entries of a list"),
     "kernels": Limit(200e3, "", "kernels, ops or timings of one profile"),
+    "cells": Limit(40e6, "", "cells of a table, values of a document"),
     "line": Limit(16 * 2.0**20, "B", "characters of a line or of one event"),
     "depth": Limit(32.0, "", "lists and tables inside each other"),
     "samples": Limit(10e6, "", "samples of one name"),
