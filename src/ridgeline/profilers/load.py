@@ -13,8 +13,9 @@ from typing import Any
 from ..core.errors import InputError, unknown
 from ..core.files import user_path
 from ..core.intake.door import shown
+from ..core.intake.source import HEAD, head
 from ..core.observation import Observation, admitted
-from ..core.tabular import HEAD, head, json_document
+from ..core.tabular import json_document
 from .plain import not_json
 
 FORMATS = "`ridgeline import --help` lists the formats"
