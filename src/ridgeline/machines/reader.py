@@ -35,7 +35,7 @@ def toml(text: str, where: str) -> dict[str, Any]:
     most = int(limit("machine") / BYTES_PER_VALUE)
     if sum(text.count(sign) for sign in "=,[{") > most:
         raise SchemaError(
-            where, [f"has more than {most:,} values; if they are meant, raise it with --limit machine=8MiB"]
+            where, [f"has more than {most:,} values; if they are meant, raise the limit `machine`"]
         )
     word = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
     if re.search(rf"(?<![\w-])(?:{word}[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}", text):
