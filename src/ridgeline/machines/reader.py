@@ -34,9 +34,7 @@ def toml(text: str, where: str) -> dict[str, Any]:
     """The tables of a TOML text. What the parser would take long for is refused before: many values, long dotted keys."""
     most = int(limit("machine") / BYTES_PER_VALUE)
     if sum(text.count(sign) for sign in "=,[{") > most:
-        raise SchemaError(
-            where, [f"has more than {most:,} values; if they are meant, raise it with --limit machine=8MiB"]
-        )
+        raise SchemaError(where, [f"has more than {most:,} values; if they are meant, raise the limit `machine`"])
     word = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
     if re.search(rf"(?<![\w-])(?:{word}[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}", text):
         raise SchemaError(where, [f"a key has more than {MAX_PARTS} parts"])
