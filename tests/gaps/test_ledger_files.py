@@ -185,7 +185,7 @@ def test_eight_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["book.sqlite"]
 
 
-def test_what_was_reported_survives_kills(tmp_path: Path) -> None:
+def test_what_seal_returned_survives_a_kill(tmp_path: Path) -> None:
     (*_, (reported, kept)) = killed(tmp_path / "book.sqlite", kills=20, seed=24)
     assert 0 < reported <= kept
 

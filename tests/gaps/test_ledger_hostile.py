@@ -8,8 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from ledger_samples import Clock, item, row, seal, tamper
 
+from ridgeline.app.cli import main
 from ridgeline.core.errors import InputError
 from ridgeline.core.intake import limits
 from ridgeline.gaps.ledger import Broken, Ledger, open_ledger
@@ -64,6 +66,13 @@ def test_a_foreign_layout_is_named_and_nothing_of_it_is_read(tmp_path: Path, scr
     assert book.path.read_bytes() == before
 
 
+@pytest.mark.parametrize("what", ["verify", "report", "show"])
+def test_commands_say_in_one_line_that_a_ledger_is_foreign(tmp_path: Path, what: str) -> None:
+    book = hostile(tmp_path / "book.sqlite", f"CREATE VIEW head AS {ENDLESS} x AS count, '' AS hash FROM n")
+    ended = CliRunner().invoke(main, ["ledger", what, "--ledger", str(book.path)])
+    assert (ended.exit_code, "'head' was changed" in ended.output) == (1, True)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -115,6 +124,9 @@ def test_sizes_beyond_the_limits_are_refused(book: Ledger, monkeypatch: pytest.M
         book.find(made)
     monkeypatch.setattr(limits, "_given", {"read": 5000})
     with pytest.raises(InputError, match=r"the ledger .* is over the limit .*--limit read="):
+        book.find(made)
+    monkeypatch.setattr(limits, "_given", {"document": 30000})  # what is held as a whole
+    with pytest.raises(InputError, match=r"the ledger .* is over the limit .*--limit document="):
         book.verify()
 
 

@@ -235,16 +235,21 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
         if output.out is not None:
             check_suffix(output.out, (".md", ".json"), "the record is")
         markdown = {".md": lambda out: write_text(out, book.markdown())}
-        present(Result(document=book.export, terminal=lambda: [book.markdown()], writers=markdown), output)
+        with broken_is_1(ctx):
+            present(Result(document=book.export, terminal=lambda: [book.markdown()], writers=markdown), output)
 
 
 def verify(ctx: click.Context, book: Ledger, expect: str | None, output: Output) -> None:
     """Check the hash chain; exit code 1 where it is broken."""
     from ...core.documents import to_document
+    from ...gaps.ledger import Broken
     from ...render.tables.gaps import verification_answer, verification_table
 
     findings = book.verify(expect)
-    records, head = (0, "not readable") if any(item.what == "damaged" for item in findings) else book.head()
+    try:
+        records, head = book.head()
+    except Broken:
+        records, head = 0, "not readable"
     document = {"findings": to_document(findings), "head": head, "records": records}
     line = verification_answer(findings, (records, head))
     tables = [verification_table(findings)] if findings else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.errors import InputError, unknown
 from ...core.files import folder, user_path
-from ...core.intake import Door, clean
+from ...core.intake import Door, clean, refuse_over
 from . import store
 from .record import (
     ID_DIGITS,
@@ -163,7 +163,9 @@ class Ledger:
         return markdown(*self._snapshot())
 
     def _snapshot(self) -> tuple[list[Record], tuple[int, str], list[Finding]]:
-        """All records and the head at one moment, with their faults."""
+        """All records and the head at one moment, with their faults. They are held as a whole."""
+        if self.path.is_file():
+            refuse_over("document", self.path.stat().st_size, f"the ledger '{self.path}'")
         with self._store.read() as connection:
             return _all(connection)
 

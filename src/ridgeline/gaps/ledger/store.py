@@ -253,11 +253,11 @@ class Store:
             raise InputError(
                 f"the ledger '{self.path}' has schema {version}, known here is {LAYOUT}; install a newer ridgeline"
             )
-        found = layout_differences(connection, version)
-        if not all(difference.harmless for difference in found):
-            raise Foreign(self.path, found)
+        differences = layout_differences(connection, version)
+        if not all(difference.harmless for difference in differences):
+            raise Foreign(self.path, differences)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(min(limit("document"), MAX_LENGTH)))
-        return found
+        return differences
 
     def _explained(self, error: sqlite3.Error) -> InputError:
         name = getattr(error, "sqlite_errorname", "")
@@ -287,12 +287,14 @@ def layout_differences(connection: sqlite3.Connection, version: int) -> list[Dif
     known = frozenset(expected)
     actual = layout(connection)
     names = {row[0] for row in actual}
-    found = [Difference(name, "is missing", row[1] != "table") for name, row in expected.items() if name not in names]
+    differences = [
+        Difference(name, "is missing", row[1] != "table") for name, row in expected.items() if name not in names
+    ]
     for row in actual:
         if row != expected.pop(row[0], None):
             how = "was changed" if row[0] in known else "does not belong to a ledger"
-            found.append(Difference(clean(str(row[0]), MAX_NAME), how, False))
-    return sorted(found, key=lambda difference: (difference.harmless, difference.name))
+            differences.append(Difference(clean(str(row[0]), MAX_NAME), how, False))
+    return sorted(differences, key=lambda difference: (difference.harmless, difference.name))
 
 
 def _limit_steps(connection: sqlite3.Connection) -> None:
