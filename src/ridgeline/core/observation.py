@@ -181,7 +181,9 @@ def checked_fields(row: Mapping[str, Any], door: Door, prefix: str) -> dict[str,
     return fields
 
 
-def _plain(door: Door, value: Any, place: str) -> Any:
+def plain_table(door: Door, value: Any, place: str) -> Any:
+    if isinstance(value, dict) and _is_plain(value, int(limit("depth"))):
+        return value
     return door.plain(door.table(value, place), place)
 
 
@@ -195,8 +197,8 @@ _CHECKS: dict[str, Callable[[Door, Any, str], Any]] = {
     "version": Door.text,
     "notes": Door.texts,
     "path": Door.texts,
-    "settings": _plain,
-    "conditions": _plain,
+    "settings": plain_table,
+    "conditions": plain_table,
     "counters": Door.amounts,
     "defined": _texts,
 }

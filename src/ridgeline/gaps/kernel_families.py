@@ -75,7 +75,10 @@ def kernel_family(item: Observation) -> str:
 def _family(text: str) -> str:
     name = text.lower()
     for family, words in KERNELS:
-        if any(word in name for word in words) or (family == "reduce" and _REDUCE.search(name)):
+        for word in words:
+            if word in name:
+                return family
+        if family == "reduce" and _REDUCE.search(name):
             return family
     return ""
 

@@ -228,6 +228,8 @@ class KernelTime:
         items = [*self._effects]
         if self.selected.fitted.nearby:
             items.append(TimeItem(NEARBY, "correction", self._correction))
+        if self._mask is None and not kernel:
+            return items
         return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
 
     @property

@@ -170,7 +170,7 @@ def nested(spans: Iterable[Span], path: Path, most: int = MAX_OPEN) -> Iterator[
                 )
 
 
-MAX_START = 1e19  # microseconds; clocks count from a boot or from 1970
+MAX_START = 1e18  # microseconds; clocks count from a boot or from 1970
 
 
 def times(event: dict[str, Any], door: Door, place: int, start: float, length: float) -> tuple[float, float] | None:

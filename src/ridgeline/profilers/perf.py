@@ -66,10 +66,11 @@ def read(path: Path) -> list[Observation]:
     with opened(path) as text:
         omitted, rows = Omitted("not written by perf stat"), []
         for place, line in numbered(text, path):
-            parts = _parts(line)
-            if parts is not None and not line.startswith("#"):
+            if line.startswith("#"):
+                continue
+            if (parts := _parts(line)) is not None:
                 rows.append(parts)
-            elif line.strip() and not line.startswith("#"):
+            else:
                 omitted.add(place)
     if not rows:
         raise InputError(f"'{path}' has no lines of perf stat; without -I, -A or --per-socket write it as {HOW}")

@@ -19,7 +19,16 @@ from typing import Any, TextIO
 from ..core.errors import InputError
 from ..core.intake import Door, clean, refuse_over
 from ..core.intake.door import shown
-from ..core.observation import LONGEST, SCHEMA, SHORTEST, Observation, checked_fields, read_document, samples
+from ..core.observation import (
+    LONGEST,
+    SCHEMA,
+    SHORTEST,
+    Observation,
+    checked_fields,
+    plain_table,
+    read_document,
+    samples,
+)
 from ..core.tabular import cells, decimal_mark, header, json_document, number, opened, refuse_repeated
 from ..core.units import parse
 from .rows import held
@@ -98,7 +107,7 @@ def _row(row: Mapping[str, Any], door: Door, place: str, mark: str = ".") -> Obs
     fields = checked_fields(row, door, prefix)
     fields["samples"] = _samples(row, door, prefix, mark)
     if columns:
-        fields["settings"] = {**fields.get("settings", {}), **door.plain(columns, place)}
+        fields["settings"] = {**fields.get("settings", {}), **plain_table(door, columns, place)}
     if "time" in row and (not isinstance(row["time"], str) or number(row["time"], mark) is not None):
         fields["notes"] = (*fields.get("notes", ()), SECONDS)
     if door.refused > before:

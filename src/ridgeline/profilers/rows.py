@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from ..core.intake import Door, refuse_over
+from ..core.intake import Door, limit
+from ..core.intake.limits import over
 from ..core.observation import Observation
 from ..core.tabular import cells
 from ..core.units import counted
@@ -16,10 +17,13 @@ Rows = Iterator[tuple[int, dict[str, str]]]  # the number of the line, and its c
 
 
 def numbered(lines: Iterable[str], path: Path, start: int = 1) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers."""
+    """Lines that are not blank, with their numbers."""
+    most = limit("rows")
     for number, line in enumerate(lines, start):
-        refuse_over("rows", number, f"'{path}', line {number:,},")
-        yield number, line
+        if number > most:
+            raise over("rows", f"'{path}', line {number:,},")
+        if not line.isspace():
+            yield number, line
 
 
 def by_column(lines: Iterable[tuple[int, str]], names: Sequence[str], sign: str, door: Door) -> Rows:
@@ -39,8 +43,10 @@ T = TypeVar("T")
 
 def held(items: Iterable[T], path: Path) -> Iterator[T]:
     """Kernels as they are read, no more of them than are accepted."""
+    most = limit("kernels")
     for number, item in enumerate(items, 1):
-        refuse_over("kernels", number, f"'{path}', kernel {number:,},")
+        if number > most:
+            raise over("kernels", f"'{path}', kernel {number:,},")
         yield item
 
 
