@@ -132,6 +132,7 @@ def test_a_full_place_for_the_answer_is_one_message() -> None:
         done = ridgeline("glossary", stdout=full)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "cannot be printed: No space left on device" in done.stderr
+        assert ridgeline("--help", stdout=full).returncode == 2
         assert ridgeline("glossary", "--nosuch", stdout=full, stderr=full).returncode == 2
 
 
