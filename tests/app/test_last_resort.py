@@ -84,7 +84,11 @@ def test_ctrl_c_is_silent_even_where_a_library_turns_it_into_another_error() -> 
 
 def test_ctrl_c_during_a_command_is_silent() -> None:
     """A few moments of the loading of modules and of the work; the interpreter's own start is not ours."""
-    code = "import sys\nprint('started', flush=True)\nfrom ridgeline.__main__ import main\nmain()"
+    code = (
+        "from ridgeline import __main__ as start\ncommand = start._command\n"
+        "def told():\n    print('started', flush=True)\n    return command()\n"
+        "start._command = told\nstart.main()"
+    )
     for wait in (0.02, 0.1, 0.2, 0.4):
         words = [sys.executable, "-c", code, *PREDICT, "--out", "/dev/null/no.svg"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -132,6 +136,7 @@ def test_a_full_place_for_the_answer_is_one_message() -> None:
         done = ridgeline("glossary", stdout=full)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "cannot be printed: No space left on device" in done.stderr
+        assert ridgeline("--help", stdout=full).returncode == 2
         assert ridgeline("glossary", "--nosuch", stdout=full, stderr=full).returncode == 2
 
 

@@ -22,6 +22,7 @@ MEMORY_WORDS = (
     "can't start new thread",
     "cannot create shared object",
 )
+OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)  # of a stream, where no file is named
 SPELLING = "ridgeline.spelling"  # the error handler of encodings
 SOON = 0.01  # seconds
 
@@ -38,7 +39,8 @@ def guarded(command: Callable[[], int]) -> int:
     except SystemExit as end:
         code = flushed() or (end.code if isinstance(end.code, int) else CHECK_FAILED if end.code else DONE)
     except BaseException as error:
-        code = explain(error)
+        of_stream = isinstance(error, OSError) and error.filename is None and error.errno in OUTPUT_ERRORS
+        code = unprintable(error) if isinstance(error, OSError) and of_stream else explain(error)
     with suppress(ValueError):  # from here on, Ctrl-C has nothing to clean up and nothing to say
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return code

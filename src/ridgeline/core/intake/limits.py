@@ -72,6 +72,6 @@ def _parsed(words: Iterable[str]) -> dict[str, float]:
         unit = LIMITS[name].unit
         value = (parse(text, unit) if unit else float(number(text))) if equals else 0.0
         if not 0 < value < math.inf:
-            raise InputError(f"--limit {word}: give a number above 0, such as {name}={LIMITS[name].most:g}")
+            raise InputError(f"limit {word}: give a number above 0, such as {name}={LIMITS[name].most:g}")
         values[name] = value
     return values
