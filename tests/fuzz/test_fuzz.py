@@ -19,7 +19,7 @@ from fuzz.run import KINDS
 from ridgeline.core.errors import InputError
 from strategies import law
 
-INPUTS = 200
+INPUTS = 150
 FEWER = {
     "command": 60,
     "command-file": 60,
@@ -42,7 +42,7 @@ def test_corpus_and_seeded_inputs_are_read_or_refused(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", sorted(EDITS))
-@law(15)
+@law(10)
 @given(chance=st.randoms(use_true_random=False), place=st.integers(0, 100))
 def test_documents_with_wrong_values_are_read_or_refused(target: str, chance: object, place: int) -> None:
     seeds = [data for name, data in corpus(target).items() if "endless" not in name]
