@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,16 @@ def shown(text: str, what: str) -> None:
     """Text for a terminal or a file: lines that are printable."""
     for line in text.split("\n"):
         hold(line.replace("\t", "").isprintable(), f"{what} has an unprintable line: {line[:80]!r}")
+
+
+BIDIRECTIONAL = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def quiet(text: str, what: str) -> None:
+    """Output of a command: nothing in it that moves a cursor, turns text around or cannot be written."""
+    for line in text.split("\n"):
+        odd = [sign for sign in line if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") and sign != "\t"]
+        hold(not odd and not BIDIRECTIONAL & set(line), f"{what} has a line with control characters: {line[:80]!r}")
 
 
 def observations(items: Iterable[Observation]) -> None:

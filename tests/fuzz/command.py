@@ -45,8 +45,8 @@ def checked(arguments: list[str]) -> None:
     code, out, err = run(arguments)
     places = re.findall(r'/src/ridgeline/(\S+)", line (\d+)', err)
     checks.hold(code in EXIT_CODES, f"exit code {code} at {'/'.join(places[-1]) if places else '?'}: {err[-300:]}")
-    checks.shown(out, "standard output")
-    checks.shown(err, "standard error")
+    checks.quiet(out, "standard output")
+    checks.quiet(err, "standard error")
     if code == 2:
         checks.hold(bool(err.strip()), "exit code 2 without a message")
 

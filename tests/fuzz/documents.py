@@ -151,7 +151,7 @@ def edit_parquet(chance: random.Random, _data: bytes) -> bytes:
 STATEMENTS = (
     "CREATE VIEW extra AS SELECT 1", "CREATE TABLE extra (x)", "DROP TABLE head", "DELETE FROM head", "DELETE FROM record",
     "INSERT INTO head VALUES (2, 0, '')", "ALTER TABLE record ADD COLUMN extra", "PRAGMA user_version = 99", "PRAGMA application_id = 0",
-    "CREATE INDEX extra ON record (hash)", "UPDATE record SET content = zeroblob(50000000)", "UPDATE record SET number = -number",
+    "CREATE INDEX extra ON record (hash)", "UPDATE record SET content = zeroblob(3000000)", "UPDATE record SET number = -number",
     "ALTER TABLE record RENAME TO others", "UPDATE record SET content = replace(content, '10.0', '1e999')", "PRAGMA encoding = 'UTF-16'",
     "UPDATE head SET count = 9223372036854775807", "UPDATE record SET content = CAST(content AS BLOB)", "PRAGMA journal_mode = WAL",
     "CREATE TRIGGER extra BEFORE INSERT ON record BEGIN INSERT INTO head VALUES (3, 3, 'x'); END",

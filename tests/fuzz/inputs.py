@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -11,14 +13,19 @@ from typing import Any
 
 
 @cache
-def _folder(process: int) -> Path:
+def _root() -> Path:
+    """A folder of this process and those it forks later, in memory where the system has such a place."""
     shared = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="ridgeline-fuzz-", dir=shared if os.access(shared, os.W_OK) else None))
+    root = Path(tempfile.mkdtemp(prefix="ridgeline-fuzz-", dir=shared if os.access(shared, os.W_OK) else None))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
 
 
 def workspace() -> Path:
-    """A folder of this process, in memory where the system has such a place."""
-    return _folder(os.getpid())
+    """A folder of this process alone."""
+    place = _root() / str(os.getpid())
+    place.mkdir(exist_ok=True)
+    return place
 
 
 def as_file(data: bytes, name: str) -> Path:
