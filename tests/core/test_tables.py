@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,8 +47,8 @@ def bomb(path: Path, start: bytes, repeated: bytes, mebibytes: int) -> Path:
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".jsonl"])
 def test_what_unpacks_to_much_is_refused_early(suffix: str, tmp_path: Path) -> None:
-    path = bomb(tmp_path / f"bomb{suffix}", b"op,n\n", b"add,8\n", 80)
-    with pytest.raises(InputError, match="unpacks to is over the limit of 100 .*--limit unpacking=200"):
+    path = bomb(tmp_path / f"bomb{suffix}", b"op,n\n", b"add,8\n", 65)
+    with pytest.raises(InputError, match=r"unpacks to is over the limit of 100 .*--limit unpacking=200"):
         read_rows(path)
 
 
@@ -118,24 +119,24 @@ def test_encodings_say_what_they_are(encoding: str, tmp_path: Path) -> None:
 
 def test_a_parquet_file_that_says_it_is_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = 3_000_000  # of which run-length encoding leaves a few kB
-    table = pa.table({name: pa.array([8.0]).take(pa.array([0] * rows)) for name in ("m", "n")})
+    rows = 1_000_000  # of which run-length encoding leaves a few kB
+    table = pa.table({name: np.full(rows, 8.0) for name in ("m", "n")})
     parquet.write_table(table, tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").stat().st_size < 100_000
-    limits.set_limits(["cells=5e6"])
+    limits.set_limits(["cells=1e6"])
     try:
-        with pytest.raises(InputError, match="6,000,000 values is over .*--limit cells="):
+        with pytest.raises(InputError, match=r"2,000,000 values is over .*--limit cells="):
             read_rows(tmp_path / "rows.parquet")
     finally:
         limits._given.clear()
-    parquet.write_table(pa.table({"x": ["a" * 80 * MIB]}), tmp_path / "text.parquet", compression="zstd")
+    parquet.write_table(pa.table({"x": ["a" * 65 * MIB]}), tmp_path / "text.parquet", compression="zstd")
     with pytest.raises(InputError, match="--limit unpacking="):
         read_rows(tmp_path / "text.parquet")
 
 
 def test_a_text_that_many_cells_share_is_kept_once(tmp_path: Path) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pa.table({"x": ["a" * MIB] * 1000}), tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"x": ["a" * MIB] * 50}), tmp_path / "a.parquet")
     cells = read_columns(tmp_path / "a.parquet").cells["x"]
     assert len(set(map(id, cells))) == 1
     assert cells[0].endswith("a...")
@@ -200,10 +201,8 @@ def test_csv_is_what_the_csv_module_reads(rows: list[tuple[str, str, int]]) -> N
     assert [(unguarded(a), unguarded(b), int(c)) for a, b, c in again] == rows
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=300))
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=300))
 def test_numbers_of_a_csv_file_keep_ten_digits(values: list[float]) -> None:
-    import numpy as np
-
     table = Columns({"x": np.array(values), "y": list(values)}, len(values))
     lines = "".join(csv_files.csv_pieces(table, ["x", "y"])).splitlines()
     for line, value in zip(lines, values, strict=True):

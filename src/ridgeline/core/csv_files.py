@@ -14,7 +14,7 @@ from .columns import ABSENT, Columns, Row, is_integral, refuse_repeated, uncolle
 from .errors import InputError
 from .intake.door import Door, at
 from .intake.limits import refuse_over
-from .intake.source import PIECE, no_text, opened
+from .intake.source import PIECE, no_text, opened, refuse_bomb
 from .intake.text import MAX_LENGTH, clean, guarded, unguarded
 
 LINES = 4096  # that are held before they become columns
@@ -24,6 +24,7 @@ MAX_SHARED = 65536  # texts of a column that are kept once however many cells ha
 def read_csv(path: Path) -> Columns:
     """Every cell is text, and one that a row leaves out is None."""
     door = Door(str(path))
+    refuse_bomb(path)
     with opened(path, strict=True) as text, uncollected():
         source = _Lines(text, path)
         reader = csv.reader(source)
