@@ -161,8 +161,8 @@ class Batch:
         return replace(self, sizes=sizes, places=self.places[start:stop])
 
 
-MAX_EXPLAINED = 200  # different faults of words that are looked into
-UNEXPLAINED = "column op: is at fault in its words, like many rows before it; correct those first"
+MAX_EXPLAINED = 200  # different names of ops that are looked for among similar ones
+UNEXPLAINED = "column op: names no op, like many rows before it; correct those first"
 
 
 def batches(
@@ -174,14 +174,9 @@ def batches(
     """
     calls = []
     groups, faults = _groups(table, labels)
-    explained = 0
     for op, words, cells, places in groups:
-        if explained >= MAX_EXPLAINED:
-            faults.update(dict.fromkeys(places, (UNEXPLAINED,)))
-            continue
         values, wrong, shared = op.bind_columns(words, cells, formats)
         if shared:
-            explained += 1
             faults |= {place: (*shared, *wrong.get(position, ())) for position, place in enumerate(places)}
             continue
         if wrong:
@@ -244,6 +239,8 @@ def _groups_of_op(op: Op, table: Columns, places: list[int], labels: Sequence[st
 def _alike(columns: Sequence[list[Any]]) -> list[tuple[tuple[Any, ...], list[int]]]:
     """The rows of these columns that agree in all of them: what they have, and their places; in order of appearance."""
     count = len(columns[0])
+    if not count:
+        return []
     keys: list[tuple[Any, ...]] = [()]
     which = np.zeros(count, dtype=np.int64)  # the key of each row
     for column in columns:
