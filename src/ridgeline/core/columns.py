@@ -93,7 +93,9 @@ def listed(column: Any) -> list[Any]:
 
 def is_integral(column: Any) -> Any:
     """Which floats of an array are whole numbers that float64 tells apart."""
-    return (column == column // 1) & (abs(column) < MAX_EXACT)
+    import numpy as np
+
+    return (np.floor(column) == column) & (np.abs(column) < MAX_EXACT)
 
 
 def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:

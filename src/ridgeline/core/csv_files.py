@@ -14,7 +14,7 @@ from .columns import ABSENT, Columns, Row, is_integral, refuse_repeated, uncolle
 from .errors import InputError
 from .intake.door import Door, at
 from .intake.limits import refuse_over
-from .intake.source import PIECE, no_text, opened
+from .intake.source import PIECE, no_text, opened, refuse_bomb
 from .intake.text import MAX_LENGTH, clean, guarded, unguarded
 
 LINES = 4096  # that are held before they become columns
@@ -24,6 +24,7 @@ MAX_SHARED = 65536  # texts of a column that are kept once however many cells ha
 def read_csv(path: Path) -> Columns:
     """Every cell is text, and one that a row leaves out is None."""
     door = Door(str(path))
+    refuse_bomb(path)
     with opened(path, strict=True) as text, uncollected():
         source = _Lines(text, path)
         reader = csv.reader(source)
@@ -97,7 +98,8 @@ class _Growing:
             kept: Sequence[Any] = texts
             if not plain:
                 kept = [clean(unguarded(text)) if text else text for text in texts]
-            column.extend(map(shared.setdefault, kept, kept) if len(shared) < MAX_SHARED else kept)
+            few = len(set(kept[:SAMPLE])) < SAMPLE // 8 and len(shared) < MAX_SHARED
+            column.extend(map(shared.setdefault, kept, kept) if few else kept)
 
 
 def csv_pieces(table: Columns, order: Sequence[str]) -> Iterator[str]:
@@ -125,10 +127,6 @@ def csv_pieces(table: Columns, order: Sequence[str]) -> Iterator[str]:
         yield "\n".join([*lines, ""])
 
 
-# What the fields of a row must not have as they are: signs of csv, and at the start those that a spreadsheet runs.
-SPECIAL = ('"', "\r", *(f"{before}{sign}" for before in "\n," for sign in "=+-@\t"))
-
-
 def _add_texts(texts: list[list[str]], forms: list[str], columns: list[Sequence[Any]]) -> None:
     """Columns of texts to the end of those to be formatted, joined where none of their fields needs a change."""
     if not texts:
@@ -136,13 +134,22 @@ def _add_texts(texts: list[list[str]], forms: list[str], columns: list[Sequence[
     lines = list(map(",".join, zip(*texts, strict=True)))
     joined = "\n" + "\n".join(lines)
     ends = joined.count("\n"), joined.count(",")
-    if ends == (len(lines), len(lines) * (len(texts) - 1)) and not any(sign in joined for sign in SPECIAL):
+    if ends == (len(lines), len(lines) * (len(texts) - 1)) and not _has_special(joined):
         forms.append("%s")
         columns.append(lines)
     else:
         forms += ["%s"] * len(texts)
         columns += [_each_once(column) for column in texts]
     texts.clear()
+
+
+def _has_special(lines: str) -> bool:
+    """Whether a field has a sign of csv, or begins with one that a spreadsheet runs."""
+    return (
+        '"' in lines
+        or "\r" in lines
+        or any(f"\n{sign}" in lines or f",{sign}" in lines for sign in "=+-@\t" if sign in lines)
+    )
 
 
 SAMPLE = 256  # cells that show whether most cells of a column differ

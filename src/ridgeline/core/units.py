@@ -220,7 +220,7 @@ def number(text: str, unit: str = "") -> float:
     raise InputError(f"{quoted(text)} is not a number; write {examples}")
 
 
-MAX_RATIO = 1e100  # of the last value of a sweep to the first
+MAX_RATIO = 10.0**100  # of the last value of a sweep to the first
 
 
 @dataclass(frozen=True)

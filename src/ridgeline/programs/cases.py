@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.columns import ABSENT, Columns
-from ..core.errors import InputError, RidgelineError, letters, quoted
+from ..core.errors import InputError, RidgelineError, letters, quoted, unknown
 from ..core.intake.door import Door, shown
 from ..core.intake.limits import refuse_over
 from ..core.tabular import SUFFIXES, Row, delimiter, read_columns, write_rows
 from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
-from .ops import OPS, Op, find, op_name
-from .ops.aliases import SIZES, size_name
+from .ops import OPS, Op, op_name
+from .ops.aliases import ALIASES, SIZES, size_name
 from .ops.registry import blank
 
 # Columns that are read; any other is carried along.
@@ -161,8 +161,8 @@ class Batch:
         return replace(self, sizes=sizes, places=self.places[start:stop])
 
 
-MAX_EXPLAINED = 200  # different faults of words that are looked into; a table of others is only counted
-UNEXPLAINED = "column op: is at fault in its words, like many rows before it; correct those first"
+MAX_EXPLAINED = 200  # different names of ops that are looked for among similar ones
+UNEXPLAINED = "column op: names no op, like many rows before it; correct those first"
 
 
 def batches(
@@ -174,14 +174,9 @@ def batches(
     """
     calls = []
     groups, faults = _groups(table, labels)
-    explained = 0
     for op, words, cells, places in groups:
-        if explained >= MAX_EXPLAINED:
-            faults.update(dict.fromkeys(places, (UNEXPLAINED,)))
-            continue
         values, wrong, shared = op.bind_columns(words, cells, formats)
         if shared:
-            explained += 1
             faults |= {place: (*shared, *wrong.get(position, ())) for position, place in enumerate(places)}
             continue
         if wrong:
@@ -193,7 +188,7 @@ def batches(
             arrays = {name: values.pop(name) for name in cells}
             named = {name: words[name] for name in labels if name in words}
             calls.append(Batch(op, values, arrays, named, places))
-    return calls, faults
+    return sorted(calls, key=lambda batch: batch.places[0]), faults
 
 
 # op, words by column, cells of sizes by column, places of the rows
@@ -206,16 +201,18 @@ def _groups(table: Columns, labels: Sequence[str]) -> tuple[list[_Group], Faults
     groups: list[_Group] = []
     faults: Faults = {}
     for number_of, ((text,), places) in enumerate(_alike([ops])):
-        try:
-            op = op_of(text) if number_of < MAX_EXPLAINED or op_name(text.strip()) else None
-        except InputError as error:
-            faults.update(dict.fromkeys(places, (str(error),)))
-            continue
-        if op is None:
-            faults.update(dict.fromkeys(places, (UNEXPLAINED,)))
-            continue
-        groups += _groups_of_op(op, table, places, labels)
+        name = op_name(text.strip())
+        if name is not None:
+            groups += _groups_of_op(OPS[name], table, places, labels)
+        else:
+            why = _no_op(text.strip()) if number_of < MAX_EXPLAINED else UNEXPLAINED
+            faults.update(dict.fromkeys(places, (why,)))
     return groups, faults
+
+
+def _no_op(text: str) -> str:
+    """Why a text names no op."""
+    return f"column op: {unknown('op', text, [*OPS, *ALIASES])}" if text else "column op: is empty"
 
 
 def _groups_of_op(op: Op, table: Columns, places: list[int], labels: Sequence[str]) -> list[_Group]:
@@ -242,6 +239,8 @@ def _groups_of_op(op: Op, table: Columns, places: list[int], labels: Sequence[st
 def _alike(columns: Sequence[list[Any]]) -> list[tuple[tuple[Any, ...], list[int]]]:
     """The rows of these columns that agree in all of them: what they have, and their places; in order of appearance."""
     count = len(columns[0])
+    if not count:
+        return []
     keys: list[tuple[Any, ...]] = [()]
     which = np.zeros(count, dtype=np.int64)  # the key of each row
     for column in columns:
@@ -274,15 +273,6 @@ def _text(cell: Any) -> str:
     if isinstance(cell, str):
         return cell
     return "" if blank(cell) else shown(cell) if isinstance(cell, Mapping | list | int) else str(cell)
-
-
-def op_of(cell: str) -> Op:
-    if not cell.strip():
-        raise InputError("column op: is empty")
-    try:
-        return find(cell.strip())
-    except RidgelineError as error:
-        raise InputError(f"column op: {error}") from error
 
 
 # -- rows to a Program ---------------------------------------------------------------------------------------------

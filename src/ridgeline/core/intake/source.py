@@ -98,6 +98,14 @@ def opened(path: Path, strict: bool = False) -> Iterator[TextIO]:
         ) from error
 
 
+def refuse_bomb(path: Path) -> None:
+    """InputError where a packed file becomes too much; its bytes are counted before any work is done on them."""
+    with opened(path) as text:
+        source = cast(Text, text).source
+        while source.packed and source.read(PIECE):
+            pass
+
+
 def head(path: Path) -> str:
     """The first characters of a file, enough to recognise what wrote it."""
     with opened(path) as text:

@@ -12,6 +12,7 @@ import inspect
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -323,8 +324,13 @@ def op_name(name: str) -> str | None:
     """The op that a name means, in any spelling and by any of its names; None where there is none."""
     if name in OPS:
         return name
-    names = {letters(each): each for each in OPS} | {letters(alias): op for alias, op in ALIASES.items()}
-    return names.get(letters(name))
+    return _spellings(len(OPS)).get(letters(name))
+
+
+@cache
+def _spellings(count: int) -> dict[str, str]:
+    """The ops there are, of which there are `count`, by their names and aliases without what hands vary."""
+    return {letters(name): name for name in OPS} | {letters(alias): op for alias, op in ALIASES.items()}
 
 
 def find(name: str) -> Op:
