@@ -205,14 +205,16 @@ def _groups(table: Columns, labels: Sequence[str]) -> tuple[list[_Group], Faults
         if name is not None:
             groups += _groups_of_op(OPS[name], table, places, labels)
         else:
-            why = _no_op(text.strip()) if number_of < MAX_EXPLAINED else UNEXPLAINED
+            why = _no_op(text.strip(), table.cells) if number_of < MAX_EXPLAINED else UNEXPLAINED
             faults.update(dict.fromkeys(places, (why,)))
     return groups, faults
 
 
-def _no_op(text: str) -> str:
+def _no_op(text: str, names: Iterable[str]) -> str:
     """Why a text names no op."""
-    return f"column op: {unknown('op', text, [*OPS, *ALIASES])}" if text else "column op: is empty"
+    if text:
+        return f"column op: {unknown('op', text, [*OPS, *ALIASES])}"
+    return "column op: is empty" + ("" if "op" in names else f"; the columns are {', '.join(names)[:200]}")
 
 
 def _groups_of_op(op: Op, table: Columns, places: list[int], labels: Sequence[str]) -> list[_Group]:

@@ -186,7 +186,10 @@ def format_options(weights: str) -> Decorator:
 format_option = click.option("--as", "form", metavar="FORMAT", help="Format of FILE, if it is not recognised.")
 
 
-def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[str, Any]:
+WRITTEN_WEIGHT = 10  # a case that is written in full takes the memory of ten that are summarised
+
+
+def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], written: bool = False) -> dict[str, Any]:
     """`k=v` words and storage options as the op's arguments; several axes make a full grid, if that is not too large."""
     import numpy as np
 
@@ -196,6 +199,12 @@ def bind(op: Op, words: Sequence[str], formats: dict[str, str | None]) -> dict[s
     values = arguments(op, words, formats)
     axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     count = prod(len(value) for value in axes.values())
+    if written and len(axes):
+        refuse_over(
+            "cases",
+            WRITTEN_WEIGHT * count,
+            f"this sweep with its {count:,} cases, each of which counts as ten in full,",
+        )
     refuse_over("cases", count, f"this sweep with its {count:,} cases")
     if len(axes) > 1:
         values.update(zip(axes, (grid.ravel() for grid in np.meshgrid(*axes.values(), indexing="ij")), strict=True))

@@ -88,7 +88,7 @@ def predict_op(
     from ...render.tables.prediction import prediction_tables, rows_table
 
     op, chosen = find(op_name), machine.load()
-    given = bind(op, values, formats)
+    given = bind(op, values, formats, output.complete)
     seconds = quantity("--took", took, "s")
     answer = ask(op, given, chosen, seconds, **model)
     prediction = answer.prediction
