@@ -108,7 +108,7 @@ def _numbers(cell: Any) -> list[Any]:
     if not isinstance(cell, str):
         return cell if isinstance(cell, list) else [cell]
     try:
-        return [float(word) for word in cell.strip("[] ").replace(";", " ").replace(",", " ").split()]
+        return [float(word) for word in cell.strip("[] ").replace(";", " ").replace(",", " ").split()] or [cell]
     except ValueError:
         return [cell]
 

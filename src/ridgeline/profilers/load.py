@@ -13,7 +13,7 @@ from typing import Any
 from ..core.errors import InputError, unknown
 from ..core.files import user_path
 from ..core.intake.door import shown
-from ..core.intake.source import HEAD, head
+from ..core.intake.source import HEAD, head, refuse_bomb
 from ..core.observation import Observation, admitted
 from ..core.tabular import json_document
 from .plain import not_json
@@ -44,6 +44,7 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
         raise unknown("format", as_, importers())
     if path.is_dir():
         raise InputError(f"'{path}' is a folder; name the profile in it")
+    refuse_bomb(path)
     start = head(path)
     if not start.strip():
         raise InputError(f"'{path}' is empty; {FORMATS}")
