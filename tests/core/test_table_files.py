@@ -125,7 +125,7 @@ def test_a_parquet_file_that_says_it_is_large_is_not_read(tmp_path: Path, monkey
     assert (tmp_path / "rows.parquet").stat().st_size < 100_000
     limits.set_limits(["cells=1e6"])
     try:
-        with pytest.raises(InputError, match=r"2,000,000 values is over .*--limit cells="):
+        with pytest.raises(InputError, match=r"2,000,000 cells is over .*--limit cells="):
             read_rows(tmp_path / "rows.parquet")
     finally:
         limits._given.clear()

@@ -476,7 +476,7 @@ def test_formats_are_told_apart() -> None:
 
 def test_memory_stays_small_while_the_trace_grows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only the piece being read is held, and nothing of the events that say nothing about a kernel."""
-    path, count = tmp_path / "trace.json", 2000
+    path, count = tmp_path / "trace.json", 8000
     event = {
         "ph": "X",
         "cat": "python_function",

@@ -91,9 +91,11 @@ class Table:
         """The unit of every column of times that has a value."""
         units: dict[str, tuple[float, str]] = {}
         for column in self.columns:
+            if column.unit != "s":
+                continue
             values = [row.get(column.key) for row in self.rows]
             times = [float(value) * column.factor for value in values if value is not None and _is_number(value)]
-            if column.unit == "s" and times:
+            if times:
                 units[column.key] = time_unit(times)
         return units
 

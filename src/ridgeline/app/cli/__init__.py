@@ -13,7 +13,7 @@ from ...core.errors import RidgelineError, UnknownName, unknown
 from ...core.intake.text import clean
 from ...core.version import __version__
 from ..last_resort import BAD_INPUT, INTERRUPTED, unprintable
-from .echo import Unprintable, echo
+from .echo import Unprintable, echo, harmless
 
 EPILOG = (
     "Exit codes: 0 done, 1 a check failed, 2 bad input, 70 a fault of ridgeline (RIDGELINE_DEBUG=1 shows where), "
@@ -106,6 +106,7 @@ def run() -> int:
         code = main.main(prog_name="ridgeline", standalone_mode=False)
     except click.ClickException as error:  # of the words of the command line
         with suppress(OSError):  # standard error is full or gone
+            error.message = harmless(error.message)
             error.show()
         return error.exit_code
     except click.Abort:

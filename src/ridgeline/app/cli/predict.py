@@ -179,6 +179,8 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
 
     tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
     in_picture = output.out is not None and output.out.suffix in PICTURES
+    if in_picture:
+        drawable()  # before anything is written
     result = Result(
         lambda: [cases_table(rows(), len(given))],
         lambda: rows_document(rows()),

@@ -85,7 +85,9 @@ def opened(path: Path, strict: bool = False) -> Iterator[TextIO]:
             yield text
     except UnicodeDecodeError as error:
         raise no_text(path) from error
-    except (OSError, EOFError, zlib.error) as error:
+    except EOFError as error:
+        raise InputError(f"'{path}' is cut off: {error}; copy or record it again") from error
+    except (OSError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(f"cannot read '{path}': {why}; check that the file is whole and readable") from error
     except ValueError as error:  # a path that no file can have

@@ -184,7 +184,7 @@ def _find(connection: sqlite3.Connection, seal_id: str) -> Record:
         seals = store.records(connection, query, begins, begins + "g", MAX_LISTED)  # no hash begins with a "g"
     if not seals:
         query = f"SELECT CAST(substr(hash, 1, {ID_DIGITS}) AS TEXT) FROM record WHERE kind = 'seal' ORDER BY number DESC LIMIT ?"
-        raise unknown("seal", clean(seal_id), [clean(row[0]) for row in connection.execute(query, (MAX_LISTED,))])
+        raise unknown("seal", clean(seal_id), [clean(str(row[0])) for row in connection.execute(query, (MAX_LISTED,))])
     if len(seals) > 1:
         several = ", ".join(record.hash[: 2 * ID_DIGITS] for record in seals)
         raise InputError(f"'{seal_id}' begins several seals: {several}; give more digits")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -56,7 +57,8 @@ def printable(value: Any) -> Any:
     """A stored value that any JSON or page can hold, whatever someone put in its place."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
-    return value if isinstance(value, int | float | None) else repr(value)
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value if isinstance(value, int | float | None) and finite else repr(value)
 
 
 # -- what is accepted -------------------------------------------------------------------------------------------
