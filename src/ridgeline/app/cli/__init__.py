@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from ...core.errors import RidgelineError, UnknownName, unknown
 from ...core.intake.text import clean
 from ...core.version import __version__
 from ..last_resort import BAD_INPUT, INTERRUPTED, unprintable
-from .echo import Unprintable, echo, harmless
+from .echo import Unprintable, echo
 
 EPILOG = (
     "Exit codes: 0 done, 1 a check failed, 2 bad input, 70 a fault of ridgeline (RIDGELINE_DEBUG=1 shows where), "
@@ -105,9 +106,10 @@ def run() -> int:
     try:
         code = main.main(prog_name="ridgeline", standalone_mode=False)
     except click.ClickException as error:  # of the words of the command line
+        text = StringIO()
+        error.show(text)
         with suppress(OSError):  # standard error is full or gone
-            error.message = harmless(error.message)
-            error.show()
+            echo(text.getvalue().rstrip("\n"), err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
