@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
 from ..core.intake import Door, at
@@ -19,8 +19,9 @@ from ..prediction.predict import Prediction, predict
 from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
 from .ledger.record import parse_time
-from .report import Report
-from .report import reconcile as join_and_explain
+
+if TYPE_CHECKING:  # sealing does without what explains a gap
+    from .report import Report
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -129,6 +130,8 @@ def settle(
     prediction, sent = predicted([unfold(row) for row in sealed.predictions], target)
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     seal_facts = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
+    from .report import reconcile as join_and_explain
+
     report = join_and_explain(prediction, observations, sealed=seal_facts, sent=sent)
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
@@ -149,4 +152,6 @@ def settle(
 def reconcile(rows: Rows, machine: Machine, observations: Sequence[Observation]) -> Reconciled:
     """The gap report of unsealed cases."""
     prediction, sent = predicted(rows, machine)
+    from .report import reconcile as join_and_explain
+
     return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent))
