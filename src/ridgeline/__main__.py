@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+YOUNG_OBJECTS = 50_000  # between two collections: large profiles make millions of objects, hardly any of them in cycles
 
 
 def main() -> None:
@@ -17,6 +20,7 @@ def main() -> None:
 
 
 def _command() -> int:
+    gc.set_threshold(YOUNG_OBJECTS)
     from .app.cli import run
 
     return run()
