@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-random coverage bench pages clean
+.PHONY: run test test-random fuzz coverage bench pages clean
 
 run: $(STAMP)
 	$(BIN)/ridgeline run
@@ -18,6 +18,13 @@ test: $(STAMP)
 # The property tests with new random examples; a failure prints what reproduces it.
 test-random: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-profile=random
+
+# Every parser under generated bad input, SECONDS each, two at a time; TARGETS="ncu words" chooses some.
+SECONDS ?= 600
+TARGETS ?=
+fuzz: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --targets "$(TARGETS)"
+	PYTHONPATH=tests $(BIN)/python -m fuzz.with_atheris --seconds $(SECONDS) --targets "$(TARGETS)"
 
 # The tests with the lines and branches they reach; takes a quarter longer.
 coverage: $(STAMP)

@@ -326,10 +326,10 @@ def test_five_mistakes_give_five_complaints() -> None:
         (('doc = "a document"', 'other = "a document"'), "not listed under"),
         (('clock = "main"', 'clock = "turbo"'), "not listed under [clock]"),
         (('"100 GB/s"', '"100"'), "has no unit"),
-        (('"100 GB/s"', '"-100 GB/s"'), "above zero"),
+        (('"100 GB/s"', '"-100 GB/s"'), "it is from 1 to 1e+27 B/s"),
         (("[peak.vector]", "[peak.vectr]"), "unknown key 'vectr'"),
         (("fp32 =", "fp33 ="), "unknown number format"),
-        (('name = "toy"', "name = 3"), "name must be a text"),
+        (('name = "toy"', "name = 3"), "name: must be a text, found 3"),
         (("units = 10", "units = 1.5"), "whole number"),
         (("[[level]]", "[[levels]]"), "no [[level]]"),
         (("[sources]", "[sources"), "not TOML"),
@@ -344,10 +344,10 @@ def test_mistakes_are_named(change: tuple[str, str], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (('kind = "gpu"', 'kind = "gpu"\nnotes = 5'), "notes must be a list of texts, found 5"),
-        (('kind = "gpu"', 'kind = "gpu"\naliases = [1]'), "aliases must be a list of texts, found \\[1\\]"),
-        (('kind = "gpu"', 'kind = "gpu"\nlink = 5'), "link must be a list of tables"),
-        (('clock = "main"', "clock = [1]"), "clock must be a text with its unit, found \\[1\\]"),
+        (('kind = "gpu"', 'kind = "gpu"\nnotes = 5'), "notes: must be a list, found 5"),
+        (('kind = "gpu"', 'kind = "gpu"\naliases = [1]'), "aliases 1: must be a text, found 1"),
+        (('kind = "gpu"', 'kind = "gpu"\nlink = 5'), "link: must be a list, found 5"),
+        (('clock = "main"', "clock = [1]"), "clock: must be a text with its unit, found a list of 1"),
     ],
 )
 def test_values_of_another_type_are_mistakes_too(change: tuple[str, str], complaint: str) -> None:

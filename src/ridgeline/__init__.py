@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from .core.version import __version__
 
+TYPE_CHECKING = False  # as checkers read it; loading `typing` would take most of the time of this import
 if TYPE_CHECKING:
+    from typing import Any
+
     from .core.errors import RidgelineError
     from .core.machine import Machine, two_number
     from .core.roofline import attainable, batch_intensity, critical_batch, ridge

@@ -291,7 +291,8 @@ def test_only_the_rows_that_are_shown_are_made(monkeypatch: pytest.MonkeyPatch) 
 def test_a_sweep_has_a_largest_size(words: tuple[str, ...]) -> None:
     result = run("predict", "gemm", "k=1", *words, "--on", "h200-sxm")
     assert result.exit_code == 2
-    assert "10,000,000 is the most, 1,000,000 with --json" in result.stderr
+    assert "is over the limit of 10,000,000" in result.stderr
+    assert "--limit cases=" in result.stderr
 
 
 @pytest.mark.parametrize(

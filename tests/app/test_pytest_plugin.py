@@ -262,7 +262,7 @@ def test_workers_bring_their_samples_together(inner: Any, pytester: pytest.Pytes
 def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(inner: Any, pytester: pytest.Pytester) -> None:
     result = inner("def test_never(): raise AssertionError", "--ridgeline-out", "none/such.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*name a file in an existing folder*"])
+    result.stderr.fnmatch_lines(["*the folder 'none' does not exist; create it first*"])
     result = inner("def test_never(): raise AssertionError", "--ridgeline-out", str(pytester.path))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 

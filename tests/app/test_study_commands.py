@@ -50,7 +50,7 @@ def test_a_short_form_says_which_machine_it_means() -> None:
 )
 def test_the_measured_machine_is_the_default(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "run `ridgeline measure` once" in run(*words).stderr
-    from ridgeline.machines import load as by_name
+    from ridgeline.machines import files as by_name
 
     machine = replace(load("h200-sxm"), name="here", file="")
     by_name.saved_file().parent.mkdir(parents=True)

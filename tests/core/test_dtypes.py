@@ -102,3 +102,10 @@ def test_a_group_changes_storage_and_nothing_else() -> None:
     assert (grouped.math, grouped.vector, grouped.accumulator, grouped.result) == (
         plain.math, plain.vector, plain.accumulator, plain.result,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("digits", ["5" * 5000, "5" * 10, "٣", "0"])
+def test_a_group_is_a_number_that_a_tensor_can_have(digits: str) -> None:
+    with pytest.raises(UnknownName, match="unknown dtype") as caught:
+        dtype(f"int4_g{digits}")
+    assert len(str(caught.value)) < 300

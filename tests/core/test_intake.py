@@ -82,6 +82,13 @@ def test_complaints_come_together_with_their_places() -> None:
     ]
 
 
+def test_a_number_next_to_zero_is_refused_because_ratios_with_it_are_infinite() -> None:
+    door = Door("timings.json")
+    assert door.number(0.0, "bytes") == 0.0
+    door.number(5e-324, "bytes")
+    assert door.complaints == ["bytes: is 5e-324; it is 0, or at least 1e-100"]
+
+
 def test_many_complaints_are_counted() -> None:
     door = Door("cases.csv")
     for row in range(1000):

@@ -135,6 +135,8 @@ def test_five_of_each_are_enough_and_four_are_not() -> None:
     assert can_reach(5, 5, 0.01)  # 1 / 252
     assert not can_reach(4, 4, 0.01)  # 1 / 70
     assert can_reach(4, 4, 0.05)
+    assert can_reach(10**6, 10**6, 1e-300)
+    assert not can_reach(1, 10**6, 1e-7)
     assert can_reach(1, 100, 0.01)
     assert not can_reach(1, 98, 0.01)
 
@@ -154,6 +156,42 @@ def test_resampled_medians_lie_within_the_samples_and_are_the_same_every_time(se
     assert min(series) <= medians.min()
     assert medians.max() <= max(series)
     assert (bootstrap_medians(series) == medians).all()
+
+
+@law(60)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.lists(st.integers(1, 9), min_size=1, max_size=20))
+def test_ranks_count_every_pair_and_half_of_the_ties(one: list[int], two: list[int]) -> None:
+    """The p-value is that of U as counted pair by pair; the normal form, because of ties."""
+    pairs = sum((y > x) + (y == x) / 2 for x in one for y in two)
+    m, n = len(one), len(two)
+    repeats = [([*one, *two]).count(value) for value in {*one, *two}]
+    variance = m * n / 12 * (m + n + 1 - sum(r**3 - r for r in repeats) / ((m + n) * (m + n - 1)))
+    if max(repeats) > 1 and variance > 0:
+        z = (pairs - m * n / 2 - 0.5) / math.sqrt(variance)
+        assert rank_test(one, two) == pytest.approx(0.5 * math.erfc(z / math.sqrt(2)))
+
+
+@pytest.mark.parametrize("count", [31, 40])
+def test_medians_drawn_at_once_are_distributed_as_those_of_resampled_series(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = sorted(np.random.default_rng(3).normal(1, 0.1, count))
+    monkeypatch.setattr(statistics, "RESAMPLES", 20_000)
+    monkeypatch.setattr(statistics, "_drawn", statistics._drawn.__wrapped__)
+    resampled = bootstrap_medians(series)
+    monkeypatch.setattr(statistics, "MAX_DRAWN", 0)
+    drawn = bootstrap_medians(series)
+    for share in (0.025, 0.2, 0.5, 0.8, 0.975):  # as ranks among the resampled ones: 4 standard deviations of 20 000
+        at = np.quantile(resampled, share)
+        assert np.mean(drawn < at) - 0.015 <= share <= np.mean(drawn <= at) + 0.015
+
+
+def test_a_million_samples_need_no_million_pairs() -> None:
+    one = np.random.default_rng(1).normal(1, 0.1, 300_000)
+    low, high = ratio_interval(one, 1.01 * one)
+    assert 1.009 < low < 1.01 < high < 1.011
+    assert rank_test(one, 1.01 * one) < 1e-6
+    assert rank_test(one, one) == pytest.approx(0.5, abs=0.01)
 
 
 @law(40)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.units import axis, counted, number, parse, percent, show, show_interval, time_unit
@@ -241,7 +244,7 @@ def test_infinite_sizes_are_refused(text: str) -> None:
 
 
 def test_a_sweep_by_tiny_factors_is_refused() -> None:
-    with pytest.raises(InputError, match="ten million"):
+    with pytest.raises(InputError, match="--limit cases="):
         axis("1..40000:x1.000001")
 
 
@@ -275,3 +278,50 @@ def test_a_sweep_of_amounts_of_data() -> None:
 def test_what_is_no_number_gets_examples(text: str, unit: str, example: str) -> None:
     with pytest.raises(InputError, match=f"'{text}' is not a number; write .*{example}"):
         number(text, unit)
+
+
+HOSTILE = [
+    "1" * 100_000,
+    "1" * 100_000 + "x",
+    "1_" * 50_000 + "x",
+    "1,111" * 20_000,
+    "1" + " " * 100_000 + "x",
+    "1e" + "9" * 5000,
+    "١٢",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: f"{text[:8]} of {len(text)}")
+def test_long_numbers_get_one_short_message_without_trying_twice(text: str) -> None:
+    """Each of these took minutes where a pattern could split its digits in many ways."""
+    for read in (number, lambda text: parse(text, "B"), lambda text: axis(f"1..{text}")):
+        try:
+            shown = f"{np.max(read(text)):g}"
+        except InputError as error:
+            shown = str(error)
+        assert len(shown) < 300
+        assert shown not in ("inf", "nan")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1..1e308E", "'1e308E' is too large to count with"),
+        ("5e-324..1", "runs upwards from a positive value"),
+        ("1..10:1e-320", "the step after ':' is too small"),
+        ("1..1e7:1,1..1e7:1", "--limit cases="),
+        ("1..1e90:1", "--limit cases="),
+    ],
+)
+def test_a_sweep_is_counted_before_it_is_made(text: str, says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        axis(text)
+
+
+@given(st.text(alphabet="0123456789.,:x_eE+-KiMG^ ", max_size=30))
+def test_an_axis_is_finite_or_refused(text: str) -> None:
+    try:
+        values = axis(text)
+    except InputError:
+        return
+    assert np.all(np.isfinite(values))

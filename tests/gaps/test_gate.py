@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.documents import to_document
-from ridgeline.core.errors import InputError
+from ridgeline.core.errors import InputError, SchemaError
+from ridgeline.core.intake import limits
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.gaps.gate import FASTER, SAME, SLOWER, UNCLEAR, compare, load, read
@@ -149,6 +150,35 @@ def test_a_name_that_comes_again_is_told_by_its_turn() -> None:
     assert list(read(rows)) == ["mm", "mm (2)", "mm (3)"]
 
 
+def test_names_of_one_kernel_are_numbered_past_names_that_look_so() -> None:
+    rows = [{"name": name, "time_us": 1} for name in ("mm (2)", "mm", "mm", "mm (3)", "mm")]
+    assert list(read(rows)) == ["mm (2)", "mm", "mm (3)", "mm (3) (2)", "mm (4)"]
+
+
+def test_all_complaints_of_a_file_come_at_once() -> None:
+    entries = [{"name": "a", "time_us": 1}, {"name": "", "time_us": 1}, {"name": "c", "time_us": -1}, 7]
+    with pytest.raises(SchemaError, match="3 mistakes found") as caught:
+        read(entries, "old.json")
+    assert [text.partition(":")[0] for text in caught.value.complaints] == [
+        "entry 2, name",
+        "entry 3, time_us",
+        "entry 4",
+    ]
+
+
+def test_names_are_clean_and_conditions_are_those_that_must_agree() -> None:
+    ((name, timed),) = read(
+        [{"name": "a\x1b[31m\udc80", "time_us": 1, "conditions": {"device": "x\x07", "load": float("nan")}}]
+    ).items()
+    assert (name, timed.conditions) == ("a\ufffd", {"device": "x\ufffd"})
+
+
+def test_more_samples_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_given", {"samples": 3})
+    with pytest.raises(InputError, match=r"'a' is over the limit of 3 .*--limit samples=6"):
+        read([{"name": "a", "samples": [1.0] * 4}])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -158,19 +188,22 @@ def test_a_name_that_comes_again_is_told_by_its_turn() -> None:
         ("3", "no list of timings"),
         ('{"items": {}}', "no list of timings"),
         ('{"items": []}', "holds no timings"),
-        ('{"schema": 99, "items": []}', "schema 99, which is newer"),
-        ('{"schema": "x", "items": []}', "schema 'x'"),
-        ('[{"time_us": 3}]', "entry 1 has no name"),
-        ('["gemm"]', "entry 1 has no name"),
-        ('[{"name": "k"}]', r"\('k'\) has no times"),
-        ('[{"name": "k", "samples": []}]', r"\('k'\) has no times"),
-        ('[{"name": "k", "samples": [1, "2"]}]', "samples holds 2, which is not a time"),
-        ('[{"name": "k", "samples": [1, 0]}]', "samples holds 0, which is not a time"),
-        ('[{"name": "k", "samples": [1e-320]}]', "not a time from 1e-15"),
-        ('[{"name": "k", "samples": [1e300]}]', "not a time from 1e-15"),
-        (f'[{{"name": "k", "samples": [1{"0" * 400}]}}]', "not a time from 1e-15"),
-        ('[{"name": "k", "time_us": NaN}]', "time_us holds nan, which is not a time"),
-        ('[{"name": "k", "time_us": true}]', "time_us holds True, which is not a time"),
+        ('{"schema": 99, "items": []}', "schema: is 99, newer than"),
+        ('{"schema": "x", "items": []}', "schema: is 'x'"),
+        ('[{"time_us": 3}]', "entry 1, name: is missing"),
+        ('["gemm"]', "entry 1: must be a table with a name and its times, found 'gemm'"),
+        ('[{"name": "k"}]', "entry 1: has no times; give samples, times_us"),
+        ('[{"name": "k", "samples": []}]', "entry 1: has no times"),
+        ('[{"name": "k", "samples": [1, "2"]}]', "entry 1, samples: entry 2 is '2'; it is a number from 1e-15"),
+        ('[{"name": "k", "samples": [1, 0]}]', "entry 1, samples: entry 2 is 0; it is a number"),
+        ('[{"name": "k", "samples": [1e-320]}]', "it is a number from 1e-15"),
+        ('[{"name": "k", "samples": [1e300]}]', "it is a number from 1e-15"),
+        (f'[{{"name": "k", "samples": [1{"0" * 400}]}}]', "is a number with too many digits; it is"),
+        ('[{"name": "k", "time_us": NaN}]', "time_us: entry 1 is nan; it is a number"),
+        ('[{"name": "k", "samples": [[1, 2]]}]', "entry 1 is a list of 2"),
+        ('[{"name": ["k"], "time_us": 1}]', "entry 1, name: must be a text, found a list of 1"),
+        ('[{"name": "k", "time_us": 1, "conditions": {"device": 1e999}}]', "conditions.device: is inf"),
+        ('[{"name": "k", "time_us": true}]', "time_us: entry 1 is True; it is a number"),
     ],
 )
 def test_a_file_that_holds_no_timings_says_so(text: str, message: str, tmp_path: Path) -> None:
@@ -222,12 +255,14 @@ def test_tables_of_timings_are_read(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no timings; write columns name and time_us"),
-        ("name,time_us\n", "holds no timings; write columns name and time_us"),
-        ("name,time_us\nk,fast\n", r"row 1 \('k'\): time_us holds fast, which is not a time"),
-        ("name,time_us\nk,-1\n", r"row 1 \('k'\): time_us holds -1.0, which is not a time"),
-        ("name,time_us\nk,\n", r"row 1 \('k'\) has no times"),
-        ("kernel,time_us\nk,1\n", "row 1 has no name"),
+        ("", "holds no timings; give each entry or row a name"),
+        ("name,time_us\n", "holds no timings; give each entry or row a name"),
+        ("name,time_us\nk,fast\n", "row 1, column time_us: entry 1 is 'fast'; it is a number"),
+        ("name,time_us\nk,-1\n", "row 1, column time_us: entry 1 is -1.0; it is a number"),
+        ("name,time_us\nk,1\nk,nan\n", "row 2, column time_us: entry 1 is nan"),
+        ("name,samples\nk,1 2\nk,1 -2\n", "row 2, column samples: entry 2 is -2.0"),
+        ("name,time_us\nk,\n", "row 1: has no times"),
+        ("kernel,time_us\nk,1\n", "row 1, column name: is missing"),
     ],
 )
 def test_a_table_without_timings_says_so(text: str, message: str, tmp_path: Path) -> None:

@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from gap_samples import H200, NCU, RECORDED, amounts, observation, simple
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step, Work
-from ridgeline.gaps import join as joining
-from ridgeline.gaps.join import join, kernel_family
+from ridgeline.gaps import kernel_families, measurement
+from ridgeline.gaps.join import join
+from ridgeline.gaps.kernel_families import kernel_family
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.machines.load import load
+from ridgeline.prediction.coefficients import evaluate_together
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
 from ridgeline.programs import ops
@@ -138,17 +142,84 @@ def test_kernels_by_their_names() -> None:
     assert observed["triad_fp32_2^27"] == observed["strided_copy_fp32"] == "stream"
 
 
-def test_joining_a_hundred_thousand_kernels_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every kernel is looked at once: names are found in a table, and no step is compared with every kernel."""
+NAMED = {
+    "fitting": lambda place: {"name": f"layer.{place % 300}.fc", "kernel": "gemm"},
+    "not fitting": lambda place: {"name": f"k{place % 40}", "kernel": f"gemm_{place % 40}"},
+    "equal": lambda place: {"name": "k", "kernel": "gemm"},
+    "different": lambda place: {"name": f"k{place}", "kernel": f"softmax_{place}"},
+    "modules": lambda place: {"name": f"k{place}", "path": ("layer", str(place % 7))},
+    "shapes": lambda place: {"name": f"k{place}", "kernel": "gemm", "settings": {"shapes": [[place % 99, 64], [64, 64]]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_no_step_is_compared_with_every_kernel(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel is looked at once, whatever its name; comparisons with steps do not grow as steps times kernels."""
     calls = Counter[str]()
-    for name in ("kernel_family", "may_be", "other_size"):
-        real = getattr(joining, name)
-        monkeypatch.setattr(joining, name, lambda *args, real=real, name=name: (calls.update([name]), real(*args))[1])
-    prediction = steps(*(f"layer.{place}.fc" for place in range(500)))
-    observed = [observation(1e-6, f"layer.{place % 500}.fc", kernel="gemm") for place in range(100_000)]
+    for module, name in ((kernel_families, "kernel_family"), (kernel_families, "may_be")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, real=real, name=name: (calls.update([name]), real(*args))[1])
+    prediction = steps(*(f"layer.{place}.fc" for place in range(300)), work=ops.gemm(64, 64, 64))
+    observed = [observation(1e-6, **NAMED[named](place)) for place in range(20_000)]
     joined = join(prediction, observed)
-    assert calls.total() <= len(observed)
-    assert [len(pair.observations) for pair in joined.pairs] == [200] * 500
+    assert calls["kernel_family"] <= len(observed)
+    assert calls["may_be"] <= len(observed)
+    assert sum(len(pair.observations) for pair in joined.pairs) + len(joined.unmatched_observed) == len(observed)
+
+
+def test_kernels_of_one_step_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a step with many kernels: grouping them again for every run would take their number squared."""
+    grouped = Counter[str]()
+    real = measurement._by_kernel
+    monkeypatch.setattr(measurement, "_by_kernel", lambda items: (grouped.update("x"), real(items))[1])
+    report = reconcile(steps("a", work=amounts(0, 1e6)), [observation(1e-3, "a", kernel="k") for _ in range(2000)])
+    assert report.items[0].gap.measurement.runs == 2000
+    assert grouped.total() <= 4
+
+
+SIZES = st.sampled_from([1, 2, 3, 8, 9, 64])
+WORKS = st.one_of(
+    st.builds(ops.gemm, SIZES, SIZES, SIZES),
+    st.builds(ops.softmax, SIZES, SIZES),
+    st.builds(ops.gelu, SIZES),
+    st.just(amounts(1e9, 1e6)),
+)
+KERNEL_NAMES = st.sampled_from(["gemm", "softmax", "copy", "reduce_kernel", "splitk", "strange", "gemv"])
+SHAPES = st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(WORKS, min_size=1, max_size=6), st.lists(st.tuples(KERNEL_NAMES, SHAPES), min_size=1, max_size=8))
+def test_looking_up_shapes_and_sizes_agrees_with_comparing_all_pairs(
+    works: list[Work], kernels: list[tuple[str, list[list[int]]]]
+) -> None:
+    needed = {place: kernel_families.needed_by(work) for place, work in enumerate(works)}
+    by_shape = kernel_families.Shapes(needed)
+    sizes = kernel_families.Sizes(list(needed.values()))
+    for name, shapes in kernels:
+        kernel = kernel_families.kernel_of(observation(1e-6, name, settings={"shapes": shapes}))
+        fitting = [
+            place
+            for place, step in needed.items()
+            if step.sizes is not None and kernel.sizes is not None and step.sizes <= kernel.sizes
+            if kernel_families.may_be(step, kernel)
+        ]
+        if kernel.sizes is not None:
+            assert by_shape.only(kernel) == (fitting[0] if len(fitting) == 1 else None)
+        any_family = kernel._replace(family="")
+        assert sizes.fit(kernel) == any(kernel_families.may_be(step, any_family) for step in needed.values())
+
+
+def test_formulas_evaluated_together_give_the_times_of_each_alone() -> None:
+    works = [ops.gemm(64 * place, 512, 64) for place in range(1, 6)] + [ops.softmax(64, 64 * 5), ops.gelu(4096)]
+    program = Program(tuple(Step(str(place), work) for place, work in enumerate(works)))
+    alone, together = predict(program, H200), predict(program, H200)
+    evaluate_together(kernel for expected in together.expected for kernel in expected.kernels)
+    for one, other in zip(alone.expected, together.expected, strict=True):
+        assert float(np.asarray(other.time)) == pytest.approx(float(np.asarray(one.time)), rel=1e-12)
+        assert [(item.effect, float(np.asarray(item.seconds))) for item in other.items()] == [
+            (item.effect, pytest.approx(float(np.asarray(item.seconds)), rel=1e-9, abs=1e-15)) for item in one.items()
+        ]
 
 
 def test_bad_input_has_one_message() -> None:

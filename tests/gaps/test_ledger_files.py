@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_samples import item, seal
+from ledger_kills import killed
+from ledger_samples import Clock, item, seal
 
 from ridgeline.core.errors import InputError
 from ridgeline.gaps.ledger import Ledger, open_ledger, store
@@ -70,11 +69,27 @@ def test_files_that_are_no_ledger_are_left_alone(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused(book: Ledger) -> None:
     seal(book)
     raw = sqlite3.connect(book.path)
-    raw.execute("PRAGMA user_version = 2")
+    raw.execute("PRAGMA user_version = 3")
     raw.close()
     for ask in (book.verify, book.report, lambda: seal(book)):
-        with pytest.raises(InputError, match="has schema 2, known here is 1; install a newer ridgeline"):
+        with pytest.raises(InputError, match="has schema 3, known here is 2; install a newer ridgeline"):
             ask()
+
+
+def test_a_ledger_without_indexes_is_read_and_gets_them_with_its_next_record(book: Ledger, clock: Clock) -> None:
+    """As ridgeline 0.1 wrote it."""
+    first = seal(book)
+    book.settle(first, [item("a", 8.0, clock.after(seconds=1))])
+    raw = sqlite3.connect(book.path)
+    raw.executescript("DROP INDEX seal_hash; DROP INDEX settled_seal; PRAGMA user_version = 1")
+    raw.close()
+    assert book.verify() == []
+    assert book.find(first).id == first
+    assert book.settle(first, [item("a", 8.0, clock.after(seconds=1))]).items[0]["repeat"]
+    assert book.verify() == []
+    raw = sqlite3.connect(book.path)
+    assert raw.execute("SELECT count(*) FROM sqlite_master WHERE type = 'index'").fetchone() == (2,)
+    raw.close()
 
 
 def test_the_users_own_ledger_gets_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,23 +186,8 @@ def test_eight_processes_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_what_seal_returned_survives_a_kill(tmp_path: Path) -> None:
-    book = open_ledger(tmp_path / "book.sqlite")
-    chance = random.Random(24)
-    returned: list[str] = []
-    for turn in range(12):
-        writer = run(SEALING, str(book.path), str(turn), "100000")
-        assert writer.stdout is not None
-        returned += [writer.stdout.readline().strip() for _ in range(1 + chance.randrange(20))]
-        with pytest.raises(subprocess.TimeoutExpired):
-            writer.wait(chance.random() * 0.01)
-        writer.send_signal(signal.SIGKILL)
-        returned += [line.strip() for line in writer.communicate()[0].splitlines() if len(line) == 64]
-        assert writer.returncode == -signal.SIGKILL
-        assert book.verify() == []
-        kept = [record["hash"] for record in book.export()]
-        assert set(returned) <= set(kept)
-        assert len(kept) - len(returned) <= turn + 1  # at most the one in flight, sealed but not told
-    assert len(returned) >= 12
+    (*_, (reported, kept)) = killed(tmp_path / "book.sqlite", kills=20, seed=24)
+    assert 0 < reported <= kept
 
 
 FULL = """

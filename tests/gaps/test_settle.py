@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +84,7 @@ def test_import_is_the_document_outsiders_rely_on() -> None:
 
 def test_a_file_nobody_knows_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
-    assert "known formats" in run("import", str(tmp_path / "x.bin"), code=2).output
+    assert "lists the formats" in run("import", str(tmp_path / "x.bin"), code=2).output
     assert "cannot" in run("import", str(tmp_path / "none.csv"), code=2).output
 
 
@@ -149,7 +152,7 @@ def test_an_altered_record_is_found_with_exit_code_1(cases: Path, seen: Path, tm
     assert "broken (" in run("ledger", "--ledger", str(book), code=1).stdout
     told = run("reconcile", str(seen), "--seal", name, "--ledger", str(book), code=1)
     assert "softmax_bf16" in told.stdout
-    assert "is missing: another program wrote this file, and" in told.stderr
+    assert "is missing: another program wrote this file; see all" in told.stderr
     assert "`ridgeline ledger verify`" in told.stderr
     page = tmp_path / "x.html"
     run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--out", str(page), code=1)
@@ -456,3 +459,57 @@ def test_a_block_that_was_observed_is_reconciled_as_it_is() -> None:
     assert [item.name for item in rl.reconcile(prediction, iter(seen)).items] == ["aten::mm"]
     with pytest.raises(InputError, match="nothing to reconcile"):
         rl.reconcile(prediction, iter(()))
+
+
+# -- nothing is committed that cannot be shown --------------------------------------------------------------------------
+
+
+def test_a_seal_or_settlement_that_cannot_be_shown_is_not_committed(
+    cases: Path, seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = tmp_path / "ledger.sqlite"
+    name = seal(cases, book)
+
+    def fails(*_words: Any) -> None:
+        raise InputError("cannot be shown")
+
+    monkeypatch.setattr("ridgeline.render.tables.gaps.seal_answer", fails)
+    monkeypatch.setattr("ridgeline.render.tables.gaps.settlement_answer", fails)
+    for words in (("seal", str(cases), "--on", "h200-sxm"), ("reconcile", str(seen), "--seal", name)):
+        told = run(*words, "--ledger", str(book), code=2)
+        assert (told.stdout, "cannot be shown" in told.stderr) == ("", True)
+    folder = tmp_path / "none" / "x.md"
+    run("reconcile", str(seen), "--seal", name, "--ledger", str(book), "--out", str(folder), code=2)
+    assert open_ledger(book).head()[0] == 1
+
+
+def test_an_answer_that_nobody_takes_is_still_recorded(cases: Path, tmp_path: Path) -> None:
+    book = tmp_path / "ledger.sqlite"
+    words = [sys.executable, "-m", "ridgeline", "seal", str(cases), "--on", "h200-sxm", "--ledger", str(book)]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert "the record was added to the ledger: see it with `ridgeline ledger show`" in ended.stderr
+    assert open_ledger(book).head()[0] == 1
+
+
+def test_a_row_with_a_list_is_no_case(tmp_path: Path) -> None:
+    lists = tmp_path / "lists.json"
+    lists.write_text('[{"op": "gemm", "name": "a", "m": [8, 16], "n": 8, "k": 8}]')
+    told = run("seal", str(lists), "--on", "h200-sxm", "--ledger", str(tmp_path / "l.sqlite"), code=2)
+    assert "row 1, column m" in told.output
+    several = rl.predict(Program((Step("a", rl.ops.gemm([8, 16], 8, 8)),)), rl.machine("h200-sxm"))
+    with pytest.raises(InputError, match="row 1: has lists of sizes, 2 cases in one"):
+        records.rows_of(several)
+    assert not (tmp_path / "l.sqlite").exists()
+
+
+def test_a_clock_that_is_behind_is_said(cases: Path, tmp_path: Path) -> None:
+    book = tmp_path / "ledger.sqlite"
+    ahead = open_ledger(book, lambda: datetime(2100, 1, 1, tzinfo=UTC))
+    ahead.seal([{"name": "a", "time_us": 1.0}], "text", "h200-sxm")
+    told = run("seal", str(cases), "--on", "h200-sxm", "--ledger", str(book))
+    assert "the clock is behind an earlier record of 2100-01-01T00:00:00" in told.stderr
+    told = run("ledger", "verify", "--ledger", str(book))
+    assert told.output.startswith("intact: 2 records, head ")
+    assert "clock" in told.output

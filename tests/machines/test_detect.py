@@ -26,7 +26,7 @@ from ridgeline.machines.detect import gpu as gpu_part
 from ridgeline.machines.detect import linux
 from ridgeline.machines.detect import local as detect
 from ridgeline.machines.detect import system as outside
-from ridgeline.machines.detect.device import read_table, simd_width
+from ridgeline.machines.detect.device import Device, read_table, simd_width
 from ridgeline.machines.detect.local import devices, here, machine_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "detect"
@@ -797,3 +797,7 @@ def test_no_machine_is_odd_enough_to_break_it(data: st.DataObject, platform: str
         json.dumps(to_document([device, machine]))
         assert machine.name == "here"
         assert all((figure.value() or 1) > 0 for figure in machine.peaks.values())
+
+
+def test_names_the_system_reports_are_clean() -> None:
+    assert Device("gpu", "gpu0", "An\x1b[31m odd\ndevice\0").name == "An odd device\ufffd"

@@ -34,7 +34,7 @@ def test_the_command_writes_tables_and_conditions(tmp_path: Any, monkeypatch: An
         with (tmp_path / f"{name}.csv").open(newline="") as file:
             found = list(csv.DictReader(file))
         assert len(found) == count
-        assert {row["time_us"] for row in found} == {"12.0"}  # 4 + 8
+        assert {row["time_us"] for row in found} == {"12"}  # 4 + 8
     told = json.loads((tmp_path / "conditions.json").read_text())
     assert told["device"] == "a GPU"
     assert told["done"] == wanted

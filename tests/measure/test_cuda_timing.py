@@ -199,7 +199,7 @@ def test_rows_are_flat_and_leave_out_what_is_not_known() -> None:
     assert (done["kernels"], done["kernel_name"], done["causal"], done["power"]) == (2, "large", "yes", 400.0)
     assert failed == {"op": "relu", "n": 3, "reason": "why"}
     back = list(csv.DictReader(kernels.table([done, failed]).splitlines()))
-    assert back[0]["time_us"] == "12.0"
+    assert back[0]["time_us"] == "12"
     assert (back[1]["n"], back[1]["time_us"], back[1]["reason"]) == ("3", "", "why")
     assert "rows" not in back[0]  # a column nobody uses
 

@@ -128,7 +128,7 @@ def test_formats_are_told_apart() -> None:
             [named(701, "/host:CPU"), event(1, "PjitFunction(f)", 0, 5, pid=701)],
             "no XLA ops and no kernels, only 1 events",
         ),
-        ([named(2, "/device:GPU:0"), event(1, "k", 0, -5)], "without a usable time"),
+        ([named(2, "/device:GPU:0"), event(1, "k", 0, -5)], "has no usable time"),
     ],
 )
 def test_traces_without_ops_are_told(tmp_path: Path, events: list[dict[str, Any]], message: str) -> None:

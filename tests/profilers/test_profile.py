@@ -153,3 +153,29 @@ def test_torch_runs_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     found = profiling.profile([sys.executable, "-m", "work", "word"], "torch", tmp_path / "t.json")
     assert any("mm" in item.name for item in found.observations)
+
+
+PLANTED = ("json", "torch", "numpy", "runpy", "gzip", "tempfile", "ridgeline", "sitecustomize", "typing")
+
+
+@pytest.mark.parametrize("how", ["script here", "script elsewhere", "module"])
+def test_files_of_the_current_folder_are_not_taken_for_modules_of_the_profiler(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script still finds its own modules; names of modules that are loaded already stay those of the profiler."""
+    folder, script_folder = tmp_path / "here", tmp_path / ("here" if how != "script elsewhere" else "elsewhere")
+    for place in {folder, script_folder}:
+        place.mkdir()
+    for name in PLANTED:
+        (folder / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')\nraise SystemExit(9)\n"
+        )
+    (script_folder / "own.py").write_text("SIDE = 32\n")
+    (script_folder / "work.py").write_text(
+        "import json, sys, torch, numpy, own\ntorch.randn(own.SIDE, 32) @ torch.randn(32, 32)\nassert sys.argv[1] == 'word'\n"
+    )
+    monkeypatch.chdir(folder)
+    started = ["-m", "work"] if how == "module" else [str(script_folder / "work.py")]
+    recorded = profiling.profile([sys.executable, *started, "word"], "torch", tmp_path / "t.json.gz")
+    assert any("mm" in item.name for item in recorded.observations)
+    assert not (tmp_path / "ran").exists()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from ridgeline.core import tabular
 from ridgeline.core.documents import to_document
-from ridgeline.core.errors import InputError
+from ridgeline.core.errors import InputError, SchemaError
 from ridgeline.core.observation import Observation
 from ridgeline.profilers import commands
 from ridgeline.profilers import load as observe
@@ -87,10 +89,13 @@ def test_a_format_can_be_named(tmp_path: Path) -> None:
     [
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (b"hello world\n", "starts with 'hello world'"),
+        (b"hello world\n", "starts with 'hello world'; `ridgeline import --help` lists the formats$"),
+        (b'{"a":', r"is not complete JSON \(line 1 column 6\); `ridgeline import --help` lists the formats$"),
+        (b'{"a": b}', r"is not valid JSON: Expecting value \(line 1 column 7\)"),
+        (b'{"a": 1}', "has no known format: it starts with"),
         (bytes(range(256)) * 40, "binary data"),
         (b"name,colour\na,red\n", "has no known format"),
-        (gzip.compress(b"name,time_us\na,1\n", mtime=0)[:-12], "cannot read"),
+        (gzip.compress(b"name,time_us\na,1\n", mtime=0)[:-12], "is cut off"),
         (b"name,time_us\n", "has no timings"),
     ],
 )
@@ -100,6 +105,7 @@ def test_what_cannot_be_read_is_one_clear_message(content: bytes, says: str, tmp
     with pytest.raises(InputError, match=says) as caught:
         observe.load(path)
     assert str(path) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_folders_and_missing_files_are_named(tmp_path: Path) -> None:
@@ -212,29 +218,47 @@ def test_flops_without_an_engine_and_bytes_without_a_level(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("name,time_us\na,-1\n", "line 2: time_us is '-1'"),
-        ("name,time_us\na,\n", "line 2 \\('a'\\) has no time"),
-        ("name,time_us,flops\n,1,2\n", "line 2 has no name"),
-        ("name,time_us,flops\na,1,many\n", "flops is 'many'"),
-        ("name,time_us\na,1,2,3\n", "has 4 cells where the header has 2"),
-        ('[{"name": "a", "time_us": true}]', "time_us is True"),
-        ('[{"name": "a", "time_us": 1, "flops": {"x": "y"}}]', "flops.x is 'y'"),
-        ('[{"name": "a", "time_us": 1, "counters": 5}]', "counters is '5'"),
-        ("[1, 2]", "entry 1 is '1'"),
-        ('{"schema": 99, "observations": []}', "schema 99, which is newer"),
+        ("name,time_us\na,-1\n", "line 2, time_us: is -1.0; it is a number from 1e-09 to"),
+        ("name,time_us\na,0\n", "line 2, time_us: is 0.0; it is a number from 1e-09 to"),
+        ("name,time_us\na,nan\n", "line 2, time_us: is 'nan'; it is a number"),
+        ("name,time_us\na,\n", "line 2: has no time above zero"),
+        ("name,time_us,flops\n,1,2\n", "line 2, name: is missing"),
+        ("name,time_us,flops\na,1,many\n", "line 2, flops: is 'many'"),
+        ("name,time_us\na,1,2,3\n", "line 2: has 4 cells where the header has 2"),
+        ("name,time_us,times_us\na,1,1 2\n", "times_us: must be a list of numbers, found '1 2'"),
+        ('[{"name": "a", "time_us": true}]', "entry 1, time_us: is True"),
+        ('[{"name": 5, "time_us": 1}]', "entry 1, name: must be a text, found 5"),
+        ('[{"name": "a", "time_us": 1, "flops": {"x": "y"}}]', "flops.x: is 'y'"),
+        ('[{"name": "a", "time_us": 1, "counters": 5}]', "counters: must be a table, found 5"),
+        ('[{"name": "a", "time_us": 1, "notes": 5}]', "notes: must be a list, found 5"),
+        ('[{"name": "a", "time_us": 1, "notes": [5]}]', "notes 1: must be a text, found 5"),
+        ('[{"name": "a", "time_us": 1, "kernel": ["k"]}]', "kernel: must be a text, found a list of 1"),
+        ('[{"name": "a", "time_us": 1, "settings": []}]', "settings: must be a table, found a list of 0"),
+        ('[{"name": "a", "time_us": 1, "settings": {"m": 1e999}}]', "settings: is inf; numbers are finite"),
+        ('[{"name": "a", "time_us": 1, "conditions": "hot"}]', "conditions: must be a table, found 'hot'"),
+        ('[{"name": "a", "time_us": 1, "defined": {"time": 3}}]', "defined.time: must be a text, found 3"),
+        ('[{"name": "a", "time_us": 1, "path": {"a": 1}}]', "path: must be a list, found a table of 1"),
+        ('[{"name": "a", "time_us": 1, "deep": ' + "[" * 40 + "]" * 40 + "}]", "nested deeper than 32"),
+        ("[1, 2]", "entry 1: is 1; each entry"),
+        ('{"schema": 99, "observations": []}', "schema: is 99, newer than 1"),
         ('[{"schema": 99, "name": "a", "target": "a", "samples": [1]}]', "newer"),
-        ('[{"samples": [1]}]', "is not a ridgeline observation"),
-        ('[{"name": "a", "samples": 3}]', "samples is '3'; it is a list of times"),
-        ('[{"name": "a", "samples": [1e400]}]', "all of them times from 1e-15 to 1e"),
-        ('[{"name": "a", "time_us": 1e-290}]', "all of them times from 1e-15 to 1e"),
+        ('[{"samples": [1]}]', "entry 1, name: is missing"),
+        ('[{"name": "a", "samples": 3}]', "entry 1, samples: must be a list of numbers, found 3"),
+        ('[{"name": "a", "samples": []}]', "entry 1, samples: is empty"),
+        ('[{"name": "a", "samples": [1, 1e400]}]', "samples: entry 2 is inf; it is a number from 1e-15 to 1e"),
+        ('[{"name": "a", "samples": [1], "flops": "many"}]', "entry 1, flops: must be a table, found 'many'"),
+        ('[{"name": "a", "samples": [1], "flops": {"fp32": 1}}]', "flops: unknown key 'fp32'; keys are such as"),
+        ('[{"name": "a", "samples": [1], "bytes": {"hbm": 1}}]', "bytes: unknown key 'hbm'; keys are such as"),
+        ('[{"name": "a", "samples": [1], "observed_bytes": {"hbm": -1}}]', "observed_bytes.hbm: is -1"),
+        ('[{"name": "a", "time_us": 1e-290}]', "time_us: is 1e-290; it is a number from 1e-09 to 1e"),
         ('{"items": [{"name": "a", "measured_us": 5}], "sentence": "s"}', "is a ridgeline report, not a profile"),
-        ("name,time\na,5 parsecs\n", "file' line 2: '5 parsecs': unknown unit"),
-        ('[{"name": "a", "time_us": 1', "is not valid JSON"),
+        ("name,time\na,5 parsecs\n", "line 2, time: '5 parsecs': unknown unit"),
+        ('[{"name": "a", "time_us": 1', r"is not complete JSON \(line 1 column 28\)"),
         ('[{"name": "a", "time_us": 1, "shape": NaN}]', "NaN is no number"),
-        ('[{"schema": 1, "name": "a", "target": "a", "samples": [1], "counters": {"b": "c"}}]', "counters.b is 'c'"),
-        ("[" * 100_000 + '"time"', "is not valid JSON"),
-        ("name,time_us,time_ms\na,3,4\n", "line 2 has time_us 3 and time_ms 4; give each row one time"),
-        ('[{"name": "a", "time": 3, "time_s": 3}]', "entry 1 has time 3 and time_s 3"),
+        ('[{"schema": 1, "name": "a", "target": "a", "samples": [1], "counters": {"b": "c"}}]', "counters.b: is 'c'"),
+        ("[" * 100_000 + '"time"', "is not valid JSON: it is nested too deep"),
+        ("name,time_us,time_ms\na,3,4\n", "line 2: has time_us '3' and time_ms '4'; give each row one time"),
+        ('[{"name": "a", "time": 3, "time_s": 3}]', "entry 1: has time 3 and time_s 3"),
         ("name,time_us,Time_us\na,3,4\n", "has the column time_us more than once"),
         ('[{"name": "a", "time_us": 3, "time_us": 4}]', "'time_us' stands twice in one object"),
         ('{"name": "a", "time_us": 1}\n\n{"name" "b"}\n', "line 3 column 9: Expecting ':'"),
@@ -244,8 +268,61 @@ def test_flops_without_an_engine_and_bytes_without_a_level(tmp_path: Path) -> No
 def test_plain_mistakes_are_named(content: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=says) as caught:
         observe.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_all_mistakes_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("name,time_us,bytes\na,-1,2\nb,1,2\n,3,x\n", encoding="utf-8")
+    with pytest.raises(SchemaError) as caught:
+        observe.load(path)
+    assert [text.partition(":")[0] for text in caught.value.complaints] == ["line 2, time_us", "line 4, bytes", "line 4, name"]  # fmt: skip
+    rows = [{"name": "a", "samples": [0]}, {"name": "b", "notes": 3, "time_us": "1"}, 7]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(SchemaError) as caught:
+        observe.load(path)
+    assert [text.partition(":")[0] for text in caught.value.complaints] == ["entry 1, samples", "entry 2, notes", "entry 3"]  # fmt: skip
+
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07\x00\ud800\n\u202e"
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()), max_size=20) | st.just(HOSTILE)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "schema", "name", "target", "samples", "flops", "bytes", "settings", "conditions", "tool", "version", "notes",
+    "kernel", "observed_flops", "observed_bytes", "counters", "defined", "path", "time", "time_us", "times_us", "more",
+)  # fmt: skip
+GOOD = {"name": "a", "samples": [1e-3], "time_us": 3.0, "flops": {"vector.fp32": 1.0}, "path": ["a"], "notes": ["b"]}
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4), st.sets(st.sampled_from(sorted(GOOD))))
+def test_documents_of_any_values_are_read_clean_or_refused(
+    tmp_path: Path, wrong: dict[str, Any], good: set[str]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text(json.dumps([{"time_us": 1, **{key: GOOD[key] for key in good}, **wrong}]), encoding="utf-8")
+    said = ""
+    try:
+        (item,) = observe.load(path, "plain")
+        assert_clean(item)
+    except InputError as error:
+        said = str(error)
+    assert all(line.isprintable() for line in said.splitlines())
+
+
+def assert_clean(item: Observation) -> None:
+    """Nothing that a table, a page or a formula would stumble over."""
+    text = json.dumps(to_document(item), allow_nan=False, ensure_ascii=False)
+    assert text.isprintable()
+    assert item.name
+    assert all(math.isfinite(sample) and sample > 0 for sample in item.samples)
+    assert all(0 <= value < math.inf for part in (item.flops, item.bytes, item.counters) for value in part.values())
 
 
 def test_a_time_with_its_unit_may_have_a_decimal_comma(tmp_path: Path) -> None:

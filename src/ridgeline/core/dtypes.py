@@ -63,7 +63,7 @@ ALIASES = {
     "i4": "int4", "binary": "int1",
 }  # fmt: skip
 
-_GROUPED = re.compile(r"(.+)_g(\d+)(z?)$")
+_GROUPED = re.compile(r"(\w+)_g(\d{1,9})(z?)", re.ASCII)  # a group is never longer than a tensor
 SCALE_BITS = 16.0  # group scales of weight quantisation are fp16
 
 
@@ -75,7 +75,7 @@ def dtype(name: str | Dtype) -> Dtype:
     asked = ALIASES.get(asked, asked)
     if asked in TABLE:
         return TABLE[asked]
-    grouped = _GROUPED.match(asked)
+    grouped = _GROUPED.fullmatch(asked)
     if grouped and ALIASES.get(grouped[1], grouped[1]) in TABLE and int(grouped[2]) > 0:
         base = TABLE[ALIASES.get(grouped[1], grouped[1])]
         if base.scale_bits:

@@ -18,6 +18,7 @@ LISTED = {
 }
 
 MAX_QUOTED = 200  # characters of somebody else's message that are passed on
+MAX_VALUE = 60  # characters of a value that a message quotes
 
 
 class RidgelineError(Exception):
@@ -59,6 +60,15 @@ def first_line(error: BaseException) -> str:
     return message.splitlines()[0][:MAX_QUOTED] if message else type(error).__name__
 
 
+def quoted(value: object) -> str:
+    """A value from outside in a message: in quotes, short, on one line, unprintable characters escaped."""
+    try:
+        text = str(value)
+    except ValueError:  # an integer of thousands of digits has no text
+        text = "a number with too many digits"
+    return repr(text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}...")
+
+
 def letters(name: str) -> str:
     """A name without what hands and programs vary: case, blanks, `-` and `_`."""
     return re.sub(r"[\s_-]+", "", name).casefold()
@@ -66,15 +76,15 @@ def letters(name: str) -> str:
 
 def unknown(kind: str, asked: object, known: Iterable[str], hint: str = "") -> UnknownName:
     """The error for a name that is not there, with the nearest names there are."""
-    names = sorted(set(known))
-    near = get_close_matches(str(asked).lower(), names, n=4, cutoff=0.5)
+    names, text = sorted(set(known)), quoted(asked)
+    lower = text[1:-1].lower()
+    near = get_close_matches(lower, names, n=4, cutoff=0.5)
     if not near:
-        near = [name for name in names if str(asked).lower() in name][:4]
+        near = [name for name in names if lower in name][:4]
     if near:
         suggestion = "did you mean " + " or ".join(near) + "?"
     elif len(names) <= 24:
         suggestion = "there is " + ", ".join(names) + "." if names else "there are none."
     else:
         suggestion = "no name is close."
-    text = f"unknown {kind} '{asked}': {suggestion}"
-    return UnknownName(f"{text} {hint}".rstrip(), kind)
+    return UnknownName(f"unknown {kind} {text}: {suggestion} {hint}".rstrip(), kind)

@@ -8,8 +8,8 @@ A number without its conditions is not an observation. Outliers are named and ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,11 +17,13 @@ import numpy as np
 
 from . import statistics
 from .errors import InputError
+from .intake import Door, clean, limit, refuse_over
+from .intake.door import MAX_NUMBER, shown
+from .intake.text import MAX_LENGTH
 from .units import counted, show
 from .work import Work
 
 SCHEMA = 1
-SAME_NAME = ("version", "kernel", "settings", "conditions", "counters", "defined")  # in documents too
 SHORTEST, LONGEST = 1e-15, 1e9  # seconds a sample may take; the bounds keep every ratio finite
 
 
@@ -114,24 +116,145 @@ class Observation:
         return {f"{level} {tensor} {way}": float(np.asarray(n)) for (level, tensor, way), n in self.work.moves.items()}
 
 
-def from_document(document: Mapping[str, Any]) -> Observation:
+# -- from documents and profiles ---------------------------------------------------------------------------------
+
+
+def from_document(document: Any) -> Observation:
     """The Observation a document describes; a newer schema is refused, an older one read."""
-    schema = document.get("schema", 0)
-    if not isinstance(schema, int) or schema > SCHEMA:
-        raise InputError(
-            f"this observation has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline"
+    door = Door("observation")
+    item = read_document(document, door)
+    door.close()
+    assert item is not None
+    return item
+
+
+def read_document(document: Any, door: Door, place: str = "") -> Observation | None:
+    """The same from a part of a larger document, whose door takes the complaints; None with any."""
+    before = door.refused
+    row = door.table(document, place)
+    prefix = f"{place}, " if place else ""
+    door.schema(row.get("schema"), SCHEMA)
+    fields = checked_fields(row, door, prefix)
+    fields["samples"] = samples(row.get("samples"), door, f"{prefix}samples")
+    fields["target"] = door.text(row.get("target"), f"{prefix}target") or fields["name"]
+    fields |= {
+        name: door.amounts(row.get(f"observed_{name}"), f"{prefix}observed_{name}") for name in ("flops", "bytes")
+    }
+    counts = {
+        (*_parts(key, ".", door, f"{prefix}flops"), "counted"): value
+        for key, value in door.amounts(row.get("flops"), f"{prefix}flops").items()
+    }
+    moves = {}
+    for key, value in door.amounts(row.get("bytes"), f"{prefix}bytes").items():
+        level, rest = _parts(key, " ", door, f"{prefix}bytes")
+        tensor, _, way = rest.rpartition(" ")
+        moves[level, tensor, way] = value
+    if door.refused > before:
+        return None
+    return Observation(**{"tool": "", **fields}, work=Work(counts=counts, moves=moves, name=fields["name"]))
+
+
+def _parts(key: str, sign: str, door: Door, place: str) -> tuple[str, str]:
+    first, separator, rest = key.partition(sign)
+    if not separator:
+        example = "vector.fp32" if sign == "." else "main A read"
+        door.complain(place, f"unknown key {shown(key)}; keys are such as '{example}'")
+    return first, rest
+
+
+def samples(value: Any, door: Door, place: str, scale: float = 1.0) -> tuple[float, ...]:
+    """Seconds from a list of times in units of `scale` seconds."""
+    if isinstance(value, list | tuple):
+        refuse_over("samples", len(value), f"{door.where}, {place}: {len(value):,} samples")
+    times = door.numbers(value, place, SHORTEST / scale, LONGEST / scale)
+    if isinstance(value, list | tuple) and not value:
+        door.complain(place, "is empty; it is a list of times")
+    return times if scale == 1.0 else tuple(time * scale for time in times)
+
+
+def checked_fields(row: Mapping[str, Any], door: Door, prefix: str) -> dict[str, Any]:
+    """The fields that every document of an observation may have, typed, clean and finite; absent ones are left out."""
+    fields: dict[str, Any] = {"name": door.text(row.get("name"), f"{prefix}name", needed=True)}
+    for key, check in _CHECKS.items():
+        if row.get(key) is not None:
+            fields[key] = check(door, row[key], prefix + key)
+    return fields
+
+
+def plain_table(door: Door, value: Any, place: str) -> Any:
+    if isinstance(value, dict) and _is_plain(value, int(limit("depth"))):
+        return value
+    return door.plain(door.table(value, place), place)
+
+
+def _texts(door: Door, value: Any, place: str) -> dict[str, str]:
+    return {name: door.text(text, f"{place}.{name}") for name, text in door.table(value, place).items()}
+
+
+_CHECKS: dict[str, Callable[[Door, Any, str], Any]] = {
+    "kernel": Door.text,
+    "tool": Door.text,
+    "version": Door.text,
+    "notes": Door.texts,
+    "path": Door.texts,
+    "settings": plain_table,
+    "conditions": plain_table,
+    "counters": Door.amounts,
+    "defined": _texts,
+}
+
+
+def admitted(items: Iterable[Observation], where: str) -> list[Observation]:
+    """Observations that an importer made of somebody else's file: texts clean, amounts finite, settings plain.
+
+    Importers check times and what they compute with; names, settings and conditions pass through them as they came.
+    """
+    door, passed = Door(where), list(items)
+    depth = int(limit("depth"))
+    plain: dict[int, bool] = {}  # of mappings that many observations share, by identity
+    for place, item in enumerate(passed):
+        fine = _is_clean(
+            "".join((item.name, item.target, item.kernel, item.tool, item.version, *item.notes, *item.path))
         )
-    counts = {(*key.split(".", 1), "counted"): value for key, value in document.get("flops", {}).items()}
-    moves = {tuple(key.split(" ")): value for key, value in document.get("bytes", {}).items()}
-    return Observation(
-        name=document["name"],
-        target=document["target"],
-        samples=tuple(document["samples"]),
-        work=Work(counts=counts, moves=moves, name=document["name"]),
-        tool=document.get("tool", ""),
-        notes=tuple(document.get("notes", ())),
-        flops=document.get("observed_flops", {}),
-        bytes=document.get("observed_bytes", {}),
-        path=tuple(document.get("path", ())),
-        **{name: document[name] for name in SAME_NAME if name in document},
-    )
+        for mapping in (item.settings, item.conditions, item.defined):
+            if mapping and id(mapping) not in plain:
+                plain[id(mapping)] = _is_plain(mapping, depth)
+            fine = fine and (not mapping or plain[id(mapping)])
+        for amounts in (item.flops, item.bytes, item.counters):
+            fine = fine and (not amounts or all(0 <= value <= MAX_NUMBER for value in amounts.values()))
+            fine = fine and _is_clean("".join(amounts))
+        if not fine:
+            passed[place] = _cleaned(item, door)
+    door.close()
+    return passed
+
+
+def _is_clean(text: str) -> bool:
+    return text.isprintable() and len(text) <= MAX_LENGTH
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a value may stay as it is; for what is no plain value of JSON the door finds the words."""
+    kind = type(value)
+    if kind is str:
+        return _is_clean(value)
+    if kind is int or kind is float:
+        return bool(-MAX_NUMBER <= value <= MAX_NUMBER)
+    if kind is list or kind is tuple:
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    if kind is dict:
+        return depth > 0 and all(_is_plain(key, 0) and _is_plain(item, depth - 1) for key, item in value.items())
+    return value is None or kind is bool
+
+
+def _cleaned(item: Observation, door: Door) -> Observation:
+    place = shown(item.name or item.kernel)
+    changed: dict[str, Any] = {
+        name: clean(getattr(item, name)) for name in ("name", "target", "kernel", "tool", "version")
+    }
+    changed |= {name: tuple(map(clean, getattr(item, name))) for name in ("notes", "path")}
+    for name in ("settings", "conditions", "defined"):
+        changed[name] = door.plain(getattr(item, name), f"{place}, {name}")
+    for name in ("flops", "bytes", "counters"):
+        changed[name] = door.amounts(getattr(item, name), f"{place}, {name}")
+    return replace(item, **changed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,8 @@ Samples = Sequence[float] | Vector
 OUTLIER_FENCE = 3.0  # distance from the quartiles, in interquartile ranges, beyond which a sample is an outlier
 MAX_EXACT_PAIRS = 2500  # pairs of samples up to which the rank test counts every order
 RESAMPLES = 2000  # of a bootstrap
+MAX_DRAWN = 1000  # samples up to which every resampled series is drawn; of longer ones only its median
+MAX_REACHING = 1100  # samples of the shorter series from which on any p-value can be reached: 2 ** -1100 is 0
 
 
 def median(samples: Samples) -> float:
@@ -67,6 +70,7 @@ class Errors:
         return cls(float(np.median(size)), float(size.mean()), quantile(size, 0.9), float(np.median(signed)))
 
 
+@lru_cache(maxsize=64)
 def rank_orders(first: int, second: int) -> Vector:
     """How many orders of two series give each value of U, the number of pairs in which the second is the larger."""
     # f(u; m, n) = f(u - n; m - 1, n) + f(u; m, n - 1): the largest value belongs to the first series or to the second
@@ -91,7 +95,9 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
     """
     x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     m, n = len(x), len(y)
-    u = float(np.sum(y[:, None] > x[None, :]) + 0.5 * np.sum(y[:, None] == x[None, :]))
+    ordered, y = np.sort(x), np.sort(y)  # neighbours are found fast after one another
+    below, not_above = np.searchsorted(ordered, y, "left"), np.searchsorted(ordered, y, "right")
+    u = float(below.sum() + not_above.sum()) / 2  # pairs in which the second is larger, and half of the ties
     _, repeats = np.unique(np.concatenate([x, y]), return_counts=True)
     if m * n <= MAX_EXACT_PAIRS and repeats.max() == 1:
         counts = rank_orders(m, n)
@@ -106,18 +112,38 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
 
 def can_reach(first: int, second: int, p_value: float) -> bool:
     """Whether series of these lengths can give a p-value this small at all: their most extreme order must be rare enough."""
-    return 1 / math.comb(first + second, first) < p_value
+    fewer, more = min(first, second, MAX_REACHING), max(first, second)
+    return 1 / math.comb(fewer + more, fewer) < p_value
+
+
+@lru_cache(maxsize=4)
+def _drawn(count: int) -> NDArray[np.int64]:
+    """The places of resampled series; those of one length are always the same."""
+    return np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
 
 
 def bootstrap_medians(samples: Sequence[float]) -> Vector:
-    """Medians of resampled series."""
-    values = np.asarray(samples, dtype=np.float64)
-    drawn = np.random.default_rng(len(values)).integers(0, len(values), (RESAMPLES, len(values)))
-    return np.asarray(np.median(values[drawn], axis=1))
+    """Medians of resampled series.
+
+    Those of a long series are drawn without its resampled series: the k-th smallest of n numbers drawn from 0 to 1 has
+    the distribution Beta(k, n + 1 - k), and says which of the sorted samples is the k-th smallest that was drawn.
+    """
+    values, count = np.asarray(samples, dtype=np.float64), len(samples)
+    half = (count + 1) // 2
+    if count <= MAX_DRAWN:
+        drawn = np.partition(values[_drawn(count)], (half - 1, count - half), axis=1)
+        return np.asarray((drawn[:, half - 1] + drawn[:, count - half]) / 2)
+    ordered, generator = np.sort(values), np.random.default_rng(count)
+    place = generator.beta(half, count + 1 - half, RESAMPLES)
+    next_place = place if count % 2 else place + (1 - place) * generator.beta(1, count - half, RESAMPLES)
+    low, high = (ordered[np.minimum((count * at).astype(np.int64), count - 1)] for at in (place, next_place))
+    return np.asarray((low + high) / 2)
 
 
 def ratio_interval(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Bootstrap confidence interval of the ratio of the medians, second over first."""
+    if len(first) == len(second) == 1:  # nothing else can be drawn
+        return (second[0] / first[0],) * 2
     # one of the two is turned round: series of one length are resampled alike and would vary together
     ratios = bootstrap_medians(second) / bootstrap_medians(first)[::-1]
     low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])

@@ -2,64 +2,51 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
-import io
 import json
 import re
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import chain, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any
 
+from .columns import Columns, Row, columns, of_documents, refuse_repeated
+from .csv_files import csv_text, read_csv, write_csv
 from .errors import InputError
 from .files import write_atomically
+from .intake.door import MAX_NUMBER
+from .intake.limits import limit, refuse_over
+from .intake.source import head, opened, whole_text
+from .intake.text import clean
+from .parquet_files import read_parquet, write_parquet
 
-Row = dict[str, Any]  # the values of a row of a table, by column
-HEAD = 1 << 16  # characters that are enough to recognise a format
-BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-MAX_NUMBER = 10.0**100  # no counter gets there, and products of two such numbers are still numbers
-GZIP = b"\x1f\x8b"
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """The text of a file; whatever goes wrong while it is read is one InputError."""
-    try:
-        with _bytes(path) as stream:
-            start = stream.read(4)
-            stream.seek(0)
-            encoding = next((name for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), "utf-8")
-            with io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="") as text:
-                yield text
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise InputError(f"cannot read '{path}': {why}; check that the file is whole and readable") from error
-
-
-def _bytes(path: Path) -> BinaryIO:
-    with path.open("rb") as plain:
-        packed = plain.read(2) == GZIP
-    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
-
-
-def head(path: Path) -> str:
-    """The first characters of a file, enough to recognise what wrote it."""
-    with opened(path) as text:
-        return text.read(HEAD)
-
-
-def whole_text(path: Path) -> str:
-    """All of a text file, which must be UTF-8 or UTF-16 throughout."""
-    with opened(path) as stream:
-        text = stream.read().removeprefix("\ufeff")
-    if "\ufffd" in text or "\0" in text:
-        raise InputError(f"{path} is not a text file in UTF-8 or UTF-16; save it again as UTF-8")
-    return text
+__all__ = [
+    "MAX_NUMBER",
+    "SUFFIXES",
+    "Columns",
+    "Row",
+    "cells",
+    "columns",
+    "count",
+    "csv_text",
+    "decimal_mark",
+    "delimiter",
+    "head",
+    "header",
+    "json_document",
+    "json_lines",
+    "number",
+    "opened",
+    "parse_json",
+    "read_columns",
+    "read_rows",
+    "records",
+    "refuse_repeated",
+    "whole_text",
+    "write_blocks",
+    "write_rows",
+]  # fmt: skip
 
 
 # -- delimited text ------------------------------------------------------------------------------------------------
@@ -90,17 +77,9 @@ def records(lines: Iterable[str], names: Sequence[str], sign: str) -> Iterator[d
         yield {name: cell.strip() for name, cell in zip(names, cells(line, sign), strict=False)}
 
 
-def refuse_repeated(names: Sequence[str], where: str) -> None:
-    """Refuses a header in which a column comes twice: one of the two would be lost."""
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated:
-        column = f"the column {repeated[0]}" if repeated[0] else "a column without a name"
-        raise InputError(f"{where} has {column} more than once; keep one, or give them names of their own")
-
-
 # -- numbers -------------------------------------------------------------------------------------------------------
 
-_SEPARATED = re.compile(r"[+-]?(\d+)((?:[.,]\d+)+)$")
+_SEPARATED = re.compile(r"[+-]?(\d+)((?:[.,]\d+)+)$", re.ASCII)
 
 
 def decimal_mark(texts: Iterable[str]) -> str:
@@ -194,111 +173,84 @@ def _refuse_constant(name: str) -> Any:
 # -- rows of files -------------------------------------------------------------------------------------------------
 
 
-def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Every column of the rows, in the order they first come."""
-    return list(dict.fromkeys(chain.from_iterable(rows)))
-
-
-def _read_csv(path: Path) -> list[Row]:
-    reader = csv.reader(io.StringIO(whole_text(path), newline=""))
-    try:
-        lines = [line for line in reader if line]
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}, cannot be read: {error}") from error
-    header, *records = lines or [[]]
-    refuse_repeated(header, str(path))
-    for index, record in enumerate(records, 1):
-        if len(record) > len(header):
-            raise InputError(f"{path}, row {index}: more fields than the header has")
-    return [dict(zip_longest(header, record)) for record in records]
-
-
-def _read_json(path: Path) -> list[Row]:
+def _read_json(path: Path) -> Columns:
     text = whole_text(path)
+    # an object takes the memory of some eight values
+    values = 8 * text.count("{") + text.count("[") + text.count(",")
+    refuse_over("cells", values, f"{path} with its values")
     try:
         rows = parse_json(text) if path.suffix == ".json" and text.strip() else json_lines(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid {path.suffix[1:]}: {error}") from error
+        raise InputError(f"{path} is not valid {path.suffix[1:]}: {_why(error)}") from error
+    except MemoryError as error:
+        raise InputError(f"{path} needs more memory than there is; give a smaller part of it") from error
     if isinstance(rows, dict) and "rows" in rows:  # as `ridgeline predict` writes them
         rows = rows["rows"]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} must hold a list of objects, one per case")
-    return rows
+    refuse_over("rows", len(rows), f"{path} with its rows")
+    return of_documents(rows, str(path))
 
 
-def _read_parquet(path: Path) -> list[Row]:
-    parquet = _pyarrow()
+def _why(error: BaseException) -> str:
+    """What is wrong with a document; Python's own words speak of its settings."""
+    if isinstance(error, RecursionError):
+        return f"it is nested deeper than {limit('depth'):.0f}"
+    return "a number has thousands of digits" if "digits" in str(error) else clean(str(error), 200)
+
+
+def _write_jsonl(blocks: Iterable[Columns], order: Sequence[str], draft: Path) -> None:
+    with draft.open("w", encoding="utf-8") as out:
+        for block in blocks:
+            out.writelines(f"{json_text(row)}\n" for row in block.rows())
+
+
+def _write_json(blocks: Iterable[Columns], order: Sequence[str], draft: Path) -> None:
+    with draft.open("w", encoding="utf-8") as out:
+        sign = "[\n"
+        for block in blocks:
+            for row in block.rows():
+                out.write(f"{sign}{json_text(row)}")
+                sign = ",\n"
+        out.write("\n]\n" if sign != "[\n" else "[]\n")
+
+
+def json_text(row: Row) -> str:
+    """A row as JSON, which has no infinity and no NaN; both become null."""
     try:
-        table = parquet.read_table(path)
-    except OSError as error:
-        raise InputError(f"cannot read the cases {path}: {error.strerror or error}") from error
-    except Exception as error:  # pyarrow has an exception family of its own
-        raise InputError(f"{path} is not a parquet file: {error}") from error
-    refuse_repeated(table.column_names, str(path))
-    rows: list[Row] = table.to_pylist()
-    return rows
+        return json.dumps(row, allow_nan=False)
+    except ValueError:
+        finite = {name: None if isinstance(cell, float) and not isfinite(cell) else cell for name, cell in row.items()}
+        return json.dumps(finite, allow_nan=False)
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise InputError("parquet files need pyarrow; install ridgeline[data], or use .csv or .jsonl") from None
-    return parquet
-
-
-def csv_text(rows: Sequence[Row], order: Sequence[str]) -> str:
-    """The rows as csv with the columns in this order; what a row does not have is an empty field."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, order, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _write_csv(rows: Sequence[Row], draft: Path) -> None:
-    draft.write_text(csv_text(rows, columns(rows)), encoding="utf-8", newline="")
-
-
-def _write_jsonl(rows: Sequence[Row], draft: Path) -> None:
-    draft.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def _write_json(rows: Sequence[Row], draft: Path) -> None:
-    draft.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
-
-
-def _write_parquet(rows: Sequence[Row], draft: Path) -> None:
-    parquet = _pyarrow()
-    import pyarrow
-
-    arrays = {}
-    for column in columns(rows):
-        values = [row.get(column) for row in rows]
-        if any(isinstance(value, str) for value in values):
-            values = [None if value is None else str(value) for value in values]
-        elif any(isinstance(value, float) for value in values):
-            values = [None if value is None else float(value) for value in values]
-        arrays[column] = pyarrow.array(values)
-    parquet.write_table(pyarrow.table(arrays), draft)
-
-
-FORMATS: dict[str, tuple[Callable[[Path], list[Row]], Callable[[Sequence[Row], Path], None]]] = {
-    ".csv": (_read_csv, _write_csv),
+Write = Callable[[Iterable[Columns], Sequence[str], Path], None]
+FORMATS: dict[str, tuple[Callable[[Path], Columns], Write]] = {
+    ".csv": (read_csv, write_csv),
     ".jsonl": (_read_json, _write_jsonl),
     ".json": (_read_json, _write_json),
-    ".parquet": (_read_parquet, _write_parquet),
+    ".parquet": (read_parquet, write_parquet),
 }
 SUFFIXES = tuple(FORMATS)
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, by its suffix; in csv every value is text, and a field that is left out is None."""
+def read_columns(path: Path) -> Columns:
+    """The columns of a file, by its suffix; in csv every value is text, and a field that is left out is None."""
     read, _ = FORMATS[path.suffix]
     return read(path)
 
 
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file, by its suffix."""
+    return read_columns(path).rows()
+
+
+def write_blocks(blocks: Iterable[Columns], order: Sequence[str], path: Path) -> None:
+    """A table that is made block by block to a file by its suffix, whole or not at all; csv has these columns."""
+    _, write = FORMATS[path.suffix]
+    write_atomically(path, lambda draft: write(blocks, order, draft))
+
+
 def write_rows(rows: Sequence[Row], path: Path) -> None:
     """The rows to a file by its suffix, whole or not at all."""
-    _, write = FORMATS[path.suffix]
-    write_atomically(path, lambda draft: write(rows, draft))
+    write_blocks([Columns.of_rows(rows)], columns(rows), path)

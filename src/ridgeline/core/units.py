@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from .errors import InputError
+from .errors import InputError, quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +53,11 @@ WRITTEN = {
     "op/B": "OP/B",
 }  # as people write them
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+# A number and whatever follows it: as anything may follow, no text is tried twice.
+_NUMBER = re.compile(
+    r"([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.ASCII | re.DOTALL
+)
+_POWER = re.compile(r"(\d{1,20})\s*(?:\^|\*\*)\s*(\d{1,20})", re.ASCII)
 MAX_EXACT = 2.0**53  # the whole number up to which float64 is exact
 
 
@@ -67,39 +72,44 @@ def _unit(text: str) -> tuple[float, str] | None:
     return None
 
 
-def _float(digits: str) -> float:
-    return float(digits.replace("_", "").replace(",", ""))
+def _split(text: str) -> tuple[float, str] | None:
+    """The number that a text begins with, and what follows it; None where it begins with none."""
+    match = _NUMBER.fullmatch(text.strip())
+    return (float(match[1].replace("_", "").replace(",", "")), match[2].strip()) if match else None
 
 
 def parse(text: str | float, unit: str) -> float:
     """A quantity in base units from text such as `3.35 TB/s`; a bare number is already in base units."""
     if isinstance(text, bool) or not isinstance(text, str | Real):
-        raise InputError(f"expected {MEANINGS[unit]}, such as '{EXAMPLES[unit]}', got {text!r}")
+        raise InputError(f"expected {MEANINGS[unit]}, such as '{EXAMPLES[unit]}', got {quoted(text)}")
     example = f"{MEANINGS[unit]} such as '{EXAMPLES[unit]}'"
     if not isinstance(text, str):
-        value = float(text)
+        try:
+            value = float(text)
+        except OverflowError:
+            value = math.inf
     else:
-        match = _NUMBER.match(text)
-        if not match:
-            raise InputError(f"'{text}' is not a quantity; write {example}")
-        value = _float(match[1])
-        if match[2]:
-            known = _unit(match[2])
+        split = _split(text)
+        if split is None:
+            raise InputError(f"{quoted(text)} is not a quantity; write {example}")
+        value, symbol = split
+        if symbol:
+            known = _unit(symbol)
             if known is None:
-                raise InputError(f"'{text}': unknown unit '{match[2]}'; write {example}")
+                raise InputError(f"{quoted(text)}: unknown unit {quoted(symbol)}; write {example}")
             factor, base = known
             if base != unit:
-                raise InputError(f"'{text}' is {MEANINGS[base]}; asked for is {example}")
+                raise InputError(f"{quoted(text)} is {MEANINGS[base]}; asked for is {example}")
             value *= factor
     if not math.isfinite(value):
-        raise InputError(f"'{text}' is not a finite number; write {example}")
+        raise InputError(f"{quoted(text)} is not a finite number; write {example}")
     return value
 
 
 def bare(text: str) -> bool:
     """Whether a quantity comes without a unit."""
-    match = _NUMBER.match(text)
-    return bool(match and not match[2])
+    split = _split(text)
+    return split is not None and not split[1]
 
 
 PLAIN_UNITS = ("", "FLOP/B", "OP/B", "%")  # never with a prefix, as long as the number stays readable
@@ -190,21 +200,37 @@ def number(text: str, unit: str = "") -> float:
     With a `unit` it may be written: `64MiB`.
     """
     text = text.strip()
-    power = re.fullmatch(r"(\d{1,20})\s*(?:\^|\*\*)\s*(\d{1,20})", text)
+    power = _POWER.fullmatch(text)
     if power:
         if int(power[2]) * math.log2(max(int(power[1]), 1)) > 1023:
-            raise InputError(f"'{text}' is too large to count with")
+            raise InputError(f"{quoted(text)} is too large to count with")
         return float(int(power[1]) ** int(power[2]))
-    match = _NUMBER.match(text)
-    if match and math.isfinite(_float(match[1])):
-        factor = BINARY.get(match[2], DECIMAL.get(match[2]))
+    split = _split(text)
+    if split is not None:
+        value, symbol = split
+        factor = BINARY.get(symbol, DECIMAL.get(symbol))
         if factor is None and unit:
-            known = _unit(match[2])
+            known = _unit(symbol)
             factor = known[0] if known and known[1] == unit else None
         if factor is not None:
-            return _float(match[1]) * factor
+            if not math.isfinite(value * factor):
+                raise InputError(f"{quoted(text)} is too large to count with")
+            return value * factor
     examples = "1e9, 64MiB or 1GB" if unit else "4096, 1e8, 2^20, 64Ki or 16M"
-    raise InputError(f"'{text}' is not a number; write {examples}")
+    raise InputError(f"{quoted(text)} is not a number; write {examples}")
+
+
+MAX_RATIO = 10.0**100  # of the last value of a sweep to the first
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Values of a sweep before they are made: `count` of them, each `width` further, or that many times as large."""
+
+    start: float
+    width: float = 1.0
+    count: int = 1
+    factors: bool = False
 
 
 def axis(text: str, unit: str = "") -> float | NDArray[np.float64]:
@@ -215,28 +241,40 @@ def axis(text: str, unit: str = "") -> float | NDArray[np.float64]:
     """
     import numpy as np  # here, so that machine files and --help load without it
 
+    from .intake.limits import refuse_over  # which reads its values with this file
+
     text = text.strip()
-    if "," in text:
-        parts = [part for part in text.split(",") if part.strip()]
-        if not parts:
-            raise InputError(f"'{text}' names no values; write a list such as 1,8,64")
-        return np.concatenate([np.atleast_1d(axis(part, unit)) for part in parts])
-    if ".." not in text:
+    if "," not in text and ".." not in text:
         return number(text, unit)
-    first, _, rest = text.partition("..")
+    parts = [part for part in text.split(",") if part.strip()]
+    if not parts:
+        raise InputError(f"{quoted(text)} names no values; write a list such as 1,8,64")
+    spans = [_span(part, unit) for part in parts]
+    count = sum(span.count for span in spans)
+    refuse_over("cases", count, f"{quoted(text)} with its {show(float(count))} values")
+    arrays = []
+    for span in spans:
+        places = np.arange(span.count)
+        arrays.append(span.start * span.width**places if span.factors else span.start + span.width * places)
+    return np.concatenate(arrays, dtype=np.float64)
+
+
+def _span(text: str, unit: str) -> _Span:
+    """One value, or from one value to another."""
+    first, dots, rest = text.strip().partition("..")
+    if not dots:
+        return _Span(number(first, unit))
     last, _, step = rest.partition(":")
     start, stop = number(first, unit), number(last, unit)
-    if start <= 0 or stop < start:
-        raise InputError(f"'{text}': a sweep runs upwards from a positive value, such as 1..8192")
+    if start <= 0 or stop < start or stop / MAX_RATIO > start:
+        raise InputError(f"{quoted(text)}: a sweep runs upwards from a positive value, such as 1..8192")
     factors = not step or step.startswith("x")
     width = number(step.removeprefix("x"), "" if factors else unit) if step else 2.0
     if factors and width <= 1:
-        raise InputError(f"'{text}': the factor after ':x' must be above 1")
+        raise InputError(f"{quoted(text)}: the factor after ':x' must be above 1")
     if width <= 0:
-        raise InputError(f"'{text}': the step after ':' must be positive")
-    last_place = math.log(stop / start) / math.log(width) if factors else (stop - start) / width
-    count = math.floor(last_place + 1e-9) + 1
-    if count > 10_000_000:
-        raise InputError(f"'{text}' has {count:,} values; ten million is the most")
-    places = np.arange(count)
-    return np.asarray(start * width**places if factors else start + width * places)
+        raise InputError(f"{quoted(text)}: the step after ':' must be positive")
+    last_place = (math.log(stop) - math.log(start)) / math.log(width) if factors else (stop - start) / width
+    if not math.isfinite(last_place):
+        raise InputError(f"{quoted(text)}: the step after ':' is too small")
+    return _Span(start, width, math.floor(last_place + 1e-9) + 1, factors)

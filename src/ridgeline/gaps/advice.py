@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from ..core.units import show
@@ -98,7 +99,7 @@ def _advice(
     gap: Gap, rule: Rule, status: str, move: Move, gain: float | None, host: float | None, known: Signs
 ) -> Advice:
     """`gain` is the device part."""
-    asked = [name for name in dict.fromkeys(condition.figure for condition in rule.conditions) if name != "device"]
+    asked = [name for name in rule.figures if name != "device"]
     return Advice(
         rule=rule.name,
         status=status,
@@ -122,6 +123,7 @@ def _evidence(gap: Gap, rule: Rule, asked: Sequence[str], known: Signs) -> tuple
     return tuple(evidence)
 
 
+@lru_cache(maxsize=4096)  # the rules of a kernel quote the same figures
 def _quoted(title: str, unit: str, value: float | str) -> str:
     """A figure as evidence: `L2 hit rate 31 %`."""
     if isinstance(value, str):

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..core.errors import InputError
+from ..core.errors import MAX_QUOTED, InputError
+from ..core.files import user_path
+from ..core.intake import Door, at, clean, refuse_over
+from ..core.intake.door import shown
 from ..core.observation import LONGEST, SCHEMA, SHORTEST
 from ..core.statistics import can_reach, median, rank_test, ratio_interval
 from ..core.tabular import SUFFIXES, Row, parse_json, read_rows, whole_text
@@ -25,7 +30,7 @@ MIN_DIFFERENCE = 0.05  # relative; smaller changes of the median count as unchan
 MAX_P_VALUE = 0.01  # false-positive rate per name
 SLOWER, FASTER, SAME, UNCLEAR = "slower", "faster", "unchanged", "inconclusive"
 MAX_NAMED = 3  # regressions named in the first line
-NUMBERS = ("time_us", "measured_us", "times_us", "samples")  # columns of tables, which may hold text
+TIMES = {"samples": 1.0, "times_us": 1e-6, "time_us": 1e-6, "measured_us": 1e-6}  # seconds, by the key that has them
 # Conditions that must agree for two runs to be comparable; loads and dates always differ.
 FIXED = ("device", "cpu", "cpus", "machine", "driver", "governor", "power_limit", "python", "numpy", "torch", "cuda")
 
@@ -37,14 +42,14 @@ class Timed:
     samples: tuple[float, ...]
     conditions: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def median(self) -> float:
         return median(self.samples)
 
 
 def load(path: str | Path) -> dict[str, Timed]:
     """The timings of a file: JSON as ridgeline writes it, or a table (.csv .jsonl .parquet) with name and times."""
-    place = Path(path).expanduser()
+    place = user_path(path)
     if place.suffix in SUFFIXES and place.suffix != ".json":
         return _grouped(read_rows(place), str(place))
     text = whole_text(place)
@@ -59,24 +64,51 @@ def load(path: str | Path) -> dict[str, Timed]:
 
 def _grouped(rows: Sequence[Row], where: str) -> dict[str, Timed]:
     """Timings of a table: rows of one name are its samples; a cell may hold several, separated by spaces."""
+    door = Door(where)
+    groups: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}  # numbers of the rows and their cells
+    conditions: dict[str, dict[str, Any]] = {}
+    for number, row in enumerate(rows, 1):
+        name = row.get("name")
+        if not isinstance(name, str) or not name.strip():
+            door.text(name, at(number, "name"), needed=True)
+            continue
+        key = _times_key(row)
+        if not key:
+            door.complain(at(number), f"has no times; give {', '.join(TIMES)}")
+            continue
+        numbers, cells = groups.setdefault((name, key), ([], []))
+        numbers.append(number)
+        cells.append(row[key])
+        if "conditions" in row:
+            conditions[name] = _fixed(door, row["conditions"], at(number))
     timings: dict[str, Timed] = {}
-    for place, row in enumerate(rows, 1):
-        filled = {key: value for key, value in row.items() if value not in (None, "")}
-        cells = {key: _numbers(filled[key]) for key in NUMBERS if key in filled}
-        name, timed = _entry({**filled, **cells}, f"'{where}' row {place}")
-        before = timings[name].samples if name in timings else ()
-        timings[name] = Timed((*before, *timed.samples), timed.conditions)
-    if not timings:
-        raise InputError(f"'{where}' holds no timings; write columns name and time_us, or name and samples (seconds)")
-    return timings
+    for (name, key), (numbers, cells) in groups.items():
+        kept, samples = clean(name), _samples(door, key, numbers, cells)
+        before = timings[kept].samples if kept in timings else ()
+        timings[kept] = Timed((*before, *samples), conditions.get(name, {}))
+    return _timings(door, timings)
 
 
-def _numbers(cell: Any) -> Any:
-    """The numbers of a cell that is text; anything else as it is."""
+def _samples(door: Door, key: str, numbers: Sequence[int], cells: Sequence[Any]) -> list[float]:
+    """The samples of one name in seconds: all cells at once where each is one number, else row by row."""
+    low, high, parsed = SHORTEST / TIMES[key], LONGEST / TIMES[key], cells
+    if set(map(type, cells)) == {str}:
+        with suppress(ValueError):
+            parsed = list(map(float, cells))
+    if set(map(type, parsed)) <= {int, float} and all(low <= time <= high for time in parsed):
+        return [time * TIMES[key] for time in parsed]
+    samples: list[float] = []
+    for number, cell in zip(numbers, cells, strict=True):
+        samples += door.numbers(_numbers(cell), at(number, key), low, high)
+    return [time * TIMES[key] for time in samples]
+
+
+def _numbers(cell: Any) -> list[Any]:
+    """The numbers of a cell; a text may hold several."""
     if not isinstance(cell, str):
-        return cell
+        return cell if isinstance(cell, list) else [cell]
     try:
-        return [float(word) for word in cell.strip("[] ").replace(";", " ").replace(",", " ").split()]
+        return [float(word) for word in cell.strip("[] ").replace(";", " ").replace(",", " ").split()] or [cell]
     except ValueError:
         return [cell]
 
@@ -87,51 +119,71 @@ def read(document: Any, where: str = "the document") -> dict[str, Timed]:
     An entry has a `name` and its times: `samples` in seconds, `times_us`, or one `time_us` or `measured_us`. A repeated
     name gets a number appended.
     """
-    entries = document
+    door, entries = Door(where), document
     if isinstance(document, Mapping):
-        schema = document.get("schema", 0)
-        if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
-            raise InputError(
-                f"'{where}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline"
-            )
+        door.schema(document.get("schema"), SCHEMA)
         entries = next((document[key] for key in ("observations", "items") if key in document), None)
         if entries is None and "name" in document:
             entries = [document]
     if not isinstance(entries, list):
-        raise InputError(
-            f"'{where}' holds no list of timings under `observations` or `items`; see `ridgeline gate --help`"
-        )
+        door.complain("", "holds no list of timings under `observations` or `items`; see `ridgeline gate --help`")
+        entries = []
     timings: dict[str, Timed] = {}
-    for place, entry in enumerate(entries, 1):
-        name, timed = _entry(entry, f"'{where}' entry {place}")
-        turn, key = 1, name
+    turns: dict[str, int] = {}  # how often a name came, so that the next number is not searched from the start
+    for number, entry in enumerate(entries, 1):
+        name, times, known = _entry(door, entry, f"entry {number}")
+        key = name
         while key in timings:
-            turn += 1
-            key = f"{name} ({turn})"
-        timings[key] = timed
+            turns[name] = turns.get(name, 1) + 1
+            key = f"{name} ({turns[name]})"
+        timings[key] = Timed(times, known)
+    return _timings(door, timings)
+
+
+def _timings(door: Door, timings: dict[str, Timed]) -> dict[str, Timed]:
+    """The timings of a document that has no complaints."""
     if not timings:
-        raise InputError(f"'{where}' holds no timings; record some first")
+        door.complain("", "holds no timings; give each entry or row a name and its time_us, or samples in seconds")
+    door.close()
+    for name, timed in timings.items():
+        refuse_over("samples", len(timed.samples), f"'{door.where}': '{name[:MAX_QUOTED]}'")
     return timings
 
 
-def _entry(entry: Any, where: str) -> tuple[str, Timed]:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"].strip():
-        raise InputError(f"{where} has no name; each entry has a name and its times")
-    for key, scale in (("samples", 1.0), ("times_us", 1e-6), ("time_us", 1e-6), ("measured_us", 1e-6)):
+def _entry(door: Door, entry: Any, place: str) -> tuple[str, tuple[float, ...], dict[str, Any]]:
+    """Name, samples in seconds and fixed conditions of an entry."""
+    if not isinstance(entry, Mapping):
+        door.complain(place, f"must be a table with a name and its times, found {shown(entry)}")
+        return "", (), {}
+    name, fixed = (
+        door.text(entry.get("name"), f"{place}, name", needed=True),
+        _fixed(door, entry.get("conditions"), place),
+    )
+    key = _times_key(entry)
+    if not key:
+        door.complain(place, f"has no times; give {', '.join(TIMES)}")
+        return name, (), fixed
+    times, scale = entry[key], TIMES[key]
+    listed = times if isinstance(times, list) else [times]
+    numbers = door.numbers(listed, f"{place}, {key}", SHORTEST / scale, LONGEST / scale)
+    return name, tuple([time * scale for time in numbers]), fixed
+
+
+def _times_key(entry: Mapping[str, Any]) -> str:
+    """The key under which an entry has its times; empty where it has none."""
+    for key in TIMES:
         times = entry.get(key)
-        if times is None or times == [] or (key == "samples" and isinstance(times, int)):  # a report counts its samples
+        if times is None or times == "" or times == []:
             continue
-        times = times if isinstance(times, list) else [times]
-        for time in times:
-            number = isinstance(time, int | float) and not isinstance(time, bool)
-            if not number or not SHORTEST / scale <= time <= LONGEST / scale:
-                raise InputError(
-                    f"{where} ('{entry['name']}'): {key} holds {str(time)[:20]}, which is not a time from {SHORTEST:g} to {LONGEST:g} s"
-                )
-        conditions = entry.get("conditions")
-        samples = tuple(float(time) * scale for time in times)
-        return entry["name"], Timed(samples, conditions if isinstance(conditions, Mapping) else {})
-    raise InputError(f"{where} ('{entry['name']}') has no times; give samples (seconds), times_us or time_us")
+        if key != "samples" or not isinstance(times, int):  # a report counts its samples
+            return key
+    return ""
+
+
+def _fixed(door: Door, conditions: Any, place: str) -> dict[str, Any]:
+    """The conditions that must agree, of all that an entry has."""
+    known = conditions if isinstance(conditions, Mapping) else {}
+    return {key: door.plain(known[key], f"{place}, conditions.{key}") for key in FIXED if key in known}
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 def _calls(item: Observation) -> float:
     """How often a kernel ran per call of its op, where one observation holds the samples of several."""
+    if not item.settings:
+        return 1.0
     count, calls = item.settings.get("count"), item.settings.get("calls")
     return max(count / calls, 1.0) if isinstance(count, int) and isinstance(calls, int) and calls > 0 else 1.0
 
@@ -169,14 +171,16 @@ def _samples(items: Sequence[Observation], runs: int, parts: int) -> tuple[float
     if len(items) == 1 or runs == 1:
         return _summed(items)
     samples: list[float] = []
+    shares = [(group, len(group) // runs) for group in _by_kernel(items)]
     for run in range(runs):
-        shares = [(group, len(group) // runs) for group in _by_kernel(items)]
         samples += _summed([item for group, each in shares for item in group[run * each : (run + 1) * each]])
     return tuple(samples)
 
 
 def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
     """Times of runs that contain all items: sample by sample where the counts agree, else the sum of the medians."""
+    if len(items) == 1 and _calls(items[0]) == 1.0:
+        return items[0].samples
     if len({len(item.samples) for item in items}) > 1:
         return (sum(_calls(item) * item.median for item in items),)
     calls, rows = [_calls(item) for item in items], zip(*(item.samples for item in items), strict=True)

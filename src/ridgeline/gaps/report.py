@@ -20,6 +20,7 @@ from ..core.statistics import median
 from ..core.units import counted, show
 from ..core.version import __version__
 from ..machines.files import by_driver_name
+from ..prediction.coefficients import evaluate_together
 from ..prediction.host import ONE_BY_ONE, waiting, way
 from ..prediction.predict import Prediction
 from . import sentences
@@ -305,6 +306,8 @@ def reconcile(
             raise unknown("step of the prediction", name, names, "It is named in `sent`.")
         way(text, name)
     joined = join(prediction, observations, hints)
+    steps = {step for pair in joined.pairs for step in pair.steps}
+    evaluate_together(kernel for step in steps for kernel in prediction.expected[step].kernels)
     gaps = [Gap.of(prediction, pair, _sent(prediction, pair, sent or {})) for pair in joined.pairs]
     items = tuple(Item(gap, tuple(advise(gap))) for gap in with_neighbours(gaps))
     return Report(prediction, joined, items, sealed, _other_machines(prediction.machine, observations))

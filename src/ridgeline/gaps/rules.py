@@ -9,7 +9,7 @@ import operator
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -91,16 +91,24 @@ class Rule:
     possible: bool = False  # a suggestion, never shown by counters
     only_shown: bool = False  # not offered without counters
 
-    @property
+    @cached_property
     def conditions(self) -> tuple[Condition, ...]:
         return self.applies + self.sign
 
+    @cached_property
+    def figures(self) -> tuple[str, ...]:
+        """What its conditions ask for, each once."""
+        return tuple(dict.fromkeys(condition.figure for condition in self.conditions))
+
     def status(self, signs: Signs) -> str:
         """Shown, possible, or empty where it does not hold."""
-        answers = [condition.holds(signs) for condition in self.conditions]
-        if False in answers or (None in answers and self.only_shown):
-            return ""
-        certain = None not in answers and (bool(self.sign) or bool(self.shown)) and not self.possible
+        undecided = False
+        for condition in self.conditions:
+            answer = condition.holds(signs)
+            undecided = undecided or answer is None
+            if answer is False or (undecided and self.only_shown):
+                return ""
+        certain = not undecided and (bool(self.sign) or bool(self.shown)) and not self.possible
         return SHOWN if certain else POSSIBLE
 
 
@@ -136,6 +144,7 @@ def moves(bound: str, device: str = GPU) -> tuple[Move, ...]:
     return offered
 
 
+@lru_cache(maxsize=1)
 def figures() -> dict[str, tuple[str, str]]:
     """Name and unit of the figures that are quoted as evidence; flags such as `matrix` are not."""
     return {name: (title, unit) for name, (title, unit) in _table()["figures"].items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
+from ..core.intake import Door, at
 from ..core.machine import Machine
 from ..core.observation import Observation
 from ..machines import write as save
@@ -18,8 +19,9 @@ from ..prediction.predict import Prediction, predict
 from ..programs.cases import program, unfold
 from .ledger import Broken, Ledger, Sealed, Settled, text_hash
 from .ledger.record import parse_time
-from .report import Report
-from .report import reconcile as join_and_explain
+
+if TYPE_CHECKING:  # sealing does without what explains a gap
+    from .report import Report
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -43,21 +45,31 @@ def predicted(rows: Rows, machine: Machine) -> tuple[Prediction, dict[str, str]]
 
 
 def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
-    """One row per step, as it is sealed."""
-    rows = []
-    for step, bound in zip(prediction.steps, prediction.bounds, strict=True):
+    """One row per step, as it is sealed; a step that is several cases is refused."""
+    rows, door = [], Door("the cases")
+    for number, (step, bound) in enumerate(zip(prediction.steps, prediction.bounds, strict=True), 1):
         alone = predict(step.work, prediction.machine, bound.ceilings, backend=step.backend or None)
         backend = {"backend": step.backend} if step.backend else {}
         named = {"name": step.name, "family": step.work.family, "count": step.count, **backend}
-        rows.append({**named, **next(alone.rows())})
+        first, *others = alone.rows()
+        if others:
+            door.complain(at(number), f"has lists of sizes, {1 + len(others)} cases in one; give each case a row")
+        rows.append({**named, **first})
+    door.close()
     return rows
 
 
-def seal(ledger: Ledger, rows: Rows, machine: Machine, note: str = "") -> Sealed:
-    """Seal the predictions of cases on a machine."""
+def seal(
+    ledger: Ledger,
+    rows: Rows,
+    machine: Machine,
+    note: str = "",
+    show: Callable[[Sealed], object] = lambda _sealed: None,
+) -> Sealed:
+    """Seal the predictions of cases on a machine; `show` gets the seal before it is committed."""
     prediction, sent = predicted(rows, machine)
     sealed = [{**row, **({"sent": sent[row["name"]]} if row["name"] in sent else {})} for row in rows_of(prediction)]
-    return ledger.seal(sealed, save.text(machine), machine.name, note=note)
+    return ledger.seal(sealed, save.text(machine), machine.name, note=note, show=show)
 
 
 @dataclass(frozen=True)
@@ -101,11 +113,12 @@ def settle(
     observations: Sequence[Observation],
     machine: Machine | None = None,
     paths: Sequence[Path] = (),
+    show: Callable[[Reconciled], object] = lambda _reconciled: None,
 ) -> Reconciled:
     """Reconcile observations with a seal, and add the result to the ledger.
 
     The gaps are explained with the present machine file; the ledger compares with the rows as sealed. Nothing is added
-    to a broken ledger, but the report is made.
+    to a broken ledger, but the report is made. `show` gets the result before it is committed.
     """
     if not sealed.predictions:
         raise Broken(f"seal {sealed.id} cannot be read; find the damaged record with `ridgeline ledger verify`")
@@ -117,6 +130,8 @@ def settle(
     prediction, sent = predicted([unfold(row) for row in sealed.predictions], target)
     same = text_hash(save.text(target)) == sealed.machine["hash"]
     seal_facts = {"id": sealed.id, "time": sealed.time, "machine_unchanged": same}
+    from .report import reconcile as join_and_explain
+
     report = join_and_explain(prediction, observations, sealed=seal_facts, sent=sent)
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
@@ -126,12 +141,17 @@ def settle(
     tools = sorted({item.tool for item in observations})
     origin = {"files": [path.name for path in paths], "tools": tools, "dated_by": dated}
     try:
-        return Reconciled(report, ledger.settle(sealed.id, items, origin))
+        settled = ledger.settle(sealed.id, items, origin, lambda settled: show(Reconciled(report, settled)))
+        return Reconciled(report, settled)
     except Broken as error:
-        return Reconciled(replace(report, sealed={**seal_facts, "broken": str(error)}), broken=str(error))
+        broken = Reconciled(replace(report, sealed={**seal_facts, "broken": str(error)}), broken=str(error))
+        show(broken)
+        return broken
 
 
 def reconcile(rows: Rows, machine: Machine, observations: Sequence[Observation]) -> Reconciled:
     """The gap report of unsealed cases."""
     prediction, sent = predicted(rows, machine)
+    from .report import reconcile as join_and_explain
+
     return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent))

@@ -124,9 +124,9 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
     )
     name = " + ".join(dict.fromkeys(step.name for step in steps))
     needs = _needs(part, name)
-    items = {
-        kind: fsum(_number(item.seconds, name) for item in part.items if item.kind == kind)
-        for kind in ("launch", "shape")
+    items = part.items
+    seconds = {
+        kind: fsum(_number(item.seconds, name) for item in items if item.kind == kind) for kind in ("launch", "shape")
     }
     limiter = max(needs, key=lambda label: needs[label].time, default="")
     engines = [label for label, need in needs.items() if need.side == "compute" and not label.startswith("special.")]
@@ -141,8 +141,8 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         high=_number(part.high, name),
         floor=longest(needs),
         needs=needs,
-        launch=items["launch"],
-        shape_items=items["shape"],
+        launch=seconds["launch"],
+        shape_items=seconds["shape"],
         bound=str(single.bound) if single else needs[limiter].side if limiter else "overhead",
         limiter=str(single.limiter) if single else limiter or "launch",
         engine=max(engines, key=lambda label: needs[label].time, default=""),

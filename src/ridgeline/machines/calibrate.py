@@ -145,6 +145,8 @@ def _energy(by_target: ByTarget) -> dict[Place, Figure]:
         if static := item.settings.get("static_power"):
             measured["energy", "static"] = Figure("W", measured=float(static), measurement=how, source=SOURCE)
         for target, value in item.settings.get("energy", {}).items():
+            if not value > 0:  # a fit that gives a part of the energy none does not know it
+                continue
             arithmetic = target.partition(".")[0] in ENGINES
             name, unit = (f"flop.{target}", "J/flop") if arithmetic else (f"byte.{target}", "J/B")
             measured["energy", name] = Figure(unit, measured=float(value), measurement=how, source=SOURCE)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.documents import to_document
 from ..core.dtypes import dtype
 from ..core.errors import InputError
+from ..core.intake import Door
+from ..core.intake.door import shown
 from ..core.machine import Fitted, Machine
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
@@ -26,98 +29,111 @@ FOLDER = Path(__file__).with_name("catalog") / "fitted"
 DEFAULTS = FOLDER / "defaults.json"
 LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs together, then the one with most timings
 STATISTICS = ("error", "p90", "low", "high")
+KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
+RANGE = (1e-9, 1e18)  # of sizes
+SHARES = (1e-12, 1e12)  # of errors, relative
+ROUNDING = 1e-3  # of a miss as it is written
+TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
 
-def read(document: Mapping[str, Any], complain: Callable[[str], None], kind: str = "gpu") -> dict[Key, Fitted]:
-    """Fitted coefficients of a kind of machine from their tables; `complain` gets each fault, a faulty table is left out."""
+def read(rows: Any, door: Door, kind: str = "gpu") -> dict[Key, Fitted]:
+    """Fitted coefficients of a kind of machine from their tables; the door hears each fault."""
     fitted: dict[Key, Fitted] = {}
-    for name, row in document.items():
-        try:
-            key = _checked(name, row, kind)
-        except ValueError as fault:
-            complain(f'fitted."{name}": {fault}')
-            continue
-        fitted[key] = Fitted(
-            coefficients={name: float(value) for name, value in row["coefficients"].items()},
-            **{name: float(row[name]) for name in STATISTICS},
-            cases=int(row["cases"]),
-            source=str(row["source"]),
-            ranges={name: (float(ends[0]), float(ends[1])) for name, ends in row.get("ranges", {}).items()},
-            borrowed=bool(row.get("borrowed", False)),
-            nearby=row.get("nearby", "").strip(),
-        )
+    for name, row in door.table(rows, "fitted").items():
+        table = door.table(row, f'fitted."{name}"', KEYS)
+        missing = [key for key in ("coefficients", "source", "cases", *STATISTICS) if key not in table]
+        if missing and isinstance(row, Mapping):
+            door.complain(f'fitted."{name}"', f"has no {', '.join(missing)}")
+        if not missing and (known := _key(name, door, kind)):
+            fitted[known[0]] = _row(table, f'fitted."{name}"', door, known[1])
     return fitted
 
 
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
-
-
-def _checked(name: str, row: Any, kind: str) -> Key:
-    """The key of a table whose values are all in order; ValueError says what is wrong with it."""
+def _key(name: str, door: Door, kind: str) -> tuple[Key, Family] | None:
+    """The key of a table and the family it belongs to."""
     from ..core.families import Key, formula
 
-    if not isinstance(row, dict):
-        raise ValueError(f"must be a table, found {row!r}")
-    if missing := [name for name in ("coefficients", "source", "cases", *STATISTICS) if name not in row]:
-        raise ValueError(f"has no {', '.join(missing)}")
-    key = Key.parse(name)
+    place = f'fitted."{name}"'
     try:
-        family = formula(key.family, kind)
-    except KeyError:
-        raise ValueError(f"there is no kernel family '{key.family}'") from None
-    _check_coefficients(row["coefficients"], family)
-    try:
+        key = Key.parse(name)
         for part in key.dtypes:
             dtype(part)
-    except InputError as error:
-        raise ValueError(str(error)) from error
-    _check_statistics(row)
-    if "nearby" in row:
-        _check_timings(row["nearby"], family)
-    ranges = row.get("ranges", {})
-    if not isinstance(ranges, dict):
-        raise ValueError("ranges must be a table")
-    for size, ends in ranges.items():
-        if not (isinstance(ends, list) and len(ends) == 2 and all(map(_positive, ends)) and ends[0] <= ends[1]):
-            raise ValueError(f"ranges.{size} must be two positive numbers, the smaller first")
-    return key
+        family = formula(key.family, kind)
+    except KeyError:
+        door.complain(place, f"there is no kernel family {shown(name.partition('.')[0].partition('-')[0])}")
+        return None
+    except (ValueError, InputError) as error:
+        door.complain(place, str(error))
+        return None
+    if str(key) != name:
+        door.complain(place, f"is written {shown(str(key))}")
+        return None
+    return key, family
 
 
-def _check_coefficients(values: Any, family: Family) -> None:
-    if not isinstance(values, dict):
-        raise ValueError("coefficients must be a table")
-    if unknown := [name for name in values if name not in family.coefficients]:
-        known = ", ".join(family.coefficients)
-        raise ValueError(f"the family {family.name} has no coefficient {', '.join(unknown)}; it has {known}")
+def _row(table: Mapping[str, Any], place: str, door: Door, family: Family) -> Fitted:
+    # a formula holds within the bounds that its coefficients have in a fit; beyond, its time may be no number
+    values = door.table(table["coefficients"], f"{place}.coefficients", family.coefficients)
+    error, p90 = (door.number(table[name], f"{place}.{name}", *SHARES) for name in ("error", "p90"))
+    borrowed = table.get("borrowed", False)
+    if not isinstance(borrowed, bool):
+        door.complain(f"{place}.borrowed", f"must be true or false, found {shown(borrowed)}")
+    return Fitted(
+        coefficients={
+            name: door.number(value, f"{place}.coefficients.{name}", bounds.low, bounds.high)
+            for name, value in values.items()
+            if (bounds := family.coefficients.get(name))
+        },
+        error=error,
+        p90=p90,
+        low=door.number(table["low"], f"{place}.low", SHARES[0], 1.0),
+        high=door.number(table["high"], f"{place}.high", 1.0, SHARES[1]),
+        cases=int(door.number(table["cases"], f"{place}.cases", low=1, high=1e9, whole=True)),
+        source=door.text(table["source"], f"{place}.source", needed=True),
+        ranges={
+            name: _ends(value, f"{place}.ranges.{name}", door)
+            for name, value in door.table(table.get("ranges"), f"{place}.ranges").items()
+        },
+        borrowed=bool(borrowed),
+        nearby=_timings(table.get("nearby", ""), f"{place}.nearby", door, family),
+    )
 
 
-def _check_statistics(row: Mapping[str, Any]) -> None:
-    wrong = [name for name, value in row["coefficients"].items() if not _positive(value)]
-    wrong += [name for name in STATISTICS if not _positive(row[name])]
-    if wrong:
-        raise ValueError(f"{', '.join(wrong)} must be positive numbers")
-    if not row["low"] <= 1 <= row["high"]:
-        raise ValueError(f"low must be at most 1 and high at least 1, found {row['low']} and {row['high']}")
-    if not isinstance(row["cases"], int) or not _positive(row["cases"]):
-        raise ValueError(f"cases must be an integer number of timings, found {row['cases']!r}")
-    if not isinstance(row["source"], str) or not row["source"].strip():
-        raise ValueError("source must say where the timings come from")
-    if not isinstance(row.get("borrowed", False), bool):
-        raise ValueError(f"borrowed must be true or false, found {row['borrowed']!r}")
+def _ends(value: Any, place: str, door: Door) -> tuple[float, float]:
+    ends = door.numbers(value, place, *RANGE)
+    if len(ends) == 2 and ends[0] <= ends[1]:
+        return ends[0], ends[1]
+    if isinstance(value, list) and (ends or not value):
+        door.complain(place, "must be two numbers, the smaller first")
+    return 1.0, 1.0
 
 
-def _check_timings(table: Any, family: Family) -> None:
+def _timings(value: Any, place: str, door: Door, family: Family) -> str:
+    """The table of similar timings as it came, because its lines are its rows; nothing but names and numbers is in it."""
     from ..core.families import nearby
 
-    if not isinstance(table, str):
-        raise ValueError(f"nearby must be a text, found {table!r}")
+    if not isinstance(value, str):
+        door.complain(place, f"must be a text, found {shown(value)}")
+        return ""
+    text = value.strip()
+    if not text:
+        return ""
     try:
-        names = nearby.read(table.strip()).names
+        if not TIMINGS.fullmatch(text):
+            raise ValueError("must have names and numbers only")
+        timings = nearby.read(text)
     except ValueError as error:
-        raise ValueError(f"nearby {error}") from error
-    if names != family.shape:
-        raise ValueError(f"nearby must have the sizes {', '.join(family.shape)}, found {', '.join(names)}")
+        door.complain(place, str(error))
+        return ""
+    if timings.names != family.shape:
+        door.complain(place, f"must have the sizes {', '.join(family.shape)}, found {', '.join(timings.names)}")
+    elif not (
+        timings.sizes.min() >= 0
+        and timings.sizes.max() <= RANGE[1]
+        and max(abs(timings.log_errors)) <= nearby.MAX_LOG_ERROR + ROUNDING
+    ):
+        door.complain(place, f"must have sizes from 0 to {RANGE[1]:g}, and misses of at most {nearby.MAX_LOG_ERROR:g}")
+    return text
 
 
 @cache
@@ -148,10 +164,13 @@ def _timings_path(path: Path) -> Path:
 
 @cache
 def _fitted(path: Path, table: str) -> dict[Key, Fitted]:
-    complaints: list[str] = []
-    fitted = read(_tables(path).get(table, {}), complaints.append)
-    assert not complaints, f"{path.name}: {complaints}"
-    return fitted
+    """Of a file of the catalog, which the tests have checked: it is used as it is."""
+    from ..core.families import Key
+
+    return {
+        Key.parse(name): Fitted(**row | {"ranges": {size: tuple(ends) for size, ends in row["ranges"].items()}})
+        for name, row in _tables(path).get(table, {}).items()
+    }
 
 
 @cache

@@ -1,14 +1,20 @@
-"""Machine files: those of the catalog and of the user's folder, by their own name and by the name a driver reports."""
+"""Machine files: those of the catalog and of the user's folder, by their own name and by the name a driver reports.
+
+A user's file goes before the catalog's of the same name or with the same alias. One that cannot be read is listed as
+broken and hides no other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from ..core.errors import InputError, RidgelineError
-from ..core.files import folder
+from ..core.errors import InputError, RidgelineError, SchemaError, letters
+from ..core.files import folder, user_path
+from ..core.intake import clean, limit
+from ..core.intake.limits import over
 from ..core.machine import Machine
 from . import coefficients
 from .merge import with_measured
@@ -20,7 +26,7 @@ HERE = "here"
 
 
 def user_folder() -> Path:
-    """Where users keep machine files of their own (one TOML each)."""
+    """Where users keep machine files of their own (one TOML each); InputError where their home is not known."""
     return folder("config") / "machines"
 
 
@@ -29,12 +35,32 @@ def saved_file(which: str | None = None) -> Path:
     return user_folder() / (f"{HERE}-{which}.toml" if which else f"{HERE}.toml")
 
 
+def saved_measurement(which: str | None = None) -> Path | None:
+    """The file of what was measured on this machine; None where there is none, or no folder it could be in."""
+    try:
+        file = saved_file(which)
+        return file if file.is_file() else None
+    except (InputError, OSError):
+        return None
+
+
+def _in_folder(place: Path) -> dict[str, Path]:
+    """Machine files of a folder by name, without hidden ones, which are drafts, and without those of this machine."""
+    try:
+        files = sorted(path for path in place.glob("*.toml") if not path.name.startswith("."))
+    except OSError:
+        return {}
+    return {path.stem: path for path in files if path.stem != HERE and not path.stem.startswith(f"{HERE}-")}
+
+
 @cache
 def paths() -> dict[str, Path]:
-    """Machine files by name; a user's file goes before the catalog's of the same name."""
-    folders = (CATALOG, user_folder())
-    every = {path.stem: path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.toml"))}
-    return {name: path for name, path in every.items() if name != HERE and not name.startswith(f"{HERE}-")}
+    """Machine files by name, the user's first; a user's file goes before the catalog's of the same name."""
+    try:
+        own = _in_folder(user_folder())
+    except InputError:  # without a home there are no files in it, and the catalog needs none
+        own = {}
+    return own | {name: path for name, path in _in_folder(CATALOG).items() if name not in own}
 
 
 def names() -> list[str]:
@@ -42,15 +68,27 @@ def names() -> list[str]:
     return sorted(paths())
 
 
-def load_file(path: Path) -> Machine:
+def _text(path: Path) -> str:
+    """The text of a machine file. Not more than the limit is read of what may be a device or have no end."""
+    shown = clean(str(path))
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read the machine file {path}: {error.strerror}") from error
+        with path.open("rb") as file:
+            content = file.read(int(limit("machine")) + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the machine file {shown}: {getattr(error, 'strerror', error)}") from error
+    if len(content) > limit("machine"):
+        raise over("machine", f"the machine file {shown}")
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a text file in UTF-8, so it is not a machine file") from error
+        raise InputError(f"{shown} is not a text file in UTF-8, so it is not a machine file") from error
+
+
+def load_file(path: Path) -> Machine:
+    path = user_path(path)
+    text = _text(path)
     if path.parent != CATALOG:
-        return coefficients.with_defaults(read(text, str(path)))
+        return coefficients.with_defaults(read(text, clean(str(path))))
     machine = replace(read(text, f"catalog/{path.name}"), fitted=coefficients.of_machine(path.stem))
     measured = MEASURED / path.name
     if measured.is_file():
@@ -58,8 +96,79 @@ def load_file(path: Path) -> Machine:
     return coefficients.with_defaults(machine)
 
 
-def everything() -> Iterable[Machine]:
-    return (load_file(path) for _, path in sorted(paths().items()))
+@dataclass(frozen=True)
+class Broken:
+    """A machine file that cannot be used, and the first thing that is wrong with it."""
+
+    name: str
+    file: str
+    complaint: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All machine files: the machines by the name that loads them, the broken files, and what is there twice."""
+
+    machines: Mapping[str, Machine]
+    broken: tuple[Broken, ...]
+    remarks: tuple[str, ...]
+
+
+def listing() -> Listing:
+    machines: dict[str, Machine] = {}
+    broken: list[Broken] = []
+    for name, path in sorted(paths().items()):
+        try:
+            if not path.is_file():  # a pipe would be waited for
+                raise InputError("it is not a file")
+            machines[name] = load_file(path)
+        except (RidgelineError, OSError) as error:
+            complaint = error.complaints[0] if isinstance(error, SchemaError) else str(error)
+            broken.append(Broken(clean(name), clean(str(path)), complaint))
+    return Listing(machines, tuple(broken), tuple(_remarks(machines)))
+
+
+def everything() -> list[Machine]:
+    """The machines that can be read, in the order of their names."""
+    return list(listing().machines.values())
+
+
+def _remarks(machines: Mapping[str, Machine]) -> list[str]:
+    """Which file counts where two have a name or an alias; only a user's file can bring a second one."""
+    try:
+        where = clean(str(user_folder()))
+    except InputError as error:
+        return [str(error)]
+    own = {name for name, path in paths().items() if path.parent != CATALOG}
+    if not own:
+        return []
+    remarks = [
+        f"{name}: the file in {where} is used, not the catalog's"
+        for name in own
+        if (CATALOG / f"{name}.toml").is_file()
+    ]
+    by_letters: dict[str, str] = {}
+    for name in paths():  # the user's come first
+        first = by_letters.setdefault(letters(name), name)
+        if first != name:
+            remarks.append(f"{clean(first)} and {clean(name)} differ in dashes only; write the one you mean in full")
+    for name, machine in machines.items():
+        if name in own and machine.name != name:
+            remarks.append(
+                f"{clean(name)}: the file calls the machine '{machine.name}'; it is loaded by the name of the file"
+            )
+    return remarks + _alias_remarks(machines)
+
+
+def _alias_remarks(machines: Mapping[str, Machine]) -> list[str]:
+    remarks = []
+    owners: dict[str, str] = {}
+    for name in paths():  # the user's come first, as in `by_driver_name`
+        for alias in dict.fromkeys(map(_normalised, machines[name].aliases)) if name in machines else ():
+            first = owners.setdefault(alias, name)
+            if first != name:
+                remarks.append(f"the alias '{alias}' is in {clean(first)} and {clean(name)}; it means {clean(first)}")
+    return remarks
 
 
 def by_driver_name(reported: str, kind: str | None = None) -> tuple[Machine | None, str]:
@@ -70,19 +179,24 @@ def by_driver_name(reported: str, kind: str | None = None) -> tuple[Machine | No
     wanted = _normalised(reported)
     remark = ""
     for path in paths().values() if wanted else ():
-        try:
-            if wanted not in _normalised(path.read_text(encoding="utf-8")):
-                continue
-            machine = load_file(path)
-        except (OSError, ValueError):
+        if not _mentions(path, wanted):
             continue
+        try:
+            machine = load_file(path)
         except RidgelineError as error:
             problem = str(error).splitlines()[0]
-            remark = f"The machine file {path.name} mentions this device and cannot be used: {problem}."
+            remark = f"The machine file {clean(path.name)} mentions this device and cannot be used: {problem}."
             continue
         if kind in (None, machine.kind) and wanted in map(_normalised, machine.aliases):
             return machine, ""
     return None, remark
+
+
+def _mentions(path: Path, wanted: str) -> bool:
+    try:
+        return path.is_file() and wanted in _normalised(_text(path))
+    except (OSError, InputError):  # what cannot be read mentions nothing
+        return False
 
 
 def _normalised(text: str) -> str:

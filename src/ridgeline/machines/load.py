@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.errors import UnknownName, letters, unknown
+from ..core.intake import clean
 from ..core.machine import Machine
 from . import coefficients
-from .files import HERE, by_driver_name, load_file, paths, saved_file
+from .files import HERE, by_driver_name, load_file, paths, saved_measurement
 
 # The variant that people mean by a short form which fits several machines, or none by its words.
 USUAL = {
@@ -37,7 +38,7 @@ def load(name: str | Path) -> Machine:
     if asked.lower() == HERE or asked.lower().startswith(f"{HERE}:"):
         return local(asked.partition(":")[2] or None)
     if asked.endswith(".toml") or "/" in asked or "\\" in asked:
-        return load_file(Path(asked).expanduser())
+        return load_file(Path(asked))
     known = paths()
     spelt = {letters(stem): stem for stem in known} | {stem: stem for stem in known}
     usual = {letters(short): full for short, full in USUAL.items()}
@@ -63,10 +64,11 @@ def as_machine(machine: Machine | str | Path) -> Machine:
 
 def default() -> Machine | None:
     """The machine this runs on, as measured; None without a saved measurement."""
-    if not saved_file().is_file():
+    file = saved_measurement()
+    if file is None:
         return None
     machine = local()
-    return machine if machine.file == str(saved_file()) else None
+    return machine if machine.file == clean(str(file)) else None
 
 
 def local(which: str | None = None) -> Machine:
@@ -74,8 +76,8 @@ def local(which: str | None = None) -> Machine:
     from .detect.local import here  # late, because a machine of the catalog needs no detection
 
     detected = coefficients.with_defaults(here(which))
-    path = saved_file(which)
-    if not path.is_file():
+    path = saved_measurement(which)
+    if path is None:
         return detected
     saved = load_file(path)
     if saved.title == detected.title:

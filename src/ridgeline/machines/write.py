@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from ..core.documents import to_document
 from ..core.figure import Figure, Level, Link
 from ..core.machine import Machine
 
+_PLAIN = re.compile(r"[\w .+\n-]*", re.ASCII)
+_NEARBY = re.compile(r'^nearby = "nearby of [^"\n]*"$', re.MULTILINE)
 NO_SOURCE = "no document; see the derivation or measurement with the figure"
 
 
@@ -66,7 +69,11 @@ def _peaks(machine: Machine, sources: _Sources) -> dict[str, Any]:
 def _level(level: Level, sources: _Sources) -> dict[str, Any]:
     figures = {"capacity": level.capacity, "bandwidth": level.bandwidth, "latency": level.latency}
     head = {"name": level.name, "scope": level.scope, "instances": level.instances}
-    words = {"source": sources.name(level.source), "technology": level.technology, "note": level.note}
+    words = {
+        "source": sources.name(level.source) if level.source else "",
+        "technology": level.technology,
+        "note": level.note,
+    }
     return _known({**head, **words, **_figures(figures, sources), "mixes": _figures(level.mixes, sources)})
 
 
@@ -105,7 +112,16 @@ def text(machine: Machine) -> str:
     """The TOML text of a machine; reading it gives the same machine again."""
     import tomli_w  # here, because reading and predicting do without it
 
-    rows = {str(key): _known({**to_document(row), "nearby": row.nearby}) for key, row in machine.calibrated.items()}
+    timings: dict[str, str] = {}  # by a mark that stands in their place: a million digits need no escapes
+    rows = {}
+    for key, row in machine.calibrated.items():
+        nearby = row.nearby
+        if _PLAIN.fullmatch(nearby) and "\n" in nearby:
+            mark = f"nearby of {key}"
+            timings[f'nearby = "{mark}"'], nearby = f'nearby = """\n{nearby}"""', mark
+        rows[str(key)] = {"coefficients": {}, **_known({**to_document(row), "nearby": nearby})}
     # tables of timings as multi-line strings, which normalise line ends; other texts must read back to the letter
     coefficients = tomli_w.dumps({"fitted": rows}, multiline_strings=True) if rows else ""
+    if timings:
+        coefficients = _NEARBY.sub(lambda line: timings.get(line[0], line[0]), coefficients)
     return "\n".join(filter(None, (tomli_w.dumps(_document(machine)), coefficients)))

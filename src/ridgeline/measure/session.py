@@ -38,6 +38,7 @@ from ..machines.calibrate import calibrate, measured_machine
 from ..machines.detect import local as detect
 from ..machines.files import load_file, saved_file
 from ..machines.merge import merge
+from ..machines.schema import read
 from ..prediction.fit import fit_cases, require
 from .protocol import STOPPED
 from .quality import Quality, is_noisy, quality, replaces
@@ -181,17 +182,32 @@ def keep(measured: Measured, say: Callable[[str], None] = lambda text: None) -> 
             continue
         if saved and not machine.fitted:  # library kernels are timed only with --calibrate: keep the last calibration
             machine = replace(machine, fitted=saved.fitted)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"cannot keep the measurement in {file.parent}: {error.strerror}; use --no-save and --out FILE"
-            ) from error
         stopped = any(any(of_kind(item.notes, STOPPED_KIND)) for item in measured.observations)
         # a run that was stopped does not take away what an earlier one measured
-        write_text(file, save.text(merge(machine, saved) if stopped and saved else machine))
+        store(merge(machine, saved) if stopped and saved else machine, file)
         written.append(file)
     return written
+
+
+def require_folder() -> None:
+    """InputError where a measurement could not be kept, before minutes are spent on it."""
+    try:
+        saved_file()
+    except InputError as error:
+        raise InputError(f"{error}; or measure with --no-save") from None
+
+
+def store(machine: Machine, file: Path) -> None:
+    """Write a machine file in the user's folder, which is made where it is missing."""
+    text = save.text(machine)
+    read(text, str(file))  # a file that cannot be read again must not replace one that can
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot keep the measurement in {file.parent}: {error.strerror}; use --no-save and --out FILE"
+        ) from error
+    write_text(file, text)
 
 
 def _saved(file: Path, machine: Machine) -> Machine | None:

@@ -313,7 +313,7 @@ def document(answer: Answer, levels: bool = False, explain: bool = False) -> dic
 
 def rows_document(rows: Sequence[Mapping[str, Any]], top: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """One shape whatever the number of rows: the fields that all share, those of `top`, and the `rows`."""
-    shared = {key: rows[0].get(key) for key in SHARED if len({row.get(key) for row in rows}) == 1}
+    shared = {key: rows[0].get(key) for key in SHARED if rows and all(row.get(key) == rows[0].get(key) for row in rows)}
     return {"schema": SCHEMA, "ridgeline": __version__, **shared, **(top or {}), "rows": rows}
 
 

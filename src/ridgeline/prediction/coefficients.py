@@ -6,9 +6,11 @@ before those of other dtypes, the default path, wider variants and any op.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,11 +218,18 @@ class KernelTime:
             time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
         return self._scattered(time + self._correction)
 
+    @cached_property
+    def _effects(self) -> tuple[TimeItem, ...]:
+        """Seconds of the formula by effect."""
+        return self.selected.family.items(self._sizes, self.hardware, self.coefficients)
+
     def items(self, kernel: str = "") -> list[TimeItem]:
         """Where the time goes; `kernel` is what to call this one where the step has several."""
-        items = [*self.selected.family.items(self._sizes, self.hardware, self.coefficients)]
+        items = [*self._effects]
         if self.selected.fitted.nearby:
             items.append(TimeItem(NEARBY, "correction", self._correction))
+        if self._mask is None and not kernel:
+            return items
         return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
 
     @property
@@ -239,6 +248,30 @@ class KernelTime:
         how = "not calibrated on this machine" if fitted.borrowed else "calibrated"
         beyond = f", extrapolated up to {distance:.1f}x beyond the timed sizes" if distance > NOTABLE_DISTANCE else ""
         return f"{how} ({self.selected.key}, {fitted.cases} timings): {fitted.errors}{beyond}"
+
+
+def evaluate_together(times: Iterable[KernelTime]) -> None:
+    """Evaluate the formulas of many kernels of one case each: those with the same coefficients all at once.
+
+    The results are kept in the kernels, which would evaluate a formula a dozen times each.
+    """
+    groups: dict[Any, list[KernelTime]] = defaultdict(list)
+    for time in times:
+        if time.given_launch is None and all(np.ndim(size) == 0 for size in time._sizes.values()):
+            key = time.selected.family.name, time.hardware, tuple(time._sizes), tuple(time.coefficients.items())
+            groups[key].append(time)
+    for group in groups.values():
+        first = group[0]
+        sizes = {name: np.array([float(np.asarray(time._sizes[name])) for time in group]) for name in first._sizes}
+        effects = first.selected.family.items(sizes, first.hardware, first.coefficients)
+        seconds = [np.broadcast_to(item.seconds, len(group)).tolist() for item in effects]
+        total = np.broadcast_to(
+            first.selected.family.time(sizes, first.hardware, first.coefficients), len(group)
+        ).tolist()
+        for place, time in enumerate(group):
+            rows = zip(effects, seconds, strict=True)
+            time.__dict__["_effects"] = tuple(replace(item, seconds=row[place]) for item, row in rows)
+            time.__dict__["_formula"] = total[place]
 
 
 def kernel_times(

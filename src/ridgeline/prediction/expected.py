@@ -156,23 +156,28 @@ class Expected:
         """What the time of each case rests on: one line, or one line a case where they differ."""
         if self.given_efficiency is not None or not self.kernels:
             return self.basis
-        lines: Any = ""
+        lines, case = [""], np.zeros((), dtype=np.int64)  # the lines there are, and which one each case has
         for kernel in self.kernels:
             distances, which = np.unique(np.round(kernel.distance, 1), return_inverse=True)
-            texts = np.array([self._basis(kernel, float(distance)) for distance in distances], dtype=object)
-            by_case = texts[which.ravel()].reshape(np.shape(kernel.distance))
-            lines = _joined(lines, np.where(np.asarray(kernel.applies) > 0, by_case, ""))
+            texts = ["", *(self._basis(kernel, float(distance)) for distance in distances)]
+            which = which.reshape(np.shape(kernel.distance)) + 1
+            lines, case = _joined(lines, case, texts, np.where(np.asarray(kernel.applies) > 0, which, 0))
         if np.any(self.uncovered):
-            flat = np.where(np.asarray(self.uncovered) > 0, self._flat_basis, "")
-            lines = _joined(lines, flat.astype(object))
-        return lines  # type: ignore[no-any-return]
+            lines, case = _joined(lines, case, ["", self._flat_basis], np.asarray(self.uncovered) > 0)
+        return lines[int(case)] if case.ndim == 0 else np.array(lines, dtype=object)[case]
+
+
+def _joined(
+    lines: list[str], case: NDArray[Any], texts: list[str], which: NDArray[Any]
+) -> tuple[list[str], NDArray[Any]]:
+    """Lines with one more text each, where they do not have it yet; each pair that occurs is made once."""
+    pairs, of_case = np.unique(case * len(texts) + which, return_inverse=True)
+    longer = [_join(lines[pair // len(texts)], texts[pair % len(texts)]) for pair in pairs.tolist()]
+    return longer, of_case.reshape(np.broadcast_shapes(case.shape, np.shape(which)))
 
 
 def _join(first: str, second: str) -> str:
     return first if not second or second in first else f"{first}; {second}" if first else second
-
-
-_joined = np.frompyfunc(_join, 2, 1)
 
 
 # -- the flat form --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bound import Bound, bound
+from ..core.columns import listed as plain_list
 from ..core.errors import InputError
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
@@ -206,12 +207,7 @@ def plain(value: Any, index: int) -> Any:
 def listed(value: Any, count: int) -> list[Any]:
     """The first `count` cases of a column as plain Python values; whole floats become ints."""
     array = np.asarray(value)
-    column = array[:count] if array.ndim and len(array) > 1 else np.broadcast_to(array, (count,))
-    values: list[Any] = column.tolist()
-    if column.dtype.kind == "f":
-        for place in np.flatnonzero((column == np.floor(column)) & (np.abs(column) < 2.0**53)).tolist():
-            values[place] = int(values[place])
-    return values
+    return plain_list(array[:count] if array.ndim and len(array) > 1 else np.broadcast_to(array, (count,)))
 
 
 def predict(

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.documents import to_document
-from ..core.errors import InputError
+from ..core.errors import InputError, quoted
 from ..core.families import Coefficient
 from ..core.machine import Machine
 from ..core.statistics import Errors, Vector
-from ..core.tabular import Row
+from ..core.tabular import MAX_NUMBER, Row
 from ..core.units import number
 from ..programs.ops import find
 from .fit.least_squares import available, halves, solve
@@ -30,6 +30,7 @@ from .host import launch_latency
 from .table import Defaults, run
 
 FLAT_SHARE = 0.78  # of the roofline, which defines the flat baseline
+MIN_TIME = 1e-9  # microseconds that a measured time has at least
 SPLIT_BY_DTYPE = ("gemm",)
 METHODS = ("ridgeline", "roofline", "flat", "fitted")
 THREE_NUMBERS = {
@@ -106,7 +107,9 @@ def evaluate(rows: Iterable[Row], defaults: Defaults) -> Evaluation:
     for index, row in enumerate(predicted, 1):
         if index not in wrong and _time(row) is None:
             text = row.get("given_time_us")
-            what = "is empty" if text in (None, "") else f"must be a positive number of microseconds, got '{text}'"
+            what = (
+                "is empty" if text in (None, "") else f"must be a positive number of microseconds, got {quoted(text)}"
+            )
             wrong[index] = f"row {index}, column time_us: {what}"
     row_errors = tuple(wrong[index] for index in sorted(wrong))
     if len(row_errors) == len(given):
@@ -152,11 +155,12 @@ def _times(
 
 def _time(row: Row) -> float | None:
     """The measured time, under the name that `run` gives it."""
+    cell = row.get("given_time_us", "")
     try:
-        value = float(row.get("given_time_us", ""))
-    except (TypeError, ValueError):
+        value = 0.0 if isinstance(cell, bool) else float(cell)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return value if 0 < value < float("inf") else None
+    return value if MIN_TIME <= value <= MAX_NUMBER else None
 
 
 def _sides(rows: Sequence[Row], machines: Sequence[Machine]) -> tuple[Vector, Vector]:

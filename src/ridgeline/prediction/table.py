@@ -1,22 +1,26 @@
-"""Cases in, the same rows with predictions out, each batch of them in one array call.
+"""Cases in, the same rows with predictions out, block by block, each batch of them in one array call.
 
 A row that cannot be predicted keeps its place and says why in `error`, naming the column; the others come out all the same.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.columns import Columns, Row
 from ..core.errors import InputError, RidgelineError
 from ..core.machine import Machine
-from ..core.tabular import Row
-from ..programs.cases import Batch, batches
-from .predict import RESULTS, listed, predict_cases
+from ..programs.cases import Batch, Faults, batches
+from .predict import NAMES, RESULTS, listed, predict_cases
 
 HIDDEN = {*RESULTS, "error"}  # a column of the caller's that a result would hide keeps its values under another name
+Part = tuple[NDArray[np.int64], dict[str, Any]]  # places of rows in their block, and their predictions by column
+MAX_UNKNOWN_MACHINES = 100  # names of machines that are looked up in vain
 
 
 @dataclass(frozen=True)
@@ -31,49 +35,106 @@ class Defaults:
 
 def run(rows: Iterable[Row], defaults: Defaults, most: int | None = None) -> tuple[list[Row], dict[int, str]]:
     """The rows with their predictions (the first `most` of them), and what is wrong with which of all, by its number."""
-    given = list(rows)
-    results = [
-        dict(row)
-        if HIDDEN.isdisjoint(row)
-        else {(f"given_{key}" if key in HIDDEN else key): value for key, value in row.items()}
-        for row in given[:most]
-    ]
-    groups, faults = batches(given, defaults.formats, ("machine", "backend"))
-    for batch in groups:
-        name = batch.labels.get("machine", "")
+    table = CaseTable(Columns.of_rows(rows), defaults)
+    results = [row for block in table.blocks(most) for row in block.rows()]
+    return results, table.errors
+
+
+@dataclass
+class CaseTable:
+    """A table of cases and its predictions, which are made block by block. `errors` grow with the blocks."""
+
+    given: Columns
+    defaults: Defaults
+    errors: dict[int, str] = field(default_factory=dict)  # by number of the row, from 1
+    _machines: dict[str, Machine | RidgelineError] = field(default_factory=dict)
+
+    @property
+    def order(self) -> list[str]:
+        """The columns of the predicted table: those given, then the results."""
+        return list(dict.fromkeys([*map(_kept_name, self.given.cells), *NAMES, *RESULTS, "error"]))
+
+    def blocks(self, most: int | None = None) -> Iterator[Columns]:
+        """The rows with their predictions; of rows after the first `most` only the errors are found."""
+        count = len(self.given) if most is None else min(most, len(self.given))
+        for block in self.given.part(0, count).blocks():
+            yield self._predicted(block)
+        for block in self.given.part(count, len(self.given)).blocks():
+            self._faults(block, count + block.first, None)
+
+    def _predicted(self, block: Columns) -> Columns:
+        cells = {_kept_name(name): column for name, column in block.cells.items()}
+        parts: list[Part] = []
+        errors = self._faults(block, block.first, parts)
+        for name in (*NAMES, *RESULTS):
+            cells[name] = _joined([(places, values[name]) for places, values in parts], cells.get(name), len(block))
+        cells["error"] = [errors.get(place, "") for place in range(len(block))] if errors else [""] * len(block)
+        return Columns(cells, len(block), block.first)
+
+    def _faults(self, block: Columns, first: int, parts: list[Part] | None) -> dict[int, str]:
+        """By place why a row has no prediction; the predictions of the others go to `parts`, where they are wanted."""
+        calls, faults = batches(block, self.defaults.formats, ("machine", "backend"))
+        for batch in calls:
+            machine = self._machine(batch.labels.get("machine", ""))
+            if isinstance(machine, RidgelineError):
+                column = "machine" if batch.labels.get("machine") else "op"
+                faults |= dict.fromkeys(batch.places, (f"column {column}: {machine}",))
+                continue
+            backend = {"backend": batch.labels["backend"]} if "backend" in batch.labels else {}
+            faults |= _predict(batch, machine, {**self.defaults.options, **backend}, parts)
+        errors = {place: f"row {first + place + 1}, {'; '.join(faults[place])}" for place in sorted(faults)}
+        self.errors |= {first + place + 1: text for place, text in errors.items()}
+        return errors
+
+    def _machine(self, name: str) -> Machine | RidgelineError:
+        """The machine of a name, looked up once."""
+        if name not in self._machines:
+            self._machines[name] = self._loaded(name)
+        return self._machines[name]
+
+    def _loaded(self, name: str) -> Machine | RidgelineError:
+        if not name:
+            return self.defaults.machine or InputError("no machine: name one for all rows, or in a column `machine`")
+        if sum(isinstance(machine, RidgelineError) for machine in self._machines.values()) >= MAX_UNKNOWN_MACHINES:
+            return InputError(f"not looked up after {MAX_UNKNOWN_MACHINES} unknown machines; correct those first")
         try:
-            machine = defaults.load(name) if name else defaults.machine
-            if machine is None:
-                raise InputError("no machine: name one for all rows, or in a column `machine`")
+            return self.defaults.load(name)
         except RidgelineError as error:
-            faults |= dict.fromkeys(batch.places, f"column {'machine' if name else 'op'}: {error}")
-            continue
-        backend = {"backend": batch.labels["backend"]} if "backend" in batch.labels else {}
-        shown = bisect_left(batch.places, len(results))
-        for part in (batch.part(0, shown), batch.part(shown, len(batch.places))):
-            if part.places:
-                faults |= _predict(part, machine, {**defaults.options, **backend}, results)
-    errors = {place + 1: f"row {place + 1}, {faults[place]}" for place in sorted(faults)}
-    for index, row in enumerate(results, 1):
-        row.update({**dict.fromkeys(RESULTS), "error": errors[index]} if index in errors else {"error": ""})
-    return results, errors
+            return error
 
 
-def _predict(batch: Batch, machine: Machine, options: dict[str, Any], results: list[Row]) -> dict[int, str]:
-    """The predictions of a batch into their rows of `results`; by place why a row has none."""
+def _kept_name(name: str) -> str:
+    return f"given_{name}" if name in HIDDEN else name
+
+
+def _predict(batch: Batch, machine: Machine, options: Mapping[str, Any], parts: list[Part] | None) -> Faults:
+    """The predictions of a batch to the end of `parts`; by place why a row has none."""
     count = len(batch.places)
-    shown = batch.places[0] < len(results)
     # of rows that are not shown it matters only whether they have a time
-    wanted = ("dtype", "machine", *RESULTS) if shown else ("time_us",)
+    wanted = ("time_us",) if parts is None else ("dtype", "machine", *RESULTS)
     try:
         columns = predict_cases(batch.op, machine, batch.sizes, wanted, **options, **batch.words)
     except RidgelineError as error:
         if count == 1:
-            return {batch.places[0]: f"column op: {error}"}
+            return {batch.places[0]: (f"column op: {error}",)}
         halves = (batch.part(0, count // 2), batch.part(count // 2, count))  # which lead to the rows at fault
-        return {place: why for half in halves for place, why in _predict(half, machine, options, results).items()}
-    if shown:
-        lists = {"op": [batch.op.name] * count} | {name: listed(value, count) for name, value in columns.items()}
-        for place, values in zip(batch.places, zip(*lists.values(), strict=True), strict=True):
-            results[place].update(zip(lists, values, strict=True))
+        return {place: why for half in halves for place, why in _predict(half, machine, options, parts).items()}
+    if parts is not None:
+        parts.append((np.array(batch.places), {"op": batch.op.name, **columns}))
     return {}
+
+
+def _joined(parts: Sequence[tuple[NDArray[np.int64], Any]], given: list[Any] | None, count: int) -> Any:
+    """One column of the parts; rows that are in none of them keep what was given."""
+    values = [(places, np.asarray(value)) for places, value in parts]
+    if sum(len(places) for places, _ in values) == count and all(value.dtype.kind == "f" for _, value in values):
+        numbers = np.empty(count)
+        for places, value in values:
+            numbers[places] = value
+        return numbers
+    column = np.full(count, None, dtype=object)
+    if given is not None:
+        column[:] = given
+    for places, value in values:
+        column[places] = value.item() if value.ndim == 0 else listed(value, len(places))
+    return column.tolist()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ..core.errors import InputError
-from ..core.observation import Observation
-from ..core.tabular import count, decimal_mark, header, opened, records
+from ..core.intake import Door
+from ..core.observation import LONGEST, SHORTEST, Observation
+from ..core.tabular import count, decimal_mark, header, opened
+from .rows import Omitted, by_column, held, numbered, timed
 
 HOW = "advisor --report=survey --show-all-columns --format=csv --report-output=FILE.csv --project-dir=DIR"
 NAMES = ("function_call_sites_and_loops", "loop_name", "source_location")
@@ -23,6 +25,7 @@ LEVELS = {"l1": "self_memory_gb", "l2": "self_l2_gb", "l3": "self_l3_gb", "main"
 HALVES = {"l1": "self", "l2": "self_l2", "l3": "self_l3", "main": "self_dram"}
 INTENSITY = ("self_ai", "self_arithmetic_intensity")
 DTYPES = {"float64": "vector.fp64", "float32": "vector.fp32", "float16": "vector.fp16", "bfloat16": "vector.bf16"}
+PEEK = 200  # rows that show how numbers are written
 MAX_HEADER_LINE = 200  # lines in which the header must come
 
 
@@ -42,15 +45,21 @@ def _is_header(names: list[str]) -> bool:
 
 def read(path: Path) -> list[Observation]:
     with opened(path) as text:
-        for line in islice(text, MAX_HEADER_LINE):
+        lines = numbered(text, path)
+        for _, line in islice(lines, MAX_HEADER_LINE):
             names, sign = _columns(line)
             if _is_header(names):
                 break
         else:
             raise InputError(f"'{path}' has no header of an Advisor survey; write it with {HOW}")
-        rows = list(records(text, names, sign))
-    mark = decimal_mark(cell for row in rows[:200] for cell in row.values())
-    return [item for row in rows if (item := _observation(row, mark)) is not None]
+        door, omitted = Door(f"'{path}'"), Omitted("without a name or self time")
+        rows = by_column(lines, names, sign, door)
+        first_rows = list(islice(rows, PEEK))
+        mark = decimal_mark(cell for _, row in first_rows for cell in row.values())
+        every = ((place, _observation(row, mark, door, place)) for place, row in chain(first_rows, rows))
+        observations = list(held(timed(every, omitted), path))
+    door.close()
+    return omitted.noted(observations)
 
 
 def _number(row: Mapping[str, str], name: str, mark: str) -> float | None:
@@ -58,12 +67,13 @@ def _number(row: Mapping[str, str], name: str, mark: str) -> float | None:
     return count(text.lstrip("<~ "), mark) if text else None
 
 
-def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
+def _observation(row: Mapping[str, str], mark: str, door: Door, line: int) -> Observation | None:
     name = next((row[key] for key in NAMES if row.get(key)), "")
     timed = next((key for key in TIMES if _number(row, key, mark)), "")
     seconds = _number(row, timed, mark) if timed else None
     if not name or seconds is None or not seconds > 0:
         return None  # totals, and functions that only call others
+    seconds = door.number(seconds, f"line {line}, {timed}", SHORTEST, LONGEST)
     types = [word for word in re.split(r"[^a-z0-9]+", row.get("data_types", "").lower()) if word in DTYPES]
     engine = DTYPES[types[0]] if len(set(types)) == 1 else "all"
     flops: dict[str, float] = {}

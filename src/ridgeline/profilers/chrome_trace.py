@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from ..core.errors import InputError
+from ..core.intake import Door, clean, limit, refuse_over
+from ..core.intake.door import shown
+from ..core.intake.limits import over
+from ..core.observation import LONGEST
 from ..core.tabular import opened
 
 EVENTS = "traceEvents"
@@ -18,8 +21,8 @@ MICRO = 1e-6  # a trace counts in microseconds
 # -- the file, one event at a time ---------------------------------------------------------------------------------
 
 PIECE = 1 << 22  # characters read at a time; a trace may be larger than memory
-MAX_EVENT = 1 << 26  # characters of one event beyond which the text is taken to be broken
-END_MARGIN = 8  # characters from the end within which an error means that the text stops there
+END_MARGIN = 12  # characters from the end within which an error means that the text stops there
+MAX_SAID = 200  # characters of the parser's message that are passed on
 _SIGN = re.compile(r"[^\s,:]")
 _ENDS = tuple(" \t\r\n,]}")
 _DECODER = json.JSONDecoder()
@@ -57,9 +60,15 @@ class _JsonStream:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.piece, self.at)
-            except (ValueError, RecursionError) as error:
-                if len(self.piece) - self.at > MAX_EVENT or not self.more():
+            except RecursionError as error:
+                raise self.too_deep() from error
+            except ValueError as error:
+                if not self.incomplete(error):
                     raise self.broken(error) from error
+                if len(self.piece) - self.at > limit("line"):
+                    raise over("line", f"'{self.path}', entry {self.read + 1},") from error
+                if not self.more():
+                    raise self.cut() from error
                 continue
             if not isinstance(value, dict | list | str) and self.piece[end : end + 1] not in _ENDS and self.more():
                 continue  # a number that may go on in the next piece
@@ -73,12 +82,18 @@ class _JsonStream:
             "Nothing of it was used; record or copy it again"
         )
 
-    def broken(self, error: Exception) -> InputError:
-        if isinstance(error, json.JSONDecodeError) and (
+    def incomplete(self, error: ValueError) -> bool:
+        """Whether the error may be gone once more of the text is read."""
+        return isinstance(error, json.JSONDecodeError) and (
             error.msg.startswith("Unterminated") or error.pos + END_MARGIN >= len(self.piece)
-        ):
-            return self.cut()
-        return InputError(f"'{self.path}' is not JSON after entry {self.read}: {error}; export the trace again")
+        )
+
+    def broken(self, error: Exception) -> InputError:
+        said = clean(str(error), MAX_SAID)
+        return InputError(f"'{self.path}' is not JSON after entry {self.read}: {said}; export the trace again")
+
+    def too_deep(self) -> InputError:
+        return InputError(f"'{self.path}' nests values too deeply after entry {self.read}; export the trace again")
 
 
 def items(path: Path) -> Iterator[tuple[str, Any]]:
@@ -87,7 +102,9 @@ def items(path: Path) -> Iterator[tuple[str, Any]]:
         source = _JsonStream(path, text)
         start = source.sign()
         if start not in "{[":
-            raise InputError(f"'{path}' is not a trace: it begins with '{start}', a trace is a JSON object of events")
+            raise InputError(
+                f"'{path}' is not a trace: it begins with {shown(start)}, a trace is a JSON object of events"
+            )
         source.at += 1
         if start == "[":
             yield from _events(source)
@@ -102,6 +119,7 @@ def items(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _events(source: _JsonStream) -> Iterator[tuple[str, Any]]:
+    most = limit("rows")
     while (sign := source.sign()) != "]":
         try:  # nearly every event is an object that lies whole in the piece
             if sign != "{":
@@ -110,12 +128,15 @@ def _events(source: _JsonStream) -> Iterator[tuple[str, Any]]:
             source.read += 1
         except (ValueError, RecursionError):
             value = source.value()
+        if source.read > most:
+            refuse_over("rows", source.read, f"'{source.path}', event {source.read:,},")
         yield EVENTS, value
     source.at += 1
 
 
 # -- spans of a thread ---------------------------------------------------------------------------------------------
 
+MAX_OPEN = 1000  # spans of a thread inside each other, as deep as Python's own calls
 OP, RANGE, MODULE, LAUNCH = "op", "range", "module", "launch"
 SLACK = 1e-3  # microseconds by which the rounding of a start and a length may let neighbours overlap
 
@@ -130,7 +151,7 @@ class Span(NamedTuple):
     ident: int = 0
 
 
-def nested(spans: Iterable[Span]) -> Iterator[tuple[Span, list[Span]]]:
+def nested(spans: Iterable[Span], path: Path, most: int = MAX_OPEN) -> Iterator[tuple[Span, list[Span]]]:
     """Spans of one thread in the order they began, each with those still open around it, outermost first.
 
     Only starts are compared: launch calls carry the driver's clock and may end a little after the op around them.
@@ -142,13 +163,32 @@ def nested(spans: Iterable[Span]) -> Iterator[tuple[Span, list[Span]]]:
         yield span, around
         if span.kind != LAUNCH:
             around.append(span)
+            if len(around) > most:
+                raise InputError(
+                    f"'{path}' has more than {most} events of one thread or stream open at once; in a trace they are "
+                    "nested as calls are. Export the trace again"
+                )
 
 
-def times(event: dict[str, Any], path: Path, start: float, length: float) -> tuple[float, float]:
-    """Start and end of an event from its start and length; one message where they are no times."""
-    if not (-math.inf < start < math.inf and 0 <= length < math.inf):
-        raise InputError(
-            f"'{path}' has an event '{event.get('name')}' without a usable time "
-            f"(ts {event.get('ts')!r}, dur {event.get('dur')!r}); export the trace again"
-        )
-    return start, start + length
+MAX_START = 1e18  # microseconds; clocks count from a boot or from 1970
+
+
+def times(event: dict[str, Any], door: Door, place: int, start: float, length: float) -> tuple[float, float] | None:
+    """Start and end of an event from its start and length; None, and a complaint, where they are no times."""
+    if -MAX_START <= start <= MAX_START and 0 <= length <= LONGEST / MICRO:
+        return start, start + length
+    ts, dur = shown(event.get("ts")), shown(event.get("dur"))
+    door.complain(f"event {place}, {shown(event.get('name'))}", f"has no usable time (ts {ts}, dur {dur})")
+    return None
+
+
+def usable(event: Any, door: Door, place: int) -> dict[str, Any]:
+    """The arguments of an event; none, and a complaint, where it is no event."""
+    if not isinstance(event, dict):
+        door.complain(f"event {place}", f"is {shown(event)}; an event is a table")
+        return {}
+    args = event.get("args")
+    if args is None or isinstance(args, dict):
+        return args or {}
+    door.complain(f"event {place}, {shown(event.get('name'))}", f"args must be a table, found {shown(args)}")
+    return {}

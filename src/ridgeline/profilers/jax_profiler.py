@@ -10,7 +10,6 @@ Flops and bytes in such a trace are the compiler's estimates, not counts of what
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.intake import Door, refuse_over
 from ..core.observation import Observation
-from .chrome_trace import EVENTS, MICRO, OP, SLACK, Span, items, nested, times
+from ..core.units import counted
+from .chrome_trace import EVENTS, MICRO, OP, SLACK, Span, items, nested, times, usable
 
 TOOL = "jax.profiler"
 HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/profile/*/*.trace.json.gz"
@@ -30,7 +31,7 @@ ESTIMATES = ("flops", "model_flops", "bytes_accessed")  # numbers the compiler w
 TIME = "start to end of the op or kernel, less the ops inside it"
 ESTIMATE = "the compiler's estimate for the op, not counted while it ran"
 WANTED = (*ESTIMATES, "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details")
-DETAIL = re.compile(r"(\w+):(\S+)")
+MAX_DIGITS = 18  # of a size of a launch
 TRACE = "trace.json.gz"
 
 
@@ -55,13 +56,17 @@ class _Trace:
     spans: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     known: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)  # one copy of what comes again and again
     events: int = 0
+    taken: int = 0
+
+    def __post_init__(self) -> None:
+        self.door = Door(f"'{self.path}'")
 
     def take(self, event: Any) -> None:
+        self.taken += 1
+        args = usable(event, self.door, self.taken)
         if not isinstance(event, dict) or not event:  # the writer ends with an empty event
             return
         pid, tid = str(event.get("pid")), str(event.get("tid"))
-        args = event.get("args")
-        args = args if isinstance(args, dict) else {}
         if event.get("ph") == "M":
             if event.get("name") == "process_name":
                 self.processes[pid] = str(args.get("name", ""))
@@ -69,24 +74,23 @@ class _Trace:
                 self.threads[pid, tid] = str(args.get("name", ""))
         elif event.get("ph") == "X":
             self.events += 1
-            start, end = times(event, self.path, _number(event.get("ts")), _number(event.get("dur")))
-            if "hlo_op" not in args and HOST in self.processes.get(pid, ""):
+            stretch = times(event, self.door, self.taken, _number(event.get("ts")), _number(event.get("dur")))
+            if stretch is None or ("hlo_op" not in args and HOST in self.processes.get(pid, "")):
                 return
             name, kept = str(event.get("name", "")), {key: args[key] for key in WANTED if key in args}
             what = self.known.setdefault(f"{name} {kept}", (name, kept))
-            self.spans.setdefault((pid, tid), []).append(Span(start, end, OP, what))
+            self.spans.setdefault((pid, tid), []).append(Span(*stretch, OP, what))
 
     def lanes(self) -> list[_Lane]:
         """The lines that hold each device's time once."""
         lanes: list[_Lane] = []
-        for pid, process in self.processes.items():
-            if DEVICE not in process:
-                continue
-            of_process = [
-                _Lane(process[process.index(DEVICE) :], self.threads.get(key, ""), spans)
-                for key, spans in self.spans.items()
-                if key[0] == pid
-            ]
+        by_process: dict[str, list[_Lane]] = defaultdict(list)
+        for key, spans in self.spans.items():
+            process = self.processes.get(key[0], "")
+            if DEVICE in process:
+                by_process[key[0]].append(_Lane(process[process.index(DEVICE) :], self.threads.get(key, ""), spans))
+        for pid in self.processes:
+            of_process = by_process.get(pid, [])
             streams = [lane for lane in of_process if lane.streams]
             lanes += streams or [lane for lane in of_process if lane.name == XLA_OPS]
         if not lanes:
@@ -96,11 +100,11 @@ class _Trace:
         return lanes
 
 
-def _self_times(lane: _Lane) -> Iterator[tuple[Span, float]]:
+def _self_times(lane: _Lane, path: Path) -> Iterator[tuple[Span, float]]:
     """Each op with its time less that of the ops inside it: a loop holds its body, but kernels hold no kernels."""
     inside: dict[int, float] = defaultdict(float)
     order: list[Span] = []
-    for span, around in nested(lane.spans):
+    for span, around in nested(lane.spans, path):
         if around and not lane.streams and span.end <= around[-1].end + SLACK:
             inside[id(around[-1])] += span.end - span.start
         order.append(span)
@@ -114,10 +118,12 @@ def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any
     module = str(args.get("hlo_module", ""))
     hlo = str(args.get("hlo_op", ""))
     settings: dict[str, Any] = {"kind": "kernel" if lane.streams else "op"}
-    detail = dict(DETAIL.findall(str(args.get("kernel_details", ""))))
+    pairs = (word.partition(":") for word in str(args.get("kernel_details", "")).split())
+    detail = {key: value for key, _, value in pairs if value}
     for ours, theirs in (("registers", "regs"), ("grid", "grid"), ("block", "block")):
         if theirs in detail:
-            numbers = tuple(int(part) for part in detail[theirs].split(",") if part.isdigit())
+            parts = (part for part in detail[theirs].split(",") if part.isdecimal() and len(part) <= MAX_DIGITS)
+            numbers = tuple(map(int, parts))
             settings[ours] = numbers if ours != "registers" else (numbers[0] if numbers else 0)
     shared = [_number(detail.get(key)) for key in ("static_shared", "dynamic_shared")]
     if all(math.isfinite(part) for part in shared):
@@ -134,8 +140,8 @@ def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any
         settings["kind"] = "memcpy"
         settings["details"] = str(args.get("memcpy_details", ""))
     return {
-        "name": hlo or name,
-        "target": hlo or name,
+        "name": hlo or name or OP,
+        "target": hlo or name or OP,
         "kernel": name if lane.streams else "",
         "path": tuple(scope[:-1]) or ((module,) if module else ()),
         "settings": settings,
@@ -171,6 +177,7 @@ def read(path: Path) -> list[Observation]:
                 trace.take(value)
     except RecursionError as error:
         raise InputError(f"'{path}' nests values too deeply for a trace; record it again") from error
+    trace.door.close()
     return _observations(trace)
 
 
@@ -181,17 +188,42 @@ def _observations(trace: _Trace) -> list[Observation]:
             f"'{trace.path}' holds no XLA ops and no kernels, only {trace.events} events of the host; call the jitted "
             "function and block_until_ready() inside jax.profiler.trace"
         )
-    taken = [(span, time, lane) for lane in lanes for span, time in _self_times(lane)]
-    groups: dict[str, tuple[dict[str, Any], list[float]]] = {}
+    taken = [(span, time, lane) for lane in lanes for span, time in _self_times(lane, trace.path)]
+    described: dict[tuple[int, int], _Group] = {}  # by lane and what ran: both are one object for all of an op's runs
+    groups: dict[str, _Group] = {}
     for span, time, lane in sorted(taken, key=lambda item: item[0].start):
-        described = _described(lane, *span.what)
-        _, samples = groups.setdefault(repr(described), (described, []))
-        if time > SLACK * 1e-3:  # the writer gives what took no time a picosecond
-            samples.append(time * MICRO)
+        key = id(lane), id(span.what)
+        if key not in described:
+            fields = _described(lane, *span.what)
+            described[key] = groups.setdefault(repr(fields), _Group(fields))
+        described[key].take(time)
+    refuse_over("kernels", len(groups), f"'{trace.path}', {len(groups):,} different kernels or ops,")
     cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
     notes = cut if trace.events >= MAX_EVENTS else ()
-    for described, samples in groups.values():
-        estimated = {f"settings.{key}": ESTIMATE for key in ESTIMATES if key in described["settings"]}
-        described["settings"]["count"] = len(samples)
-        described |= {"samples": tuple(samples), "tool": TOOL, "notes": notes, "defined": {"time": TIME, **estimated}}
-    return [Observation(**described) for described, samples in groups.values() if samples]
+    timeless = sum(not group.samples for group in groups.values())
+    omitted = (f"{counted(timeless, 'more op')} of the trace without measurable time, omitted",) if timeless else ()
+    timed = [group for group in groups.values() if group.samples]
+    return [group.observation(notes if place else (*notes, *omitted)) for place, group in enumerate(timed)]
+
+
+@dataclass
+class _Group:
+    """The runs of one op or kernel on one line."""
+
+    fields: dict[str, Any]
+    samples: list[float] = field(default_factory=list)
+    timeless: int = 0
+
+    def take(self, time: float) -> None:
+        if time > SLACK * 1e-3:  # the writer gives what took no time a picosecond
+            self.samples.append(time * MICRO)
+        else:
+            self.timeless += 1
+
+    def observation(self, notes: tuple[str, ...]) -> Observation:
+        settings = {**self.fields["settings"], "count": len(self.samples)}
+        estimated = {f"settings.{key}": ESTIMATE for key in ESTIMATES if key in settings}
+        if self.timeless:
+            notes = (f"{self.timeless} more launches have no measurable time", *notes)
+        parts = {"settings": settings, "tool": TOOL, "notes": notes, "defined": {"time": TIME, **estimated}}
+        return Observation(**{**self.fields, "samples": tuple(self.samples), **parts})

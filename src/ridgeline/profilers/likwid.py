@@ -15,6 +15,7 @@ from pathlib import Path
 from ..core.errors import InputError
 from ..core.observation import Observation
 from ..core.tabular import cells, count, opened
+from .rows import numbered
 
 HOW = "likwid-perfctr -C CORES -g MEM_DP -m -O -o FILE.csv PROGRAM"
 RUNTIMES = ("RDTSC Runtime [s]", "Runtime (RDTSC) [s]")
@@ -55,7 +56,7 @@ def read(path: Path) -> list[Observation]:
     with opened(path) as text:
         regions: dict[str, list[_Table]] = {}
         about: dict[str, str] = {}
-        for table in _tables(text, about):
+        for table in _tables((line for _, line in numbered(text, path)), about):
             regions.setdefault(table.region, []).append(table)
     if not regions:
         raise InputError(f"'{path}' has no tables of likwid-perfctr; write it with {HOW}")
@@ -86,7 +87,7 @@ def _tables(lines: Iterable[str], about: dict[str, str]) -> Iterator[_Table]:
 
 
 def _observation(region: str, tables: list[_Table], about: dict[str, str], path: Path) -> Observation:
-    name = region or path.name.partition(".")[0]
+    name = region or path.name.partition(".")[0] or "likwid"
     flops: dict[str, float] = {}
     moved: dict[str, float] = {}
     defined: dict[str, str] = {}
@@ -94,10 +95,15 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
     times = {table.group: spent for table in per_thread if (spent := _times(table))}
     if not times:
         raise InputError(f"'{path}': {name} has no runtime in any of its tables; write it with {HOW}")
+    notes: list[str] = []
     for table in per_thread:
         spent = times.get(table.group, [])
         for metric, values in table.rows.items():
-            if metric in RATES and len(values) == len(spent):
+            if metric not in RATES and metric not in VOLUMES:
+                continue
+            if None in values and any(value is not None for value in values):
+                notes.append(f"omitted, not counted on every thread: {metric} of {table.group}")
+            elif metric in RATES and len(values) == len(spent):
                 engine = RATES[metric]
                 if f"flops.{engine}" not in defined:
                     pairs = zip(values, spent, strict=True)
@@ -118,7 +124,7 @@ def _observation(region: str, tables: list[_Table], about: dict[str, str], path:
         settings={"groups": list(times), "threads": max(len(spent) for spent in times.values())},
         conditions=dict(about),
         tool="likwid",
-        notes=(apart,) if longest > shortest * (1 + MAX_TIME_DIFFERENCE) else (),
+        notes=(*notes, *((apart,) if longest > shortest * (1 + MAX_TIME_DIFFERENCE) else ())),
         flops=flops,
         bytes=moved,
         defined=defined,

@@ -1,12 +1,13 @@
 """torch.profiler around a block of code: `with rl.observe("torch") as seen: model(x)`, then `seen.observations`.
 
-`python -m ridgeline.profilers.live OUT SCRIPT ...` runs it around a script and writes the trace; `ridgeline profile
---with torch` starts that in the interpreter of the program. Importing this file loads neither torch nor numpy; the
+`python -P -m ridgeline.profilers.live OUT SCRIPT ...` runs it around a script and writes the trace; `ridgeline profile
+--with torch` starts that in the interpreter of the program. With -P no file of the current folder is imported. Importing this file loads neither torch nor numpy; the
 profiler loads them when the block is entered.
 """
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import tempfile
@@ -118,21 +119,27 @@ def _activities(torch: Any) -> list[Any]:
 
 
 def main(out: str, script: str, *arguments: str) -> None:
-    """Run a Python script, or a module after `-m`, and write its trace."""
-    import torch
+    """Run a Python script, or a module after `-m`, and write its trace.
 
-    sys.argv = [script, *arguments]
+    All that the profiler needs is imported before the folder of the script is searched, which is searched as long as the
+    script runs: a file of the script's folder named as a module of ours or of torch's is not taken for it.
+    """
+    torch = _torch()
+    module = script == "-m"
+    folder, before = (os.getcwd() if module else str(Path(script).resolve().parent)), list(sys.path)
+    sys.argv = list(arguments) if module else [script, *arguments]
     with torch.profiler.profile(activities=_activities(torch), record_shapes=True, with_stack=True) as profiler:
+        sys.path.insert(0, folder)  # as python itself does
         try:
-            if script == "-m":
-                sys.argv = list(arguments)
+            if module:
                 runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
             else:
-                sys.path.insert(0, str(Path(script).resolve().parent))  # as python itself does
                 runpy.run_path(script, run_name="__main__")
         except SystemExit as end:
             if end.code not in (None, 0):
                 raise
+        finally:
+            sys.path[:] = before
         if torch.cuda.is_available():
             torch.cuda.synchronize()
     profiler.export_chrome_trace(out)

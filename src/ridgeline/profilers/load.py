@@ -11,8 +11,14 @@ from types import ModuleType
 from typing import Any
 
 from ..core.errors import InputError, unknown
-from ..core.observation import Observation
-from ..core.tabular import head
+from ..core.files import user_path
+from ..core.intake.door import shown
+from ..core.intake.source import HEAD, head, refuse_bomb
+from ..core.observation import Observation, admitted
+from ..core.tabular import json_document
+from .plain import not_json
+
+FORMATS = "`ridgeline import --help` lists the formats"
 
 
 @cache
@@ -33,28 +39,35 @@ def formats() -> dict[str, str]:
 
 def load(path: str | Path, as_: str | None = None) -> list[Observation]:
     """The observations of a file, its format recognised from the content unless `as_` names it."""
-    path = Path(path).expanduser()
+    path = user_path(path)
     if as_ is not None and as_ not in importers():
         raise unknown("format", as_, importers())
     if path.is_dir():
         raise InputError(f"'{path}' is a folder; name the profile in it")
+    refuse_bomb(path)
     start = head(path)
     if not start.strip():
-        raise InputError(f"'{path}' is empty; {_known()}")
+        raise InputError(f"'{path}' is empty; {FORMATS}")
     if as_ is None:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
     if as_ is None:
-        line = start.strip().partition("\n")[0][:60]
-        shown = repr(line) if line.isprintable() else "binary data"
-        raise InputError(f"'{path}' has no known format: it starts with {shown}; {_known()}")
+        raise _unrecognised(start, path)
     observations: list[Observation] = importers()[as_].read(path)
     if not observations:
         raise InputError(f"'{path}' reads as {as_} and has no timings; export it again: {formats()[as_]}")
-    return observations
+    return observations if as_ == "plain" else admitted(observations, f"'{path}'")
 
 
-def _known() -> str:
-    return "known formats:\n" + "\n".join(f"  {name}: {how}" for name, how in formats().items())
+def _unrecognised(start: str, path: Path) -> InputError:
+    """One line: what the file starts with, or where its JSON breaks off."""
+    if start.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and len(start) < HEAD:
+        try:
+            json_document(start.removeprefix("\ufeff"))
+        except (ValueError, RecursionError) as error:
+            return InputError(f"'{path}' {not_json(start, error)}; {FORMATS}")
+    line = start.strip().partition("\n")[0].rstrip()
+    starts = shown(line) if line.isprintable() else "binary data"
+    return InputError(f"'{path}' has no known format: it starts with {starts}; {FORMATS}")
 
 
 def document(observations: Iterable[Observation]) -> list[dict[str, Any]]:

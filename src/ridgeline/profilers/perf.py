@@ -13,9 +13,11 @@ from pathlib import Path
 from ..core.errors import InputError
 from ..core.observation import Observation
 from ..core.tabular import cells, count, decimal_mark, number, opened
+from .rows import Omitted, numbered
 
 HOW = "perf stat -x, -o FILE.csv -e duration_time,fp_arith_inst_retired.256b_packed_double,... -- PROGRAM"
 DELIMITERS = ",;|\t"
+WALL = "duration_time"
 UNCOUNTED = ("<not counted>", "<not supported>")
 
 # Elements per instruction, by event.
@@ -62,13 +64,25 @@ def _parts(line: str) -> tuple[str, str, str, list[str]] | None:
 
 def read(path: Path) -> list[Observation]:
     with opened(path) as text:
-        rows = [parts for line in text if not line.startswith("#") and (parts := _parts(line))]
+        omitted, rows = Omitted("not written by perf stat"), []
+        for place, line in numbered(text, path):
+            if line.startswith("#"):
+                continue
+            if (parts := _parts(line)) is not None:
+                rows.append(parts)
+            else:
+                omitted.add(place)
     if not rows:
         raise InputError(f"'{path}' has no lines of perf stat; without -I, -A or --per-socket write it as {HOW}")
+    walls = sum(_plain(event) == WALL for _, _, event, _ in rows)
+    if walls > 1:
+        raise InputError(
+            f"'{path}' has {WALL} {walls} times; import the file of one run, without -I, -A or --per-socket"
+        )
     run = _Run(decimal_mark(value for value, *_ in rows))
     for row in rows:
         run.take(*row)
-    return [run.observation(path)]
+    return omitted.noted([run.observation(path)])
 
 
 def _plain(event: str) -> str:
@@ -86,7 +100,7 @@ class _Run:
     flops: dict[str, float] = field(default_factory=dict)
     bytes: dict[str, float] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
-    defined: dict[str, str] = field(default_factory=dict)
+    terms: dict[str, dict[str, None]] = field(default_factory=dict)  # of what each count is the sum of
     uncounted: list[str] = field(default_factory=list)
     scaled: list[str] = field(default_factory=list)
     scalar: float = 0.0  # flops of scalar instructions
@@ -97,7 +111,7 @@ class _Run:
         name, value = _plain(event), count(text, self.mark)
         if value is None:
             self.uncounted.append(event)
-        elif name == "duration_time":
+        elif name == WALL:
             self.wall = value * TIMES.get(unit.lower(), 1e-9)
         elif name in ("task-clock", "cpu-clock"):
             used = number(rest[2], self.mark) if len(rest) > 3 and "CPUs" in rest[3] else None
@@ -118,7 +132,7 @@ class _Run:
             self.counters[name.removeprefix("cpu-")] = value
 
     def _define(self, key: str, term: str) -> None:
-        self.defined[key] = f"{self.defined[key]} + {term}" if key in self.defined else term
+        self.terms.setdefault(key, {})[term] = None
 
     def observation(self, path: Path) -> Observation:
         notes: list[str] = []
@@ -133,7 +147,7 @@ class _Run:
             notes.append(f"multiplexed and scaled by perf: {', '.join(self.scaled)}")
         if "main" in self.bytes:
             notes.append("memory-controller bytes include the traffic of all processes")
-        name = path.name.partition(".")[0]
+        name = path.name.partition(".")[0] or "perf"
         by_width = sum(value for engine, value in self.flops.items() if engine != "all")
         if by_width:
             self.counters["scalar_share"] = self.scalar / by_width
@@ -146,5 +160,5 @@ class _Run:
             flops=self.flops,
             bytes=self.bytes,
             counters=self.counters,
-            defined=self.defined,
+            defined={key: " + ".join(terms) for key, terms in self.terms.items()},
         )

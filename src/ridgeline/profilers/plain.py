@@ -12,22 +12,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
+from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..core.errors import InputError
-from ..core.observation import SCHEMA, Observation, from_document
-from ..core.tabular import MAX_NUMBER, cells, decimal_mark, header, json_document, number, opened, refuse_repeated
+from ..core.intake import Door, clean, refuse_over
+from ..core.intake.door import shown
+from ..core.observation import (
+    LONGEST,
+    SCHEMA,
+    SHORTEST,
+    Observation,
+    checked_fields,
+    plain_table,
+    read_document,
+    samples,
+)
+from ..core.tabular import cells, decimal_mark, header, json_document, number, opened, refuse_repeated
 from ..core.units import parse
-from ..core.work import Work
+from .rows import held
 
 HOW = "a CSV with columns name,time_us,flops,bytes (or flops.tensor.bf16, bytes.hbm), or JSON with these keys"
 TIMES = {"time": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
+PIECE = 1 << 20  # characters of JSON read at a time
 PEEK = 1000  # rows that show how numbers are written
 SECONDS = "a time without a unit was read as seconds; give it one (12.5 us), or call the column time_us"
+MAX_SAID = 200  # characters of the parser's message that are passed on
 UNNAMED = {"flops": "all", "bytes": "main"}  # the engine or level of a number that names none
-FIELDS = ("name", "kernel", "tool", "version", "notes", "path", "conditions", "settings", "counters", "defined", "times_us")  # fmt: skip
-_NOTHING = Work()
+FIELDS = frozenset(
+    {"name", "kernel", "tool", "version", "notes", "path", "conditions", "settings", "counters", "defined", "times_us"}
+)
+ABSENT = frozenset({"n/a", "nan", "none", "-", "no data"})
 _KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|times_us|samples|observations|items)"\s*:')
 
 
@@ -45,153 +61,132 @@ def read(path: Path) -> list[Observation]:
         start = text.read(1).lstrip("\ufeff")
         while start.isspace():
             start = text.read(1)
-        if start in ("[", "{"):
-            return _documents(start + text.read(), path)
-        return list(_table(start + next(text, ""), text, path))
+        door = Door(f"'{path}'")
+        read_rows = _documents if start in ("[", "{") else _table
+        observations = list(held(read_rows(start, text, door, path), path))
+    door.close()
+    return [item for item in observations if item is not None]
 
 
-def _table(first_line: str, lines: Iterable[str], path: Path) -> Iterator[Observation]:
-    names, sign = header(first_line.lower())
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def _table(start: str, lines: TextIO, door: Door, path: Path) -> Iterator[Observation | None]:
+    names, sign = header((start + next(lines, "")).lower())
     refuse_repeated(names, f"'{path}'")
     if "name" not in names or not any(name in TIMES for name in names):
-        raise InputError(f"'{path}' has the columns {', '.join(names)[:200]!r}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
+        raise InputError(f"'{path}' has the columns {shown(', '.join(names))}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
     rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
     first_rows = list(islice(rows, PEEK))
     counted = [place for place, name in enumerate(names) if name in TIMES or name.partition(".")[0] in UNNAMED]
     # a time may carry its unit; the number before it shows the decimal mark as well
     mark = decimal_mark(row[place].strip().partition(" ")[0] for _, row in first_rows for place in counted if place < len(row))  # fmt: skip
     for line, row in chain(first_rows, rows):
+        refuse_over("rows", line, f"'{path}' line {line:,}")
         if len(row) > len(names):
-            raise InputError(f"'{path}' line {line} has {len(row)} cells where the header has {len(names)}; quote cells that hold a '{sign}'")  # fmt: skip
+            door.complain(f"line {line}", f"has {len(row)} cells where the header has {len(names)}; quote cells that hold a '{sign}'")  # fmt: skip
+            continue
         filled = {name: cell.strip() for name, cell in zip(names, row, strict=False) if cell.strip()}
-        yield _row(filled, f"'{path}' line {line}", mark)
+        yield _row(filled, door, f"line {line}", mark)
 
 
-def _row(row: Mapping[str, Any], where: str, mark: str = ".") -> Observation:
+def _row(row: Mapping[str, Any], door: Door, place: str, mark: str = ".") -> Observation | None:
     """One row of a table or of JSON; columns that are not ours become settings."""
+    before, prefix = door.refused, f"{place}, "
     counts: dict[str, dict[str, float]] = {"flops": {}, "bytes": {}}
-    settings: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for key, value in row.items():
         kind, _, part = key.partition(".")
         if kind in UNNAMED and isinstance(value, Mapping):
-            counts[kind].update({str(name): _count(f"{kind}.{name}", item, where) for name, item in value.items()})
+            counts[kind].update(door.amounts(value, prefix + key))
         elif kind in UNNAMED:
-            if not _absent(value):
-                counts[kind][part or UNNAMED[kind]] = _count(key, value, where, mark)
+            if value is not None and not (isinstance(value, str) and value.lower() in ABSENT):
+                counts[kind][clean(part) or UNNAMED[kind]] = door.number(_parsed(value, mark), prefix + key)
         elif key not in FIELDS and key not in TIMES:
-            settings[key] = value
-    name = row.get("name")
-    if not isinstance(name, str) or not name.strip():
-        raise InputError(f"{where} has no name; give each row a name and a time")
-    notes = _texts(row, "notes", where)
+            columns[key] = value
+    fields = checked_fields(row, door, prefix)
+    fields["samples"] = _samples(row, door, prefix, mark)
+    if columns:
+        fields["settings"] = {**fields.get("settings", {}), **plain_table(door, columns, place)}
     if "time" in row and (not isinstance(row["time"], str) or number(row["time"], mark) is not None):
-        notes = (*notes, SECONDS)
-    return Observation(
-        name=name,
-        target=name,
-        samples=_samples(row, f"{where} ('{name}')", where, mark),
-        work=_NOTHING,
-        settings={**_mapping(row, "settings", where), **settings},
-        conditions=_mapping(row, "conditions", where),
-        tool=str(row.get("tool") or "plain"),
-        version=str(row.get("version", "")),
-        notes=notes,
-        kernel=str(row.get("kernel", "")),
-        flops=counts["flops"],
-        bytes=counts["bytes"],
-        counters={str(key): _count(str(key), value, where) for key, value in _mapping(row, "counters", where).items()},
-        defined={str(key): str(value) for key, value in _mapping(row, "defined", where).items()},
-        path=_texts(row, "path", where),
-    )
+        fields["notes"] = (*fields.get("notes", ()), SECONDS)
+    if door.refused > before:
+        return None
+    return Observation(**{**fields, **counts, "target": fields["name"], "tool": fields.get("tool") or "plain"})
 
 
-def _samples(row: Mapping[str, Any], named: str, where: str, mark: str) -> tuple[float, ...]:
+def _parsed(value: Any, mark: str) -> Any:
+    """The number that a cell holds; what holds none stays as it is, for the complaint."""
+    parsed = number(value, mark) if isinstance(value, str) else None
+    return value if parsed is None else parsed
+
+
+def _samples(row: Mapping[str, Any], door: Door, prefix: str, mark: str) -> tuple[float, ...]:
     """Seconds: every sample where the row lists them, else its one time."""
-    seconds = {key: _time(key, row[key], where, mark) for key in row if key in TIMES}
-    if len(seconds) > 1:
-        raise InputError(f"{where} has {' and '.join(f'{key} {row[key]}' for key in seconds)}; give each row one time")
-    times = row.get("times_us")
-    listed = isinstance(times, list) and times
-    samples = [_time("time_us", item, where, mark) for item in times] if listed else list(seconds.values())  # type: ignore[union-attr]
-    if not samples or not all(sample > 0 for sample in samples):
-        raise InputError(f"{named} has no time above zero; give it one of {', '.join(TIMES)}")
-    return tuple(samples)
-
-
-def _time(key: str, value: Any, where: str, mark: str) -> float:
-    if key == "time" and isinstance(value, str) and number(value, mark) is None:
-        text = value.replace(".", "").replace(",", ".") if mark == "," else value
+    given = [key for key in row if key in TIMES and row[key] is not None]
+    if len(given) > 1:
+        each = " and ".join(f"{key} {shown(row[key])}" for key in given)
+        door.complain(prefix.rstrip(", "), f"has {each}; give each row one time")
+    if row.get("times_us"):
+        return samples(row["times_us"], door, f"{prefix}times_us", 1e-6)
+    if not given:
+        door.complain(prefix.rstrip(", "), f"has no time above zero; give it one of {', '.join(TIMES)}")
+        return ()
+    key = given[0]
+    value, scale = _parsed(row[key], mark), TIMES[key]
+    if key == "time" and isinstance(value, str):
         try:
-            return parse(text, "s")
+            value = parse(value.replace(".", "").replace(",", ".") if mark == "," else value, "s")
         except InputError as error:
-            raise InputError(f"{where}: {error}") from error
-    return _count(key, value, where, mark) * TIMES[key]
+            door.complain(f"{prefix}{key}", str(error))
+            return ()
+    return (door.number(value, f"{prefix}{key}", SHORTEST / scale, LONGEST / scale) * scale,)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+# -- JSON ----------------------------------------------------------------------------------------------------------
 
 
-def _count(key: str, value: Any, where: str, mark: str = ".") -> float:
-    parsed = number(value, mark) if isinstance(value, str) else value
-    if parsed is None or not _is_number(parsed) or not 0 <= parsed < MAX_NUMBER:
-        raise InputError(f"{where}: {key} is {value!r}; a number of zero or more belongs there, or nothing")
-    return float(parsed)
-
-
-def _absent(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value.lower() in ("n/a", "nan", "none", "-", "no data"))
-
-
-def _mapping(row: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
-    value = row.get(key, {})
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it maps names to values")
-    return value
-
-
-def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    value = row.get(key, [])
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, list):
-        raise InputError(f"{where}: {key} is {str(value)[:60]!r}; it is a list of texts")
-    return tuple(str(item) for item in value)
-
-
-def _documents(text: str, path: Path) -> list[Observation]:
+def _documents(start: str, text: TextIO, door: Door, path: Path) -> Iterable[Observation | None]:
+    content = _all(start, text, path)
     try:
-        document = json_document(text)
+        document = json_document(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"'{path}' is not valid JSON: {error}; write it again") from None
+        raise InputError(f"'{path}' {not_json(content, error)}; write it again") from None
     if isinstance(document, Mapping):
-        schema = document.get("schema", 0)
-        if isinstance(schema, bool) or not isinstance(schema, int) or schema > SCHEMA:
-            raise InputError(f"'{path}' has schema {schema!r}, which is newer than {SCHEMA}; install a newer ridgeline")
+        door.schema(document.get("schema"), SCHEMA)
         if "items" in document and "sentence" in document:
             raise InputError(f"'{path}' is a ridgeline report, not a profile; give the profile")
         document = document.get("observations", document.get("items", [document]))
     if not isinstance(document, list):
-        raise InputError(f"'{path}' holds {type(document).__name__} where a list of observations belongs; {HOW}")
-    return [_document(item, f"'{path}' entry {place}") for place, item in enumerate(document, 1)]
+        raise InputError(f"'{path}' holds {shown(document)} where a list of observations belongs; {HOW}")
+    return (_document(item, door, f"entry {place}") for place, item in enumerate(document, 1))
 
 
-def _document(item: Any, where: str) -> Observation:
+def _all(start: str, text: TextIO, path: Path) -> str:
+    """The rest of the text, a piece at a time, so that room is made for what there is and not for what is allowed."""
+    pieces, size = [start], 0
+    while piece := text.read(PIECE):
+        size += len(piece)
+        refuse_over("document", size, f"'{path}'")
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def _document(item: Any, door: Door, place: str) -> Observation | None:
     if not isinstance(item, Mapping):
-        raise InputError(f"{where} is {str(item)[:60]!r}; each entry maps names to values; {HOW}")
-    samples = item.get("samples")
-    if samples is None:
-        return _row(item, where)
-    if not isinstance(samples, list) or not all(_is_number(sample) for sample in samples):
-        raise InputError(f"{where}: samples is {str(samples)[:60]!r}; it is a list of times in seconds")
-    item = {"target": item.get("name"), **item, "tool": item.get("tool") or "plain"}
-    for part in ("flops", "bytes", "observed_flops", "observed_bytes", "counters"):
-        for key, value in _mapping(item, part, where).items():
-            _count(f"{part}.{key}", value, where)
-    try:
-        return from_document(item)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise InputError(f"{where} is not a ridgeline observation ({why})") from error
+        door.complain(place, f"is {shown(item)}; each entry maps names to values; {HOW}")
+        return None
+    if item.get("samples") is None:
+        return _row(item, door, place)
+    return read_document({**item, "tool": item.get("tool") or "plain"}, door, place)
+
+
+def not_json(text: str, error: Exception) -> str:
+    """What is wrong with a text that should be JSON: `is not complete JSON (line 1 column 6)`."""
+    if isinstance(error, RecursionError):
+        return "is not valid JSON: it is nested too deep"
+    if isinstance(error, JSONDecodeError):
+        where = f"(line {error.lineno} column {error.colno})"
+        cut = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
+        return f"is not complete JSON {where}" if cut else f"is not valid JSON: {error.msg} {where}"
+    return f"is not valid JSON: {clean(str(error), MAX_SAID)}"

@@ -99,7 +99,7 @@ def _torch(program: Sequence[str], out: Path, tell: Tell) -> Profile:
         )
     if not module and not Path(script).exists():
         raise InputError(f"there is no script '{script}' to run; got '{' '.join(program)}'")
-    words = [program[0], "-m", "ridgeline.profilers.live", str(out), *program[1:]]
+    words = [program[0], "-P", "-m", "ridgeline.profilers.live", str(out), *program[1:]]  # -P: nothing of this folder
     command = Command(words, str(out), "the script runs inside torch.profiler; times of kernels, no counters")
     _run(command, tell)
     if not out.is_file():

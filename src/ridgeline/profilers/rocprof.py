@@ -6,12 +6,15 @@ requests of the last cache to memory are of 64 bytes, or of 32 where a counter o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from ..core.errors import InputError
-from ..core.observation import Observation
-from ..core.tabular import count, decimal_mark, header, opened, records
+from ..core.intake import Door, refuse_over
+from ..core.observation import LONGEST, SHORTEST, Observation
+from ..core.tabular import count, decimal_mark, header, opened
+from .rows import Omitted, Rows, by_column, held, numbered, timed
 
 HOW = "rocprof-compute profile --name NAME --roof-only -- PROGRAM, then import pmc_perf.csv of the workload's folder"
 KERNEL = ("Kernel_Name", "KernelName")
@@ -19,6 +22,8 @@ START = ("Start_Timestamp", "BeginNs")
 END = ("End_Timestamp", "EndNs")
 DISPATCH = ("Dispatch_ID", "Dispatch_Id", "Index")
 LANES, MATRIX_OPS = 64, 512
+PEEK = 50  # kernels that show how numbers are written
+MAX_DIGITS = 20  # of a time stamp in nanoseconds
 
 # Engine or level -> counters and their factors; the first list a file has all of is used.
 _VALU = "SQ_INSTS_VALU_"
@@ -62,26 +67,48 @@ def read(path: Path) -> list[Observation]:
         names, sign = header(next(text, ""))
         if not _is_header(names):
             raise InputError(f"'{path}' has no columns for kernel, start and end; the table with them comes from {HOW}")
-        complete = (row for row in records(text, names, sign) if len(row) == len(names))
-        rows = _gathered(complete) if "Counter_Name" in names else list(complete)
-    mark = decimal_mark(row[name] for row in rows[:50] for name in row if name in _COUNTERS)
-    return [item for row in rows if (item := _observation(row, mark)) is not None]
+        door, omitted = Door(f"'{path}'"), Omitted("truncated or without kernel, start and end")
+        kernels = _complete(by_column(numbered(text, path, 2), names, sign, door), len(names), omitted)
+        if "Counter_Name" in names:
+            kernels = iter(_gathered(kernels, path))
+        first_kernels = list(islice(kernels, PEEK))
+        mark = decimal_mark(row[name] for _, row in first_kernels for name in row if name in _COUNTERS)
+        every = ((line, _observation(row, mark, door, line)) for line, row in chain(first_kernels, kernels))
+        observations = list(held(timed(every, omitted), path))
+    door.close()
+    return omitted.noted(observations)
 
 
-def _gathered(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+def _complete(rows: Rows, width: int, omitted: Omitted) -> Rows:
+    for line, row in rows:
+        if len(row) == width:
+            yield line, row
+        else:
+            omitted.add(line)
+
+
+def _gathered(rows: Rows, path: Path) -> list[tuple[int, dict[str, str]]]:
     """One row per kernel from one row per counter."""
-    kernels: dict[str, dict[str, str]] = {}
-    for row in rows:
-        key = next((row[name] for name in DISPATCH if name in row), "")
-        kernels.setdefault(key, row)[row["Counter_Name"]] = row.get("Counter_Value", "")
+    kernels: dict[tuple[str, ...], tuple[int, dict[str, str]]] = {}
+    for line, row in rows:
+        key = tuple(row[name] for name in (*DISPATCH, *KERNEL, *START) if name in row)
+        kernels.setdefault(key, (line, row))[1][row["Counter_Name"]] = row.get("Counter_Value", "")
+        refuse_over("kernels", len(kernels), f"'{path}', line {line:,},")
     return list(kernels.values())
 
 
-def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
+def _nanoseconds(row: Mapping[str, str], names: Sequence[str]) -> float | None:
+    """A time stamp; as a whole number it keeps all its digits."""
+    text = next((row[name] for name in names if name in row), "")
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else count(text)
+
+
+def _observation(row: Mapping[str, str], mark: str, door: Door, line: int) -> Observation | None:
     kernel = next(row[name] for name in KERNEL if name in row).removesuffix(" (.kd)").removesuffix(".kd").strip()
-    start, end = (next((count(row[name]) for name in group if name in row), None) for group in (START, END))
+    start, end = _nanoseconds(row, START), _nanoseconds(row, END)
     if not kernel or start is None or end is None or not end > start:
         return None
+    seconds = door.number((end - start) * 1e-9, f"line {line}, end less start", SHORTEST, LONGEST)
     defined: dict[str, str] = {}
     flops = _counted(row, FLOPS, "flops", defined, mark)
     moved = _counted(row, BYTES, "bytes", defined, mark)
@@ -89,7 +116,7 @@ def _observation(row: Mapping[str, str], mark: str) -> Observation | None:
     return Observation(
         name=name,
         target=name,
-        samples=((end - start) * 1e-9,),
+        samples=(seconds,),
         settings={ours: row[theirs] for theirs, ours in LAUNCH.items() if row.get(theirs)},
         tool="rocprof",
         kernel=kernel,

@@ -1,8 +1,9 @@
 """Cases: rows of a table, or words of a command, as arguments of ops.
 
-A row names its op in the column `op` and gives the op's parameters in columns of their names. `batches` sorts rows into
-array calls, `program` makes a Program of them, `arguments` reads `name=value` words. All of them read values by the rule
-of `Param`.
+A row names its op in the column `op` and gives the op's parameters in columns of their names. `batches` is the one check
+of rows: it sorts them into array calls and says what is wrong with the others. `checked` gives each row its op and
+arguments, `program` makes a Program of them, `arguments` reads `name=value` words. All of them read values by the rule of
+`Param`.
 """
 
 from __future__ import annotations
@@ -15,44 +16,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import InputError, RidgelineError, letters
-from ..core.tabular import SUFFIXES, Row, columns, delimiter, read_rows, write_rows
+from ..core.columns import ABSENT, Columns
+from ..core.errors import InputError, RidgelineError, letters, quoted, unknown
+from ..core.intake.door import Door, shown
+from ..core.intake.limits import refuse_over
+from ..core.tabular import SUFFIXES, Row, delimiter, read_columns, write_rows
 from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
-from .ops import OPS, Op, find, op_name
-from .ops.aliases import SIZES, size_name
+from .ops import OPS, Op, op_name
+from .ops.aliases import ALIASES, SIZES, size_name
 from .ops.registry import blank
 
 # Columns that are read; any other is carried along.
 KNOWN = {"op", "name", "machine", "backend", "count", "sent", "time_us", *(name for op in OPS.values() for name in op.params)}  # fmt: skip
 
 OTHER_SIZES = {letters(name) for name in SIZES}
+Faults = dict[int, tuple[str, ...]]  # by place of a row, from 0: what is wrong with it, each with its column
 
 
 def read(path: Path) -> list[Row]:
+    """The cases of a file as rows."""
+    return read_table(path).rows()
+
+
+def read_table(path: Path) -> Columns:
     """The cases of a file; one without cases or without a column `op` is refused."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: cases are read from {', '.join(SUFFIXES)}, not from '{path.suffix}'")
-    rows = [unfold(row) for row in read_rows(path)]
-    if not rows:
+    table = _unfolded(read_columns(path))
+    if not len(table):
         raise InputError(f"{path} holds no cases; a table has one row per kernel, with the columns op and its sizes")
-    names = columns(rows)
+    refuse_over("cases", len(table), f"{path} with its {len(table):,} cases")
     spelling = {letters(name): name for name in KNOWN}
-    renamed = {name: spelling[letters(name)] for name in names if spelling.get(letters(name), name) != name}
+    renamed = {name: spelling[letters(name)] for name in table.cells if spelling.get(letters(name), name) != name}
     for name, known in renamed.items():
-        if known in names or list(renamed.values()).count(known) > 1:
-            raise InputError(f"{path} has the column {known} twice, once as '{name}'; keep one of them")
-    if renamed:
-        rows = [{renamed.get(name, name): cell for name, cell in row.items()} for row in rows]
-        names = columns(rows)
-    if any(letters(name) in OTHER_SIZES for name in names if name not in KNOWN):
-        rows = [_with_sizes(row) for row in rows]
-    if "op" not in names:
-        header = ", ".join(names)
+        if known in table.cells or list(renamed.values()).count(known) > 1:
+            raise InputError(f"{path} has the column {known} twice, once as {quoted(name)}; keep one of them")
+    table = Columns({renamed.get(name, name): cells for name, cells in table.cells.items()}, len(table))
+    if "op" not in table.cells:
+        header = ", ".join(table.cells)
         sign = delimiter(header)
-        hint = f"; its cells look separated by '{sign}', and belong separated by ','" if sign in names[0] else ""
+        apart = sign in next(iter(table.cells), "")
+        hint = f"; its cells look separated by '{sign}', and belong separated by ','" if apart else ""
         raise InputError(f"{path} has no column op, which names the op of each case; it has {header[:200]!r}{hint}")
-    return rows
+    return _with_sizes(table)
 
 
 def write(rows: Sequence[Row], path: Path) -> None:
@@ -69,14 +76,38 @@ def unfold(row: Row) -> Row:
     return {**{key: value for key, value in row.items() if key != "shape"}, **shape} if isinstance(shape, dict) else row
 
 
-def _with_sizes(row: Row) -> Row:
-    """A row whose sizes have other names (`in`, `batch_size`) under those of its op; what the row has stays."""
-    name = op_name(_text(row.get("op")).strip())
-    if name is None:
-        return row
-    params = OPS[name].params
-    names = {key: key if key in KNOWN else size_name(key, params) or key for key in row}
-    return {key if known in row else known: row[key] for key, known in names.items()}
+def _unfolded(table: Columns) -> Columns:
+    if any(isinstance(cell, dict) for cell in table.cells.get("shape", ())):
+        return Columns.of_rows(map(unfold, table.rows()))
+    if "given_bytes" in table.cells:
+        own = table.cells.get("bytes", [ABSENT] * len(table))
+        moved = [size if blank(given) else given for size, given in zip(own, table.cells["given_bytes"], strict=True)]
+        return Columns({**table.cells, "bytes": moved}, len(table))
+    return table
+
+
+def _with_sizes(table: Columns) -> Columns:
+    """The table with sizes that have other names (`in`, `batch_size`) under those of their op; what a row has stays."""
+    others = [name for name in table.cells if name not in KNOWN and letters(name) in OTHER_SIZES]
+    if not others:
+        return table
+    names = {text: op_name(text.strip()) for text in set(map(_text, table.cells["op"]))}
+    cells = dict(table.cells)
+    for other in others:
+        known = {text: size_name(other, OPS[name].params) for text, name in names.items() if name is not None}
+        kept = list(cells[other])
+        moved: dict[str, list[Any]] = {}
+        for place, op in enumerate(table.cells["op"]):
+            size = known.get(_text(op))
+            if size is None or (size in table.cells and table.cells[size][place] is not ABSENT):
+                continue
+            moved.setdefault(size, cells.get(size) or [ABSENT] * len(table))[place] = kept[place]
+            kept[place] = ABSENT
+        cells[other] = kept
+        cells |= moved
+        if all(cell is ABSENT for cell in kept):
+            del cells[other]
+    return Columns(cells, len(table))
 
 
 # -- words of a command --------------------------------------------------------------------------------------------
@@ -112,58 +143,6 @@ def arguments(
     return values
 
 
-# -- rows to a Program ---------------------------------------------------------------------------------------------
-
-
-def op_of(row: Mapping[str, Any]) -> Op:
-    cell = row.get("op")
-    if blank(cell):
-        raise InputError("column op: is empty")
-    try:
-        return find(str(cell).strip())
-    except RidgelineError as error:
-        raise InputError(f"column op: {error}") from error
-
-
-def program(rows: Sequence[Mapping[str, Any]], name: str = "") -> Program:
-    """Named steps of the cases' ops; a case without a name goes by its op, and a name that comes again is numbered."""
-    steps: list[Step] = []
-    uses: dict[str, int] = {}
-    for index, row in enumerate(rows, 1):
-        if blank(row.get("op")):
-            raise InputError(f"row {index}, column op: is empty; the columns are {', '.join(map(str, row))[:200]}")
-        try:
-            op = op_of(row)
-            values, count = op.bind(row), _count(row.get("count"))
-        except RidgelineError as error:
-            raise InputError(f"row {index}, {error}") from error
-        try:
-            work = op(**values)
-        except RidgelineError as error:
-            raise InputError(f"row {index}: {error}") from error
-        step = str(row.get("name") or "").strip() or op.name
-        uses[step] = uses.get(step, 0) + 1
-        if uses[step] > 1:
-            step = f"{step}#{uses[step]}"
-        steps.append(Step(step, work, count, str(row.get("backend") or "").strip()))
-    if not steps:
-        raise InputError("there are no cases; a table has one row per kernel, with the columns op, name and its sizes")
-    return Program(tuple(steps), name)
-
-
-def _count(cell: Any) -> float:
-    """How often a case runs; once where the table does not say."""
-    if blank(cell):
-        return 1.0
-    try:
-        count = number(cell) if isinstance(cell, str) else cell
-    except InputError:
-        count = None
-    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 < count <= MAX_EXACT:
-        raise InputError(f"column count: is {str(cell)!r}; how often a case runs is a number above 0")
-    return float(count)
-
-
 # -- rows to array calls -------------------------------------------------------------------------------------------
 
 
@@ -182,65 +161,188 @@ class Batch:
         return replace(self, sizes=sizes, places=self.places[start:stop])
 
 
+MAX_EXPLAINED = 200  # different names of ops that are looked for among similar ones
+UNEXPLAINED = "column op: names no op, like many rows before it; correct those first"
+
+
 def batches(
-    rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str] | None = None, labels: Sequence[str] = ("backend",)
-) -> tuple[list[Batch], dict[int, str]]:
+    table: Columns, formats: Mapping[str, str] | None = None, labels: Sequence[str] = ("backend",)
+) -> tuple[list[Batch], Faults]:
     """The rows as array calls, and by place why a row is in none.
 
     The rows of a batch also agree in the columns `labels`. `formats` are the words of rows that leave them out.
     """
     calls = []
-    groups, faults = _groups(rows, labels)
-    for op, words, sizes, places in groups:
-        cells = {name: [rows[place][name] for place in places] for name in sizes}
-        try:
-            values, wrong = op.bind_columns(words, cells, formats)
-        except InputError as error:
-            faults.update(dict.fromkeys(places, str(error)))
+    groups, faults = _groups(table, labels)
+    for op, words, cells, places in groups:
+        values, wrong, shared = op.bind_columns(words, cells, formats)
+        if shared:
+            faults |= {place: (*shared, *wrong.get(position, ())) for position, place in enumerate(places)}
             continue
         if wrong:
-            faults |= {places[position]: why for position, why in wrong.items()}
+            faults |= {places[position]: tuple(why) for position, why in wrong.items()}
             good = [position for position in range(len(places)) if position not in wrong]
-            values |= {name: values[name][good] for name in sizes}
+            values |= {name: values[name][good] for name in cells}
             places = [places[position] for position in good]
         if places:
-            arrays = {name: values.pop(name) for name in sizes}
+            arrays = {name: values.pop(name) for name in cells}
             named = {name: words[name] for name in labels if name in words}
             calls.append(Batch(op, values, arrays, named, places))
-    return calls, faults
+    return sorted(calls, key=lambda batch: batch.places[0]), faults
 
 
-_Group = tuple[Op, dict[str, str], list[str], list[int]]  # op, words by column, columns of sizes, places of the rows
+# op, words by column, cells of sizes by column, places of the rows
+_Group = tuple[Op, dict[str, str], dict[str, list[Any]], list[int]]
 
 
-def _groups(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> tuple[list[_Group], dict[int, str]]:
+def _groups(table: Columns, labels: Sequence[str]) -> tuple[list[_Group], Faults]:
     """Rows of one op with the same words and the same sizes filled; and by place why a row has no op."""
-    present = set(columns(rows))
-    reads: dict[str, tuple[Op, list[str], list[str]]] = {}  # by name of the op: its columns of words and of sizes
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    faults: dict[int, str] = {}
-    for place, row in enumerate(rows):
-        name = _text(row.get("op"))
-        if name not in reads:
-            try:
-                op = op_of(row)
-            except InputError as error:
-                faults[place] = str(error)
-                continue
-            params = [param for param in op.params.values() if param.name in present]
-            words = [*(label for label in labels if label in present), *(p.name for p in params if p.is_word)]
-            reads[name] = op, words, [param.name for param in params if not param.is_word]
-        _, words, sizes = reads[name]
-        key = name, tuple(map(_text, map(row.get, words))), tuple(map(blank, map(row.get, sizes)))
-        groups.setdefault(key, []).append(place)
-    named = []
-    for (name, texts, empty), places in groups.items():
-        op, words, sizes = reads[name]
-        shared = {word: text.strip() for word, text in zip(words, texts, strict=True) if text.strip()}
-        filled = [size for size, is_empty in zip(sizes, empty, strict=True) if not is_empty]
-        named.append((op, shared, filled, places))
-    return named, faults
+    ops = _texts(table.cells["op"]) if "op" in table.cells else [""] * len(table)
+    groups: list[_Group] = []
+    faults: Faults = {}
+    for number_of, ((text,), places) in enumerate(_alike([ops])):
+        name = op_name(text.strip())
+        if name is not None:
+            groups += _groups_of_op(OPS[name], table, places, labels)
+        else:
+            why = _no_op(text.strip(), table.cells) if number_of < MAX_EXPLAINED else UNEXPLAINED
+            faults.update(dict.fromkeys(places, (why,)))
+    return groups, faults
+
+
+def _no_op(text: str, names: Iterable[str]) -> str:
+    """Why a text names no op."""
+    if text:
+        return f"column op: {unknown('op', text, [*OPS, *ALIASES])}"
+    return "column op: is empty" + ("" if "op" in names else f"; the columns are {', '.join(names)[:200]}")
+
+
+def _groups_of_op(op: Op, table: Columns, places: list[int], labels: Sequence[str]) -> list[_Group]:
+    params = [param for param in op.params.values() if param.name in table.cells]
+    words = [*(label for label in labels if label in table.cells), *(param.name for param in params if param.is_word)]
+    sizes = [param.name for param in params if not param.is_word]
+    cells = {name: list(map(table.cells[name].__getitem__, places)) for name in (*words, *sizes)}
+    keys: list[list[Any]] = [_texts(cells[name]) for name in words]
+    keys += [_filled(cells[name]) for name in sizes]
+    if not keys:
+        return [(op, {}, {}, places)]
+    groups: list[_Group] = []
+    for key, alike in _alike(keys):
+        shared = {word: text.strip() for word, text in zip(words, key, strict=False) if text.strip()}
+        filled = [size for size, is_filled in zip(sizes, key[len(words) :], strict=True) if is_filled]
+        if len(alike) == len(places):
+            groups.append((op, shared, {name: cells[name] for name in filled}, places))
+        else:
+            part = {name: list(map(cells[name].__getitem__, alike)) for name in filled}
+            groups.append((op, shared, part, [places[place] for place in alike]))
+    return groups
+
+
+def _alike(columns: Sequence[list[Any]]) -> list[tuple[tuple[Any, ...], list[int]]]:
+    """The rows of these columns that agree in all of them: what they have, and their places; in order of appearance."""
+    count = len(columns[0])
+    if not count:
+        return []
+    keys: list[tuple[Any, ...]] = [()]
+    which = np.zeros(count, dtype=np.int64)  # the key of each row
+    for column in columns:
+        values = list(dict.fromkeys(column))
+        if len(values) > 1:
+            number_of = {value: place for place, value in enumerate(values)}
+            pairs = which * len(values) + np.fromiter(map(number_of.__getitem__, column), np.int64, count)
+            kept, which = np.unique(pairs, return_inverse=True)
+        else:
+            kept = np.arange(len(keys))
+        keys = [(*keys[pair // len(values)], values[pair % len(values)]) for pair in kept.tolist()]
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(keys)))
+    parts = [part.tolist() for part in np.split(order, ends[:-1])]
+    return sorted(zip(keys, parts, strict=True), key=lambda group: group[1][0])
+
+
+def _texts(cells: list[Any]) -> list[str]:
+    return cells if set(map(type, cells)) == {str} else list(map(_text, cells))
+
+
+def _filled(cells: list[Any]) -> list[bool]:
+    """Which cells say something; found at once where all are texts without blanks."""
+    if set(map(type, cells)) == {str} and " " not in "".join(cells):
+        return list(map(bool, cells))
+    return [not blank(cell) for cell in cells]
 
 
 def _text(cell: Any) -> str:
-    return cell if isinstance(cell, str) else "" if blank(cell) else str(cell)
+    if isinstance(cell, str):
+        return cell
+    return "" if blank(cell) else shown(cell) if isinstance(cell, Mapping | list | int) else str(cell)
+
+
+# -- rows to a Program ---------------------------------------------------------------------------------------------
+
+
+def checked(rows: Sequence[Mapping[str, Any]], where: str = "the cases") -> list[tuple[Op, dict[str, Any]]]:
+    """The op and the arguments of every row; a SchemaError says what is wrong with which rows, all at once."""
+    if not rows:
+        raise InputError("there are no cases; a table has one row per kernel, with the columns op, name and its sizes")
+    calls, faults = batches(Columns.of_rows(rows), labels=())
+    for place, row in enumerate(rows):
+        why = (*faults.get(place, ()), *_other_faults(row))
+        if why:
+            faults[place] = why
+    refuse(faults, where)
+    bound: list[tuple[Op, dict[str, Any]]] = [None] * len(rows)  # type: ignore[list-item]
+    for batch in calls:
+        for position, place in enumerate(batch.places):
+            sizes = {name: float(values[position]) for name, values in batch.sizes.items()}
+            bound[place] = batch.op, {**sizes, **batch.words}
+    return bound
+
+
+def refuse(faults: Faults, where: str) -> None:
+    """SchemaError with the faults of rows, where there are any."""
+    door = Door(where)
+    for place in sorted(faults):
+        for why in faults[place]:
+            door.complain("", f"row {place + 1}, {why}")
+    door.close()
+
+
+def program(rows: Sequence[Mapping[str, Any]], name: str = "", where: str = "the cases") -> Program:
+    """Named steps of the cases' ops; a case without a name goes by its op, and a name that comes again is numbered."""
+    steps: list[Step] = []
+    uses: dict[str, int] = {}
+    faults: Faults = {}
+    for place, (row, (op, values)) in enumerate(zip(rows, checked(rows, where), strict=True)):
+        try:
+            work = op(**values)
+        except RidgelineError as error:
+            faults[place] = (f"column op: {error}",)
+            continue
+        step = _text(row.get("name")).strip() or op.name
+        uses[step] = uses.get(step, 0) + 1
+        if uses[step] > 1:
+            step = f"{step}#{uses[step]}"
+        steps.append(Step(step, work, _count(row.get("count")), _text(row.get("backend")).strip()))
+    refuse(faults, where)
+    return Program(tuple(steps), name)
+
+
+def _other_faults(row: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the cells of a row that are no parameters of an op."""
+    texts = [name for name in ("name", "machine", "backend", "sent") if isinstance(row.get(name), Mapping | list)]
+    faults = [f"column {name}: must be a text, got {shown(row[name])}" for name in texts]
+    if _count(row.get("count")) <= 0:
+        faults.append(f"column count: is {quoted(row['count'])}; how often a case runs is a number above 0")
+    return faults
+
+
+def _count(cell: Any) -> float:
+    """How often a case runs; once where the table does not say, 0 where it is no number."""
+    if blank(cell):
+        return 1.0
+    try:
+        count = number(cell) if isinstance(cell, str) else cell
+    except InputError:
+        return 0.0
+    valid = isinstance(count, int | float) and not isinstance(count, bool) and 0 < count <= MAX_EXACT
+    return float(count) if valid else 0.0

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from ..core.documents import to_document
 from ..core.errors import InputError
+from ..core.intake.text import clean
 
 SCHEMA = "ridgeline.chart/1"
 LOG, LINEAR = "log", "linear"
@@ -20,8 +21,20 @@ INTENSITY_UNIT = "FLOP/B"
 ROOFLINE_UNITS = ("FLOP/s", "OP/s", "FLOP/J")
 
 
+class CleanText:
+    """What is drawn has clean text, wherever its names come from: a control character would spoil the file."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, str) and not value.isprintable():
+                object.__setattr__(self, name, clean(value))
+        notes = vars(self).get("notes", ())
+        if not all(note.isprintable() for note in notes):
+            object.__setattr__(self, "notes", tuple(map(clean, notes)))
+
+
 @dataclass(frozen=True)
-class Axis:
+class Axis(CleanText):
     """One axis; an axis that is not `shown` only spreads things out (the scale has no second dimension)."""
 
     label: str
@@ -31,6 +44,7 @@ class Axis:
     shown: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         first, last = self.range
         if not (math.isfinite(first) and math.isfinite(last) and first < last):
             raise InputError(f"axis '{self.label}' needs a finite range that grows, got {first} to {last}")
@@ -48,7 +62,7 @@ NO_AXIS = Axis("", shown=False)
 
 
 @dataclass(frozen=True)
-class Line:
+class Line(CleanText):
     points: tuple[tuple[float, float], ...]
     role: str = "series"  # bandwidth, peak, guide, series, target; others are drawn plainly
     label: str = ""
@@ -57,7 +71,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(CleanText):
     x: float
     y: float
     label: str = ""
@@ -74,7 +88,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Bar(CleanText):
     """A horizontal bar from `start` to `value`, with `label` on its left and `text` at its end."""
 
     label: str
@@ -87,7 +101,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Region:
+class Region(CleanText):
     """A part of the plane with a caption; a span that is None covers the complete axis."""
 
     label: str
@@ -97,7 +111,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Mark(CleanText):
     """A reference line across the chart at one value of an axis; its label goes into the legend."""
 
     axis: str
@@ -108,7 +122,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Arrow:
+class Arrow(CleanText):
     start: tuple[float, float]
     end: tuple[float, float]
     label: str = ""
@@ -120,7 +134,7 @@ Item = Line | Point | Bar | Mark | Arrow
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(CleanText):
     kind: str
     title: str
     x: Axis
@@ -175,7 +189,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(CleanText):
     """Several charts side by side under one title."""
 
     title: str

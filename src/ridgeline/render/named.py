@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from ..core.errors import unknown
+from ..core.errors import InputError
 from ..core.machine import Machine
 
 Shown = TypeVar("Shown")
@@ -31,7 +31,7 @@ class Named(Generic[Shown]):
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
             if name not in self.options:
-                raise unknown(f"option of the {self.name} {self.kind}", name, self.options)
+                raise InputError(f"the {self.name} {self.kind} has no {name} to choose; leave it out")
         return self.build(machine, **given) if self.study is None else self.build(self.study(machine, **given))
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..core.escaping import markdown_line, markdown_table
+from ..core.intake.text import clean, guarded
 from ..core.units import rounded_text, show, time_unit
 
 
@@ -37,7 +39,7 @@ class Column:
         if isinstance(value, int | float):
             shown, unit = (value * 100, "%") if self.percent else (value, unit or self.unit)
             return show(shown, unit, self.digits, self.binary)
-        return str(value)
+        return clean(str(value))
 
 
 def columns(*given: str | Column) -> tuple[Column, ...]:
@@ -81,16 +83,19 @@ class Table:
         """Titles of the columns; those of times end in their unit."""
         units = self._time_units()
         return [
-            f"{column.head} {units[column.key][1]}" if column.key in units else column.head for column in self.columns
+            clean(f"{column.head} {units[column.key][1]}" if column.key in units else column.head)
+            for column in self.columns
         ]
 
     def _time_units(self) -> dict[str, tuple[float, str]]:
         """The unit of every column of times that has a value."""
         units: dict[str, tuple[float, str]] = {}
         for column in self.columns:
+            if column.unit != "s":
+                continue
             values = [row.get(column.key) for row in self.rows]
             times = [float(value) * column.factor for value in values if value is not None and _is_number(value)]
-            if column.unit == "s" and times:
+            if times:
                 units[column.key] = time_unit(times)
         return units
 
@@ -110,22 +115,20 @@ class Table:
         shown = [heads, *cells] if self.headed else cells
         widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
         right = [self.numeric(index) for index in range(len(heads))]
-        lines = [self.title] if self.title else []
+        lines = [clean(self.title)] if self.title else []
         for row in shown:
             line = "  ".join(
                 text.rjust(width) if flush else text.ljust(width)
                 for text, width, flush in zip(row, widths, right, strict=True)
             )
             lines.append(line.rstrip())
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *map(clean, self.notes)])
 
     def markdown(self) -> str:
-        heads = self.heads
-        marks = ["---:" if self.numeric(index) else "---" for index in range(len(heads))]
-        body = [[text.replace("|", "\\|") for text in row] for row in [heads, marks, *self.cells()]]
-        lines = [f"## {self.title}", ""] if self.title else []
-        lines += ["| " + " | ".join(row) + " |" for row in body]
-        return "\n".join([*lines, *(["", *self.notes] if self.notes else [])]) + "\n"
+        right = [self.numeric(index) for index in range(len(self.columns))]
+        lines = [f"## {markdown_line(self.title)}", ""] if self.title else []
+        lines += markdown_table(self.heads, self.cells(), right)
+        return "\n".join([*lines, *(["", *map(markdown_line, self.notes)] if self.notes else [])]) + "\n"
 
     def csv(self) -> str:
         """Plain values in base units, one header row."""
@@ -142,9 +145,10 @@ def _in_unit(column: Column, value: float, factor: float, unit: str) -> str:
 
 
 def csv_text(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A header row, then the rows; what is not known is empty."""
+    """A header row, then the rows; what is not known is empty. No text is a formula to a spreadsheet."""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([heads, *rows])
+    safe = ([guarded(clean(cell)) if isinstance(cell, str) else cell for cell in row] for row in (heads, *rows))
+    csv.writer(buffer, lineterminator="\n").writerows(safe)
     return buffer.getvalue()
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
+from contextlib import suppress
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 import click
 
 from ...core.errors import RidgelineError, UnknownName, unknown
+from ...core.intake.text import clean
 from ...core.version import __version__
+from ..last_resort import BAD_INPUT, INTERRUPTED, unprintable
+from .echo import Unprintable, echo
 
 EPILOG = (
-    "Exit codes: 0 done, 1 a check failed, 2 bad input. Terms: `ridgeline glossary`. "
+    "Exit codes: 0 done, 1 a check failed, 2 bad input, 70 a fault of ridgeline (RIDGELINE_DEBUG=1 shows where), "
+    "130 stopped by Ctrl-C. Terms: `ridgeline glossary`. "
     "The roofline model is by Williams, Waterman and Patterson (2009)."
 )
 
@@ -57,20 +61,23 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except RidgelineError as error:
             listed = LISTED.get(error.kind, "") if isinstance(error, UnknownName) else ""
-            click.echo(f"ridgeline: {error} {listed}".rstrip(), err=True)
-            ctx.exit(2)
+            echo(f"ridgeline: {error} {listed}".rstrip(), err=True)
+            ctx.exit(BAD_INPUT)
+        except Unprintable as error:
+            ctx.exit(unprintable(error.cause))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-                raise  # a closed pipe, which click ends silently
-            click.echo(f"ridgeline: the answer cannot be printed: {error.strerror}; send it elsewhere", err=True)
-            # Python would report what is still buffered once more at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(2)
+            if error.filename is None:
+                raise
+            name = clean(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else error.filename
+            echo(f"ridgeline: cannot use '{name}': {error.strerror}", err=True)
+            ctx.exit(BAD_INPUT)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            click.echo(f"ridgeline: {unknown('command', args[0], self.list_commands(ctx))}", err=True)
-            ctx.exit(2)
+            echo(f"ridgeline: {unknown('command', args[0], self.list_commands(ctx))}", err=True)
+            ctx.exit(BAD_INPUT)
         return super().resolve_command(ctx, args)
 
 
@@ -92,3 +99,18 @@ def main(limits: tuple[str, ...]) -> None:
         from ...core.intake.limits import set_limits
 
         set_limits(limits)
+
+
+def run() -> int:
+    """The command line of this process; its exit code."""
+    try:
+        code = main.main(prog_name="ridgeline", standalone_mode=False)
+    except click.ClickException as error:  # of the words of the command line
+        text = StringIO()
+        error.show(text)
+        with suppress(OSError):  # standard error is full or gone
+            echo(text.getvalue().rstrip("\n"), err=True)
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import PATH, json_output, picture_output, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
 
@@ -57,6 +58,8 @@ def measure(
         raise InputError("--against compares machine files; collectives involve several machines and have none")
     if out is not None:
         writable(out)  # before minutes are spent on what could then not be kept
+    if keep and what != "collective":
+        session.require_folder()
     with signals_interrupt(), progress() as on_progress:
         measured = session.measure(what, quick, on_progress, calibrate)
     if not measured.observations:
@@ -66,9 +69,9 @@ def measure(
         result.show(output.as_json)
     finally:
         try:
-            say = partial(click.echo, err=True)
+            say = partial(echo, err=True)
             for path in session.keep(measured, say) if keep and measured.machine is not None else ():
-                click.echo(f"wrote {path}", err=True)
+                echo(f"wrote {path}", err=True)
         finally:
             if out is not None:
                 with reported_interrupt(out):
@@ -151,7 +154,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
     write_text(target, machine_file.text(machine))
     line = f"merged: {against_line(before, after)}"
     Result(document=machine, answer=lambda: [line, machine.title or machine.name]).show(output.as_json)
-    click.echo(f"wrote {target}", err=True)
+    echo(f"wrote {target}", err=True)
 
 
 @click.command()
@@ -181,7 +184,7 @@ def run(device: str | None, full: bool, report: Path, plot: bool, verbose: bool,
         with reported_interrupt(report):
             run_page(outcome, report)
         if output.as_json:
-            click.echo(f"wrote {report}", err=True)
+            echo(f"wrote {report}", err=True)
 
 
 def run_result(outcome: Outcome, report: Path, plot: bool = False, verbose: bool = False) -> Result:
@@ -242,7 +245,7 @@ def signals_interrupt() -> Iterator[None]:
 
     def interrupt(number: int, frame: object) -> None:
         with suppress(OSError):  # the terminal may be gone
-            click.echo(f"stopped by {signal.Signals(number).name}; what was measured is kept", err=True)
+            echo(f"stopped by {signal.Signals(number).name}; what was measured is kept", err=True)
         raise KeyboardInterrupt
 
     with suppress(ValueError):  # only the main thread may handle signals

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .present import Output
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ Decorator = Callable[[Command], Command]
 PATH = click.Path(path_type=Path)
 CEILINGS = click.Choice(["stated", "derived", "measured"])
 CEILINGS_HELP = "Which figures to use (default: measured, else stated, else derived)."
-MAX_CASES = 10_000_000  # of a sweep on the terminal: some 4 GB of memory
-MAX_WRITTEN_CASES = 1_000_000  # of a sweep written in full: some 5 GB of memory
 
 
 def grouped(name: str, make: Callable[..., Any], **options: Decorator) -> Decorator:
@@ -130,7 +129,7 @@ def load_machine(name: str) -> Machine:
     machine = load(name)
     is_name = not name.lower().startswith("here") and not name.endswith(".toml")
     if is_name and name.lower() != machine.name:
-        click.echo(f"{name}: using {machine.name}", err=True)
+        echo(f"{name}: using {machine.name}", err=True)
     return machine
 
 
@@ -187,20 +186,26 @@ def format_options(weights: str) -> Decorator:
 format_option = click.option("--as", "form", metavar="FORMAT", help="Format of FILE, if it is not recognised.")
 
 
-def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], most: int = MAX_CASES) -> dict[str, Any]:
-    """`k=v` words and storage options as the op's arguments; several axes make a full grid of `most` cases at most."""
+WRITTEN_WEIGHT = 10  # a case that is written in full takes the memory of ten that are summarised
+
+
+def bind(op: Op, words: Sequence[str], formats: dict[str, str | None], written: bool = False) -> dict[str, Any]:
+    """`k=v` words and storage options as the op's arguments; several axes make a full grid, if that is not too large."""
     import numpy as np
 
+    from ...core.intake.limits import refuse_over
     from ...programs.cases import arguments
 
     values = arguments(op, words, formats)
     axes = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     count = prod(len(value) for value in axes.values())
-    if count > most:
-        raise InputError(
-            f"this sweep has {count:,} cases; {MAX_CASES:,} is the most, {MAX_WRITTEN_CASES:,} with --json or --out; "
-            "take larger steps, or several sweeps"
+    if written and len(axes):
+        refuse_over(
+            "cases",
+            WRITTEN_WEIGHT * count,
+            f"this sweep with its {count:,} cases, each of which counts as ten in full,",
         )
+    refuse_over("cases", count, f"this sweep with its {count:,} cases")
     if len(axes) > 1:
         values.update(zip(axes, (grid.ravel() for grid in np.meshgrid(*axes.values(), indexing="ij")), strict=True))
     return values

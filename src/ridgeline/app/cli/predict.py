@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import (
-    MAX_CASES,
-    MAX_WRITTEN_CASES,
     PATH,
     MachineOptions,
     bind,
@@ -88,7 +88,7 @@ def predict_op(
     from ...render.tables.prediction import prediction_tables, rows_table
 
     op, chosen = find(op_name), machine.load()
-    given = bind(op, values, formats, MAX_WRITTEN_CASES if output.complete else MAX_CASES)
+    given = bind(op, values, formats, output.complete)
     seconds = quantity("--took", took, "s")
     answer = ask(op, given, chosen, seconds, **model)
     prediction = answer.prediction
@@ -151,39 +151,48 @@ def check_effect(prediction: Prediction, model: dict[str, Any], shown: dict[str,
 
 def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: Formats, model: dict[str, Any]) -> None:
     """A table of cases in, the same rows with predictions out; exit code 1 where some could not be predicted."""
-    from ...core.tabular import SUFFIXES
+    from ...core.tabular import SUFFIXES, write_blocks
     from ...machines.load import load
     from ...prediction.answer import rows_document
-    from ...prediction.table import Defaults, run
-    from ...programs import cases
+    from ...prediction.table import CaseTable, Defaults
+    from ...programs.cases import read_table
     from ...render.tables.prediction import cases_lines, cases_table
 
     chosen = machine.load_if_known()
     if output.out is not None:
         check_suffix(output.out, (*SUFFIXES, *PICTURES), "cases are")
-    given = cases.read(path)
     stored = {name: value for name, value in formats.items() if value}
-    rows, errors = run(given, Defaults(chosen, load, stored, model), None if output.complete else MAX_ROWS)
+    table = CaseTable(read_table(path), Defaults(chosen, load, stored, model))
+    given, errors = table.given, table.errors
+
+    @cache
+    def rows() -> list[Row]:
+        """All rows where a document or a picture needs them, the first ones for the terminal."""
+        return [row for block in table.blocks(None if output.complete else MAX_ROWS) for row in block.rows()]
+
+    def drawable() -> list[Row]:
+        rows()
+        kept = [row for place, row in enumerate(given.rows(), 1) if place not in errors]
+        if not kept:
+            raise InputError(f"{path}: nothing to draw, no case could be predicted; {next(iter(errors.values()))}")
+        return kept
+
     tables = [suffix for suffix in SUFFIXES if suffix != ".json"]  # which holds the document of --json
-    writers = dict.fromkeys(tables, lambda out: cases.write(rows, out))
-    drawable = [row for place, row in enumerate(given, 1) if place not in errors]
     in_picture = output.out is not None and output.out.suffix in PICTURES
-    if in_picture and not drawable:
-        raise InputError(
-            f"{path}: nothing to draw, no case could be predicted; {next(iter(errors.values()), 'no rows')}"
-        )
+    if in_picture:
+        drawable()  # before anything is written
     result = Result(
-        lambda: [cases_table(rows, len(given))],
-        lambda: rows_document(rows),
-        picture=lambda: cases_picture(path, drawable, chosen, formats, model),
-        writers=writers,
-        answer=lambda: cases_lines(rows, len(given)),
+        lambda: [cases_table(rows(), len(given))],
+        lambda: rows_document(rows()),
+        picture=lambda: cases_picture(path, drawable(), chosen, formats, model),
+        writers=dict.fromkeys(tables, lambda out: write_blocks(table.blocks(), table.order, out)),
+        answer=lambda: cases_lines(rows(), len(given)),
     )
     present(result, output)
     if errors:
         name_errors(list(errors.values()))
         rest = "left out of the picture" if in_picture else "their column `error` says why"
-        click.echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; {rest}", err=True)
+        echo(f"ridgeline: {len(errors)} of {len(given)} cases could not be predicted; {rest}", err=True)
         sys.exit(1)
 
 
@@ -238,6 +247,6 @@ def evaluate(cases: Path, machine: MachineOptions, backend: str | None, output: 
 def name_errors(errors: Sequence[str]) -> None:
     """The first few rows at fault, each with its reason."""
     for text in errors[:MAX_NAMED_ERRORS]:
-        click.echo(f"ridgeline: {text}", err=True)
+        echo(f"ridgeline: {text}", err=True)
     if len(errors) > MAX_NAMED_ERRORS:
-        click.echo(f"ridgeline: and {len(errors) - MAX_NAMED_ERRORS} more rows", err=True)
+        echo(f"ridgeline: and {len(errors) - MAX_NAMED_ERRORS} more rows", err=True)

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ...core.errors import InputError
+from .echo import echo
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
@@ -68,7 +67,7 @@ class Result:
         else:
             page = (".html",) if self.tables is not None else ()
             check_suffix(out, list(dict.fromkeys((*self.writers, *self._data_suffixes, *page))))
-        click.echo(f"wrote {out}", err=True)
+        echo(f"wrote {out}", err=True)
 
     def _write_page(self, out: Path, theme: str) -> None:
         """The page that every result has: the answer, the picture where there is one, the tables, the data."""
@@ -86,16 +85,16 @@ class Result:
     def show(self, as_json: bool = False) -> None:
         """Print it: one JSON document, or tables and texts with an empty line between them."""
         if as_json:
-            click.echo(json_text(self._document()))
+            echo(json_text(self._document()))
             return
         lines = self._answer()
         if lines:
-            click.echo("\n".join(lines))
+            echo("\n".join(lines))
         for place, part in enumerate(self.terminal() if self.terminal else self._tables()):
             if place or lines:
-                click.echo()
+                echo()
             if isinstance(part, str):
-                click.echo(part)
+                echo(part)
             else:
                 print_table(part)
 
@@ -122,12 +121,14 @@ class Result:
     def _text(self, suffix: str) -> str:
         if suffix == ".json":
             return json_text(self._document()) + "\n"
+        from ...core.escaping import markdown_line
+
         tables, answer = self._tables(), list(self._answer())
         if suffix == ".csv":
             return "\n".join(table.csv() for table in tables)
         if suffix == ".txt":
             return "\n\n".join(["\n".join(answer)] * bool(answer) + [table.text() for table in tables]) + "\n"
-        return "\n".join([line + "\n" for line in answer] + [table.markdown() for table in tables])
+        return "\n".join([markdown_line(line) + "\n" for line in answer] + [table.markdown() for table in tables])
 
 
 def present(result: Result, output: Output) -> None:
@@ -161,10 +162,17 @@ def check_suffix(out: Path, suffixes: Sequence[str], what: str = "this is") -> N
 
 
 def json_text(document: Any) -> str:
-    """One JSON document; a long list, or the long `rows` of one, has a row per line: written and read many times as fast."""
+    """One JSON document."""
+    from ...core.escaping import sound_json
+
+    return sound_json(_json_text(document))
+
+
+def _json_text(document: Any) -> str:
+    """A long list, or the long `rows` of one, has a row per line: written and read many times as fast."""
     if isinstance(document, dict) and isinstance(document.get("rows"), list) and len(document["rows"]) > MAX_ROWS:
         rest = {key: value for key, value in document.items() if key != "rows"}
-        return json.dumps(_finite(rest), indent=1)[:-2] + f',\n "rows": {json_text(document["rows"])}\n}}'
+        return json.dumps(_finite(rest), indent=1)[:-2] + f',\n "rows": {_json_text(document["rows"])}\n}}'
     if not isinstance(document, list) or len(document) <= MAX_ROWS:
         return json.dumps(_finite(document), indent=1)
     encode = json.JSONEncoder(allow_nan=False).encode
@@ -188,8 +196,18 @@ def _finite(value: Any) -> Any:
 
 
 def terminal_size() -> dict[str, Any]:
-    """Width and colours of the terminal; 80 columns and none where there is no terminal."""
-    return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "colour": sys.stdout.isatty()}
+    """Width, colours and alphabet of the terminal; 80 columns and no colours where there is no terminal."""
+    width = min(120, shutil.get_terminal_size((80, 24)).columns)
+    return {"width": width, "colour": sys.stdout.isatty(), "ascii": not _shows_blocks()}
+
+
+def _shows_blocks() -> bool:
+    """Whether the encoding of standard output has the characters that charts are drawn with."""
+    try:
+        "█│⠿".encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def print_table(table: Table) -> None:
@@ -199,7 +217,7 @@ def print_table(table: Table) -> None:
     A terminal too narrow even so gets the plain text.
     """
     if not sys.stdout.isatty():
-        click.echo(table.text())
+        echo(table.text())
         return
     from rich.console import Console
     from rich.table import Table as Frame
@@ -218,10 +236,12 @@ def print_table(table: Table) -> None:
         needed += width + 3  # a rule and a space on each side
         frame.add_column(Text(head), justify="right" if number else "left", overflow="fold", min_width=width)
     if needed > console.width:
-        click.echo(table.text())
+        echo(table.text())
         return
     for row in cells:
         frame.add_row(*(Text(cell) for cell in row))
-    console.print(frame)
-    for note in table.notes:
-        console.print(Text(note))
+    with console.capture() as captured:
+        console.print(frame)
+        for note in table.notes:
+            console.print(Text(note))
+    echo(captured.get().rstrip("\n"))

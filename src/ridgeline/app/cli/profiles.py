@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import PATH, format_option, json_output, output_options, refuse, verbose_option
 from .present import Output, Result, present
 
@@ -18,10 +19,20 @@ if TYPE_CHECKING:
     from ...render.chart import Picture
 
 MAX_KERNELS = 20  # on the terminal without -v
-to_stderr = partial(click.echo, err=True)
+to_stderr = partial(echo, err=True)
 
 
-@click.command("import")
+class _Import(click.Command):
+    """Its help ends with the formats, which are listed from the importers when they are asked for."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from ...profilers.load import formats
+
+        with formatter.section("Formats, and how to export them"):
+            formatter.write_dl(list(formats().items()))
+
+
+@click.command("import", cls=_Import)
 @click.argument("file", type=PATH)
 @format_option
 @click.option("--on", "on", metavar="MACHINE", help="The machine whose roofline a picture shows.")

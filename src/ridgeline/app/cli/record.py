@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...core.errors import InputError
+from .echo import echo
 from .options import (
     PATH,
     MachineOptions,
@@ -24,8 +27,9 @@ from .options import (
 from .present import Output, Result, check_suffix, present
 
 if TYPE_CHECKING:
-    from ...gaps.ledger import Ledger
+    from ...gaps.ledger import Ledger, Sealed
     from ...gaps.settle import Reconciled
+    from ...render.table import Table
 
 ledger_option = click.option("--ledger", "path", type=PATH, help="Another ledger file.")
 
@@ -38,8 +42,35 @@ def broken_is_1(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except Broken as error:
-        click.echo(f"ridgeline: {error}", err=True)
+        echo(f"ridgeline: {error}", err=True)
         ctx.exit(1)
+
+
+@contextmanager
+def printed_at_end() -> Iterator[None]:
+    """What is printed inside is encoded at once for standard output, and gets there when all went well.
+
+    A record is thus committed only if it can be shown, and shown only if it was committed.
+    """
+    real, kept = sys.stdout, io.BytesIO()
+
+    class Draft(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return bool(real and real.isatty())
+
+    encoding, errors = getattr(real, "encoding", None), getattr(real, "errors", None)
+    draft = Draft(kept, encoding or "utf-8", errors or "strict", newline="", write_through=True)
+    sys.stdout = draft
+    try:
+        yield
+    finally:
+        sys.stdout = real
+    draft.flush()
+    try:
+        click.echo(kept.getvalue().decode(draft.encoding), nl=False)
+    except OSError:
+        click.echo("the record was added to the ledger: see it with `ridgeline ledger show`", err=True)
+        raise
 
 
 @click.command()
@@ -61,9 +92,15 @@ def seal(
     from ...programs.cases import read
     from ...render.tables.gaps import seal_answer, seal_table
 
-    with broken_is_1(ctx):
-        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note)
-    present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
+    def show(sealed: Sealed) -> None:
+        present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
+
+    with broken_is_1(ctx), printed_at_end():
+        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note, show)
+    if sealed.evidence_after != sealed.time:
+        text = f"the clock is behind an earlier record of {sealed.evidence_after}"
+        hint = "if that time was wrong, seal into another file with --ledger"
+        click.echo(f"{text}: only what is measured after that time counts as sealed evidence; {hint}", err=True)
 
 
 @click.command()
@@ -108,17 +145,21 @@ def reconcile(
     if cases is not None:
         refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
     observations = [item for file in files for item in load(file, form)]
+
+    def show(reconciled: Reconciled) -> None:
+        present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
+
     chosen = machine.load() if machine else None
     if seal_id is not None:
         book = open_ledger(path)
-        with broken_is_1(ctx):
-            reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files)
+        with broken_is_1(ctx), printed_at_end():
+            reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files, show)
     else:
         assert cases is not None
         reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
-    present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
+        show(reconciled)
     if reconciled.broken:
-        click.echo(f"ridgeline: {reconciled.broken}", err=True)
+        echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
 
 
@@ -139,23 +180,27 @@ def present_gaps(
 
     report, settled = reconciled.report, reconciled.settled
     for note in report.notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
     if unchecked_gpus:
         text = f"counters of {', '.join(unchecked_gpus)} not validated on this machine"
-        click.echo(f"{text}: run `ridgeline profile --self-check`", err=True)
+        echo(f"{text}: run `ridgeline profile --self-check`", err=True)
     settlement = [] if settled is None else [settlement_table(settled)]
-    tables = [*report_tables(report), *settlement]
     lines = [*report_answer(report), *([] if settled is None else [settlement_answer(settled)])]
-    document = {**to_document(report), "unchecked_counters": unchecked_gpus}
-    if settled is not None:
-        document["sealed"] = to_document(settled)
+
+    def tables() -> list[Table]:
+        return [*report_tables(report), *settlement]
+
+    def document() -> dict[str, Any]:
+        sealed = {} if settled is None else {"sealed": to_document(settled)}
+        return {**to_document(report), "unchecked_counters": unchecked_gpus, **sealed}
+
     result = Result(
-        lambda: tables,
+        tables,
         document,
         terminal=None if verbose else lambda: [report_summary(report)] if report.items else [],
         answer=lambda: lines,
         picture=lambda: report_chart(report) if kernel is None else gap_waterfall(report, kernel),
-        writers={".html": lambda out: gap_report(report, tables, document, out, output.theme, lines, kernel)},
+        writers={".html": lambda out: gap_report(report, tables(), document(), out, output.theme, lines, kernel)},
     )
     present(result, output)
 
@@ -190,18 +235,23 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
         if output.out is not None:
             check_suffix(output.out, (".md", ".json"), "the record is")
         markdown = {".md": lambda out: write_text(out, book.markdown())}
-        present(Result(document=book.export, terminal=lambda: [book.markdown()], writers=markdown), output)
+        with broken_is_1(ctx):
+            present(Result(document=book.export, terminal=lambda: [book.markdown()], writers=markdown), output)
 
 
 def verify(ctx: click.Context, book: Ledger, expect: str | None, output: Output) -> None:
     """Check the hash chain; exit code 1 where it is broken."""
     from ...core.documents import to_document
+    from ...gaps.ledger import Broken
     from ...render.tables.gaps import verification_answer, verification_table
 
     findings = book.verify(expect)
-    records, head = (0, "not readable") if any(item.what == "damaged" for item in findings) else book.head()
+    try:
+        records, head = book.head()
+    except Broken:
+        records, head = 0, "not readable"
     document = {"findings": to_document(findings), "head": head, "records": records}
     line = verification_answer(findings, (records, head))
     tables = [verification_table(findings)] if findings else []
     present(Result(lambda: tables, document, answer=lambda: [line]), output)
-    ctx.exit(1 if findings else 0)
+    ctx.exit(1 if any(finding.fault for finding in findings) else 0)

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError, RidgelineError
+from ...core.escaping import markup
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
@@ -90,7 +91,7 @@ def _part(part: str | Table | Picture) -> str:
     from ...render.table import Table
 
     if isinstance(part, str):
-        return f"<p><b>{escape(part)}</b></p>"
+        return f"<p><b>{markup(part)}</b></p>"
     return _table(part) if isinstance(part, Table) else _figure(part)
 
 
@@ -99,9 +100,9 @@ def _table(table: Table) -> str:
 
     hidden = len(table.rows) - MAX_ROWS
     notes = [*table.notes, *([f"{hidden} more rows are not shown"] if hidden > 0 else [])]
-    title = f"<p><b>{escape(table.title)}</b></p>" if table.title else ""
+    title = f"<p><b>{markup(table.title)}</b></p>" if table.title else ""
     cells = replace(table, rows=table.rows[:MAX_ROWS]).cells()
-    below = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    below = "".join(f'<p class="note">{markup(note)}</p>' for note in notes)
     return title + html.table(table.heads, cells) + below
 
 

@@ -68,11 +68,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[KEY] = Records()
     out = config.getoption("--ridgeline-out")
     if out:
-        from pathlib import Path
+        from ...core.errors import InputError
+        from ...core.files import writable
 
-        path = Path(out).expanduser()
-        if path.is_dir() or not path.parent.is_dir():
-            raise pytest.UsageError(f"--ridgeline-out {out}: name a file in an existing folder")
+        try:
+            writable(out)
+        except InputError as error:
+            raise pytest.UsageError(f"--ridgeline-out: {error}") from None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -145,11 +147,11 @@ def ridgeline_record(request: pytest.FixtureRequest) -> Callable[..., Observatio
 
 def _fail_on_bad_input(prefix: str, call: Callable[..., Any], function: Any, args: Any, options: dict[str, Any]) -> Any:
     """Call with options; a wrong one fails the test with one message."""
-    from ...core.errors import InputError
+    from ...core.errors import RidgelineError
 
     try:
         return call(function, args, **options)
-    except InputError as error:
+    except RidgelineError as error:
         message = f"{prefix}{error}"
     pytest.fail(message, pytrace=False)  # out here, so that the report has the message once
 

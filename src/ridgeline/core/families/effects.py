@@ -47,6 +47,5 @@ def merged(items: Iterable[TimeItem]) -> tuple[TimeItem, ...]:
     sums: dict[tuple[str, str, str, str], TimeItem] = {}
     for item in items:
         place = (item.step, item.kernel, item.effect, item.kind)
-        before: Array = sums[place].seconds if place in sums else 0.0
-        sums[place] = replace(item, seconds=before + item.seconds)
+        sums[place] = replace(item, seconds=sums[place].seconds + item.seconds) if place in sums else item
     return tuple(sums.values())

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from numbers import Integral, Real
 from typing import Any
 
 from ..errors import SchemaError
@@ -19,10 +21,13 @@ from .limits import limit
 from .text import clean
 
 MAX_NUMBER = 10.0**100  # nothing that is counted or timed gets there, and the product of two is still a number
+MIN_NUMBER = 1 / MAX_NUMBER  # what lies between it and 0 makes a ratio infinite
 MAX_SHOWN = 60  # characters of a refused value in a complaint
 MAX_COMPLAINTS = 20  # of one document that are listed
+MAX_COMPLAINT = 600  # characters of one
 
 
+@lru_cache(maxsize=4096)  # the places of many small documents are the same ones
 def at(row: int | None = None, column: str = "") -> str:
     """The place of a value: `row 3, column m`."""
     return ", ".join(
@@ -40,6 +45,13 @@ def shown(value: Any) -> str:
     return repr(text) if isinstance(value, str) else text
 
 
+def native(value: Any) -> Any:
+    """A number of numpy as one of Python; anything else as it is."""
+    if type(value) in (float, int, bool, str) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
 class Door:
     """Checks of one document, named `where`. Values that pass are of their type, finite, in range and clean."""
 
@@ -50,9 +62,14 @@ class Door:
 
     def complain(self, place: str, text: str) -> None:
         if len(self.complaints) < MAX_COMPLAINTS:
-            self.complaints.append(f"{place}: {text}" if place else text)
+            self.complaints.append(clean(f"{place}: {text}" if place else text, MAX_COMPLAINT))
         else:
             self.more += 1
+
+    @property
+    def refused(self) -> int:
+        """How many complaints there are so far."""
+        return len(self.complaints) + self.more
 
     def close(self) -> None:
         """SchemaError with all complaints where there are any."""
@@ -78,10 +95,14 @@ class Door:
 
     def number(self, value: Any, place: str, low: float = 0.0, high: float = MAX_NUMBER, whole: bool = False) -> float:
         """A finite number from `low` to `high`; `low` where it is refused."""
+        value = native(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             kind = "a whole number" if whole else "a number"
             self.complain(place, f"is {shown(value)}; it is {kind} from {low:g} to {high:g}")
             return max(low, min(high, 1.0))
+        if 0 < abs(value) < MIN_NUMBER:
+            self.complain(place, f"is {shown(value)}; it is 0, or at least {MIN_NUMBER:g}")
+            return low
         if whole and value != math.floor(value):
             self.complain(place, f"is {shown(value)}; it is a whole number from {low:g} to {high:g}")
         return float(value)
@@ -91,6 +112,10 @@ class Door:
         if not isinstance(value, Sequence) or isinstance(value, str):
             self.complain(place, f"must be a list of numbers, found {shown(value)}")
             return ()
+        # long lists are checked without a step of Python per number; what fails is looked for below
+        above, below = float(low).__le__, float(high).__ge__
+        if set(map(type, value)) <= {int, float} and all(map(above, value)) and all(map(below, value)):
+            return tuple(map(float, value))
         for number, item in enumerate(value, 1):
             if isinstance(item, bool) or not isinstance(item, int | float) or not low <= item <= high:
                 self.complain(place, f"entry {number} is {shown(item)}; it is a number from {low:g} to {high:g}")
@@ -110,7 +135,10 @@ class Door:
                 return {}
             if keys is not None and key not in keys:
                 self.complain(place, f"unknown key {shown(key)}; it may have {', '.join(sorted(keys))}")
-        return {clean(key): item for key, item in value.items()}
+        table = {clean(key): item for key, item in value.items()}
+        if len(table) < len(value):
+            self.complain(place, "has two keys that differ only in what cannot be printed")
+        return table
 
     def amounts(self, value: Any, place: str) -> dict[str, float]:
         """A table of numbers of zero or more, by name."""
@@ -148,6 +176,7 @@ class Door:
             return None
 
     def _plain(self, value: Any, place: str, depth: int) -> Any:
+        value = native(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):

@@ -23,8 +23,11 @@ class Limit:
 LIMITS = {
     "read": Limit(8 * 2.0**30, "B", "bytes of one file, unpacked, that are read piece by piece"),
     "document": Limit(2.0**30, "B", "bytes of one file, unpacked, that are held as a whole"),
+    "machine": Limit(4 * 2.0**20, "B", "bytes of a machine file"),
     "unpacking": Limit(100.0, "", "bytes that one packed byte may become"),
     "rows": Limit(20e6, "", "rows of a table, events of a trace, entries of a list"),
+    "kernels": Limit(200e3, "", "kernels, ops or timings of one profile"),
+    "cells": Limit(40e6, "", "cells of a table, values of a document"),
     "line": Limit(16 * 2.0**20, "B", "characters of a line or of one event"),
     "depth": Limit(32.0, "", "lists and tables inside each other"),
     "samples": Limit(10e6, "", "samples of one name"),
@@ -69,6 +72,6 @@ def _parsed(words: Iterable[str]) -> dict[str, float]:
         unit = LIMITS[name].unit
         value = (parse(text, unit) if unit else float(number(text))) if equals else 0.0
         if not 0 < value < math.inf:
-            raise InputError(f"--limit {word}: give a number above 0, such as {name}={LIMITS[name].most:g}")
+            raise InputError(f"limit {word}: give a number above 0, such as {name}={LIMITS[name].most:g}")
         values[name] = value
     return values

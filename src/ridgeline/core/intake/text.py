@@ -20,3 +20,18 @@ def clean(text: str, max_length: int = MAX_LENGTH) -> str:
         return text
     text = _BLANKS.sub(" ", _ESCAPES.sub("", text))
     return text if text.isprintable() else "".join(sign if sign.isprintable() else BAD for sign in text)
+
+
+# A spreadsheet runs a cell that begins with one of these as a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def guarded(text: str) -> str:
+    """A text for a cell of csv: one that a spreadsheet would run gets an apostrophe in front; numbers stay."""
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def unguarded(text: str) -> str:
+    """The text that `guarded` has put into a cell."""
+    return text[1:] if text.startswith("'") and guarded(text[1:]) == text else text

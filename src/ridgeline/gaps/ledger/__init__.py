@@ -9,6 +9,13 @@ start with every hash recomputed, an older copy of the whole file, and a compute
 purpose. The head's hash, committed where others see it (it is on top of the markdown view), guards against the first
 two: `verify(expect=...)` asks whether that record is still in the chain. Whoever dates that commit
 guards against the third.
+
+A record is appended after a look at the file's layout, the head and the last record, at a cost that does not grow; the
+whole chain is checked by `verify`, and by every report.
+
+Times are those of the clock. Where it is behind an earlier record, because a clock was ahead then or was set back, the
+record says so: `evidence_after` is the latest time of all records before it. A measurement is sealed evidence only if
+it began after that, because an earlier one may have been made before the seal. `verify` has a notice of it, no fault.
 """
 
 from __future__ import annotations

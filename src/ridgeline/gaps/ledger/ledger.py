@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import re
 import sqlite3
@@ -13,22 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, unknown
-from ...core.files import folder
+from ...core.files import folder, user_path
+from ...core.intake import Door, clean, refuse_over
 from . import store
 from .record import (
     ID_DIGITS,
     Record,
     Sealed,
     Settled,
-    canonical_json,
-    checked_measurement,
+    checked_measurements,
     checked_predictions,
+    printable,
     text_hash,
 )
 from .report import FirstMeasurements, accuracy, markdown
 from .store import Broken
-from .verify import Finding, check_chain, check_contents, check_tables, compared_item
+from .verify import Finding, check_chain, check_contents, check_tables, compared_item, layout_findings
 
+MAX_LISTED = 24  # seals that a message names
 MIN_ID_DIGITS = 4  # of a seal's hash that may name it
 
 
@@ -40,7 +40,7 @@ def open_ledger(path: str | Path | None = None, clock: Callable[[], datetime] = 
     """The ledger in a file, or that of the user; the file is created with the first seal."""
     if path is None:
         return Ledger(folder("data") / "ledger.sqlite", clock, make_folder=True)
-    return Ledger(Path(os.path.expanduser(path)), clock)
+    return Ledger(user_path(path), clock)
 
 
 class Ledger:
@@ -56,19 +56,35 @@ class Ledger:
         machine_name: str,
         environment: Mapping[str, Any] | None = None,
         note: str = "",
+        show: Callable[[Sealed], object] = lambda _sealed: None,
     ) -> Sealed:
-        """Seal predictions (rows with a `name` each) for the machine whose file has this text."""
+        """Seal predictions (rows with a `name` each) for the machine whose file has this text.
+
+        `show` gets the seal before it is committed; what it raises leaves the ledger as it was.
+        """
+        rows, door = checked_predictions(predictions), Door("what is to be sealed")
         content = {
-            "predictions": checked_predictions(predictions),
-            "machine": {"name": str(machine_name), "hash": text_hash(machine_text)},
-            "environment": {**host_environment(), **(environment or {})},
-            "note": str(note),
+            "predictions": rows,
+            "machine": {"name": door.text(machine_name, "machine", needed=True), "hash": text_hash(machine_text)},
+            "environment": door.plain({**host_environment(), **(environment or {})}, "environment"),
+            "note": door.text(note, "note"),
         }
-        text = canonical_json(content, "what is to be sealed")
-        return Sealed.of(self._store.append("seal", self._check, lambda _connection, _time: text))
+        door.close()
+        made: list[Sealed] = []
+
+        def shown(record: Record) -> None:
+            made.append(Sealed.of(record))
+            show(made[0])
+
+        self._store.append("seal", lambda _connection, _time: content, shown)
+        return made[0]
 
     def settle(
-        self, seal_id: str, items: Iterable[Mapping[str, Any]], observations_meta: Mapping[str, Any] | None = None
+        self,
+        seal_id: str,
+        items: Iterable[Mapping[str, Any]],
+        observations_meta: Mapping[str, Any] | None = None,
+        show: Callable[[Settled], object] = lambda _settled: None,
     ) -> Settled:
         """Settle the predictions of a seal with measurements.
 
@@ -76,30 +92,31 @@ class Ledger:
         measurement began), `bound_observed` and `cause`. It may also say which prediction it was compared with: the
         row as `prediction`, or any of `predicted_us`, `floor_us`, `bound_predicted`; what differs from the sealed row
         was edited after sealing. One kernel that did several predictions at once names them as `steps` and is held
-        against their sum. What is no sealed evidence is kept as unsealed, with the reason.
+        against their sum. What is no sealed evidence is kept as unsealed, with the reason. `show` gets the settlement
+        before it is committed; what it raises leaves the ledger as it was.
         """
-        given = [checked_measurement(item) for item in items]
-        if not given:
-            raise InputError("nothing to settle: give at least one measured item")
+        given, door = checked_measurements(items), Door("what is to be settled")
+        observations = door.plain(observations_meta or {}, "observations")
+        door.close()
         earlier: list[Record] = []
+        made: list[Settled] = []
 
-        def compare(connection: sqlite3.Connection, time: str) -> str:
+        def compare(connection: sqlite3.Connection, time: str) -> dict[str, Any]:
             seal = _find(connection, seal_id)
+            _refuse_changed(seal)
+            earlier.extend(store.records(connection, f"WHERE {store.OF_SEAL} ORDER BY number", seal.hash))
+            for settlement in earlier:
+                _refuse_changed(settlement)
             rows = {row["name"]: row for row in seal.parsed["predictions"]}
-            later = "WHERE kind = 'settle' AND number > ? ORDER BY number"
-            earlier.extend(store.records(connection, later, seal.number))
-            kept = [compared_item(rows, item, seal.time, time) for item in given]
-            content = {"seal": seal.hash, "items": kept, "observations": dict(observations_meta or {})}
-            return canonical_json(content, "what is to be settled")
+            kept = [compared_item(rows, item, seal, time) for item in given]
+            return {"seal": seal.hash, "items": kept, "observations": observations}
 
-        record = self._store.append("settle", self._check, compare)
-        seal = json.loads(record.content)["seal"]
-        counted, marked = FirstMeasurements(), []
-        for settlement in (*earlier, record):  # the last is the one to return
-            if settlement.parsed["seal"] == seal:
-                items = settlement.parsed["items"]
-                marked = [{**item, "repeat": counted.is_repeat(seal, item, item["sealed"])} for item in items]
-        return Settled(seal[:ID_DIGITS], record.number, record.time, tuple(marked), record.hash)
+        def shown(record: Record) -> None:
+            made.append(_settled(earlier, record))
+            show(made[0])
+
+        self._store.append("settle", compare, shown)
+        return made[0]
 
     def find(self, seal_id: str) -> Sealed:
         """A seal by its id or any beginning of its hash that fits only one."""
@@ -109,7 +126,8 @@ class Ledger:
     def head(self) -> tuple[int, str]:
         """How many records there are, and the hash of the last: what to commit elsewhere."""
         with self._store.read() as connection:
-            return store.head(connection)
+            count, last = store.head(connection)
+        return printable(count), printable(last)
 
     def export(self) -> list[dict[str, Any]]:
         """Every record with its content as a document (as it stands, where it is none)."""
@@ -127,6 +145,8 @@ class Ledger:
             raise InputError(f"'{expect}' is not a complete hash; give all 64 hex digits, a part could be forged")
         try:
             records, _, findings = self._snapshot()
+        except store.Foreign as error:
+            return layout_findings(error.differences)
         except store.Damaged as error:
             return [Finding(None, "damaged", str(error))]
         if expect is not None and not any(record.hash_matches and record.hash == expect for record in records):
@@ -143,19 +163,11 @@ class Ledger:
         return markdown(*self._snapshot())
 
     def _snapshot(self) -> tuple[list[Record], tuple[int, str], list[Finding]]:
-        """All records and the head at one moment, with their faults."""
+        """All records and the head at one moment, with their faults. They are held as a whole."""
+        if self.path.is_file():
+            refuse_over("document", self.path.stat().st_size, f"the ledger '{self.path}'")
         with self._store.read() as connection:
             return _all(connection)
-
-    def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a broken ledger, so that no new record depends on it."""
-        findings = _all(connection)[2]
-        if findings:
-            more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-            raise Broken(
-                f"the ledger '{self.path}' is broken and was not changed: {findings[0].text}{more}; "
-                "see all of it with `ridgeline ledger verify`, restore a copy or use another file"
-            )
 
 
 def _all(connection: sqlite3.Connection) -> tuple[list[Record], tuple[int, str], list[Finding]]:
@@ -166,14 +178,35 @@ def _all(connection: sqlite3.Connection) -> tuple[list[Record], tuple[int, str],
 def _find(connection: sqlite3.Connection, seal_id: str) -> Record:
     """The one seal whose hash begins so."""
     begins = seal_id.lower()
-    seals = store.records(connection, "WHERE kind = 'seal' AND substr(hash, 1, ?) = ?", len(begins), begins)
-    if not seals or len(begins) < MIN_ID_DIGITS:
-        ids = connection.execute(f"SELECT CAST(substr(hash, 1, {ID_DIGITS}) AS TEXT) FROM record WHERE kind = 'seal'")
-        raise unknown("seal", seal_id, [row[0] for row in ids])
+    seals: list[Record] = []
+    if re.fullmatch(f"[0-9a-f]{{{MIN_ID_DIGITS},64}}", begins):
+        query = "WHERE kind = 'seal' AND hash >= ? AND hash < ? LIMIT ?"
+        seals = store.records(connection, query, begins, begins + "g", MAX_LISTED)  # no hash begins with a "g"
+    if not seals:
+        query = f"SELECT CAST(substr(hash, 1, {ID_DIGITS}) AS TEXT) FROM record WHERE kind = 'seal' ORDER BY number DESC LIMIT ?"
+        raise unknown("seal", clean(seal_id), [clean(str(row[0])) for row in connection.execute(query, (MAX_LISTED,))])
     if len(seals) > 1:
         several = ", ".join(record.hash[: 2 * ID_DIGITS] for record in seals)
-        raise InputError(f"'{seal_id}' begins {len(seals)} seals: {several}; give more digits")
+        raise InputError(f"'{seal_id}' begins several seals: {several}; give more digits")
     return seals[0]
+
+
+def _refuse_changed(record: Record) -> None:
+    """Raise where a record that a settlement depends on is not as it was written."""
+    if not (record.intact and record.parsed):
+        raise Broken(
+            f"nothing was settled: record {record.number} was changed; see all of it with `ridgeline ledger verify`, "
+            "restore a copy or use another file"
+        )
+
+
+def _settled(earlier: Iterable[Record], record: Record) -> Settled:
+    """A settlement with its repeats marked, after the earlier ones of the same seal."""
+    seal, counted, marked = record.parsed["seal"], FirstMeasurements(), []
+    for settlement in (*earlier, record):  # the last is the one to return
+        items = settlement.parsed["items"]
+        marked = [{**item, "repeat": counted.is_repeat(seal, item, item["sealed"])} for item in items]
+    return Settled(seal[:ID_DIGITS], record.number, record.time, tuple(marked), record.hash)
 
 
 def host_environment() -> dict[str, str]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from ...core.errors import InputError
+from ...core.intake import Door, at, clean
+from ...core.intake.door import shown
 
 SCHEMA = 1
 GENESIS = "0" * 64  # what the first record has before it
 ID_DIGITS = 12  # hex digits of a seal's id
+MIN_TIME, MAX_TIME = 1e-9, 1e15  # microseconds
 FUSED = "fused"  # the family of several predictions that one kernel did
 CLAIMS = {"predicted_us": "time_us", "floor_us": "floor_us", "bound_predicted": "bound"}
 
@@ -26,14 +28,8 @@ CLAIMS = {"predicted_us": "time_us", "floor_us": "floor_us", "bound_predicted": 
 
 def canonical_json(document: Any, what: str) -> str:
     """JSON that is written in only one way; `what` names the document in the complaint."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.generic):
-            return value.item()
-        raise TypeError(f"a {type(value).__name__}")
-
     try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain)
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{what} cannot be written as JSON: {error}; give finite numbers, texts, lists and mappings"
@@ -61,7 +57,8 @@ def printable(value: Any) -> Any:
     """A stored value that any JSON or page can hold, whatever someone put in its place."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
-    return value if isinstance(value, int | float | None) else repr(value)
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value if isinstance(value, int | float | None) and finite else repr(value)
 
 
 # -- what is accepted -------------------------------------------------------------------------------------------
@@ -69,65 +66,74 @@ def printable(value: Any) -> Any:
 
 def checked_predictions(predictions: Iterable[Any]) -> list[dict[str, Any]]:
     """Predictions that can be settled later: named, each name once, times that are times."""
-    rows = [dict(row) if isinstance(row, Mapping) else {} for row in predictions]
+    door, numbers = Door("what is to be sealed"), dict[str, int]()
+    rows = [_checked_row(door, row, number) for number, row in enumerate(predictions, 1)]
     if not rows:
         raise InputError("nothing to seal: give at least one prediction")
-    names: set[str] = set()
-    for place, row in enumerate(rows, 1):
-        name = row.get("name")
-        if not isinstance(name, str) or not name.strip():
-            raise InputError(f"prediction {place} has no name; give each row a `name` to be settled by")
-        if name in names:
-            raise InputError(f"two predictions are named '{name}'; give each its own name")
-        names.add(name)
-        _check_times(row, f" of prediction '{name}'")
-        low, high = row.get("low_us"), row.get("high_us")
-        if (low is None) != (high is None) or (low is not None and low > high):
-            raise InputError(
-                f"the interval of prediction '{name}' is {low} to {high}; give low_us <= high_us, or neither"
-            )
+    for number, row in enumerate(rows, 1):
+        name = door.text(row.get("name"), at(number, "name"), needed=True)
+        if name and numbers.setdefault(name, number) != number:
+            door.complain(at(number, "name"), f"is {shown(name)}, as in row {numbers[name]}; give each its own name")
+    door.close()
     return rows
 
 
-def checked_measurement(item: Mapping[str, Any]) -> dict[str, Any]:
-    """One measured item as it will be kept, with what it says of its prediction under `claims`."""
-    name = item.get("name") if isinstance(item, Mapping) else None
-    if not isinstance(name, str) or not name.strip():
-        raise InputError("a measured item has no name; give the `name` of its prediction")
-    if item.get("measured_us") is None:
-        raise InputError(f"'{name}' has no measured_us; give the measured time in microseconds")
-    _check_time(item["measured_us"], f"measured_us of '{name}'")
-    at = item.get("measured_at") or None
-    if at is not None:
+def _checked_row(door: Door, given: Any, number: int) -> dict[str, Any]:
+    """A prediction with clean texts and finite numbers, its times and counts in range."""
+    if not isinstance(given, Mapping):
+        door.complain(at(number), f"must be a prediction with a name, found {shown(given)}")
+        return {"name": f"row {number}"}
+    row = {clean(str(key)): door.plain(value, at(number, str(key))) for key, value in given.items()}
+    _check_times(door, row, lambda field: at(number, field))
+    for field in ("bound", "op", "family", "backend"):
+        door.text(row.get(field), at(number, field))
+    if row.get("count") is not None:
+        door.number(row["count"], at(number, "count"), 1e-9, MAX_TIME)
+    return row
+
+
+def checked_measurements(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """Measured items as they will be kept, each with what it says of its prediction under `claims`."""
+    door = Door("what is to be settled")
+    kept = [_checked_item(door, item, number) for number, item in enumerate(items, 1)]
+    if not kept:
+        raise InputError("nothing to settle: give at least one measured item")
+    door.close()
+    return kept
+
+
+def _checked_item(door: Door, item: Any, number: int) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        door.complain(at(number), f"must be a measured item with a name, found {shown(item)}")
+        return {}
+    begun, parts = door.text(item.get("measured_at"), at(number, "measured_at")) or None, item.get("steps")
+    if begun is not None:
         try:
-            datetime.fromisoformat(at)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"measured_at of '{name}' is {at!r}; give an ISO time with its offset, as 2026-01-31T12:00:00+00:00"
-            ) from error
-        time = parse_time(at)
-        at = time_text(time) if time else at
+            datetime.fromisoformat(begun)
+        except ValueError:
+            example = "an ISO time with its offset, such as 2026-01-31T12:00:00+00:00"
+            door.complain(at(number, "measured_at"), f"is {shown(begun)}; it is {example}")
+        time = parse_time(begun)
+        begun = time_text(time) if time else begun
+    names = door.texts(parts, at(number, "steps")) if parts is not None else ()
+    if parts is not None and not (isinstance(parts, list | tuple) and 1 < len(set(names)) == len(names)):
+        door.complain(at(number, "steps"), "must be the names of the predictions that one kernel did at once")
     row = item.get("prediction")
-    if row is not None and not isinstance(row, Mapping):
-        raise InputError(f"the prediction of '{name}' is {row!r}; give the whole row, or leave it out")
-    claims = {field: item.get(key) for key, field in CLAIMS.items() if item.get(key) is not None}
-    compared = claims if row is None else dict(row)
-    _check_times(compared, f" of the prediction of '{name}'")
-    parts = item.get("steps")
-    named = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
-    if parts is not None and not (named and 1 < len(set(parts)) == len(parts)):
-        raise InputError(f"the steps of '{name}' are {parts!r}; give the names of the predictions it did at once")
-    kept = {
-        "name": name,
-        "measured_us": item["measured_us"],
-        "measured_at": at,
-        "bound_observed": item.get("bound_observed") or None,
-        "cause": item.get("cause") or "",
+    if row is None:
+        claims = {field: item[key] for key, field in CLAIMS.items() if item.get(key) is not None}
+    else:
+        claims = door.table(row, at(number, "prediction"))
+    compared = {key: door.plain(value, at(number, key)) for key, value in claims.items()}
+    _check_times(door, compared, lambda field: at(number, f"{field} of its prediction"))
+    return {
+        "name": door.text(item.get("name"), at(number, "name"), needed=True),
+        "measured_us": door.number(item.get("measured_us"), at(number, "measured_us"), MIN_TIME, MAX_TIME),
+        "measured_at": begun,
+        "bound_observed": door.text(item.get("bound_observed"), at(number, "bound_observed")) or None,
+        "cause": door.text(item.get("cause"), at(number, "cause")),
         "claims": {"row": compared, "all": row is not None},
-        **({"steps": parts} if parts else {}),
+        **({"steps": list(names)} if parts is not None else {}),
     }
-    normalised: dict[str, Any] = json.loads(canonical_json(kept, f"the measured item '{name}'"))
-    return normalised
 
 
 def step_names(item: Mapping[str, Any]) -> tuple[str, ...]:
@@ -162,35 +168,53 @@ def edited_fields(row: Mapping[str, Any] | None, claims: Mapping[str, Any]) -> d
     return {"claimed": differing} if differing else {}
 
 
-def check_content(kind: str, content: Any) -> None:
-    """Raises where a record's content is not what `seal` or `settle` writes."""
+def checked_content(kind: str, content: Any) -> dict[str, Any]:
+    """The content of a record with clean texts; raises where it is not what `seal` or `settle` writes."""
+    door = Door("the record")
+    kept = door.table(content, "content")
+    after = door.text(kept.get("evidence_after"), "evidence_after")
+    if after and parse_time(after) is None:
+        door.complain("evidence_after", "is no time")
     if kind == "seal":
-        checked_predictions(content["predictions"])
-        named = isinstance(content["machine"]["name"], str) and isinstance(content["note"], str)
-        if not named or not isinstance(content["environment"], dict):
-            raise InputError("no seal")
+        kept["predictions"] = checked_predictions(door.items(kept.get("predictions"), "predictions"))
+        machine = door.table(kept.get("machine"), "machine")
+        kept["machine"] = {key: door.text(value, f"machine.{key}", needed=True) for key, value in machine.items()}
+        door.text(machine.get("name"), "machine.name", needed=True)
+        kept["environment"] = door.plain(door.table(kept.get("environment"), "environment"), "environment")
+        kept["note"] = door.text(kept.get("note"), "note")
     elif kind == "settle":
-        for item in content["items"]:
-            checked_measurement(item)
-            _check_times(item.get("claimed", {}))
-            if item["sealed"] is not (item["reason"] == "") or not isinstance(item["reason"], str):
-                raise InputError("no verdict")
-        if not isinstance(content["seal"], str):
-            raise InputError("no seal's hash")
+        items = door.items(kept.get("items"), "items")
+        checked = checked_measurements(items)
+        kept["items"] = [_kept_item(door, *pair) for pair in zip(items, checked, strict=True)]
+        door.text(kept.get("seal"), "seal", needed=True)
     else:
-        raise InputError("no kind of record")
+        door.complain("kind", f"is {shown(kind)}; it is seal or settle")
+    door.close()
+    return kept
 
 
-def _check_times(row: Mapping[str, Any], whose: str = "") -> None:
+def _kept_item(door: Door, item: Mapping[str, Any], checked: Mapping[str, Any]) -> dict[str, Any]:
+    """A measured item as a record holds it: with its verdict, and where its prediction was edited."""
+    kept = {key: value for key, value in checked.items() if key != "claims"}
+    sealed, reason = item.get("sealed"), door.text(item.get("reason"), "reason")
+    if sealed is not (reason == ""):
+        door.complain("sealed", f"is {shown(sealed)} with the reason {shown(reason)}")
+    claimed = {key: door.plain(value, key) for key, value in door.table(item.get("claimed"), "claimed").items()}
+    _check_times(door, claimed, lambda field: f"claimed.{field}")
+    return {**kept, **({"claimed": claimed} if claimed else {}), "sealed": sealed, "reason": reason}
+
+
+def _check_times(door: Door, row: Mapping[str, Any], place: Callable[[str], str]) -> None:
+    """Complains of times that are neither absent nor microseconds; the bounds keep every ratio finite."""
     for field in ("floor_us", "time_us", "low_us", "high_us"):
-        _check_time(row.get(field), f"{field}{whose}", zero=field in ("floor_us", "low_us"))
-
-
-def _check_time(value: Any, what: str, zero: bool = False) -> None:
-    """Refuses what is neither absent nor a time in microseconds; the bounds keep every ratio finite."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if value is not None and not (number and (1e-9 <= value <= 1e15 or (zero and value == 0))):
-        raise InputError(f"{what} is {value!r}; give microseconds{' from 0' if zero else ''} between 1e-9 and 1e15")
+        if row.get(field) is not None:
+            door.number(row[field], place(field), 0.0 if field in ("floor_us", "low_us") else MIN_TIME, MAX_TIME)
+    low, high = row.get("low_us"), row.get("high_us")
+    crossed = isinstance(low, int | float) and isinstance(high, int | float) and low > high
+    if (low is None) != (high is None) or crossed:
+        door.complain(
+            place("low_us"), f"the interval is {shown(low)} to {shown(high)}; give low_us <= high_us, or neither"
+        )
 
 
 # -- one record -------------------------------------------------------------------------------------------------
@@ -218,7 +242,7 @@ class Record:
         row = {name: printable(value) for name, value in self.row().items()}
         return {**row, "content": self.parsed} if self.parsed else row
 
-    @property
+    @cached_property
     def typed(self) -> bool:
         """Whether every field holds a value of its own type."""
         wanted = (int, int, str, str, str, str, str, str, str)
@@ -229,11 +253,11 @@ class Record:
         hashed = {name: value for name, value in self.row().items() if name not in ("number", "content", "hash")}
         return text_hash(json.dumps(hashed, sort_keys=True, separators=(",", ":")))
 
-    @property
+    @cached_property
     def hash_matches(self) -> bool:
         return self.typed and self.computed_hash() == self.hash
 
-    @property
+    @cached_property
     def intact(self) -> bool:
         return self.hash_matches and text_hash(self.content) == self.content_hash
 
@@ -241,11 +265,14 @@ class Record:
     def parsed(self) -> dict[str, Any]:
         """The content as a document; empty where it is not of the form its kind has."""
         try:
-            content: dict[str, Any] = json.loads(self.content) if self.typed else {}
-            check_content(self.kind, content)
-        except (InputError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            return checked_content(self.kind, json.loads(self.content)) if self.typed else {}
+        except (InputError, ValueError, RecursionError):
             return {}
-        return content
+
+    @cached_property
+    def evidence_after(self) -> str:
+        """The latest time of this record and all before it; what began later is known to come after them."""
+        return str(self.parsed.get("evidence_after") or self.time)
 
 
 COLUMNS = tuple(field.name for field in fields(Record))
@@ -265,6 +292,7 @@ class Sealed:
     predictions: tuple[dict[str, Any], ...]
     content_hash: str
     hash: str
+    evidence_after: str  # only what was measured after this time counts; later than `time` where the clock was set back
 
     @classmethod
     def of(cls, record: Record) -> Sealed:
@@ -281,6 +309,7 @@ class Sealed:
             tuple(content.get("predictions", ())),
             record.content_hash,
             record.hash,
+            record.evidence_after,
         )
 
 

@@ -10,6 +10,7 @@ from math import log, sqrt
 from typing import Any
 
 from ...core.documents import to_document
+from ...core.intake import clean
 from ...core.statistics import Errors, median, quantile
 from ...core.version import __version__
 from .record import ID_DIGITS, SCHEMA, Record, Sealed, printable, sealed_row, step_names
@@ -35,7 +36,7 @@ def accuracy(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
         "schema": SCHEMA,
         "ridgeline": __version__,
         "head": {"count": printable(count), "hash": printable(last)},
-        "intact": not findings,
+        "intact": not any(finding.fault for finding in findings),
         "findings": to_document(list(findings)),
         "seals": len(seals),
         "predictions": predictions,
@@ -82,7 +83,7 @@ def cases_of(records: Sequence[Record], vouched: set[int]) -> list[dict[str, Any
         seal, machine, rows, blind = seals[content["seal"]]
         for item in content["items"]:
             row = sealed_row(rows, item)
-            reason = item["reason"] or unsealed_reason(row, seal.time, item, record.time)
+            reason = item["reason"] or unsealed_reason(row, seal, item, record.time)
             if not {seal.number, record.number} <= vouched:
                 reason = reason or ALTERED
             used = {**(row or {"name": item["name"]}), **item.get("claimed", {})}
@@ -152,6 +153,9 @@ def errors(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Errors of the predicted times, |predicted / measured - 1|, and their signed median."""
     if not cases:
         return {"cases": 0, "median": None, "p90": None, "signed": None}
+    if len(cases) == 1:  # most seals of a long ledger, and numpy is slow to start
+        signed = cases[0]["predicted_us"] / cases[0]["measured_us"] - 1
+        return {"cases": 1, "median": abs(signed), "p90": abs(signed), "signed": signed}
     errors = Errors.of([case["predicted_us"] for case in cases], [case["measured_us"] for case in cases])
     return {"cases": len(cases), "median": errors.median, "p90": errors.p90, "signed": errors.signed}
 
@@ -207,10 +211,11 @@ def markdown(records: Sequence[Record], head: tuple[int, str], findings: Sequenc
     for case in cases_of(records, vouched_records(records, last)):
         by_seal[case["seal"]].append(case)
     records_text = f"{cell(count)} record{'' if count == 1 else 's'}"
-    lines = ["# Predictions", "", f"Head: `{cell(last)}` after {records_text}.", ""]
-    lines += [f"To check a ledger against this page: `ridgeline ledger verify --expect {cell(last)}`.", ""]
-    if findings:
+    lines = ["# Predictions", "", f"Head: {code(last)} after {records_text}.", ""]
+    lines += [f"To check a ledger against this page: {code(f'ridgeline ledger verify --expect {last}')}.", ""]
+    if any(finding.fault for finding in findings):
         lines += ["**This ledger is broken.** Records outside the intact chain are shown as unsealed.", ""]
+    if findings:
         lines += [f"- {cell(finding.text)}" for finding in findings] + [""]
     for record in records:
         if record.typed and record.kind == "seal" and record.parsed:
@@ -229,9 +234,9 @@ def _section(record: Record, cases: Sequence[Mapping[str, Any]]) -> list[str]:
         f"Sealed {cell(seal.time)} for {cell(seal.machine.get('name'))} by ridgeline {cell(seal.ridgeline)}, record {seal.number}."
         + (f" {cell(seal.note)}" if seal.note else ""),
         "",
-        f"- content `{cell(seal.content_hash)}`",
-        f"- record `{cell(seal.hash)}`",
-        f"- machine file `{cell(seal.machine.get('hash'))}`",
+        f"- content {code(seal.content_hash)}",
+        f"- record {code(seal.hash)}",
+        f"- machine file {code(seal.machine.get('hash'))}",
         f"- {cell(', '.join(f'{key} {value}' for key, value in sorted(environment.items())))}",
         "",
         "| name | bound | floor µs | predicted µs | 80 % interval µs | measured µs | error | observed bound | cause |",
@@ -270,6 +275,11 @@ def figure(value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """A text that cannot break out of a table or bring markup of its own."""
-    text = "" if value is None else str(value).encode("utf-8", "replace").decode()
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split()))
+    """A text that cannot break out of a table or bring markup of its own: every sign with a meaning is escaped."""
+    text = "" if value is None else " ".join(clean(str(value)).split())
+    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", text)
+
+
+def code(value: Any) -> str:
+    """A text between backticks, which takes none inside."""
+    return f"`{clean(str(value)).replace('`', '').strip() or ' '}`"

@@ -4,52 +4,39 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ...core.intake import clean
 from .record import GENESIS, SCHEMA, Record, edited_fields, parse_time, sealed_row, time_text
-from .store import TABLES, TRIGGERS
+from .store import Difference, layout_differences
 
 ALTERED = "the seal was altered"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a ledger: the record (None: the file), its kind, and a sentence."""
+    """What is to be said of a ledger: the record (None: the file), its kind, and a sentence; a fault unless a notice."""
 
     record: int | None
     what: str
     text: str
+    fault: bool = True
 
 
 def check_tables(connection: sqlite3.Connection) -> list[Finding]:
-    """Tables and triggers that are missing, changed or foreign."""
-
-    def schema(where: sqlite3.Connection) -> dict[str, str]:
-        return dict(where.execute("SELECT name, sql FROM sqlite_master").fetchall())
-
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        for statement in (*TABLES, *TRIGGERS):
-            fresh.execute(statement)
-        expected = schema(fresh)
-    actual = schema(connection)
-    findings = []
-    for name in sorted(expected.keys() | actual.keys()):
-        if name not in actual:
-            how = "is missing"
-        elif name not in expected:
-            how = "does not belong to a ledger"
-        elif expected[name] != actual[name]:
-            how = "was changed"
-        else:
-            continue
-        findings.append(Finding(None, "schema", f"'{name}' {how}: another program wrote this file"))
+    """Triggers and indexes that are missing, and pages of the file that are damaged."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    findings = layout_findings(layout_differences(connection, version))
     damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if damage != "ok":
-        findings.append(Finding(None, "damaged", f"the file is damaged: {damage}"))
+        findings.append(Finding(None, "damaged", f"the file is damaged: {clean(str(damage))}"))
     return findings
+
+
+def layout_findings(differences: Sequence[Difference]) -> list[Finding]:
+    return [Finding(None, "schema", difference.text) for difference in differences]
 
 
 def check_chain(records: Sequence[Record], head: tuple[int, str]) -> list[Finding]:
@@ -94,7 +81,8 @@ def check_contents(records: Sequence[Record]) -> list[Finding]:
     """Whether the contents of intact records are consistent: form, order of times, evidence supported by its seal."""
     findings: list[Finding] = []
     seals: dict[str, tuple[Record, dict[str, Any]]] = {}
-    before: datetime | None = None
+    latest: datetime | None = None
+    behind: dict[datetime, list[int]] = {}  # numbers of the records whose clock was behind, by the time it was behind
     for record in records:
         if not record.intact:
             continue
@@ -103,32 +91,46 @@ def check_contents(records: Sequence[Record]) -> list[Finding]:
             text = f"record {number}: not a record of schema {SCHEMA}; another program wrote it"
             findings.append(Finding(number, "schema", text))
             continue
-        if before is not None and time < before:
-            text = f"record {number} is dated {time_text(time)}, earlier than the previous record"
+        after = parse_time(record.evidence_after) or time
+        if latest is not None and after < latest:
+            text = f"record {number} is dated {time_text(time)}, earlier than a record before it of {time_text(latest)}"
             findings.append(Finding(number, "time", text))
-        before = time
+        elif time < after:
+            behind.setdefault(after, []).append(number)
+        latest = max(after, latest or after)
         if record.kind == "seal":
             seals[record.hash] = (record, {row["name"]: row for row in content["predictions"]})
             continue
         seal, rows = seals.get(content["seal"], (None, {}))
         for item in content["items"]:
             row = sealed_row(rows, item)
-            reason = unsealed_reason(row, seal.time, item, record.time) if seal else "its seal does not exist"
+            reason = unsealed_reason(row, seal, item, record.time) if seal else "its seal does not exist"
             if item["sealed"] and reason:
                 text = f"record {number} marks {item['name']!r} as sealed evidence, but {reason}"
                 findings.append(Finding(number, "judged", text))
-    return findings
+    return findings + [_clock_notice(numbers, time) for time, numbers in behind.items()]
 
 
-def compared_item(rows: Mapping[str, Any], item: Mapping[str, Any], sealed_at: str, settled_at: str) -> dict[str, Any]:
+def _clock_notice(numbers: Sequence[int], latest: datetime) -> Finding:
+    """One notice for all records that are dated before an earlier one."""
+    first, last = numbers[0], numbers[-1]
+    which = f"record {first} is" if first == last else f"{len(numbers)} records from {first} to {last} are"
+    text = (
+        f"{which} dated before an earlier record of {time_text(latest)}: a clock was ahead then or set back later. "
+        "Measurements for their seals are sealed evidence only if they began after that time"
+    )
+    return Finding(first, "clock", text, fault=False)
+
+
+def compared_item(rows: Mapping[str, Any], item: Mapping[str, Any], seal: Record, settled_at: str) -> dict[str, Any]:
     """A checked measurement as stored: edits of its prediction, and whether it is sealed evidence."""
     row = sealed_row(rows, item)
     kept = {key: value for key, value in item.items() if key != "claims"} | edited_fields(row, item["claims"])
-    reason = unsealed_reason(row, sealed_at, kept, settled_at)
+    reason = unsealed_reason(row, seal, kept, settled_at)
     return {**kept, "sealed": not reason, "reason": reason}
 
 
-def unsealed_reason(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping[str, Any], settled_at: str) -> str:
+def unsealed_reason(row: Mapping[str, Any] | None, seal: Record, item: Mapping[str, Any], settled_at: str) -> str:
     """Why a measurement is not sealed evidence for a prediction; empty when it is."""
     if row is None:
         return "no prediction of this name was sealed"
@@ -138,11 +140,14 @@ def unsealed_reason(row: Mapping[str, Any] | None, sealed_at: str, item: Mapping
         return f"the prediction was edited after sealing: {'; '.join(parts[:3])}{more}"
     if item.get("measured_at") is None:
         return "the time of measurement is unknown"
-    begun, fixed, end = parse_time(item["measured_at"]), parse_time(sealed_at), parse_time(settled_at)
+    begun, fixed, end = parse_time(item["measured_at"]), parse_time(seal.evidence_after), parse_time(settled_at)
     if begun is None or fixed is None or end is None:
         return f"measured at {item['measured_at']}, which has no UTC offset"
-    if begun <= fixed:
+    if begun <= fixed and seal.evidence_after == seal.time:
         return f"measured at {time_text(begun)}, not after the seal at {time_text(fixed)}"
+    if begun <= fixed:
+        text = f"measured at {time_text(begun)}, not after an earlier record of {time_text(fixed)}"
+        return f"{text}: the clock was set back before the seal, so that the order cannot be shown"
     if begun > end:
         return f"measured at {time_text(begun)}, which is after the settlement at {time_text(end)}"
     return ""

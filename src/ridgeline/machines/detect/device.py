@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...core.figure import Figure, Level
+from ...core.intake import clean
 from ...core.machine import Machine
 from ...core.units import show
 
@@ -52,6 +53,11 @@ class Device:
         "kind", "selector=address", "name", "vendor", "catalog", "units", "simd_bits", "capability", "quota", "clocks", "cores",
         "levels", "limits", "notes",
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        # as a machine file keeps them, so that a saved machine is recognised by its title
+        object.__setattr__(self, "name", clean(self.name))
+        object.__setattr__(self, "vendor", clean(self.vendor))
 
     @property
     def address(self) -> str:

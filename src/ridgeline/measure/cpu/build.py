@@ -1,14 +1,13 @@
 """The probe library: C compiled at first use for exactly this CPU, kept by source, compiler, flags and CPU.
 
 Nothing half-written is ever loaded: the compiler writes a temporary file that is then renamed. Where the user's cache
-folder cannot be written, a private temporary folder serves for this run.
+folder cannot be written, or is not the user's alone, a private temporary folder serves for this run.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import hashlib
 import os
 import platform
@@ -21,9 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import RidgelineError
+from ...core.errors import InputError, RidgelineError
 from ...core.files import folder
 from ...core.notes import CONDITIONS, Note
+from . import libraries
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 COMPILERS = ("cc", "gcc", "clang")
@@ -143,38 +143,38 @@ def _with_flags(command: Sequence[str], compiler_name: str, flags: tuple[str, ..
     if native() not in flags:
         text = f"compiled without {native()}, which this compiler refuses: wide vector registers may be missing"
         notes = (Note(CONDITIONS, text),)
-    file = cache_folder() / name
-    if file.is_file():
-        with contextlib.suppress(OSError, AttributeError):
-            return Built(_load(file), file, compiler_name, flags, notes)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _compile(command, flags, file)
-        return Built(_load(file), file, compiler_name, flags, notes)
+        file = cache_folder() / name
+        trouble = str(file.parent)
+        libraries.make_private(file.parent)
+        library, changed = libraries.kept(file)
+        if changed:
+            text = f"the library {file} was not loaded ({changed}), so the probes were compiled again"
+            notes = (*notes, Note(CONDITIONS, text))
+        if library is None:
+            library = _compiled(command, flags, file)
+        return Built(library, file, compiler_name, flags, notes)
+    except InputError as error:
+        trouble = str(error)
     except OSError as error:
-        trouble = f"{file.parent}: {error.strerror or error}"
+        trouble = f"{trouble}: {error.strerror or error}"
     try:
         folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _compile(command, flags, folder / name)
+        library = _compiled(command, flags, folder / name)
         text = f"the cache folder cannot be used ({trouble}), so the probes were compiled for this run only"
         notes = (*notes, Note(CONDITIONS, text))
-        return Built(_load(folder / name), folder / name, compiler_name, flags, notes)
-    except OSError as error:
+        return Built(library, folder / name, compiler_name, flags, notes)
+    except (OSError, InputError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise BuildError(
-            f"the compiled probes can be written nowhere: {trouble}; temporary folder: {error.strerror or error}. "
+            f"the compiled probes can be written nowhere: {trouble}; temporary folder: {reason}. "
             "Free some space, or set XDG_CACHE_HOME to a folder you can write."
         ) from None
 
 
-def _load(file: Path) -> Any:
-    library = ctypes.CDLL(str(file))
-    library.rl_count  # noqa: B018  a file that loads but is not ours raises here
-    return library
-
-
-def _compile(command: Sequence[str], flags: Sequence[str], file: Path) -> None:
-    """Compile to a temporary file, then rename it. OSError: the folder's fault; CompileError: the compiler's."""
+def _compiled(command: Sequence[str], flags: Sequence[str], file: Path) -> Any:
+    """Compile to a temporary file, then put it in place and load it. OSError: the folder's fault; CompileError: the compiler's."""
     handle, temporary = tempfile.mkstemp(prefix=f".{file.stem}-", suffix=".part", dir=file.parent)
     os.close(handle)
     units = [str(path) for path in sources() if path.suffix == ".c"]
@@ -192,7 +192,7 @@ def _compile(command: Sequence[str], flags: Sequence[str], file: Path) -> None:
                 raise OSError(28, "No space left on device" if "No space left" in text else "Read-only file system")
             reason = next((line for line in text.splitlines() if "error" in line.lower()), text.partition("\n")[0])
             raise CompileError(reason or f"it ended with code {done.returncode} and said nothing")
-        os.replace(temporary, file)
+        return libraries.keep(Path(temporary), file)
     except subprocess.TimeoutExpired:
         raise Unfinished(f"it did not finish within {MAX_COMPILE_SECONDS} s") from None
     finally:

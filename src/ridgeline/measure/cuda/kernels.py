@@ -17,11 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import InputError, RidgelineError
+from ...core.errors import RidgelineError
 from ...core.files import write_text
 from ...core.statistics import median, spread
 from ...core.tabular import csv_text
 from ...programs import cases
+from ...programs.ops import Op
 from .cases import Case, calibration_cases, random_cases
 from .conditions import summary
 from .timing import Bench, Timed, chunks, open_gpu
@@ -39,17 +40,13 @@ CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that
 
 def read_cases(path: Path) -> list[Case]:
     """Cases from a table such as `rows` writes; results in it are left aside."""
-    return [_case(row, f"{path}, row {number}") for number, row in enumerate(cases.read(path), 1)]
+    bound = cases.checked(cases.read(path), str(path))
+    without = [place for place, (_, values) in enumerate(bound) if "dtype" not in values]
+    cases.refuse(dict.fromkeys(without, ("column dtype: is empty; a timing is of one dtype",)), str(path))
+    return [_case(op, values) for op, values in bound]
 
 
-def _case(row: Mapping[str, Any], where: str) -> Case:
-    try:
-        op = cases.op_of(row)
-        values = op.bind(row)
-    except InputError as error:
-        raise InputError(f"{where}, {error}") from error
-    if "dtype" not in values:
-        raise InputError(f"{where}, column dtype: is empty; a timing is of one dtype")
+def _case(op: Op, values: Mapping[str, Any]) -> Case:
     kinds = {name: {"Flag": bool, "Size": int, "Count": int}.get(op.params[name].kind, str) for name in values}
     backend = str(row.get("backend") or "").strip()
     case = {"op": op.name, **{name: kinds[name](value) for name, value in values.items()}}

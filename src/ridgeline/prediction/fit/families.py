@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.errors import InputError
+from ...core.columns import Columns
 from ...core.families import Family, Hardware, Key, formula, keys, nearby
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors
 from ...core.work import Kernel
-from ...programs.cases import batches
+from ...programs.cases import batches, refuse
 from ..coefficients import hardware, kernels
 from .least_squares import Vector, halves, solve
 
@@ -73,9 +73,8 @@ def group(
     `by_op` says which kernels have groups by op; families `without_variants` have one group for all their variants.
     """
     listed = list(rows)
-    calls, faults = batches(listed)
-    for place, why in faults.items():
-        raise InputError(f"row {place + 1}, {why}")
+    calls, faults = batches(Columns.of_rows(listed))
+    refuse(faults, "the timings")
     groups: dict[Key, Group] = {}
     for batch in calls:
         backend = batch.labels.get("backend", "")

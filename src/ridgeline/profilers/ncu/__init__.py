@@ -17,13 +17,17 @@ from itertools import chain, islice
 from pathlib import Path
 
 from ...core.errors import InputError
+from ...core.intake import clean
 from ...core.observation import Observation
 from ...core.tabular import cells, decimal_mark, head, opened
+from ..rows import held, numbered
 from .formulas import WANTED, unit_factor
 from .kernel import GPU, PUSHED, STARTED, Kernel, observation
 from .metrics import LABELS
 
 HOW = "ncu --import REPORT.ncu-rep --csv --page raw > FILE.csv"
+MAX_ID = 20  # characters of the number of a kernel
+MAX_MESSAGES = 20  # of a report that are passed on as notes
 PEEK = 20  # kernels that show how numbers are written
 IDENTITY = ("Kernel Name", "Block Size", "Grid Size", "CC", GPU)
 SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
@@ -77,10 +81,10 @@ def _is_header(row: Sequence[str]) -> bool:
 def _observations(lines: Iterable[str], path: Path) -> list[Observation]:
     """Observations of the kernels; those without a time are left out, and the first one says so."""
     messages: dict[str, None] = {}
-    kernels = _kernels(lines, messages)
+    kernels = _kernels(lines, messages, path)
     first = list(islice(kernels, PEEK))
     mark = decimal_mark(text for kernel in first for text in kernel.texts)
-    every = [observation(kernel, mark) for kernel in chain(first, kernels)]
+    every = [observation(kernel, mark) for kernel in held(chain(first, kernels), path)]
     timed = [item for item in every if item is not None]
     timeless = len(every) - len(timed)
     if timeless and not timed:
@@ -94,6 +98,8 @@ def _observations(lines: Iterable[str], path: Path) -> list[Observation]:
             advice = "counters need permission (run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0); without it, time the kernels with ridgeline profile --with torch"
         raise InputError(f"'{path}' holds no kernels; ncu reported: {errors[0]}; {advice}")
     notes = [line for line in messages if not line.startswith("==")]
+    if len(notes) > MAX_MESSAGES:
+        notes[MAX_MESSAGES:] = [f"and {len(notes) - MAX_MESSAGES:,} more such notes"]
     if timeless:
         notes.append(f"{timeless} kernels have no time and are omitted")
     if notes and timed:
@@ -101,13 +107,13 @@ def _observations(lines: Iterable[str], path: Path) -> list[Observation]:
     return timed
 
 
-def _kernels(lines: Iterable[str], messages: dict[str, None]) -> Iterator[Kernel]:
+def _kernels(lines: Iterable[str], messages: dict[str, None], path: Path) -> Iterator[Kernel]:
     """The kernels of one or several tables in one stream; what ncu or the program said between them is passed over.
 
     `messages` gathers what is worth telling: errors of ncu, kernels that are cut off, units that are not known.
     """
     page: _RawPage | _DetailsPage | None = None
-    for line in lines:
+    for _, line in numbered(lines, path):
         if line.startswith("=="):
             if line.startswith("==ERROR=="):
                 messages[line.strip()] = None
@@ -149,6 +155,8 @@ class _RawPage:
                 self._units([""] * self.width)
             fields = {name: row[place] for name, place in self.fields}
             yield Kernel(fields, self.names, self.factors, [row[place] for place in self.places])
+        elif len(row) >= self.width:
+            self.messages[f"row '{clean(row[0], MAX_ID)}' has no number of a kernel and is omitted"] = None
 
     def _units(self, row: list[str]) -> None:
         scaled = {name: unit_factor(row[place]) for name, place in self.wanted.items()}

@@ -16,7 +16,7 @@ from ...core.observation import Observation
 from ..chrome_trace import EVENTS, items
 from .events import Events
 from .links import Trace
-from .results import idle_times, observations
+from .results import HEADER, idle_times, observations
 
 __all__ = ["HOW", "idle_times", "load", "observations", "read", "recognises"]
 
@@ -29,10 +29,11 @@ def load(path: Path, version: str = "") -> Trace:
         for key, value in items(events.path):
             if key == EVENTS:
                 events.take(value)
-            else:
+            elif key in HEADER:
                 events.header[key] = value
     except RecursionError as error:
         raise InputError(f"'{path}' nests values too deeply for a trace; export it again") from error
+    events.door.close()
     return Trace(events)
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..chrome_trace import LAUNCH, MODULE, OP, RANGE, Span, times
+from ...core.intake import Door
+from ...core.intake.door import shown
+from ..chrome_trace import LAUNCH, MAX_START, MODULE, OP, RANGE, Span, times, usable
 
 KERNEL, COPY, FILL, COLLECTIVE = "kernel", "memcpy", "memset", "collective"
 ON_DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": FILL}
@@ -92,9 +94,16 @@ class Events:
     backward: dict[tuple[str, float], int] = field(default_factory=dict)
     launchers: set[str] = field(default_factory=set)  # processes that launched something
     first: float = math.inf
+    base: float | None = None  # the first time of the file; the others are kept from there, which saves their digits
+    taken: int = 0
     shared: dict[str, Any] = field(default_factory=dict)  # one copy of what comes again and again, by its text
 
+    def __post_init__(self) -> None:
+        self.door = Door(f"'{self.path}'")
+
     def take(self, event: Any) -> None:
+        self.taken += 1
+        args = usable(event, self.door, self.taken)
         if not isinstance(event, dict):
             return
         phase, category = event.get("ph"), event.get("cat")
@@ -103,55 +112,68 @@ class Events:
                 self._arrow(event)
             return
         name = str(event.get("name", ""))
-        args = event.get("args")
-        if not isinstance(args, dict):
-            args = {}
         if category == "cpu_op":
-            self._span(event, OP, self._op(name, args), _int(args.get("External id")))
+            self._span(event, OP, self._op(name, args), self._ident(args, "External id"))
         elif category == "user_annotation":
             if not name.startswith(STEP):
-                self._span(event, RANGE, self._name(name), _int(args.get("External id")))
+                self._span(event, RANGE, self._name(name), self._ident(args, "External id"))
         elif category == "python_function":
             if name.startswith(MODULE_NAME):
                 self._span(event, MODULE, self._name(name.removeprefix(MODULE_NAME)))
         elif category in ON_DEVICE:
             self._record(event, category, name, args)
         elif category == "gpu_user_annotation":
-            if not name.startswith(STEP):
-                start, end = self._times(event)
-                self.device_lanes.setdefault(_lane(event), []).append(Span(start, end, RANGE, self._name(name)))
+            if not name.startswith(STEP) and (times := self._times(event)) is not None:
+                self.device_lanes.setdefault(_lane(event), []).append(Span(*times, RANGE, self._name(name)))
         elif category.endswith(("_runtime", "_driver")) and "correlation" in args:
             self.launchers.add(str(event.get("pid")))
-            self._span(event, LAUNCH, self._name(name), _int(args["correlation"]))
+            self._span(event, LAUNCH, self._name(name), self._ident(args, "correlation"))
 
     def _arrow(self, event: Mapping[str, Any]) -> None:
         """One end of the arrow from an op to its derivative."""
-        end = _lane(event), number(event.get("ts"))
-        if event.get("ph") == "s":
-            self.forward[_int(event.get("id"))] = end
+        ident, start = event.get("id"), self._from_base(number(event.get("ts")))
+        if type(ident) is not int or not math.isfinite(start):
+            self.door.complain(f"event {self.taken}", f"an arrow needs an id and a time, found {shown(ident)} at {shown(event.get('ts'))}")  # fmt: skip
+        elif event.get("ph") == "s":
+            self.forward[ident] = _lane(event), start
         else:
-            self.backward[end] = _int(event.get("id"))
+            self.backward[_lane(event), start] = ident
 
-    def _times(self, event: dict[str, Any]) -> tuple[float, float]:
+    def _from_base(self, start: float) -> float:
+        if self.base is None and abs(start) <= MAX_START:
+            self.base = start
+        return start - (self.base or 0.0)
+
+    def _times(self, event: dict[str, Any]) -> tuple[float, float] | None:
         start, length = event.get("ts"), event.get("dur")
         if type(start) is not float or type(length) is not float:
             start, length = number(start), number(length)
         if start < self.first:
             self.first = start
-        return times(event, self.path, start, length)
+        return times(event, self.door, self.taken, self._from_base(start), length)
+
+    def _ident(self, args: Mapping[str, Any], key: str) -> int:
+        """An id; 0 where there is none."""
+        value = args.get(key, 0)
+        if type(value) is int:
+            return value
+        if value is not None:
+            self.door.complain(f"event {self.taken}", f"{key} is {shown(value)}; it is a whole number")
+        return 0
 
     def _span(self, event: dict[str, Any], kind: str, what: Any, ident: int = 0) -> None:
-        start, end = self._times(event)
-        self.lanes.setdefault(_lane(event), []).append(Span(start, end, kind, what, ident))
+        if (times := self._times(event)) is not None:
+            self.lanes.setdefault(_lane(event), []).append(Span(*times, kind, what, ident))
 
     def _record(self, event: dict[str, Any], category: str, name: str, args: Mapping[str, Any]) -> None:
-        start, end = self._times(event)
+        times = self._times(event)
         key = f"{category} {name} {event.get('pid')} {[args.get(part) for part in DESCRIPTION]}"
         activity = self.shared.get(key)
         if activity is None:
             activity = self.shared[key] = _activity(ON_DEVICE[category], name, args, event.get("pid"))
-        correlation, external = _int(args.get("correlation")), _int(args.get("External id"))
-        self.records.append(Record(start, end, activity, self._name(_lane(event)), correlation, external))
+        idents = self._ident(args, "correlation"), self._ident(args, "External id")
+        if times is not None:
+            self.records.append(Record(*times, activity, self._name(_lane(event)), *idents))
 
     def _name(self, text: str) -> str:
         name: str = self.shared.setdefault(text, text)
@@ -235,11 +257,6 @@ def number(value: Any) -> float:
         return float(value) if type(value) is int else math.nan
     except OverflowError:
         return math.nan
-
-
-def _int(value: Any) -> int:
-    """An id; 0 where there is none."""
-    return value if type(value) is int else 0
 
 
 def _frozen(value: Any) -> Any:

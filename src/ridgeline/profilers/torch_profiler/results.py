@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ...core.observation import Observation
+from ...core.intake import refuse_over
+from ...core.observation import SHORTEST, Observation
+from ...core.units import counted
 from ..chrome_trace import MICRO, OP, SLACK, Span
 from .events import COLLECTIVE, KERNEL, Activity, Record, listed, number
-from .links import Context, Trace
+from .links import Chain, Context, Trace
 
 TOOL = "torch.profiler"
 BACKWARD = "autograd::engine::evaluate_function"
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version")
+HEADER = frozenset({*VERSIONS, "baseTimeNanoseconds", "deviceProperties", "distributedInfo"})  # what is used of it
 DEFINED_DEVICE = {
     "time": "start to end on the device, as the profiler's activity records give it",
     "settings.occupancy_estimate": "computed by the profiler from grid, block, registers and shared memory; not counted",
@@ -45,7 +48,7 @@ class _Group:
 
     def take(self, length: float, context: Context) -> None:
         self.calls.add(context.call)
-        if length > 0:
+        if length * MICRO >= SHORTEST:
             self.samples.append(length * MICRO)
         else:
             self.without_time += 1
@@ -67,30 +70,45 @@ def observations(trace: Trace) -> list[Observation]:
     else:
         for op, context, self_time, called in trace.on_host():
             groups.setdefault((op, context.ops, context.path), _Group(context, None, called)).take(self_time, context)
-    return [_observation(trace, group) for group in groups.values() if group.samples]
+    refuse_over("kernels", len(groups), f"'{trace.events.path}', {len(groups):,} different kernels or ops,")
+    names = sum(chain.depth for group in groups.values() for chain in group.context[:2] if chain is not None)
+    refuse_over("rows", names, f"'{trace.events.path}': the {names:,} ops and modules around its kernels")
+    device_names, conditions = _device_names(trace), dict[Any, dict[str, Any]]()
+    timed = []
+    for group in groups.values():
+        device = group.activity.device if group.activity else None
+        if device not in conditions:
+            conditions[device] = _conditions(trace, group.activity, device_names)
+        if group.samples:
+            timed.append(_observation(trace, group, conditions[device]))
+    timeless = len(groups) - len(timed)
+    if timed and timeless:
+        note = f"{counted(timeless, 'more kernel')} of the trace without measurable time, omitted"
+        timed[0] = replace(timed[0], notes=(*timed[0].notes, note))
+    return timed
 
 
-def _observation(trace: Trace, group: _Group) -> Observation:
-    activity, ops = group.activity, group.context.ops
-    op = ops[-1] if ops else None
+def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any]) -> Observation:
+    activity, op = group.activity, group.context.ops and group.context.ops.item
     name = activity.name if activity and (activity.kind != KERNEL or not op) else op.name if op else ""
+    name = name or (activity.kind if activity else OP)
     return Observation(
         name=name,
         target=name,
         samples=tuple(group.samples),
         settings=_settings(group),
-        conditions=_conditions(trace, activity),
+        conditions=conditions,
         tool=TOOL,
         version=trace.events.version,
         notes=(f"{group.without_time} more launches have no measurable time",) if group.without_time else (),
         kernel=activity.kernel if activity else "",
         defined=DEFINED_DEVICE if activity else DEFINED_HOST,
-        path=group.context.path,
+        path=tuple(group.context.path or ()),
     )
 
 
 def _settings(group: _Group) -> dict[str, Any]:
-    activity, ops = group.activity, group.context.ops
+    activity, ops = group.activity, tuple(group.context.ops or ())
     settings: dict[str, Any] = {"kind": activity.kind if activity else OP, "count": len(group.samples)}
     if ops:
         op = ops[-1]
@@ -111,7 +129,7 @@ def _settings(group: _Group) -> dict[str, Any]:
     return settings
 
 
-def _conditions(trace: Trace, activity: Activity | None) -> dict[str, Any]:
+def _conditions(trace: Trace, activity: Activity | None, names: Mapping[Any, str]) -> dict[str, Any]:
     header = trace.events.header
     conditions: dict[str, Any] = {"cache": "as the program left it"}
     base = number(header.get("baseTimeNanoseconds"))
@@ -119,7 +137,7 @@ def _conditions(trace: Trace, activity: Activity | None) -> dict[str, Any]:
         seconds = base / 1e9 + trace.events.first * MICRO
         if 0 < seconds < 4e9:  # this century
             conditions["date"] = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    conditions["device"] = _device_name(trace, activity.device) if activity else "cpu"
+    conditions["device"] = names.get(activity.device, "") if activity else "cpu"
     if activity:
         conditions.update({key: header[key] for key in VERSIONS if key in header})
     group = header.get("distributedInfo")
@@ -149,7 +167,7 @@ def _gaps(records: list[Record], launches: Mapping[int, Span]) -> Iterator[Gap]:
             last = record
 
 
-def _host_waits(trace: Trace, paths: Mapping[int, tuple[str, ...]]) -> dict[int, float]:
+def _host_waits(trace: Trace, paths: Mapping[int, Chain | None]) -> dict[int, float]:
     """Microseconds each kernel let its device wait for the host, where the one before it ran under the same path.
 
     What the host did between one range or module and the next is neither one's: setting up may be part of it.
@@ -158,14 +176,15 @@ def _host_waits(trace: Trace, paths: Mapping[int, tuple[str, ...]]) -> dict[int,
         id(gap.record): gap.time if gap.host else 0.0
         for records in trace.by_device().values()
         for gap in _gaps(records, trace.links.launches)
-        if gap.host is not None and paths[id(gap.before)] == paths[id(gap.record)]
+        if gap.host is not None and paths[id(gap.before)] is paths[id(gap.record)]
     }
 
 
 def idle_times(trace: Trace) -> dict[str, Any]:
     """Idle time of each device between its first and last kernel, and the part spent waiting for the host."""
+    names = _device_names(trace)
     rows = [
-        {"device": device, "name": _device_name(trace, device), **_device_row(records, trace.links.launches)}
+        {"device": device, "name": names.get(device, ""), **_device_row(records, trace.links.launches)}
         for device, records in trace.by_device().items()
     ]
     notes = ["recording slows the host, so the host share is an upper bound"] if rows else []
@@ -201,8 +220,9 @@ def _device_row(records: list[Record], launches: Mapping[int, Span]) -> dict[str
     return row
 
 
-def _device_name(trace: Trace, device: Any) -> str:
+def _device_names(trace: Trace) -> dict[Any, str]:
+    names: dict[Any, str] = {}
     for row in listed(trace.events.header.get("deviceProperties")):
-        if isinstance(row, dict) and row.get("id") == device:
-            return str(row.get("name", ""))
-    return ""
+        if isinstance(row, dict) and isinstance(row.get("id"), int | str):
+            names.setdefault(row["id"], str(row.get("name", "")))
+    return names

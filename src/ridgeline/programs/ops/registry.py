@@ -12,13 +12,16 @@ import inspect
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.columns import ABSENT
 from ...core.dtypes import dtype as dtype_row
-from ...core.errors import InputError, RidgelineError, UnknownName, letters, unknown
+from ...core.errors import InputError, RidgelineError, UnknownName, letters, quoted, unknown
+from ...core.intake.door import shown as shown_value
 from ...core.units import MAX_EXACT, number
 from ...core.work import Array, Work
 from .aliases import ALIASES, size_name
@@ -42,7 +45,13 @@ def blank(cell: Any) -> bool:
     """Whether a cell says nothing: empty text, null, or the NaN that data frames write for it."""
     if isinstance(cell, str):
         return not cell or cell.isspace()
-    return cell is None or (isinstance(cell, float) and cell != cell)
+    return cell is None or cell is ABSENT or (isinstance(cell, float) and cell != cell)
+
+
+def _plain_numbers(cells: Sequence[Any]) -> bool:
+    """Whether the cells are numbers, or texts that may be numbers in ASCII."""
+    kinds = set(map(type, cells))
+    return kinds <= {int, float} or (kinds == {str} and "".join(cells).isascii())
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,8 @@ class Param:
 
     def read(self, cell: Any) -> Any:
         """The value of one cell, text or number; the error says what it must be, and the caller names the column."""
+        if isinstance(cell, Mapping | list | tuple):
+            raise InputError(f"must be {self.words}, got {shown_value(cell)}")
         if self.kind == "Format":
             return dtype_row(cell).name
         if self.kind == "Choice":
@@ -87,24 +98,30 @@ class Param:
         if self.kind == "Flag":
             word = str(cell).strip().lower().removesuffix(".0")
             if word not in YES + NO:
-                raise InputError(f"must be {self.words}, got '{cell}'")
+                raise InputError(f"must be {self.words}, got {quoted(cell)}")
             return float(word in YES)
         try:
-            value = number(cell, self.unit) if isinstance(cell, str) else float(cell)
+            value = (
+                float("nan")
+                if isinstance(cell, bool)
+                else number(cell, self.unit)
+                if isinstance(cell, str)
+                else float(cell)
+            )
         except (RidgelineError, TypeError, ValueError, OverflowError):
             value = float("nan")
         if not self.minimum <= value <= MAX_EXACT or value != int(value):
-            raise InputError(f"must be {self.words}, got '{cell}'")
+            raise InputError(f"must be {self.words}, got {quoted(cell)}")
         return value
 
     def column(self, cells: Sequence[Any]) -> tuple[NDArray[np.float64], dict[int, str]]:
         """The numbers of a column, and by place what is wrong with the cells that hold none."""
-        if self.kind != "Flag":
+        if self.kind != "Flag" and _plain_numbers(cells):
             try:  # all at once, where all are written as programs write numbers
-                values = np.array(cells, dtype=np.float64)
-                if values.ndim == 1 and self._holds(values).all():
+                values = np.fromiter(map(float, cells), np.float64, len(cells))
+                if self._holds(values).all():
                     return values, {}
-            except (TypeError, ValueError, OverflowError):
+            except (ValueError, OverflowError):
                 pass
         values, faults = np.ones(len(cells)), {}
         for place, cell in enumerate(cells):
@@ -129,11 +146,11 @@ class Param:
                 raise InputError(f"{self.op}: {self.name} {error}") from error
         try:
             values = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise self._fault(repr(value)) from None
+        except (TypeError, ValueError, OverflowError):
+            raise self._fault(quoted(value)) from None
         if self.kind == "Flag":
             if not np.all((values == 0) | (values == 1)):
-                raise self._fault(repr(value))
+                raise self._fault(quoted(value))
         else:
             self._check_numbers(values, np.asarray(value))
         return float(values) if values.ndim == 0 else values
@@ -198,21 +215,26 @@ class Op:
 
         Columns of other ops are left aside. The error names the column at fault.
         """
-        return self.bind_columns(row, {}, defaults)[0]
+        arguments, _, faults = self.bind_columns(row, {}, defaults)
+        if faults:
+            raise InputError("; ".join(faults))
+        return arguments
 
     def bind_columns(
         self, row: Mapping[str, Any], columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, str] | None = None
-    ) -> tuple[dict[str, Any], dict[int, str]]:
+    ) -> tuple[dict[str, Any], dict[int, list[str]], list[str]]:
         """The arguments of many rows at once: arrays of the `columns`, and what all of them share in `row`.
 
-        Also, by place, the fault of a row that cannot be read; a fault of all rows is raised.
+        Also, by place, the faults of a row that cannot be read, and the faults of all rows. Each names its column.
         """
         arguments: dict[str, Any] = {}
-        faults: dict[int, str] = {}
+        faults: dict[int, list[str]] = {}
+        shared: list[str] = []
         for name, param in self.params.items():
             if name in columns:
                 arguments[name], wrong = param.column(columns[name])
-                faults = {place: f"column {name}: {why}" for place, why in wrong.items()} | faults
+                for place, why in wrong.items():
+                    faults.setdefault(place, []).append(f"column {name}: {why}")
                 continue
             cell = row.get(name)
             if blank(cell) and param.is_word and defaults:
@@ -221,10 +243,10 @@ class Op:
                 try:
                     arguments[name] = param.read(cell)
                 except RidgelineError as error:
-                    raise InputError(f"column {name}: {error}") from error
+                    shared.append(f"column {name}: {error}")
             elif param.required:
-                raise InputError(f"column {name}: {self.name} needs it and it is empty")
-        return arguments, faults
+                shared.append(f"column {name}: {self.name} needs it and it is empty")
+        return arguments, faults, shared
 
     def check(self, values: dict[str, Any]) -> dict[str, Any]:
         """Values from Python ready for the function, or one message about the first that is not."""
@@ -302,8 +324,13 @@ def op_name(name: str) -> str | None:
     """The op that a name means, in any spelling and by any of its names; None where there is none."""
     if name in OPS:
         return name
-    names = {letters(each): each for each in OPS} | {letters(alias): op for alias, op in ALIASES.items()}
-    return names.get(letters(name))
+    return _spellings(len(OPS)).get(letters(name))
+
+
+@cache
+def _spellings(count: int) -> dict[str, str]:
+    """The ops there are, of which there are `count`, by their names and aliases without what hands vary."""
+    return {letters(name): name for name in OPS} | {letters(alias): op for alias, op in ALIASES.items()}
 
 
 def find(name: str) -> Op:

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...core.spelling import in_ascii
 from .labels import wrap
 from .themes import colour_roles
 
 # 16-colour codes, so that the terminal's own theme decides how they look
 CODES = {"roof": "1", "ridge": "35", "caption": "2", "axis": "2", "title": "1", "muted": "2"}
 GROUP_CODES = {"c0": "34", "c1": "31", "c2": "32", "c3": "95", "c4": "33", "c5": "36", "c6": "37", "ridge": "35"}
-ASCII_FORMS = str.maketrans({"³": "^3", "²": "^2", "→": ">", "×": "x", "·": "-", "…": "~", "µ": "u", "μ": "u"})
 BRAILLE = 0x2800
 BRAILLE_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # the bits of a cell by column and row
 
@@ -37,7 +37,7 @@ class Pen:
         return GROUP_CODES[self.roles[group]] if group in self.roles else otherwise
 
     def spell(self, words: str) -> str:
-        return words.translate(ASCII_FORMS).encode("ascii", "replace").decode() if self.ascii else words
+        return in_ascii(words) if self.ascii else words
 
     def lines(self, words: str, width: int | None = None) -> list[str]:
         width = width or self.width

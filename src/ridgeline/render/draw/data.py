@@ -7,29 +7,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...core.escaping import markdown_line, markdown_table, sound_json
 from ..chart import Picture, document
 from ..table import csv_text
 
 
 def _json(picture: Picture) -> str:
-    return json.dumps(document(picture), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return sound_json(json.dumps(document(picture), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def _markdown(picture: Picture) -> str:
     columns, rows = picture.table()
-    lines = [f"# {picture.title}", "", *([picture.subtitle, ""] if picture.subtitle else [])]
-    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+    lines = [f"# {markdown_line(picture.title)}", ""]
+    lines += [markdown_line(picture.subtitle), ""] if picture.subtitle else []
+    lines += markdown_table(columns, (map(_text, row) for row in rows))
     notes = [*picture.notes, *(note for chart in picture.charts if chart is not picture for note in chart.notes)]
-    lines += ["", *(f"- {note}" for note in notes)] if notes else []
+    lines += ["", *(f"- {markdown_line(note)}" for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 
-def _cell(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return ""
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 _WRITERS: dict[str, Callable[[Picture], str]] = {

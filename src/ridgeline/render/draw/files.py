@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from ...core.errors import InputError
-from ...core.files import write_atomically
+from ...core.files import user_path, write_atomically
 from ..chart import Picture
 
 
@@ -30,7 +30,7 @@ def renderers() -> dict[str, ModuleType]:
 
 def save(picture: Picture, path: str | Path, theme: str = "light") -> Path:
     """Write the picture. The new file appears when it is complete; an old one stays until then."""
-    target = Path(path).expanduser()
+    target = user_path(path)
     suffix = target.suffix.lower()
     known = renderers()
     if suffix not in known:

@@ -6,10 +6,10 @@ not their sum, so `Page` stacks the blocks above and below the axes and the layo
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import InputError
+from ...core.escaping import markup
 from ..chart import Chart, Picture
 from .labels import tick_text, wrap
 from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
+from .mpl_home import keep_out_of_odd_homes
 from .plane_labels import HINTING, PlaneLabels
 from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, Entry, Measure, entries_of, palette_of
 
@@ -58,13 +60,15 @@ _TURN = threading.RLock()
 @contextmanager
 def _settings(salt: str = "") -> Iterator[None]:
     """matplotlib's defaults with ours over them: no style of the caller shows in a picture."""
+    keep_out_of_odd_homes()
     try:
         from matplotlib import style
     except ImportError as error:
         raise InputError(
             "drawing .svg, .png and .pdf needs matplotlib: pip install 'ridgeline[plot]' (the terminal, .json, .csv and .md need nothing)"
         ) from error
-    with _TURN, style.context(["default", _SETTINGS, {"svg.hashsalt": f"ridgeline{salt}"}]):
+    with _TURN, warnings.catch_warnings(), style.context(["default", _SETTINGS, {"svg.hashsalt": f"ridgeline{salt}"}]):
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # readers of SVG have other fonts
         yield
 
 
@@ -97,11 +101,11 @@ def _with_tips(picture: Picture, source: str, prefix: str) -> str:
             if chart.y.shown:
                 tip += f" {chart.x.unit}, {tick_text(point.y, chart.y.unit)}"
             identity = f'<g id="{prefix}c{number}-point-{point.role}-{index}">'
-            source = source.replace(identity, f"{identity}\n<title>{html.escape(tip)}</title>", 1)
+            source = source.replace(identity, f"{identity}\n<title>{markup(tip)}</title>", 1)
     source = re.sub(r"<metadata>.*?</metadata>\s*", "", source, flags=re.S)
     # a reader without the font gets one that runs no wider
     source = source.replace(f"font-family: '{FONT}'", f"font-family: '{FONT}', Verdana, Arial, sans-serif")
-    return source.replace("<svg ", f'<svg role="img" aria-label="{html.escape(picture.title)}" ', 1)
+    return source.replace("<svg ", f'<svg role="img" aria-label="{markup(picture.title)}" ', 1)
 
 
 def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:

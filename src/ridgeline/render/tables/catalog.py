@@ -10,7 +10,7 @@ from ...core.errors import MissingFigure
 from ...core.figure import Figure, Level
 from ...core.machine import Machine
 from ...core.units import show
-from ...machines.files import everything
+from ...machines.files import listing
 from ...prediction.answer import unit_name
 from ...prediction.ceilings import PREFERRED
 from ...programs.ops import OPS, Op
@@ -35,12 +35,13 @@ USES = {
 
 
 def machines_table() -> tuple[Table, list[dict[str, Any]]]:
-    """Every machine in a line, and the list outsiders read."""
-    rows = []
-    for machine in everything():
+    """Every machine in a line, and the list outsiders read; files that cannot be used are below, each with its fault."""
+    listed = listing()
+    rows: list[dict[str, Any]] = []
+    for name, machine in listed.machines.items():
         main = machine.main
         rows.append({
-            "name": machine.name, "vendor": machine.vendor, "kind": machine.kind, "peak_bf16": _matrix_peak(machine, "bf16"),
+            "name": name, "vendor": machine.vendor, "kind": machine.kind, "peak_bf16": _matrix_peak(machine, "bf16"),
             "peak_fp32": _matrix_peak(machine, "fp32"), "bandwidth": _published(main.bandwidth), "memory": main.name,
             "capacity": main.capacity.value(), "tdp": machine.tdp.value(), "title": machine.title,
         })  # fmt: skip
@@ -49,9 +50,14 @@ def machines_table() -> tuple[Table, list[dict[str, Any]]]:
         Column("bandwidth", "bandwidth", "B/s"), "memory", Column("capacity", "capacity", "B", binary=True), Column("tdp", "TDP", "W"),
     )  # fmt: skip
     note = "peaks are dense rates of the matrix unit; `ridgeline machines NAME` shows every ceiling and its source"
-    kinds = Counter(machine.kind for machine in everything())
+    broken = [f"{each.name}: broken, {each.file}: {each.complaint}" for each in listed.broken]
+    kinds = Counter(machine.kind for machine in listed.machines.values())
     title = f"{len(rows)} machines: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}"
-    return Table(title, shown, rows, (note,)), rows
+    unknown = dict.fromkeys(key for row in rows for key in row)
+    document = rows + [
+        {**unknown, "name": each.name, "broken": each.complaint, "file": each.file} for each in listed.broken
+    ]
+    return Table(title, shown, rows, (*broken, *listed.remarks, note)), document
 
 
 def limit_of(figure: Figure) -> float | None:

@@ -198,10 +198,12 @@ def settlement_table(settlement: Settled) -> Table:
 
 def verification_answer(findings: Sequence[Finding], head: tuple[int, str]) -> str:
     """`intact: 812 records`, or the first broken record."""
-    if not findings:
-        return f"intact: {counted(head[0], 'record')}, head {head[1]}"
+    faults = [finding for finding in findings if finding.fault]
+    if not faults:
+        notices = f", {counted(len(findings), 'notice')}" if findings else ""
+        return f"intact: {counted(head[0], 'record')}, head {head[1]}{notices}"
     more = f" and {counted(len(findings) - 1, 'more finding')}" if len(findings) > 1 else ""
-    return f"broken: {findings[0].text}{more}"
+    return f"broken: {faults[0].text}{more}"
 
 
 def verification_table(findings: Sequence[Finding]) -> Table:

@@ -12,11 +12,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ....core.escaping import markup, sound_json
 from ....core.files import write_text
 from ...chart import Picture, Point, document
 from ...table import Column, Table
@@ -96,11 +96,11 @@ def text(page: Page, theme: str | None = None) -> str:
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(page.title)}</title>
+<title>{markup(page.title)}</title>
 <style>{variables()}{style}</style>
 </head>
 <body>
-<header{titled}><h1>{escape(page.title)}</h1></header>
+<header{titled}><h1>{markup(page.title)}</h1></header>
 <main>
 {_answer(page)}{body}
 </main>
@@ -133,26 +133,26 @@ def _asset(name: str) -> str:
 
 
 def _answer(page: Page) -> str:
-    lines = "".join(f"<p>{escape(line).replace(' %', '&nbsp;%')}</p>" for line in page.answer if line)
+    lines = "".join(f"<p>{markup(line).replace(' %', '&nbsp;%')}</p>" for line in page.answer if line)
     figures = "".join(
-        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>" for label, value in page.figures.items()
+        f"<div><dt>{markup(label)}</dt><dd>{markup(value)}</dd></div>" for label, value in page.figures.items()
     )
     answer = f'<div class="answer">{lines}</div>\n' if lines else ""
     return answer + (f'<dl class="figures">{figures}</dl>\n' if figures else "")
 
 
 def _section(place: int, section: Section, points: Sequence[Point]) -> str:
-    parts = [f"<p>{escape(section.words)}</p>"] if section.words else []
+    parts = [f"<p>{markup(section.words)}</p>"] if section.words else []
     parts += [figure(picture, f"s{place}p{index}-") for index, picture in enumerate(section.pictures)]
     parts += [titled_table(shown, points) for shown in section.tables]
     if section.folded:
-        return "\n".join([f"<details><summary>{escape(section.title)}</summary>", *parts, "</details>"])
-    title = [f"<h2>{escape(section.title)}</h2>"] if section.title else []
+        return "\n".join([f"<details><summary>{markup(section.title)}</summary>", *parts, "</details>"])
+    title = [f"<h2>{markup(section.title)}</h2>"] if section.title else []
     return "\n".join(["<section>", *title, *parts, "</section>"])
 
 
 def _json(identity: str, value: Any) -> str:
     """Data as JSON in a script element; `</` cannot close it from inside."""
     words = json.dumps(document(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    words = words.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    words = sound_json(words).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return f'<script type="application/json" id="{identity}">{words}</script>'

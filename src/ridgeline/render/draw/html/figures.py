@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ....core.units import show
@@ -25,20 +25,25 @@ def themed(svg: str) -> str:
     """SVG drawn in the light theme with its colours turned into the page's variables."""
     variables = {value: f"var(--rl-{role})" for role, value in palette_of("light").items()}
     body = svg[svg.index("<svg") :]
-    return re.sub(r"#[0-9a-f]{6}\b", lambda colour: variables.get(colour[0], colour[0]), body)
+    return in_tags(body, r"#[0-9a-f]{6}\b", lambda colour: variables.get(colour[0], colour[0]))
+
+
+def in_tags(svg: str, pattern: str, form: str | Callable[[re.Match[str]], str]) -> str:
+    """Replaces what fits in the tags only: a text that looks the same is left alone."""
+    return re.sub(r"<[a-z][^>]*>", lambda tag: re.sub(pattern, form, tag[0]), svg)
 
 
 def figure(picture: Picture, prefix: str = "") -> str:
     """The picture as a <figure> for a page that carries `variables`."""
     svg = themed(mpl.svg(picture, "light", prefix))
-    svg = re.sub(r' id="[a-z0-9.]+_\d+"', "", svg)  # counted by matplotlib, so the same in every picture
+    svg = in_tags(svg, r' id="[a-z0-9.]+_\d+"', "")  # counted by matplotlib, so the same in every picture
     return f'<figure class="ridgeline" style="--min-width: {_min_width(svg)}px">\n{svg}</figure>'
 
 
 def _min_width(svg: str) -> int:
     """The width in pixels at which the smallest text of a picture has its least size."""
     width = re.search(r'viewBox="0 0 ([\d.]+)', svg)
-    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg)]
+    sizes = [float(size) for size in re.findall(r"<[a-z][^>]*font-size: ([\d.]+)px", svg)]
     return math.ceil(float(width[1]) * MIN_TEXT / min(sizes)) if width and sizes else 0
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from html import escape
 from itertools import zip_longest
 from typing import Any
 
+from ....core.escaping import markup
 from ....core.units import BINARY, DECIMAL, FRACTIONS, SYMBOLS
 from ...chart import Point
 from ...table import Table
@@ -28,7 +28,7 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], keys: Iterable[st
     listed = [list(row) for row in rows]
     numeric = [_numeric([row[index] for row in listed]) for index in range(len(titles))]
     head = "".join(
-        f'<th scope="col"{_class("n" if number else "")}>{escape(title).replace(" %", "&nbsp;%")}</th>'
+        f'<th scope="col"{_class("n" if number else "")}>{markup(title).replace(" %", "&nbsp;%")}</th>'
         for title, number in zip(titles, numeric, strict=True)
     )
     body = "\n".join(_row(row, numeric, key or "") for row, key in zip_longest(listed, list(keys)[: len(listed)]))
@@ -42,7 +42,7 @@ def titled_table(shown: Table, points: Sequence[Point] = ()) -> str:
 
     Rows that belong to one of the points carry its key.
     """
-    title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
+    title = f"<h3>{markup(shown.title)}</h3>" if shown.title else ""
     if not shown.rows:
         return title + notes(shown.notes)
     filled = [column for column in shown.columns if any(row.get(column.key) is not None for row in shown.rows)]
@@ -52,7 +52,7 @@ def titled_table(shown: Table, points: Sequence[Point] = ()) -> str:
 
 def notes(texts: Sequence[str]) -> str:
     """Paragraphs; many are folded under their count."""
-    body = "".join(f'<p class="note">{escape(text)}</p>' for text in texts)
+    body = "".join(f'<p class="note">{markup(text)}</p>' for text in texts)
     folded = f'<details class="notes"><summary>{len(texts)} notes</summary>{body}</details>'
     return folded if len(texts) > MAX_NOTES else body
 
@@ -135,6 +135,6 @@ def _row(cells: Sequence[Any], numeric: Sequence[bool], key: str) -> str:
         tag = "td" if index else 'th scope="row"'
         look = _class("n" if number else "long" if len(text) > MAX_UNBROKEN_CELL else "")
         sorts = "" if value is None or text in UNKNOWN else f' data-value="{value:.9g}"'
-        parts.append(f"<{tag}{look}{sorts}>{escape(text)}</{tag[:2]}>")
-    marked = f' data-key="{escape(key)}"' if key else ""
+        parts.append(f"<{tag}{look}{sorts}>{markup(text)}</{tag[:2]}>")
+    marked = f' data-key="{markup(key)}"' if key else ""
     return f"<tr{marked}>{''.join(parts)}</tr>"

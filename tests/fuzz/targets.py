@@ -1,0 +1,233 @@
+"""Every parser as a function of bytes: it returns, or raises RidgelineError; anything else is a finding.
+
+A target writes the bytes where the parser reads them and checks what comes out. `TARGETS` lists them by name.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from functools import cache, partial
+
+from fuzz import checks
+from fuzz.command import command, command_with_file
+from fuzz.inputs import as_file, entries_of, json_or_nothing, text_of
+from fuzz.ledgers import ledger_file, ledger_records
+from ridgeline.core import dtypes, units
+from ridgeline.core.documents import to_document
+from ridgeline.core.machine import Machine
+from ridgeline.core.observation import Observation, from_document
+from ridgeline.core.tabular import parse_json
+from ridgeline.gaps import gate, settle
+from ridgeline.machines import files as machine_files
+from ridgeline.machines import schema, write
+from ridgeline.machines.load import load as load_machine
+from ridgeline.prediction import score, table
+from ridgeline.prediction.predict import predict
+from ridgeline.profilers import load as profiles
+from ridgeline.programs import cases, ops
+from ridgeline.render.tables.gaps import report_answer, report_tables
+
+Target = Callable[[bytes], object]
+MAX_SWEEP = 20_000  # values of a sweep that are predicted here
+
+
+@cache
+def catalog_machine(name: str = "h200-sxm") -> Machine:
+    return load_machine(name)
+
+
+# -- profilers -----------------------------------------------------------------------------------------------------
+
+
+def profile(data: bytes, suffix: str, form: str | None) -> list[Observation]:
+    items = profiles.load(as_file(data, f"profile{suffix}"), form)
+    checks.observations(items)
+    checks.writable(profiles.document(items), "the import")
+    return items
+
+
+def plain_csv(data: bytes) -> None:
+    """Every line below the header is one observation."""
+    items = profile(data, ".csv", "plain")
+    lines = [line for line in re.split(r"\r\n|\r|\n", text_of(data)) if line.strip(",;\t \ufeff")]
+    if lines:
+        checks.hold(
+            len(items) == len(lines) - 1, f"rows were dropped: {len(lines) - 1} came in and {len(items)} went out"
+        )
+
+
+def observation(data: bytes) -> None:
+    """One observation document, and the same one after it was written."""
+    document = json_or_nothing(data)
+    entries = document if isinstance(document, list) else [document]
+    for entry in entries[:20]:
+        item = from_document(entry)
+        checks.observations([item])
+        again = from_document(parse_json(checks.writable(to_document(item), "the observation")))
+        checks.hold(again.samples == item.samples and again.name == item.name, "the observation changed when written")
+
+
+# -- cases ---------------------------------------------------------------------------------------------------------
+
+
+def read_cases(data: bytes, suffix: str) -> None:
+    rows = cases.read(as_file(data, f"cases{suffix}"))
+    if suffix == ".csv" and (text := text_of(data)):
+        lines = [line for line in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")) if line]
+        checks.hold(
+            len(rows) == len(lines) - 1, f"rows were dropped: {len(lines) - 1} came in and {len(rows)} were read"
+        )
+    if suffix == ".json" and (entries := entries_of(data)):
+        checks.hold(len(rows) == len(entries), f"rows were dropped: {len(entries)} came in and {len(rows)} were read")
+    results, errors = table.run(rows, table.Defaults(catalog_machine(), load_machine, {}, {}))
+    checks.hold(len(results) == len(rows), f"rows were dropped: {len(rows)} came in and {len(results)} went out")
+    checks.predicted(results, errors)
+
+
+def cases_program(data: bytes) -> None:
+    """The same rows as `seal` and `reconcile` read them."""
+    rows = cases.read(as_file(data, "cases.json"))
+    prediction, _ = settle.predicted(rows, catalog_machine())
+    sealed = settle.rows_of(prediction)
+    checks.hold(len(sealed) == len(rows), f"rows were dropped: {len(rows)} came in and {len(sealed)} went out")
+    for row in sealed:
+        checks.printable(row["name"], "a name")
+        checks.finite(row["time_us"], "a time", 0.0)
+    checks.writable(sealed, "the rows")
+
+
+def evaluation(data: bytes, suffix: str) -> None:
+    rows = cases.read(as_file(data, f"eval{suffix}"))
+    scores = score.evaluate(rows, table.Defaults(catalog_machine(), load_machine, {}, {}))
+    checks.hold(len(scores.rows) + scores.failed == len(rows), "a row was dropped")
+    for family in scores.families:
+        checks.times(family.measured.tolist(), family.family)
+        for name, predicted_times in family.predicted.items():
+            checks.times(predicted_times.tolist(), name)
+    checks.writable(score.document(scores), "the evaluation")
+    for text in scores.row_errors:
+        checks.shown(text, "an error")
+
+
+# -- machines, gate, ledger ----------------------------------------------------------------------------------------
+
+
+def machine(data: bytes) -> None:
+    path = as_file(data, "machine.toml")
+    value = machine_files.load_file(path)
+    checks.machine(value)
+    text = write.text(value)
+    again = schema.read(text, "again")
+    checks.hold(write.text(again) == text, "the machine changed when it was written and read")
+    for call in (ops.find("gemm")(m=64, n=64, k=64), ops.find("copy")(n=1e6)):
+        checks.finite(float(predict(call, value).time), "a time", 0.0)
+
+
+def gate_file(data: bytes, suffix: str) -> None:
+    timings = gate.load(as_file(data, f"timings{suffix}"))
+    entries = [entry for entry in entries_of(data) if isinstance(entry, dict)] if suffix == ".json" else []
+    if entries and all(isinstance(entry.get("samples"), list) and entry["samples"] for entry in entries):
+        given = sum(len(entry["samples"]) for entry in entries)
+        read = sum(len(timed.samples) for timed in timings.values())
+        checks.hold(given == read, f"samples were dropped: {given} came in and {read} were read")
+    for name, timed in timings.items():
+        checks.printable(name, "a name")
+        checks.times(timed.samples, name)
+        checks.writable(dict(timed.conditions), "conditions")
+    verdict = gate.compare(timings, timings)
+    checks.hold(len(verdict.items) == len(timings), "a name was dropped")
+    checks.hold(verdict.passed, "timings are slower than themselves")
+    checks.printable(verdict.sentence, "the sentence")
+    checks.writable(to_document(verdict), "the verdict")
+
+
+def reconciled(data: bytes) -> None:
+    """`{"cases": [...], "profile": [...]}`: predictions of cases against any timings."""
+    document = json_or_nothing(data)
+    if not isinstance(document, dict):
+        return
+    parts = {name: json.dumps(document.get(name)).encode() for name in ("cases", "profile")}
+    rows = cases.read(as_file(parts["cases"], "cases.json"))
+    items = profiles.load(as_file(parts["profile"], "profile.json"), "plain")
+    report = settle.reconcile(rows, catalog_machine(), items).report
+    for item in report.items:
+        checks.printable(item.name, "a name")
+        checks.times([item.gap.measured], item.name)
+    checks.writable(to_document(report), "the report")
+    for line in report_answer(report):
+        checks.shown(line, "the answer")
+    for part in report_tables(report):
+        for row in part.rows:
+            for cell in row:
+                checks.shown(str(cell), "a cell")
+
+
+# -- words that are typed ------------------------------------------------------------------------------------------
+
+
+def words(data: bytes) -> None:
+    """Lines of `kind text`: sizes, sweeps, quantities, formats, names of ops and machines."""
+    kind, _, text = data.decode("utf-8", "surrogateescape").partition(" ")
+    if kind == "size":
+        checks.finite(units.number(text), "a size")
+    elif kind == "sweep":
+        values = units.axis(text)
+        for value in [values] if isinstance(values, float | int) else values[:MAX_SWEEP].tolist():
+            checks.finite(value, "a value of a sweep")
+    elif kind == "dtype":
+        checks.finite(dtypes.dtype(text).stored_bits, "the bits")
+        checks.printable(dtypes.dtype(text).name, "the name of a format")
+    elif kind == "op":
+        ops.find(text)
+    elif kind == "machine":
+        load_machine(text.replace("/", ""))
+    elif kind == "call":
+        call(text)
+    elif kind in units.EXAMPLES:
+        checks.finite(units.parse(text, kind), "a quantity")
+
+
+def call(text: str) -> None:
+    """An op and its sizes as on the command line: `gemm m=1..64 n=8 k=8 dtype=fp8`."""
+    from ridgeline.app.cli.options import bind
+
+    name, *sizes = text.split() or [""]
+    op = ops.find(name)
+    values = bind(op, sizes, {})
+    if any(getattr(value, "size", 1) > MAX_SWEEP for value in values.values()):
+        return
+    prediction = predict(op(**values), catalog_machine())
+    rows = list(prediction.rows())
+    checks.predicted(rows, {})
+
+
+def _targets() -> dict[str, Target]:
+    forms = {
+        "ncu": ("ncu", ".csv"), "torch": ("torch_profiler", ".json"), "jax": ("jax_profiler", ".json"),
+        "perf": ("perf", ".csv"), "likwid": ("likwid", ".csv"), "rocprof": ("rocprof", ".csv"),
+        "advisor": ("advisor", ".csv"), "plain-json": ("plain", ".json"),
+    }  # fmt: skip
+    return {
+        **{name: partial(profile, suffix=suffix, form=form) for name, (form, suffix) in forms.items()},
+        "any-profile": partial(profile, suffix="", form=None),
+        "plain-csv": plain_csv,
+        "observation": observation,
+        **{f"cases-{kind}": partial(read_cases, suffix=f".{kind}") for kind in ("csv", "json", "jsonl", "parquet")},
+        "cases-program": cases_program,
+        **{f"eval-{kind}": partial(evaluation, suffix=f".{kind}") for kind in ("csv", "json")},
+        **{f"gate-{kind}": partial(gate_file, suffix=f".{kind}") for kind in ("json", "csv")},
+        "machine": machine,
+        "reconcile": reconciled,
+        "ledger-file": ledger_file,
+        "ledger-records": ledger_records,
+        "words": words,
+        "command": command,
+        "command-file": command_with_file,
+    }
+
+
+TARGETS = _targets()
