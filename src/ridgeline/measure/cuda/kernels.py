@@ -23,8 +23,9 @@ from ...core.statistics import median, spread
 from ...core.tabular import csv_text
 from ...programs import cases
 from ...programs.ops import Op
-from .cases import Case, calibration_cases, random_cases
+from .cases import calibration_cases, random_cases
 from .conditions import summary
+from .draw import Case
 from .timing import Bench, Timed, chunks, open_gpu
 
 SIZES = (
@@ -40,17 +41,17 @@ CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that
 
 def read_cases(path: Path) -> list[Case]:
     """Cases from a table such as `rows` writes; results in it are left aside."""
-    bound = cases.checked(cases.read(path), str(path))
+    given = cases.read(path)
+    bound = cases.checked(given, str(path))
     without = [place for place, (_, values) in enumerate(bound) if "dtype" not in values]
     cases.refuse(dict.fromkeys(without, ("column dtype: is empty; a timing is of one dtype",)), str(path))
-    return [_case(op, values) for op, values in bound]
+    return [_case(op, values, row.get("backend")) for (op, values), row in zip(bound, given, strict=True)]
 
 
-def _case(op: Op, values: Mapping[str, Any]) -> Case:
+def _case(op: Op, values: Mapping[str, Any], backend: Any) -> Case:
     kinds = {name: {"Flag": bool, "Size": int, "Count": int}.get(op.params[name].kind, str) for name in values}
-    backend = str(row.get("backend") or "").strip()
     case = {"op": op.name, **{name: kinds[name](value) for name, value in values.items()}}
-    return {**case, "backend": backend} if backend else case
+    return {**case, "backend": str(backend).strip()} if backend else case
 
 
 def rows(timed: Iterable[Timed]) -> list[dict[str, Any]]:
