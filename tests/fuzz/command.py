@@ -57,7 +57,7 @@ def harmless(word: str) -> str:
         word = word.replace(suffix, ".md")
     name = word.rpartition("=")[2].rpartition("/")[2]
     if name in PROFILES:
-        return str(PROFILES[name])
+        return str(as_file(PROFILES[name].read_bytes(), name))  # a copy, because the word may follow --out
     return word.replace("/", "_") if word.startswith("/") or "../" in word else word
 
 
@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> tuple[int, str, str]:
     code = 0
     with apart(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = getattr(cli, "run", cli.main)()
+            code = cli.run()
         except SystemExit as done:
             code = done.code if isinstance(done.code, int) else 0 if done.code is None else 1
         finally:
