@@ -17,12 +17,20 @@ from ridgeline.app.cli.echo import harmless
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+PATIENCE = 300.0  # seconds until a process that never ends is a failure
 PREDICT = ("predict", "gemm", "m=8", "n=8", "k=8", "--on", "h200-sxm")
 
 
+def hear_interrupts() -> None:
+    """In a new process: the tests themselves may run where Ctrl-C is ignored, as in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**ENVIRONMENT, **variables}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**ENVIRONMENT, **variables},
+        preexec_fn=hear_interrupts, timeout=PATIENCE,
+    )  # fmt: skip
 
 
 def guarded(body: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -92,7 +100,7 @@ def test_ctrl_c_during_a_command_is_silent() -> None:
     for wait in (0.02, 0.1, 0.2, 0.4):
         words = [sys.executable, "-c", code, *PREDICT, "--out", "/dev/null/no.svg"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(words, text=True, env=ENVIRONMENT, **pipes) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(words, text=True, env=ENVIRONMENT, preexec_fn=hear_interrupts, **pipes) as process:  # type: ignore[call-overload]
             process.stdout.readline()
             time.sleep(wait)
             process.send_signal(signal.SIGINT)

@@ -84,7 +84,7 @@ class _Growing:
         """Lines to the ends of their columns; `plain` ones have only texts that are clean."""
         width, first = len(self.cells), self.count + 1
         self.count += len(lines)
-        refuse_over("rows", self.count, f"{self.door.where} with its rows")
+        refuse_over("rows", self.count, f"the number of rows of {self.door.where}")
         refuse_over("cells", self.count * width, f"{self.door.where} with rows of {width:,} columns")
         lengths = set(map(len, lines))
         if max(lengths, default=0) > width:

@@ -188,7 +188,7 @@ def _read_json(path: Path) -> Columns:
         rows = rows["rows"]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} must hold a list of objects, one per case")
-    refuse_over("rows", len(rows), f"{path} with its rows")
+    refuse_over("rows", len(rows), f"the number of rows of {path}")
     return of_documents(rows, str(path))
 
 
