@@ -19,10 +19,10 @@ from ..core.bound import Bound
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
-from ..core.families import Family, Hardware, Key, TimeItem, formula, keys, nearby
+from ..core.families import Family, Hardware, Key, TimeItem, formula, keys, nearby, switches
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
-from ..core.work import READ, WRITE, Array, Kernel, Work, largest
+from ..core.work import READ, WRITE, Array, Kernel, Work, largest, total
 from ..machines.defaults import defaults
 
 CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
@@ -35,8 +35,11 @@ SUBSTITUTES = {
 }  # fmt: skip
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 NEARBY = "correction from similar measured shapes"
+NEXT_KERNEL = "kernel of the next larger size"
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
+ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
+LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Selected:
     fitted: Fitted
     key: Key
     widening: float = 1.0  # of the interval's logarithm
+    label: str = TRANSFERRED  # calibrated where the timings are of this machine, op, backend and dtypes
 
 
 @cache
@@ -69,8 +73,16 @@ def select(machine: Machine, key: Key, backend: str | None = None) -> Selected |
         for candidate, substitute in _candidates(key, backend or "", last_dtype):
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
-                steps = substitute + (borrowed and machine.vendor != LENDER_VENDOR)
-                return Selected(formula(candidate.family, machine.kind), fitted, candidate, SUBSTITUTE_WIDENING**steps)
+                same_op = candidate.op == key.op or candidate.family in ALL_OPS
+                timed = same_op and not substitute and not borrowed and candidate.backend == (backend or "")
+                steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
+                return Selected(
+                    formula(candidate.family, machine.kind),
+                    fitted,
+                    candidate,
+                    SUBSTITUTE_WIDENING**steps,
+                    CALIBRATED if timed else TRANSFERRED,
+                )
     return None
 
 
@@ -152,6 +164,15 @@ def _stated(figure: Figure) -> float | None:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the times of kernels are asked for."""
+
+    machine: Machine
+    backend: str | None = None
+    launch: float | None = None  # the caller's, in place of the fitted one
+
+
+@dataclass(frozen=True)
 class KernelTime:
     """One kernel of a step with the coefficients selected for it; `applies` is 1 for the cases it is about.
 
@@ -161,9 +182,13 @@ class KernelTime:
     kernel: Kernel
     selected: Selected
     hardware: Hardware
+    asked: Asked
     applies: Array = 1.0
-    given_launch: float | None = None  # the caller's, in place of the fitted one
     scale: Mapping[str, float] = field(default_factory=dict)  # of coefficients, where the machine is known to differ
+
+    @property
+    def given_launch(self) -> float | None:
+        return self.asked.launch
 
     @cached_property
     def _mask(self) -> NDArray[np.bool_] | None:
@@ -208,15 +233,60 @@ class KernelTime:
     @cached_property
     def _correction(self) -> Array:
         """Seconds that similar timed cases add to the formula's time; negative where they took less."""
-        table = self.selected.fitted.nearby
-        return self._formula * np.expm1(nearby.read(table).correction(self._sizes)) if table else 0.0
+        table = self._timings
+        return self._formula * np.expm1(table.correction(self._sizes)) if table else 0.0
+
+    @property
+    def _timings(self) -> nearby.Nearby | None:
+        """The timings of this very kernel; those of another one say nothing of its shapes."""
+        text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
+        return nearby.read(text) if text else None
 
     @cached_property
-    def time(self) -> Array:
+    def _alone(self) -> Array:
+        """Seconds by the formula and the timings nearby."""
         time = self._formula
         if self.given_launch is not None:
             time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
-        return self._scattered(time + self._correction)
+        return time + self._correction
+
+    def _beyond(self, low: bool) -> Array:
+        """Seconds, or the low end of them, of the kernels that the next larger sizes have; infinite without any."""
+        best: Array = np.inf
+        for sizes, below in switches.next_sizes(self.kernel.family, self._sizes):
+            part = {name: size[below] if np.ndim(size) and np.ndim(below) else size for name, size in sizes.items()}
+            times, uncovered = of_kernel(replace(self.kernel, sizes=part), self.asked)
+            seconds = np.where(np.asarray(uncovered) > 0, np.inf, total(time.low if low else time.time for time in times))
+            if np.ndim(below):
+                every = np.full(np.shape(below), np.inf)
+                every[below] = seconds
+                seconds = every
+            best = np.minimum(best, seconds)
+        return best
+
+    @cached_property
+    def _saved(self) -> Array:
+        """Seconds (negative) that the kernel of the next larger size would save.
+
+        With timings of this very kernel there is nothing to gain: they say that the library does not take that one.
+        """
+        if self.selected.label == CALIBRATED:
+            return 0.0
+        return np.minimum(self._beyond(low=False) - self._alone, 0.0)
+
+    @cached_property
+    def time(self) -> Array:
+        return self._scattered(self._alone + self._saved)
+
+    @cached_property
+    def low(self) -> Array:
+        """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
+        time = self._alone + self._saved
+        if self.selected.label != CALIBRATED:
+            return self._scattered(time)
+        if (table := self._timings) is not None:
+            time = time - self._correction + self._formula * np.expm1(table.lowest(self._sizes))
+        return self._scattered(np.minimum(time, self._beyond(low=True)))
 
     @cached_property
     def _effects(self) -> tuple[TimeItem, ...]:
@@ -226,8 +296,10 @@ class KernelTime:
     def items(self, kernel: str = "") -> list[TimeItem]:
         """Where the time goes; `kernel` is what to call this one where the step has several."""
         items = [*self._effects]
-        if self.selected.fitted.nearby:
+        if self._timings:
             items.append(TimeItem(NEARBY, "correction", self._correction))
+        if np.any(np.asarray(self._saved) < 0):
+            items.append(TimeItem(NEXT_KERNEL, "correction", self._saved))
         if self._mask is None and not kernel:
             return items
         return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
@@ -244,8 +316,9 @@ class KernelTime:
 
     def basis(self, distance: float) -> str:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
-        fitted = self.selected.fitted
-        how = "not calibrated on this machine" if fitted.borrowed else "calibrated"
+        fitted, how = self.selected.fitted, self.selected.label
+        if how == TRANSFERRED:
+            how += " from other machines" if fitted.borrowed else " from other kernels of this machine"
         beyond = f", extrapolated up to {distance:.1f}x beyond the timed sizes" if distance > NOTABLE_DISTANCE else ""
         return f"{how} ({self.selected.key}, {fitted.cases} timings): {fitted.errors}{beyond}"
 
@@ -274,6 +347,22 @@ def evaluate_together(times: Iterable[KernelTime]) -> None:
             time.__dict__["_formula"] = total[place]
 
 
+def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
+    """A kernel with its coefficients, one for each variant among the cases; and 1 for the cases that none serve, else 0."""
+    times: list[KernelTime] = []
+    uncovered: Array = 0.0
+    arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
+    machine = hardware(asked.machine, arithmetic)
+    for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, asked.machine.kind):
+        selected = None if machine is None else select(asked.machine, key, asked.backend)
+        if selected is None or machine is None:
+            uncovered = np.maximum(uncovered, applies)
+        else:
+            scale = lender_scale(asked.machine, arithmetic) if selected.fitted.borrowed else {}
+            times.append(KernelTime(kernel, selected, machine, asked, applies, scale))
+    return times, uncovered
+
+
 def kernel_times(
     bound: Bound, backend: str | None = None, launch: float | None = None
 ) -> tuple[tuple[KernelTime, ...], Array]:
@@ -281,19 +370,10 @@ def kernel_times(
 
     Formulas give the time of all kernels of a case or of none: where one kernel lacks coefficients the flat form is used.
     """
-    times: list[KernelTime] = []
-    step_kernels = kernels(bound.work)
-    uncovered: Array = 0.0 if step_kernels else 1.0
-    for kernel in step_kernels:
-        arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
-        machine = hardware(bound.machine, arithmetic)
-        for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, bound.machine.kind):
-            selected = None if machine is None else select(bound.machine, key, backend)
-            if selected is None or machine is None:
-                uncovered = np.maximum(uncovered, applies)
-            else:
-                scale = lender_scale(bound.machine, arithmetic) if selected.fitted.borrowed else {}
-                times.append(KernelTime(kernel, selected, machine, applies, launch, scale))
+    asked, step_kernels = Asked(bound.machine, backend, launch), kernels(bound.work)
+    parts = [of_kernel(kernel, asked) for kernel in step_kernels]
+    times = [time for part, _ in parts for time in part]
+    uncovered = largest(part for _, part in parts) if step_kernels else 1.0
     if np.any(uncovered):
         times = [replace(time, applies=np.where(uncovered > 0, 0.0, time.applies)) for time in times]
         times = [time for time in times if np.any(time.applies)]

@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.families import TimeItem, merged
 from ..core.figure import UNCERTAINTY
+from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
-from .coefficients import KernelTime, kernel_times
+from .coefficients import LABELS, UNCALIBRATED, KernelTime, kernel_times
 
-NOT_CALIBRATED = "family default, not calibrated"
-MEASURED_CEILINGS = "measured ceilings, kernel families not calibrated"
+NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
+MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
+MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
 WIDENING_PER_DOUBLING = 0.5  # of the interval's logarithm, per doubling of a size beyond those that were timed
 
 
@@ -83,7 +85,8 @@ class Expected:
             return uncalibrated
         weighted: Array = 0.0
         for kernel in self.kernels:
-            widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * np.log2(kernel.distance))
+            beyond = np.minimum(np.log2(kernel.distance), MAX_DOUBLINGS)
+            widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * beyond)
             relative = np.exp(np.log(getattr(kernel.selected.fitted, end)) * widening) - 1
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
             weighted = weighted + relative * share
@@ -98,9 +101,12 @@ class Expected:
 
     @property
     def low(self) -> Array:
-        """Not below the floor; a measured floor is known as well as its ceilings are."""
-        floor = self.bound.floor * (1 - self.bound.tolerance if self.bound.kinds == "measured" else 1.0)
-        return np.maximum(self.time * (1 + self._relative_end("low")), np.minimum(floor, self.time))
+        """Not below the stated floor; as low as larger sizes may take by timings of this machine."""
+        low = self.time * (1 + self._relative_end("low"))
+        if self.kernels:
+            larger = total(kernel.low for kernel in self.kernels)
+            low = np.minimum(low, self._or_flat(larger, low) if np.any(self.uncovered) else larger)
+        return np.maximum(low, np.minimum(self.bound.stated_floor, self.time))
 
     @property
     def high(self) -> Array:
@@ -124,9 +130,8 @@ class Expected:
             raised = self._or_flat(raised, 0.0)
             for item in flat_items(self.bound, self.unbounded, self.time):
                 items.append(replace(item, seconds=item.seconds * self.uncovered))
-        if np.any(np.asarray(raised) > 0):
-            items.append(TimeItem("raised to the roofline", "correction", raised))
-        return merged(items)
+        items.append(TimeItem("raised to the roofline", "correction", raised))
+        return _at_possible_rates(merged(items), self.bound.stated_floor)
 
     @property
     def basis(self) -> str:
@@ -150,6 +155,16 @@ class Expected:
     def _no_backend(self) -> str:
         """That there are no coefficients of the backend asked for."""
         return f"no timings of backend {self.backend}, default path used: " if self.backend else ""
+
+    @property
+    def label(self) -> str | NDArray[np.str_]:
+        """`calibrated`, `transferred` or `uncalibrated`, by the kernel of a case that is known least."""
+        if not self.kernels:
+            return UNCALIBRATED
+        code: Array = np.asarray(np.asarray(self.uncovered) > 0) * LABELS.index(UNCALIBRATED)
+        for kernel in self.kernels:
+            code = np.maximum(code, (np.asarray(kernel.applies) > 0) * LABELS.index(kernel.selected.label))
+        return label(np.asarray(code, dtype=np.int64), LABELS)
 
     @property
     def confidence(self) -> str | NDArray[np.object_]:
@@ -178,6 +193,16 @@ def _joined(
 
 def _join(first: str, second: str) -> str:
     return first if not second or second in first else f"{first}; {second}" if first else second
+
+
+def _at_possible_rates(items: tuple[TimeItem, ...], floor: Array) -> tuple[TimeItem, ...]:
+    """Items whose work itself takes the stated floor at least; the last one, a correction, gives what that needs."""
+    work = total(item.seconds for item in items if item.kind == "main")
+    short = np.maximum(floor - work, 0.0)
+    last, first = items[-1], next(place for place, item in enumerate(items) if item.kind == "main")
+    kept = [replace(item, seconds=item.seconds + short) if place == first else item for place, item in enumerate(items)]
+    kept[-1] = replace(last, seconds=last.seconds - short)
+    return tuple(kept if np.any(np.asarray(kept[-1].seconds)) else kept[:-1])
 
 
 # -- the flat form --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from . import attention, convolution, cpu, nearby, product, vector
+from . import attention, convolution, cpu, nearby, product, switches, vector
 from .attention import ATTENTION, BACKWARD, DECODING
 from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
@@ -71,4 +71,4 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
                 yield Key.of(kernels, dtype, name), np.where(mask, 1.0, 0.0)
 
 
-__all__ = ["FORMULAS", "Coefficient", "Family", "Hardware", "Key", "TimeItem", "formula", "keys", "merged", "nearby"]
+__all__ = ["FORMULAS", "Coefficient", "Family", "Hardware", "Key", "TimeItem", "formula", "keys", "merged", "nearby", "switches"]

@@ -12,9 +12,10 @@ octaves and the correction of each such cell is computed once, so that a million
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ TYPICAL_ERROR = 0.15  # errors that differ by more from those around count less,
 REWEIGHTINGS = 3  # until the weights no longer change
 MAX_LOG_ERROR = 0.7  # beyond twice or half another kernel ran, which says nothing of the cases around
 SIZE_BITS = 8  # of a coordinate in the number of a cell: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size
+MAX_PLACE = 2**SIZE_BITS - 1
+STEPS_ABOVE = (1, 2, 4, 8)  # cells, up to four octaves
 MAX_PAIRS = 1 << 21  # pairs of cells and timed cases that are held at once
 MAX_CELLS = 1 << 20  # cells that are kept
 
@@ -42,6 +45,30 @@ def _cells(size: Array) -> Array:
     return CELLS_PER_OCTAVE * np.log2(np.maximum(size, MIN_SIZE) / MIN_SIZE)
 
 
+class Kept:
+    """Values of cells, in the order of the cells; computed when they are first asked for."""
+
+    def __init__(self, compute: Callable[[Cells], Vector]) -> None:
+        self.compute = compute
+        self.cells: Cells = np.empty(0, dtype=np.int64)
+        self.values: Vector = np.empty(0)
+
+    def __call__(self, numbers: Cells) -> Vector:
+        missing = numbers
+        if len(self.cells):
+            places = np.minimum(np.searchsorted(self.cells, numbers), len(self.cells) - 1)
+            missing = numbers[self.cells[places] != numbers]
+            if not len(missing):
+                return self.values[places]
+        fresh = np.unique(missing)
+        if len(self.cells) + len(fresh) > MAX_CELLS:
+            self.cells, self.values, fresh = self.cells[:0], self.values[:0], np.unique(numbers)
+        cells, values = np.concatenate([self.cells, fresh]), np.concatenate([self.values, self.compute(fresh)])
+        order = np.argsort(cells)
+        self.cells, self.values = cells[order], values[order]
+        return self.values[np.searchsorted(self.cells, numbers)]
+
+
 @dataclass(eq=False)
 class Nearby:
     """Timed cases: their sizes, and the logarithm of measured over the formula's time."""
@@ -49,39 +76,54 @@ class Nearby:
     names: tuple[str, ...]
     sizes: Vector  # a row per name
     log_errors: Vector
-    _kept: tuple[Cells, Vector] = field(default=(np.empty(0, dtype=np.int64), np.empty(0)), init=False)  # in order
 
     def correction(self, sizes: Sizes) -> Array:
         """The logarithm of what the formula's times are to be multiplied with."""
-        number: Any = 0
-        for name in self.names:
-            place = np.minimum(np.rint(_cells(sizes[name])), 2.0**SIZE_BITS - 1)
-            number = (number << SIZE_BITS) | np.asarray(place).astype(np.int64)
-        corrections = self._of_cells(np.ravel(number)).reshape(np.shape(number))
-        return corrections if corrections.ndim else float(corrections)
+        return self._of_cases(self._corrections, sizes)
 
-    def _of_cells(self, numbers: Cells) -> Vector:
-        """The corrections of cells, computed now or before."""
-        cells, values = self._kept
-        missing = numbers
-        if len(cells):
-            places = np.minimum(np.searchsorted(cells, numbers), len(cells) - 1)
-            missing = numbers[cells[places] != numbers]
-            if not len(missing):
-                return values[places]
-        fresh = np.unique(missing)
-        if len(cells) + len(fresh) > MAX_CELLS:
-            cells, values, fresh = cells[:0], values[:0], np.unique(numbers)
-        parts = np.array_split(fresh, 1 + len(fresh) * len(self.log_errors) // MAX_PAIRS)
-        cells, values = np.concatenate([cells, fresh]), np.concatenate([values, *map(self._computed, parts)])
-        order = np.argsort(cells)
-        self._kept = cells, values = cells[order], values[order]
-        return values[np.searchsorted(cells, numbers)]
+    def lowest(self, sizes: Sizes) -> Array:
+        """The lowest correction here and at sizes of which some are up to four octaves larger."""
+        return self._of_cases(self._lowest, sizes)
+
+    def _of_cases(self, of_cells: Kept, sizes: Sizes) -> Array:
+        number: Any = np.int64(0)  # of the cell of a case: the places of its sizes, one after the other
+        for name in self.names:
+            place = np.minimum(np.rint(_cells(sizes[name])), MAX_PLACE)
+            number = (number << SIZE_BITS) | np.asarray(place).astype(np.int64)
+        values = of_cells(np.ravel(number)).reshape(np.shape(number))
+        return values if values.ndim else float(values)
+
+    @cached_property
+    def _corrections(self) -> Kept:
+        def compute(cells: Cells) -> Vector:
+            parts = np.array_split(cells, 1 + len(cells) * len(self.log_errors) // MAX_PAIRS)
+            return np.concatenate([*map(self._computed, parts)])
+
+        return Kept(compute)
+
+    @cached_property
+    def _lowest(self) -> Kept:
+        # along a size that all timings have in common, the correction only fades
+        varied = [back for back, row in enumerate(reversed(self.sizes)) if np.ptp(row)]
+        # neighbours in a shape often grow together (queries and keys), as do the tensors of a stream
+        together = {(back,) for back in varied} | set(pairwise(varied)) | {tuple(varied)}
+
+        def compute(cells: Cells) -> Vector:
+            around = [cells]
+            for step, sizes in product(STEPS_ABOVE, together):
+                larger = cells
+                for back in sizes:
+                    place = (larger >> (SIZE_BITS * back)) & MAX_PLACE
+                    larger = larger + ((np.minimum(place + step, MAX_PLACE) - place) << (SIZE_BITS * back))
+                around.append(larger)
+            return self._corrections(np.concatenate(around)).reshape(len(around), -1).min(axis=0)
+
+        return Kept(compute)
 
     def _computed(self, cells: Cells) -> Vector:
         distance = np.ones((len(cells), len(self.log_errors)))
         for back, row in enumerate(reversed(self.sizes)):
-            place = (cells >> (SIZE_BITS * back)) & ((1 << SIZE_BITS) - 1)
+            place = (cells >> (SIZE_BITS * back)) & MAX_PLACE
             distance += ((place[:, None] - _cells(row)) / CELLS_PER_OCTAVE) ** 2
         weight = 1 / (distance * distance * distance)
         correction: Vector = (weight @ self.log_errors) / (weight.sum(axis=1) + FORMULA_WEIGHT)

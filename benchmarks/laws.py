@@ -1,0 +1,266 @@
+"""Laws of expected times, checked on generated cases over every machine, op, dtype and backend.
+
+    python benchmarks/laws.py [CASES] [--seed N] [--show N]
+
+A case is one op with sizes on one machine, and the same op with one size grown at equal alignment. Counted are violations of
+
+    order       stated floor <= low <= time <= high
+    items       the items sum to the time; none of the work itself implies a rate above a stated ceiling
+    growth      a larger size never takes less time; with timings of this machine it may, by no more than the width of
+                the interval, and the answer names the switch
+    hardware    more bandwidth, more compute, a faster clock never slow
+    labels      calibrated only where timings of this machine are of the op, its dtypes and the backend
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ridgeline as rl
+from ridgeline.core.errors import RidgelineError
+from ridgeline.core.figure import Figure
+from ridgeline.core.machine import Machine
+from ridgeline.machines.files import names
+from ridgeline.prediction.predict import Prediction, predict
+from ridgeline.programs.ops import OPS, Op
+
+PER_CALL = 100  # cases of one op, machine, dtype and backend
+ROUNDING = 1e-9
+ALIGNMENT = 64  # growing by multiples of it keeps every alignment class
+FASTER = 1.3
+DTYPES = ("bf16", "fp16", "fp32", "fp64", "tf32", "fp8_e4m3", "int8")
+STORED = ("int4_g128", "int8", "fp8_e4m3", "bf16")
+GROWN = ("n", "m", "k", "batch", "rows", "cols", "in_features", "out_features", "heads", "seq_q", "seq_kv", "head_dim",
+         "window", "c_in", "c_out", "h", "w", "vocab", "tokens", "topk", "hidden", "inter", "bytes")  # fmt: skip
+MAX_SIZE = {
+    **{"n": 24, "m": 14, "k": 14, "batch": 8, "rows": 16, "cols": 16, "in_features": 15, "out_features": 15, "heads": 6},
+    **{"seq_q": 14, "seq_kv": 15, "head_dim": 8, "window": 12, "c_in": 10, "c_out": 10, "h": 8, "w": 8, "vocab": 17},
+    **{"tokens": 13, "topk": 3, "experts": 8, "hidden": 13, "inter": 13, "bytes": 30, "ranks": 6, "kv_heads": 5},
+}  # of a size, as a power of two
+VECTORS = ("blas1", "elementwise")  # categories whose `n` counts elements; elsewhere it is a side of a matrix
+
+Arrays = dict[str, Any]
+
+
+@dataclass
+class Count:
+    cases: int = 0
+    checks: Counter[str] = field(default_factory=Counter)
+    violations: Counter[str] = field(default_factory=Counter)
+    worst: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
+
+    def check(self, law: str, holds: Any, by: Any, call: Call) -> None:
+        """`by` is how far a case is off, to show the worst."""
+        holds, by = np.broadcast_to(holds, PER_CALL), np.broadcast_to(by, PER_CALL)
+        self.checks[law] += PER_CALL
+        bad = np.flatnonzero(~holds)
+        if len(bad):
+            self.violations[law] += len(bad)
+            worst = int(bad[np.argmax(np.abs(np.asarray(by)[bad]))])
+            self.worst.setdefault(law, []).append((float(by[worst]), call.text(worst)))
+
+
+@dataclass(frozen=True)
+class Call:
+    machine: Machine
+    op: Op
+    words: Mapping[str, str]
+    sizes: Arrays
+    backend: str | None = None
+    grown: str = ""
+
+    def predict(self, machine: Machine | None = None, sizes: Arrays | None = None) -> Prediction:
+        values = self.sizes if sizes is None else sizes
+        return predict(self.op(**values, **self.words), machine or self.machine, backend=self.backend)
+
+    def text(self, place: int) -> str:
+        def at(value: Any) -> str:
+            return f"{float(np.broadcast_to(value, PER_CALL)[place]):g}"
+
+        sizes = " ".join(f"{name}={at(value)}" for name, value in self.sizes.items())
+        words = " ".join(f"{name}={value}" for name, value in self.words.items())
+        backend = f" backend={self.backend}" if self.backend else ""
+        return f"{self.op.name} {sizes} {words} on {self.machine.name}{backend}{f'; {self.grown}' if self.grown else ''}"
+
+
+def drawn(random: np.random.Generator, op: Op) -> tuple[Arrays, dict[str, str]]:
+    """Sizes that fit each other, and words; half of the sizes are multiples of 64."""
+    sizes: Arrays = {}
+    for name, param in op.params.items():
+        if param.kind == "Size" and (param.required or name in ("seq_kv", "kv_heads", "window") and random.random() < 0.5):
+            sizes[name] = _size(random, op, name)
+        elif param.kind == "Flag":
+            sizes[name] = float(random.random() < 0.5)
+    _fitted_together(random, op, sizes)
+    words = {}
+    for name, param in op.params.items():
+        if name == "dtype":
+            words[name] = str(random.choice(DTYPES, p=(0.4, 0.15, 0.2, 0.05, 0.05, 0.1, 0.05)))
+        elif name in ("weights", "kv") and random.random() < 0.4:
+            words[name] = str(random.choice(STORED))
+        elif param.kind == "Choice" and name in ("layout", "variant") and random.random() < 0.5:
+            words[name] = str(random.choice(param.choices))
+    return sizes, words
+
+
+def _size(random: np.random.Generator, op: Op, name: str) -> NDArray[np.float64]:
+    most = MAX_SIZE.get(name, 4)
+    if name == "n" and op.category not in VECTORS and len([p for p in op.params.values() if p.required]) > 1:
+        most = MAX_SIZE["m"]
+    values = np.exp2(random.uniform(0, most, PER_CALL))
+    if random.random() < 0.5 and most > 7:
+        values = np.ceil(values / ALIGNMENT) * ALIGNMENT
+    return np.ceil(values)
+
+
+def _fitted_together(random: np.random.Generator, op: Op, sizes: Arrays) -> None:
+    if "kv_heads" in sizes:
+        sizes["heads"] = sizes["kv_heads"] * 2.0 ** random.integers(0, 4)
+    if "window" in sizes:
+        sizes["causal"] = 1.0
+    if op.name == "attention" and random.random() < 0.3:
+        sizes["seq_q"] = np.ones(PER_CALL)
+        sizes.pop("window", None)
+    if "seq_kv" in sizes and sizes.get("causal"):
+        sizes["seq_kv"] = np.maximum(sizes["seq_kv"], sizes["seq_q"])
+    if op.name.startswith("conv"):
+        sizes["kernel"] = float(random.choice((1, 3, 3, 5, 7)))
+        sizes["stride"] = float(random.choice((1, 1, 2)))
+        sizes["h"], sizes["w"] = (np.maximum(sizes[side], 8.0) for side in "hw")
+        if random.random() < 0.2 and op.name == "conv2d":
+            sizes["c_out"] = sizes["groups"] = sizes["c_in"]
+    if "topk" in sizes:
+        sizes["experts"] = np.maximum(sizes["experts"], 8 * sizes["topk"])
+    if op.name == "topk":
+        sizes["k"] = np.minimum(sizes["k"], sizes["cols"])
+    if "ranks" in sizes:
+        sizes["ranks"] = np.maximum(sizes["ranks"], 2.0)
+
+
+def enlarged(random: np.random.Generator, call: Call) -> Call | None:
+    """The same call with one size grown at equal alignment; None where it has none to grow."""
+    able = [name for name in GROWN if name in call.sizes and np.ndim(call.sizes[name])]
+    if "groups" in call.sizes:
+        able = [name for name in able if name not in ("c_in", "c_out")]
+    if call.op.name == "topk":
+        able = [name for name in able if name != "k"]
+    if not able:
+        return None
+    name = str(random.choice(able))
+    before = call.sizes[name]
+    more = np.ceil(before * np.exp2(random.uniform(-6, 2, PER_CALL)) / ALIGNMENT) * ALIGNMENT
+    sizes = {**call.sizes, name: before + more}
+    if name == "seq_q" and "seq_kv" in sizes and sizes.get("causal"):
+        sizes["seq_kv"] = sizes["seq_kv"] + more
+    if name == "heads" and "kv_heads" in sizes:
+        sizes["heads"] = before * 2
+    if name == "topk":
+        sizes["topk"] = before + 1
+        sizes["experts"] = call.sizes["experts"]
+    return replace(call, sizes=sizes, grown=f"{name} grown")
+
+
+def faster(machine: Machine, what: str) -> Machine:
+    """A machine with more bandwidth, compute or clock."""
+
+    def times(figure: Figure) -> Figure:
+        kinds = {kind: getattr(figure, kind) for kind in ("stated", "derived", "measured", "sustained")}
+        return replace(figure, **{kind: value * FASTER for kind, value in kinds.items() if value is not None})
+
+    if what != "bandwidth":
+        machine = replace(machine, peaks={name: times(figure) for name, figure in machine.peaks.items()})
+    if what == "bandwidth":
+        outer = machine.main
+        mixes = {name: times(figure) for name, figure in outer.mixes.items()}
+        outer = replace(outer, bandwidth=times(outer.bandwidth), mixes=mixes)
+        machine = replace(machine, levels=(*machine.levels[:-1], outer))
+    if what == "clock":
+        levels = tuple(replace(level, bandwidth=times(level.bandwidth)) for level in machine.levels[:-1])
+        machine = replace(machine, levels=(*levels, machine.main))
+        machine = replace(machine, clocks={name: times(figure) for name, figure in machine.clocks.items()})
+    return machine
+
+
+def labels(prediction: Prediction) -> NDArray[np.str_]:
+    return np.broadcast_to(np.asarray(prediction.expected[0].label), PER_CALL)
+
+
+def check(count: Count, call: Call, random: np.random.Generator) -> None:
+    base = call.predict()
+    expected, bound = base.expected[0], base.bounds[0]
+    time, low, high = (np.broadcast_to(value, PER_CALL) for value in (base.time, base.low, base.high))
+    near = 1 + ROUNDING
+    count.check("order", np.isfinite(time) & (time > 0), 0.0, call)
+    count.check("order", bound.stated_floor <= low * near, bound.stated_floor / low, call)
+    count.check("order", (low <= time * near) & (time <= high * near), time / high, call)
+    items = expected.items()
+    total = sum(np.broadcast_to(item.seconds, PER_CALL) for item in items)
+    count.check("items", np.abs(total / time - 1) < 1e-6, total / time, call)
+    main = sum(np.broadcast_to(item.seconds, PER_CALL) for item in items if item.kind == "main")
+    count.check("items", main * (1 + 1e-6) >= bound.stated_floor, bound.stated_floor / np.maximum(main, 1e-300), call)
+    larger = enlarged(random, call)
+    if larger is not None:
+        _check_growth(count, base, larger)
+    for what in ("bandwidth", "compute", "clock"):
+        other = call.predict(faster(call.machine, what))
+        count.check("hardware", other.time <= time * near, other.time / time, replace(call, grown=f"{what} x{FASTER}"))
+
+
+def _check_growth(count: Count, base: Prediction, larger: Call) -> None:
+    grown = larger.predict()
+    fall = np.broadcast_to(base.time - grown.time, PER_CALL)
+    calibrated = (labels(base) == "calibrated") | (labels(grown) == "calibrated")
+    near = ROUNDING * np.asarray(base.time)
+    count.check("growth", (fall <= near) | calibrated, fall / base.time, larger)
+    count.check("growth, timed", (fall <= near + base.high - base.low) | ~calibrated, fall / base.time, larger)
+
+
+def calls(random: np.random.Generator) -> Iterator[Call]:
+    machines = [rl.machine(name) for name in names()]
+    ops = [op for op in OPS.values()]
+    while True:
+        machine, op = machines[random.integers(len(machines))], ops[random.integers(len(ops))]
+        sizes, words = drawn(random, op)
+        backends = sorted({key.backend for key in machine.fitted if key.backend})
+        backend = str(random.choice(backends)) if backends and random.random() < 0.3 else None
+        yield Call(machine, op, words, sizes, backend)
+
+
+def run(cases: int, seed: int) -> tuple[Count, Counter[str]]:
+    random, count, refused = np.random.default_rng(seed), Count(), Counter[str]()
+    for call in calls(random):
+        try:
+            check(count, call, random)
+        except RidgelineError as error:  # a format that the machine does not compute in, a machine without links
+            refused[type(error).__name__] += PER_CALL
+            continue
+        count.cases += PER_CALL
+        if count.cases >= cases:
+            return count, refused
+    raise AssertionError
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", type=int, nargs="?", default=200_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=int, default=5, help="worst cases of a law")
+    options = parser.parse_args()
+    count, refused = run(options.cases, options.seed)
+    for law, checks in count.checks.items():
+        print(f"{law:14s} {checks:10,} checks {count.violations[law]:8,} violations")
+        for by, text in sorted(count.worst.get(law, []), key=lambda row: -abs(row[0]))[: options.show]:
+            print(f"    {by:8.4g}  {text}")
+    total = sum(count.violations.values())
+    print(f"{count.cases:,} cases, {total:,} violations; {sum(refused.values()):,} refused ({dict(refused)})")
+
+
+if __name__ == "__main__":
+    main()
