@@ -46,6 +46,14 @@ class Term:
     def time(self) -> Array:
         return self.amount * (1 / self.rate)  # a product is several times faster than a quotient
 
+    @property
+    def stated_time(self) -> Array:
+        """At the larger of the stated and the used rate; a measured one that nobody stated, raised by its uncertainty."""
+        if self.ceiling.stated is not None:
+            return self.amount * (1 / np.maximum(self.rate, self.ceiling.stated))
+        raised = 1 + self.ceiling.uncertainty if self.ceiling.kind == "measured" else 1.0
+        return self.amount * (1 / (self.rate * raised))
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -73,6 +81,11 @@ class Bound:
     def floor(self) -> Array:
         """The roofline time in seconds: the largest term."""
         return largest(term.time for term in self.terms.values())
+
+    @cached_property
+    def stated_floor(self) -> Array:
+        """The floor that no kernel beats: every ceiling at what the vendor states, or above where more was measured."""
+        return largest(term.stated_time for term in self.terms.values())
 
     @cached_property
     def _sides(self) -> tuple[Array, Array, Array, Array]:

@@ -117,3 +117,4 @@ class Ceiling:
     kind: str
     uncertainty: float
     why: str
+    stated: float | None = None  # the vendor's figure, whichever kind is used

@@ -186,7 +186,8 @@ class Machine:
             if not have:
                 raise MissingFigure(f"{self.name} has no figure for {name}; {self._where_to_fill(name)}")
             raise MissingFigure(f"{self.name} has no {ceilings} figure for {name}; it has {' and '.join(have)}.")
-        return Ceiling(name, value, figure.kind(ceilings), figure.uncertainty(ceilings), figure.why(ceilings))
+        kind, why = figure.kind(ceilings), figure.why(ceilings)
+        return Ceiling(name, value, kind, figure.uncertainty(ceilings), why, figure.stated)
 
     def peak(self, name: str, ceilings: str | None = None) -> Ceiling:
         if name not in self.peaks:

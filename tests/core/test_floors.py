@@ -1,0 +1,60 @@
+"""The floor by the ceilings in use, and the one that no kernel beats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.bound import bound
+from ridgeline.core.figure import KINDS, Figure
+from ridgeline.core.machine import Machine
+from ridgeline.programs import ops
+from strategies import calls, law, machines
+
+
+@given(call=calls(largest=4096), machine=machines(), data=st.data())
+@law(100)
+def test_the_stated_floor_is_never_above_the_floor(call: Any, machine: Machine, data: Any) -> None:
+    """Whatever was measured: a ceiling above the stated one lowers it, one below leaves it."""
+    shares = st.none() | st.floats(0.3, 1.5)
+
+    def measured(figure: Figure) -> Figure:
+        share = data.draw(shares)
+        return figure if share is None else replace(figure, measured=figure.stated * share)
+
+    known = replace(
+        machine,
+        peaks={name: measured(figure) for name, figure in machine.peaks.items()},
+        levels=tuple(replace(level, bandwidth=measured(level.bandwidth)) for level in machine.levels),
+    )
+    work = call[0](**call[1])
+    stated = bound(work, machine).floor
+    for ceilings in (None, "stated"):
+        item = bound(work, known, ceilings)
+        assert item.stated_floor <= item.floor * (1 + 1e-12)
+        assert item.stated_floor <= stated * (1 + 1e-12)
+    assert bound(work, known, "stated").stated_floor == pytest.approx(stated)
+
+
+def test_a_measured_ceiling_that_nobody_stated_is_raised_by_its_uncertainty() -> None:
+    machine = rl.machine("h200-sxm")
+    peaks = {"vector.fp32": Figure("flop/s", measured=1e12, spread=0.25), "tensor.bf16": Figure("flop/s", derived=1e12)}
+    alone = replace(machine, peaks=peaks)
+    item = bound(ops.gemm(4096, 4096, 4096, dtype="fp32"), replace(alone, peaks={"vector.fp32": peaks["vector.fp32"]}))
+    assert item.floor == pytest.approx(2 * 4096**3 / 1e12)
+    assert item.stated_floor == pytest.approx(item.floor / 1.25)
+    derived = bound(ops.gemm(4096, 4096, 4096), alone)
+    assert derived.stated_floor == derived.floor
+
+
+def test_the_stated_floor_of_a_product_on_the_h200() -> None:
+    """8192^3 in bf16 at the 989.4 TFLOP/s of the data sheet takes 1.111 ms, whichever ceilings are asked for."""
+    for ceilings in (None, *KINDS):
+        item = bound(ops.gemm(np.array([8192.0, 8192.0]), 8192, 8192), rl.machine("h200-sxm"), ceilings)
+        np.testing.assert_allclose(item.stated_floor, 2 * 8192**3 / 989.4e12, rtol=1e-3)
