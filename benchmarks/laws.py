@@ -40,7 +40,17 @@ STORED = ("int4_g128", "int8", "fp8_e4m3", "bf16")
 GROWN = ("n", "m", "k", "batch", "rows", "cols", "in_features", "out_features", "heads", "seq_q", "seq_kv", "head_dim",
          "window", "c_in", "c_out", "h", "w", "vocab", "tokens", "topk", "hidden", "inter", "bytes")  # fmt: skip
 MAX_SIZE = {
-    **{"n": 24, "m": 14, "k": 14, "batch": 8, "rows": 16, "cols": 16, "in_features": 15, "out_features": 15, "heads": 6},
+    **{
+        "n": 24,
+        "m": 14,
+        "k": 14,
+        "batch": 8,
+        "rows": 16,
+        "cols": 16,
+        "in_features": 15,
+        "out_features": 15,
+        "heads": 6,
+    },
     **{"seq_q": 14, "seq_kv": 15, "head_dim": 8, "window": 12, "c_in": 10, "c_out": 10, "h": 8, "w": 8, "vocab": 17},
     **{"tokens": 13, "topk": 3, "experts": 8, "hidden": 13, "inter": 13, "bytes": 30, "ranks": 6, "kv_heads": 5},
 }  # of a size, as a power of two
@@ -87,14 +97,18 @@ class Call:
         sizes = " ".join(f"{name}={at(value)}" for name, value in self.sizes.items())
         words = " ".join(f"{name}={value}" for name, value in self.words.items())
         backend = f" backend={self.backend}" if self.backend else ""
-        return f"{self.op.name} {sizes} {words} on {self.machine.name}{backend}{f'; {self.grown}' if self.grown else ''}"
+        return (
+            f"{self.op.name} {sizes} {words} on {self.machine.name}{backend}{f'; {self.grown}' if self.grown else ''}"
+        )
 
 
 def drawn(random: np.random.Generator, op: Op) -> tuple[Arrays, dict[str, str]]:
     """Sizes that fit each other, and words; half of the sizes are multiples of 64."""
     sizes: Arrays = {}
     for name, param in op.params.items():
-        if param.kind == "Size" and (param.required or name in ("seq_kv", "kv_heads", "window") and random.random() < 0.5):
+        if param.kind == "Size" and (
+            param.required or (name in ("seq_kv", "kv_heads", "window") and random.random() < 0.5)
+        ):
             sizes[name] = _size(random, op, name)
         elif param.kind == "Flag":
             sizes[name] = float(random.random() < 0.5)
@@ -224,7 +238,7 @@ def _check_growth(count: Count, base: Prediction, larger: Call) -> None:
 
 def calls(random: np.random.Generator) -> Iterator[Call]:
     machines = [rl.machine(name) for name in names()]
-    ops = [op for op in OPS.values()]
+    ops = list(OPS.values())
     while True:
         machine, op = machines[random.integers(len(machines))], ops[random.integers(len(ops))]
         sizes, words = drawn(random, op)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..core.roofline import achieved
 from ..core.units import counted, percent, show, show_interval
 from ..core.version import __version__
 from ..programs.ops import Op
+from .cliffs import cliffs
 from .expected import efficiency
 from .predict import Prediction, plain, predict
 from .turning import TurningPoint, turning_point
@@ -182,6 +184,18 @@ class Answer:
         text = first if first == last else f"{first} to {last}"
         return f", ridge {text} FLOP/B"
 
+    @cached_property
+    def remarks(self) -> list[str]:
+        """Of a single case: an interval that reaches below the floor, and sizes nearby at which the time jumps."""
+        if not self.single:
+            return []
+        low, floor = first_number(self.prediction.low), first_number(self.prediction.floor)
+        remarks = cliffs(self.op, self.values, self.prediction, self.options)
+        if low < floor * (1 - MIN_ITEM_SHARE):
+            known = f"the measured ceilings are known to +/-{percent(self.bound.tolerance)}"
+            remarks.insert(0, f"the interval begins below the floor of {show(floor, 's')}: {known}")
+        return remarks
+
     @property
     def single(self) -> bool:
         return self.prediction.count == 1
@@ -198,7 +212,7 @@ class Answer:
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
         """One document per case, of the first `limit`."""
         rows = list(self.prediction.rows(limit))
-        shared: dict[str, Any] = {"notes": [*self.prediction.work.notes, *self.bound.notes]}
+        shared: dict[str, Any] = {"notes": [*self.prediction.work.notes, *self.bound.notes, *self.remarks]}
         if self.turning is not None:
             size, value = self.turning
             shared["turns_compute_bound_at"] = {size: None if self.turning.never else int(value)}

@@ -254,9 +254,11 @@ class KernelTime:
         """Seconds, or the low end of them, of the kernels that the next larger sizes have; infinite without any."""
         best: Array = np.inf
         for sizes, below in switches.next_sizes(self.kernel.family, self._sizes):
-            part = {name: size[below] if np.ndim(size) and np.ndim(below) else size for name, size in sizes.items()}
+            part = {name: np.asarray(size)[below] if np.ndim(size) else size for name, size in sizes.items()}
             times, uncovered = of_kernel(replace(self.kernel, sizes=part), self.asked)
-            seconds = np.where(np.asarray(uncovered) > 0, np.inf, total(time.low if low else time.time for time in times))
+            seconds = np.where(
+                np.asarray(uncovered) > 0, np.inf, total(time.low if low else time.time for time in times)
+            )
             if np.ndim(below):
                 every = np.full(np.shape(below), np.inf)
                 every[below] = seconds
@@ -316,11 +318,13 @@ class KernelTime:
 
     def basis(self, distance: float) -> str:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
-        fitted, how = self.selected.fitted, self.selected.label
-        if how == TRANSFERRED:
-            how += " from other machines" if fitted.borrowed else " from other kernels of this machine"
+        fitted, key = self.selected.fitted, self.selected.key
         beyond = f", extrapolated up to {distance:.1f}x beyond the timed sizes" if distance > NOTABLE_DISTANCE else ""
-        return f"{how} ({self.selected.key}, {fitted.cases} timings): {fitted.errors}{beyond}"
+        if self.selected.label == CALIBRATED:
+            return f"calibrated ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
+        if fitted.borrowed:
+            return f"transferred from other machines ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
+        return f"transferred from {key} ({fitted.cases} timings of this machine){beyond}"
 
 
 def evaluate_together(times: Iterable[KernelTime]) -> None:

@@ -130,7 +130,7 @@ class Expected:
             raised = self._or_flat(raised, 0.0)
             for item in flat_items(self.bound, self.unbounded, self.time):
                 items.append(replace(item, seconds=item.seconds * self.uncovered))
-        items.append(TimeItem("raised to the roofline", "correction", raised))
+        items.append(TimeItem("held to the ceilings", "correction", raised))
         return _at_possible_rates(merged(items), self.bound.stated_floor)
 
     @property
@@ -161,10 +161,9 @@ class Expected:
         """`calibrated`, `transferred` or `uncalibrated`, by the kernel of a case that is known least."""
         if not self.kernels:
             return UNCALIBRATED
-        code: Array = np.asarray(np.asarray(self.uncovered) > 0) * LABELS.index(UNCALIBRATED)
-        for kernel in self.kernels:
-            code = np.maximum(code, (np.asarray(kernel.applies) > 0) * LABELS.index(kernel.selected.label))
-        return label(np.asarray(code, dtype=np.int64), LABELS)
+        codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]
+        codes += [np.asarray(kernel.applies) * LABELS.index(kernel.selected.label) for kernel in self.kernels]
+        return label(np.asarray(largest(codes), dtype=np.int64), LABELS)
 
     @property
     def confidence(self) -> str | NDArray[np.object_]:

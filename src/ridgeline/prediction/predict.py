@@ -184,6 +184,7 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "ceilings": lambda p: p.bounds[0].kinds,
     "low_us": lambda p: p.low * 1e6,
     "high_us": lambda p: p.high * 1e6,
+    "calibration": lambda p: p.expected[0].label,
     "confidence": lambda p: p.expected[0].confidence,
     "distance": lambda p: p.distance,
     "bound_sure": lambda p: p.sure,

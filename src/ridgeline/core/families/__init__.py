@@ -71,4 +71,16 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
                 yield Key.of(kernels, dtype, name), np.where(mask, 1.0, 0.0)
 
 
-__all__ = ["FORMULAS", "Coefficient", "Family", "Hardware", "Key", "TimeItem", "formula", "keys", "merged", "nearby", "switches"]
+__all__ = [
+    "FORMULAS",
+    "Coefficient",
+    "Family",
+    "Hardware",
+    "Key",
+    "TimeItem",
+    "formula",
+    "keys",
+    "merged",
+    "nearby",
+    "switches",
+]

@@ -116,7 +116,8 @@ class Nearby:
                     place = (larger >> (SIZE_BITS * back)) & MAX_PLACE
                     larger = larger + ((np.minimum(place + step, MAX_PLACE) - place) << (SIZE_BITS * back))
                 around.append(larger)
-            return self._corrections(np.concatenate(around)).reshape(len(around), -1).min(axis=0)
+            lowest: Vector = self._corrections(np.concatenate(around)).reshape(len(around), -1).min(axis=0)
+            return lowest
 
         return Kept(compute)
 

@@ -27,7 +27,7 @@ class Switch:
 
     def above(self, size: Array) -> Array:
         """The smallest size beyond the switch that is aligned as well."""
-        aligned = np.ones_like(size)
+        aligned: Array = np.ones_like(size)
         while np.any(larger := (aligned < self.step) & (np.asarray(size) % (2 * aligned) == 0)):
             aligned = np.where(larger, 2 * aligned, aligned)
         return (np.floor(self.at / aligned) + 1) * aligned
@@ -50,5 +50,3 @@ def next_sizes(family: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
         below = size <= switch.at
         if np.any(below):
             yield {**sizes, switch.size: np.where(below, switch.above(size), size)}, below
-
-

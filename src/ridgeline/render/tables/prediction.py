@@ -61,7 +61,7 @@ def card(answer: Answer) -> Table:
         facts |= _achieved(row["achieved"], engine)
     if move := next_move(answer):
         facts["next"] = move
-    return facts_table("", facts, tuple(f"note: {text}" for text in bound.notes))
+    return facts_table("", facts, tuple(f"note: {text}" for text in (*bound.notes, *answer.remarks)))
 
 
 def _mix(answer: Answer, level: str) -> str:
