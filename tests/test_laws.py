@@ -332,6 +332,8 @@ NO_GROWTH = {
     ("conv2d", "dilation"): "reaches further, so fewer positions fit without padding",
     ("conv2d", "groups"): "more groups connect fewer channels",
     ("conv2d", "padding"): "shifts which pixels a long stride leaves out",
+    ("conv_transpose2d", "groups"): "more groups connect fewer channels",
+    ("conv_transpose2d", "padding"): "cuts off outputs",
     ("gemm", "tile"): "larger tiles exist to move less",
     ("bmm", "tile"): "larger tiles exist to move less",
     ("attention", "tile"): "larger tiles exist to move less",
@@ -349,7 +351,7 @@ SIZES = [
 def grown(op: Op, name: str, values: dict[str, Any], extra: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The values, and the same with one size larger; both sides stay valid."""
     small = dict(values)
-    if op.name == "attention":
+    if op.name in ("attention", "attention_backward"):
         if name == "kv_heads":  # the same heads, shared by fewer
             small["heads"] = values["kv_heads"] * (1 + extra)
             return small, small | {"kv_heads": values["kv_heads"] * (1 + extra)}
@@ -357,8 +359,10 @@ def grown(op: Op, name: str, values: dict[str, Any], extra: int) -> tuple[dict[s
             small["seq_kv"] = max(values["seq_kv"], values["seq_q"]) + extra
         if name == "heads":
             extra *= values.get("kv_heads", 1)
-    elif op.name == "conv2d" and name in ("c_in", "c_out"):
+    elif op.name in ("conv2d", "conv_transpose2d") and name in ("c_in", "c_out"):
         extra *= values.get("groups", 1)
+    elif op.name == "topk" and name == "k":
+        small["cols"] = values["cols"] + extra
     elif op.name == "moe" and name == "topk":
         small["experts"] = values["experts"] + extra
     return small, small | {name: values[name] + extra}
@@ -592,14 +596,17 @@ def test_every_formula_evaluates_to_its_addend(name: str, data: Any) -> None:
     op, values = data.draw(calls(names=(name,)))
     work = op(**values)
     known: dict[str, float] = {
-        key: param.default for key, param in op.params.items() if param.kind in ("Size", "Count")
+        key: param.default for key, param in op.params.items() if param.kind in ("Size", "Count", "Flag")
     }
     known = {key: value for key, value in {**known, **values}.items() if isinstance(value, int)}
     known.setdefault("tile", 128)  # what tiled traffic takes when nothing is said
-    if name == "attention":
+    if name in ("attention", "attention_backward"):
         known = {"seq_kv": known["seq_q"], "kv_heads": known["heads"], **known}
-        known["pairs"] = work.counts["vector", work.dtype, "softmax"] / 5
+        known["pairs"] = work.counts["vector", work.dtype, "softmax"] / (5 if name == "attention" else 6)
         known["tile_keys"] = tile_keys(known, bool(values.get("causal")))
+    if name == "conv_transpose2d":
+        more = known["dilation"] * (known["kernel"] - 1) + 1 - 2 * known["padding"]
+        known["ho"], known["wo"] = ((known[side] - 1) * known["stride"] + more for side in "hw")
     if name == "conv2d":
         reach = known["dilation"] * (known["kernel"] - 1)
         pad = known.get("padding", reach // 2)

@@ -69,8 +69,7 @@ def judge(made: rl.Prediction) -> None:
     assert np.all(made.high >= time)
     assert np.all(np.asarray(made.low) > 0)
     # nothing is faster than what a vendor states; measured ceilings are uncertain, and so is the floor they give
-    surely = floor * (1 - made.bounds[0].tolerance if made.bounds[0].kinds == "measured" else 1.0)
-    assert np.all(np.asarray(made.low) >= np.minimum(surely, time))
+    assert np.all(np.asarray(made.low) >= made.bounds[0].stated_floor * (1 - 1e-9))
     assert np.all(np.asarray(made.distance) >= 1)
     total = np.sum([np.broadcast_to(item.seconds, time.shape) for item in made.items], axis=0)
     assert np.allclose(total, time, rtol=1e-9, atol=0)
@@ -271,7 +270,9 @@ def test_the_nearest_numbers_serve() -> None:
         selected = select(one, ODD, "lib")
         assert selected is not None
         assert str(selected.key) == ORDER[first]
-        assert selected.widening == (1.0 if selected.key.dtype == BMM.dtype else SUBSTITUTE_WIDENING)
+        same = selected.key.dtype == BMM.dtype and selected.key.op == "bmm" and selected.key.backend == "lib"
+        assert selected.label == ("calibrated" if same else "transferred")
+        assert selected.widening == (1.0 if same else SUBSTITUTE_WIDENING)
     assert select(replace(H, fitted=table({"gemm.fp64": fitted(), "stream.bf16": fitted()})), ODD) is None
 
 
@@ -300,7 +301,7 @@ def test_borrowed_numbers_say_so() -> None:
     lent = rl.predict(GEMM, replace(H, fitted=table({"gemm.bf16": fitted(borrowed=True)}))).expected[0].confidence
     assert own == "calibrated (gemm.bf16, 20 timings): held-out error 10 % median, 30 % P90"
     error = "leave-one-machine-out error 10 % median, 30 % P90"
-    assert lent == f"not calibrated on this machine (gemm.bf16, 20 timings): {error}"
+    assert lent == f"transferred from other machines (gemm.bf16, 20 timings): {error}"
 
 
 # -- launches ----------------------------------------------------------------------------------------------------------
@@ -378,10 +379,9 @@ def test_a_backend_brings_its_own_numbers() -> None:
 def test_an_unknown_backend_falls_back_and_says_so() -> None:
     one = machine("h200-sxm")
     plain, asked = rl.predict(GEMM, one), rl.predict(GEMM, one, backend="nobody-1.0")
-    assert asked.time == plain.time
+    assert asked.time == pytest.approx(plain.time, rel=0.3)  # the formula alone, without timings nearby
     for told in (asked.expected[0].basis, asked.expected[0].confidence):
-        assert "no timings of backend nobody-1.0" in told
-        assert plain.expected[0].basis in told
+        assert "no timings of backend nobody-1.0, default path used: transferred from gemm.bf16" in told
     bare = rl.predict(GEMM, H, backend="nobody-1.0").expected[0]
     assert not bare.kernels
     assert "no timings of backend nobody-1.0" in str(bare.confidence)
@@ -452,7 +452,8 @@ def test_no_time_lies_below_the_floor_and_the_items_say_it() -> None:
     )
     made = rl.predict(OPS["gemm"](m=4096, n=4096, k=4096), one)
     assert made.time == made.floor
-    assert seconds(made)["raised to the roofline"] == pytest.approx(made.floor - made.expected[0].unbounded)
+    assert seconds(made)["work at achieved rates"] == pytest.approx(made.bounds[0].stated_floor)
+    assert made.items[-1].effect == "held to the ceilings"
     judge(made)
 
 

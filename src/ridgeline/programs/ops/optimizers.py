@@ -38,8 +38,8 @@ def sgd(n: Size, dtype: Format = "fp32", momentum: Flag = False) -> Work:
     each = 2 + 2 * factor
     return work(
         vector={"update": (each * n, "(2 + 2 momentum) n")},
-        read={"p": (n, dtype, "n"), "g": (n, dtype, "n"), "v": (factor * n, dtype, "n if momentum")},
-        write={"p": (n, dtype, "n"), "v": (factor * n, dtype, "n if momentum")},
+        read={"p": (n, dtype, "n"), "g": (n, dtype, "n"), "v": (factor * n, dtype, "momentum n")},
+        write={"p": (n, dtype, "n"), "v": (factor * n, dtype, "momentum n")},
         dtype=dtype,
         kernels=(_pass("sgd", read, written, each * n, 0.0 * n, n, 1.0, dtype),),
     )
