@@ -41,14 +41,14 @@ def _row(draw: st.DrawFn, op: Op, names: tuple[str, ...], largest: int) -> dict[
     """One set of numbers that fit each other: divisors divide, masks have keys, kernels fit their image."""
     row = {name: draw(_number(op.params[name], largest), label=name) for name in names}
     more = st.integers(0, largest)
-    if op.name == "attention":
+    if op.name in ("attention", "attention_backward"):
         if "kv_heads" in row:
             row["heads"] = row["kv_heads"] * draw(st.integers(1, 4))
         if "window" in row:
             row["causal"] = True
         if row.get("causal") and "seq_kv" in row:
             row["seq_kv"] = row["seq_q"] + draw(more)
-    elif op.name == "conv2d":
+    elif op.name in ("conv2d", "conv_transpose2d"):
         for name in ("kernel", "stride", "dilation", "groups"):
             if name in row:
                 row[name] = draw(st.integers(1, 4), label=name)

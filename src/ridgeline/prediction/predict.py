@@ -23,6 +23,7 @@ from ..core.work import Array, Program, Step, Work, largest, total
 from ..machines.load import as_machine
 from .expected import Expected
 from .host import launch_latency
+from .inherited import Inherited, SourceTime
 
 
 def _of_step(name: str) -> Any:
@@ -236,18 +237,42 @@ def predict(
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
     if launch is not None and not launch >= 0:
         raise InputError(f"launch must be zero or more seconds, got {launch}")
-    steps = target.steps if isinstance(target, Program) else (Step(target.name, target),)
+    steps = tuple(part for step in target.steps for part in _kernels_of(step))
     if launch is None and machine.launch.source == GIVEN:
         launch = machine.launch.stated
     latency = launch_latency(machine) if launch is None else launch
     bounds = tuple(bound(step.work, machine, ceilings, engine, resident, latency) for step in steps)
     # a forced engine or resident data are not what the kernels were timed with
     flat = engine is not None or resident is not None
-    expected = tuple(
-        Expected(item, efficiency, step.backend or backend, launch, flat)
-        for step, item in zip(steps, bounds, strict=True)
-    )
+
+    def expect(step: Step, item: Bound) -> Expected:
+        asked = {"backend": step.backend or backend, "launch": launch}
+        if flat or efficiency is not None or not step.work.sources:
+            return Expected(item, efficiency, asked["backend"], launch, flat)
+        sources = tuple(
+            SourceTime(predict(source.alone, machine, ceilings, **asked), _floor(source.left, machine, ceilings))
+            for source in step.work.sources
+        )
+        return Inherited(item, None, asked["backend"], launch, sources=sources)
+
+    expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
     return Prediction(machine, steps, bounds, expected, efficiency)
+
+
+def _kernels_of(step: Step) -> tuple[Step, ...]:
+    """A step kernel by kernel: one of a sum is as many steps as the sum has parts."""
+    parts = step.work.parts
+    if not parts:
+        return (step,)
+    named = [step.name if len(parts) == 1 else f"{step.name}: {part.name}" for part in parts]
+    return tuple(
+        replace(part, name=name, count=part.count * step.count, backend=part.backend or step.backend)
+        for part, name in zip(parts, named, strict=True)
+    )
+
+
+def _floor(work: Work, machine: Machine, ceilings: str | None) -> Array:
+    return total(bound(step.work, machine, ceilings).floor * step.count for step in work.steps)
 
 
 BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache

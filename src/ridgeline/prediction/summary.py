@@ -33,7 +33,9 @@ def summary(prediction: Prediction) -> str:
         return "\n".join([f"{answer_line(prediction)} {on}", *rows, *_more(len(prediction.steps), "steps")])
     work = prediction.bounds[0].work
     floor = f"roofline {show(_first(prediction.floor), 's', 3)} ({prediction.bounds[0].kinds} ceilings)"
-    return f"{answer_line(prediction)}\n  {work!r}\n  {on}; {floor}; {_first_text(prediction.expected[0].confidence)}"
+    times = _first(prediction.steps[0].count)
+    again = f"{times:g} times " if times != 1 else ""
+    return f"{answer_line(prediction)}\n  {again}{work!r}\n  {on}; {floor}; {_first_text(prediction.expected[0].confidence)}"
 
 
 def _sweep_lines(prediction: Prediction) -> list[str]:
