@@ -48,4 +48,6 @@ def sequence(first: Work, then: Work) -> tuple[Step, ...]:
 def without(work: Work, tensor: str, way: str) -> Work:
     """Without the reads or the writes of a tensor, in all its parts."""
     parts = tuple(replace(step, work=without(step.work, tensor, way)) for step in work.parts)
-    return replace(work, moves={key: value for key, value in work.moves.items() if key[1:] != (tensor, way)}, parts=parts)
+    return replace(
+        work, moves={key: value for key, value in work.moves.items() if key[1:] != (tensor, way)}, parts=parts
+    )

@@ -36,7 +36,9 @@ class SourceTime:
 
     @cached_property
     def launch(self) -> Array:
-        return total(item.seconds for item in self.prediction.items if item.kind == "launch")
+        """Seconds of the launches; a correction may take the time of a tiny kernel below the fitted one."""
+        launches = total(item.seconds for item in self.prediction.items if item.kind == "launch")
+        return np.minimum(launches, self.prediction.time)
 
     @cached_property
     def share(self) -> Array:
@@ -126,7 +128,9 @@ class Inherited(Expected):
         items.append(TimeItem("launch", "launch", largest(source.launch for source in self.sources)))
         rest = self.time - total(item.seconds for item in items)
         if np.any(np.asarray(rest)):
-            items.append(TimeItem("overlapped in one kernel" if several else "raised to the roofline", "correction", rest))
+            items.append(
+                TimeItem("overlapped in one kernel" if several else "raised to the roofline", "correction", rest)
+            )
         return merged(items)
 
     @property

@@ -76,7 +76,7 @@ def machine(text: str) -> Change:
     def make(case: Case) -> Case:
         if other == case.machine:
             raise NoEffect(f"it is {other.name} already")
-        return replace(case, machine=other)
+        return replace(case, machine=other, tuned_on=None)
 
     return Change(f"on {other.name}", make, prepare)
 
@@ -87,12 +87,16 @@ def _times(figure: Figure, factor: float) -> Figure:
 
 
 def _faster(case: Case, what: str, factor: float, **figures: Any) -> Case:
-    """The case on a machine with other figures, with the change in its name and title."""
+    """The case on a machine with other figures, with the change in its name and title.
+
+    What formulas fitted to this machine say of one far from it is worth little, so kernels keep their share of roofline.
+    """
     if factor == 1:
         raise NoEffect("a factor of 1 changes nothing")
     machine, what = case.machine, f"{what} x{factor:g}"
     title = f"{machine.title or machine.name}, {what}"
-    return replace(case, machine=replace(machine, name=f"{machine.name} {what}", title=title, **figures))
+    changed = replace(machine, name=f"{machine.name} {what}", title=title, **figures)
+    return replace(case, machine=changed, tuned_on=case.tuned_on or machine)
 
 
 def bandwidth(text: str) -> Change:

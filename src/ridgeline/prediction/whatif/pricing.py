@@ -12,7 +12,6 @@ from ...core.bound import Bound
 from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
-from ..expected import Expected
 from ..host import waiting
 from ..predict import Prediction
 from .case import Case, Change, NoEffect
@@ -37,7 +36,6 @@ class PricedCase:
     name: str
     case: Case
     prediction: Prediction
-    time: float  # seconds of the case, of all its units of work
     before: PricedCase | None = None
     first: PricedCase | None = None
     why: str = ""  # why nothing changed, where nothing did
@@ -49,6 +47,11 @@ class PricedCase:
         "total_gain_us=total_gain", "total_ratio", "direction", "bound_before", "bound", "limiter", "flops", "bytes",
         "intensity", "rate", "why", "notes",
     )  # fmt: skip
+
+    @property
+    def time(self) -> float:
+        """Seconds of the case, of all its units of work."""
+        return float(self.prediction.time)
 
     @property
     def unit_time(self) -> float:
@@ -87,11 +90,11 @@ class PricedCase:
 
     @property
     def low(self) -> float:
-        return max(self.floor, self.time * float(self.prediction.low / self.prediction.time))
+        return float(self.prediction.low)
 
     @property
     def high(self) -> float:
-        return self.time * float(self.prediction.high / self.prediction.time)
+        return float(self.prediction.high)
 
     @property
     def floor(self) -> float:
@@ -153,7 +156,7 @@ def apply(case: Case, changes: Iterable[Change]) -> list[PricedCase]:
         case = change.prepare(case)
     prediction = case.predict()
     notes = tuple(dict.fromkeys(_bound_notes(prediction)))
-    baseline = PricedCase(BASELINE, case, prediction, float(prediction.time), notes=notes)
+    baseline = PricedCase(BASELINE, case, prediction, notes=notes)
     priced = [baseline]
     for change in chain:
         priced.append(_price(priced[-1], baseline, change))
@@ -165,14 +168,12 @@ def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
         case = change.make(before.case)
         prediction = case.predict()
     except NoEffect as reason:
-        return PricedCase(change.name, before.case, before.prediction, before.time, before, first, str(reason))
+        return PricedCase(change.name, before.case, before.prediction, before, first, str(reason))
     except MissingFigure as missing:
         raise InputError(f"{change.name}: {missing}") from missing
-    now, then = _comparable_times(prediction, before.prediction)
-    time = max(before.time * (now / then), float(prediction.floor))
     new, old = _bound_notes(prediction), _bound_notes(before.prediction)
     notes = tuple(note for note in (change.note, *(new if len(new) > len(old) else ())) if note)
-    priced = PricedCase(change.name, case, prediction, time, before, first, "", notes)
+    priced = PricedCase(change.name, case, prediction, before, first, "", notes)
     priced = replace(priced, notes=(*notes, *_host_notes(priced, before)))
     return replace(priced, why=_why(priced, before)) if abs(priced.ratio - 1) <= MIN_RELATIVE_CHANGE else priced
 
@@ -194,20 +195,6 @@ def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
 
 def _bound_notes(prediction: Prediction) -> list[str]:
     return [note for bound in prediction.bounds for note in bound.notes]
-
-
-def _comparable_times(now: Prediction, then: Prediction) -> tuple[float, float]:
-    """Times of two predictions in the same form: by kernel families where both have them, else the flat form of both."""
-    if all(expected.kernels for prediction in (now, then) for expected in prediction.expected):
-        return float(now.time), float(then.time)
-    return _flat_time(now), _flat_time(then)
-
-
-def _flat_time(prediction: Prediction) -> float:
-    return sum(
-        float(Expected(bound, prediction.given_efficiency, flat=True).time) * step.count
-        for bound, step in zip(prediction.bounds, prediction.steps, strict=True)
-    )
 
 
 def _why(priced: PricedCase, before: PricedCase) -> str:
