@@ -49,6 +49,12 @@ class Prediction:
         alone = (replace(self.steps[place], count=1.0),)
         return replace(self, steps=alone, bounds=(self.bounds[place],), expected=(self.expected[place],))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, which ceilings are noisy, and which working sets do not fit the memory."""
+        notes = (note for bound in self.bounds for note in (*bound.notes, bound.shortage) if note)
+        return tuple(dict.fromkeys(notes))
+
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
             sums = "ask one of `bounds`, or for `time` and `floor`, which add up"
@@ -134,6 +140,7 @@ class Prediction:
     share_of_peak = _of_step("share_of_peak")
     sure = _of_step("confidence")
     work = _of_step("work")
+    fits = _of_step("fits")
 
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
@@ -185,6 +192,8 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "ceilings": lambda p: p.bounds[0].kinds,
     "low_us": lambda p: p.low * 1e6,
     "high_us": lambda p: p.high * 1e6,
+    "footprint": lambda p: p.work.footprint,
+    "fits": lambda p: p.fits,
     "confidence": lambda p: p.expected[0].confidence,
     "distance": lambda p: p.distance,
     "bound_sure": lambda p: p.sure,
@@ -246,14 +255,17 @@ def predict(
     flat = engine is not None or resident is not None
 
     def expect(step: Step, item: Bound) -> Expected:
-        asked = {"backend": step.backend or backend, "launch": launch}
+        library = step.backend or backend
         if flat or efficiency is not None or not step.work.sources:
-            return Expected(item, efficiency, asked["backend"], launch, flat)
+            return Expected(item, efficiency, library, launch, flat)
         sources = tuple(
-            SourceTime(predict(source.alone, machine, ceilings, **asked), _floor(source.left, machine, ceilings))
+            SourceTime(
+                predict(source.alone, machine, ceilings, launch=launch, backend=library),
+                _floor(source.left, machine, ceilings),
+            )
             for source in step.work.sources
         )
-        return Inherited(item, None, asked["backend"], launch, sources=sources)
+        return Inherited(item, None, library, launch, sources=sources)
 
     expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
     return Prediction(machine, steps, bounds, expected, efficiency)

@@ -12,7 +12,6 @@ from ...core.figure import Figure
 from ...core.units import number, percent
 from ...core.units import parse as quantity
 from ...machines import load as machines
-from ..compare import common_kind
 from ..host import graph_node_share, launch_latency
 from . import op_changes
 from .case import Case, Change, NoEffect
@@ -67,18 +66,12 @@ def overhead(text: str) -> Change:
 def machine(text: str) -> Change:
     other = machines.load(text)
 
-    def prepare(case: Case) -> Case:
-        if case.options.get("ceilings") is not None:
-            return case
-        # ceilings of one kind: a measured machine must not look slower than one known by its datasheet
-        return case.with_options(ceilings=common_kind([case.machine, other], case.main.dtype or None))
-
     def make(case: Case) -> Case:
         if other == case.machine:
             raise NoEffect(f"it is {other.name} already")
         return replace(case, machine=other, tuned_on=None)
 
-    return Change(f"on {other.name}", make, prepare)
+    return Change(f"on {other.name}", make)
 
 
 def _times(figure: Figure, factor: float) -> Figure:

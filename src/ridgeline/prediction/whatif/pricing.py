@@ -44,7 +44,7 @@ class PricedCase:
     DOCUMENT: ClassVar = (
         "name", "machine=case.machine.name", "time_us=time", "low_us=low", "high_us=high", "floor_us=floor",
         "units=case.amount", "unit_time_us=unit_time", "waiting_us=waiting", "gain_us=gain", "ratio",
-        "total_gain_us=total_gain", "total_ratio", "direction", "bound_before", "bound", "limiter", "flops", "bytes",
+        "total_gain_us=total_gain", "total_ratio", "direction", "bound_before", "bound", "limiter", "ceilings", "flops", "bytes",
         "intensity", "rate", "why", "notes",
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ class PricedCase:
             return 0.0
         each = self.case.machine.dispatch.value()
         steps = self.prediction.steps
-        launches = sum(float(step.work.waits.get("launch", 0.0)) * step.count for step in steps)
+        launches = sum(float(step.work.waits.get("launch", 0.0) * step.count) for step in steps)
         return None if each is None else waiting(launches, each, self.time) / self.case.amount
 
     @property
@@ -102,12 +102,12 @@ class PricedCase:
 
     @property
     def flops(self) -> float:
-        return sum(float(step.work.flops) * step.count for step in self.prediction.steps)
+        return sum(float(step.work.flops * step.count) for step in self.prediction.steps)
 
     @property
     def bytes(self) -> float:
         """At the main memory; traffic over links is not on the chart."""
-        return sum(float(step.work.bytes) * step.count for step in self.prediction.steps)
+        return sum(float(step.work.bytes * step.count) for step in self.prediction.steps)
 
     @property
     def intensity(self) -> float | None:
@@ -137,6 +137,11 @@ class PricedCase:
         return str(self._longest.limiter)
 
     @property
+    def ceilings(self) -> str:
+        """The kinds of ceilings of all kernels."""
+        return "+".join(sorted({kind for bound in self.prediction.bounds for kind in bound.kinds.split("+") if kind}))
+
+    @property
     def engine(self) -> str:
         return str(self._longest.engine or "")
 
@@ -155,8 +160,7 @@ def apply(case: Case, changes: Iterable[Change]) -> list[PricedCase]:
     for change in chain:
         case = change.prepare(case)
     prediction = case.predict()
-    notes = tuple(dict.fromkeys(_bound_notes(prediction)))
-    baseline = PricedCase(BASELINE, case, prediction, notes=notes)
+    baseline = PricedCase(BASELINE, case, prediction, notes=prediction.notes)
     priced = [baseline]
     for change in chain:
         priced.append(_price(priced[-1], baseline, change))
@@ -171,8 +175,8 @@ def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
         return PricedCase(change.name, before.case, before.prediction, before, first, str(reason))
     except MissingFigure as missing:
         raise InputError(f"{change.name}: {missing}") from missing
-    new, old = _bound_notes(prediction), _bound_notes(before.prediction)
-    notes = tuple(note for note in (change.note, *(new if len(new) > len(old) else ())) if note)
+    fresh = (note for note in prediction.notes if note not in before.prediction.notes)
+    notes = tuple(note for note in (change.note, *(f"{change.name}: {note}" for note in fresh)) if note)
     priced = PricedCase(change.name, case, prediction, before, first, "", notes)
     priced = replace(priced, notes=(*notes, *_host_notes(priced, before)))
     return replace(priced, why=_why(priced, before)) if abs(priced.ratio - 1) <= MIN_RELATIVE_CHANGE else priced
@@ -191,10 +195,6 @@ def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
         return []
     each, wait = show(machine.dispatch.value() or 0.0, "s", 3), show(before.waiting, "s", 3)
     return [f"without a graph the device also idles {wait} waiting for the host (dispatch {each} per launch)"]
-
-
-def _bound_notes(prediction: Prediction) -> list[str]:
-    return [note for bound in prediction.bounds for note in bound.notes]
 
 
 def _why(priced: PricedCase, before: PricedCase) -> str:
