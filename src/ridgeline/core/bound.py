@@ -174,7 +174,9 @@ class Bound:
         if sizes.size == 1:
             return f"does not fit: needs {show(float(sizes[0]), 'B', 3)}, {has}"
         short = np.count_nonzero(~np.asarray(self.fits))
-        return f"{short:,} of {sizes.size:,} cases do not fit: they need up to {show(float(sizes.max()), 'B', 3)}, {has}"
+        return (
+            f"{short:,} of {sizes.size:,} cases do not fit: they need up to {show(float(sizes.max()), 'B', 3)}, {has}"
+        )
 
     @property
     def flops(self) -> Array:

@@ -143,7 +143,9 @@ def comparison(
     if any(isinstance(value, np.ndarray) for value in values.values()):
         raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
     predictions = [] if op is None else [predict(op(**values), machine, ceilings=ceilings) for machine in known]
-    left_out += [note for prediction in predictions for note in prediction.notes if note == prediction.bounds[0].shortage]
+    left_out += [
+        note for prediction in predictions for note in prediction.notes if note == prediction.bounds[0].shortage
+    ]
     rows = tuple(generations(known, dtype, ceilings))
     growth = ceilings or common_kind(known, dtype)
     return Comparison(dtype, ceilings, rows, tuple(predictions), growth, tuple(left_out))

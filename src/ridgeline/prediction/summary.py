@@ -30,7 +30,9 @@ def summary(prediction: Prediction) -> str:
     if len(prediction.steps) > 1:
         rows = [f"  {step.name} x{step.count:g}: {answer_line(prediction.step(place))}"
                 for place, step in enumerate(prediction.steps[:MAX_LINES])]  # fmt: skip
-        return "\n".join([f"{answer_line(prediction)} {on}", *rows, *_more(len(prediction.steps), "steps"), *_short(prediction)])
+        return "\n".join(
+            [f"{answer_line(prediction)} {on}", *rows, *_more(len(prediction.steps), "steps"), *_short(prediction)]
+        )
     work = prediction.bounds[0].work
     floor = f"roofline {show(_first(prediction.floor), 's', 3)} ({prediction.bounds[0].kinds} ceilings)"
     count = _first(prediction.steps[0].count)

@@ -103,7 +103,9 @@ def roofs(machine: Machine, notes: Sequence[str] = ()) -> Table:
         unit_name(machine, main.name): listed((mix, show(rate, "B/s")) for mix, rate in mixes.items()),
         "caches": listed((unit_name(machine, level.name), show(level.bandwidth.measured, "B/s")) for level in inner),
         "peak": listed((name, _rate(name, value)) for name, value in peaks.items()),
-        "ridge": f"{listed((name, show(value)) for name, value in ridges.items())} FLOP/B{machine.ridge_mix()}" if ridges else "",
+        "ridge": f"{listed((name, show(value)) for name, value in ridges.items())} FLOP/B{machine.ridge_mix()}"
+        if ridges
+        else "",
         "latency": listed((unit_name(machine, level.name), show(value, "s")) for level, value in latency),
         "launch": show(machine.launch.measured, "s") if machine.launch.measured else "",
     }

@@ -212,7 +212,9 @@ def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
     """The change that gains the most and what all of them gain, then the baseline."""
     first, last = stops[0], stops[-1]
     time = f"{show(first.unit_time, 's')}, {first.bound}-bound"
-    baseline = f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {time}, {first.ceilings} ceilings"
+    baseline = (
+        f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {time}, {first.ceilings} ceilings"
+    )
     best = max(stops[1:], key=lambda stop: stop.gain)
     if best.gain <= 0 or best.why:
         return [f"no gain: {best.name}: {best.why or 'slower'}", baseline]
