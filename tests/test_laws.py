@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.bound import bound
 from ridgeline.core.errors import InputError, UnknownName
-from ridgeline.core.figure import Level
+from ridgeline.core.figure import UNCERTAINTY, Level
 from ridgeline.core.machine import Machine, two_number
 from ridgeline.core.roofline import attainable, batch_intensity, critical_batch, ridge, saturation
 from ridgeline.core.units import axis, parse, show
@@ -208,7 +208,8 @@ def test_bound_and_limiter_name_the_largest_term(call: Any, machine: Machine) ->
     side = found.terms[found.limiter].side
     assert found.bound in (side, "balanced")
     shorter = min(found.compute_time, found.memory_time)
-    assert (found.bound == "balanced") == (shorter > 0 and found.floor - shorter <= found.tolerance * found.floor)
+    within = math.hypot(UNCERTAINTY["stated"], UNCERTAINTY["stated"])  # two sigma of the ratio of two stated ceilings
+    assert (found.bound == "balanced") == (shorter > 0 and math.log(found.floor / shorter) <= within)
     assert 0.5 <= found.confidence <= 1
 
 

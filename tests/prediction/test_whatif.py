@@ -303,16 +303,25 @@ def test_a_change_with_effect_gives_no_reason() -> None:
     assert chain("bandwidth=2", case("gemm", H200, m=1, n=8192, k=8192))[-1].why == ""
 
 
-def test_calibrated_times_are_used_where_both_sides_have_them_and_ratios_of_the_flat_form_where_one_has_not() -> None:
-    first, narrow = chain("quantize=fp8", case("gemm", CALIBRATED, m=4096, n=4096, k=4096))
-    assert first.prediction.expected[0].kernels
-    assert narrow.time == pytest.approx(float(narrow.prediction.time))
-    # no library has the fused kernel: its time is the calibrated one of both, shrunk as the flat form shrinks
-    first, fused = chain("fuse=gelu", case("gemm", CALIBRATED, m=4096, n=4096, k=4096))
-    flat = chain("fuse=gelu", case("gemm", H200, m=4096, n=4096, k=4096))[-1]
-    assert not fused.prediction.expected[0].kernels
-    assert fused.ratio == pytest.approx(flat.ratio)
-    assert fused.time == pytest.approx(first.time / flat.ratio)
+def test_every_case_has_the_time_that_predict_gives() -> None:
+    for text in ("quantize=fp8", "fuse=gelu", "batch=4", "machine=a100-sxm-80gb"):
+        for priced in chain(text, case("gemm", CALIBRATED, m=4096, n=4096, k=4096)):
+            again = rl.predict(priced.case.program, priced.case.machine, **priced.case.options)
+            assert (priced.time, priced.floor, priced.low, priced.high) == (
+                again.time,
+                again.floor,
+                again.low,
+                again.high,
+            )
+
+
+def test_faster_hardware_shows_its_effect_up_to_the_launch() -> None:
+    """One token through a layer of 8192 x 28672 is memory-bound: 100 times the bandwidth leaves 1 % and the launch."""
+    first, last = chain("bandwidth=100", case("linear", CALIBRATED, batch=1, in_features=8192, out_features=28672))
+    launch = sum(float(item.seconds) for item in first.prediction.items if item.kind == "launch")
+    assert last.floor == pytest.approx(first.floor / 100)
+    assert last.time == pytest.approx((first.time - launch) / 100 + launch)
+    assert last.time >= last.floor
 
 
 @law(25)

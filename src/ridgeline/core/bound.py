@@ -3,8 +3,8 @@
     floor = max(flops_e / peak_e per engine, bytes_l / bandwidth_l per level)
 
 Levels and engines work at the same time, so the floor is the largest term, never their sum. Where the
-floor is under the launch latency the bound is `overhead`; where compute and memory terms lie within the
-ceilings' uncertainty of each other it is `balanced`.
+floor is under the launch latency the bound is `overhead`; where the ratio of the compute and the memory term is 1
+within the uncertainty of both ceilings it is `balanced`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from .figure import Ceiling
 from .machine import MAIN, Machine
 from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array
-from .units import percent
+from .units import percent, show
 from .work import LINK, WRITE, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
@@ -99,20 +100,32 @@ class Bound:
     def memory_time(self) -> Array:
         return self._sides[2]
 
-    def _uncertainty(self, side: str) -> float:
-        return max((term.ceiling.uncertainty for term in self.terms.values() if term.side == side), default=0.0)
+    @property
+    def tolerance(self) -> float:
+        """The largest relative uncertainty among the ceilings."""
+        return max((term.ceiling.uncertainty for term in self.terms.values()), default=0.0)
+
+    def _ratio_error(self, cap: float = np.inf) -> Array:
+        """Two sigma of the logarithm of compute over memory time, from the ceilings of the largest term of each side."""
+        known = np.array([min(term.ceiling.uncertainty, cap) for term in self.terms.values()] + [0.0])
+        _, compute, _, memory = self._sides  # -1 where a side has no term
+        errors = (known[np.asarray(which, dtype=np.int64)] for which in (compute, memory))
+        return np.sqrt(sum(error**2 for error in errors))
 
     @cached_property
-    def tolerance(self) -> float:
-        """Relative distance from the ridge within which the ceilings' uncertainty leaves the bound open."""
-        return max(self._uncertainty("compute"), self._uncertainty("memory"))
+    def _log_ratio(self) -> NDArray[np.float64]:
+        """Of compute over memory time; infinite where a side has none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.asarray(np.log(np.asarray(self.compute_time) / np.asarray(self.memory_time)))
+        return np.where(np.isnan(ratio), np.inf, ratio)
 
     @cached_property
     def code(self) -> NDArray[np.int8]:
         """Index into BOUNDS for every case."""
         compute, memory = np.asarray(self.compute_time), np.asarray(self.memory_time)
         longest = np.maximum(compute, memory)
-        near = (np.abs(compute - memory) <= self.tolerance * longest) & (np.minimum(compute, memory) > 0)
+        # a noisy ceiling gets a note and lowers the confidence; it does not bring the two sides nearer to each other
+        near = np.abs(self._log_ratio) <= self._ratio_error(MAX_SPREAD)
         # >= so that a point exactly on the ridge counts as compute when nothing is uncertain
         side = np.where(compute >= memory, 0, 1)
         code = np.where(near, 3, side)
@@ -134,16 +147,35 @@ class Bound:
     @property
     def confidence(self) -> Array:
         """How likely the larger side is the right one, from the ceilings' uncertainty (read as two sigma)."""
-        compute, memory = np.asarray(self.compute_time), np.asarray(self.memory_time)
-        compute_error, memory_error = (self._uncertainty(side) / 2 for side in ("compute", "memory"))
-        sigma = (compute_error**2 + memory_error**2) ** 0.5
-        if sigma == 0:
-            return scalar_or_array(np.ones(np.broadcast(compute, memory).shape))
         with np.errstate(divide="ignore", invalid="ignore"):
-            distance = np.abs(np.log(compute / memory)) / sigma
+            distance = np.abs(self._log_ratio) / (np.asarray(self._ratio_error()) / 2)
         # the logistic curve approximates the normal one (within 0.01)
         return scalar_or_array(
             np.where(np.isfinite(distance), 1 / (1 + np.exp(-1.702 * np.minimum(distance, 300.0))), 1.0)
+        )
+
+    @property
+    def capacity(self) -> float | None:
+        """Bytes of the main memory, None where they are not known."""
+        return self.machine.levels[-1].total if self.machine.levels else None
+
+    @cached_property
+    def fits(self) -> Any:
+        """Whether the working set fits the main memory, for every case; None where its capacity is not known."""
+        fits = None if self.capacity is None else np.asarray(self.work.footprint) <= self.capacity
+        return bool(fits) if fits is not None and fits.ndim == 0 else fits
+
+    @property
+    def shortage(self) -> str:
+        """`needs 103 GB, l4 has 25.8 GB`; of a sweep also how many cases do not fit; nothing where all fit."""
+        if self.capacity is None or np.all(self.fits):
+            return ""
+        sizes, has = np.ravel(self.work.footprint), f"{self.machine.name} has {show(self.capacity, 'B', 3)}"
+        if sizes.size == 1:
+            return f"does not fit: needs {show(float(sizes[0]), 'B', 3)}, {has}"
+        short = np.count_nonzero(~np.asarray(self.fits))
+        return (
+            f"{short:,} of {sizes.size:,} cases do not fit: they need up to {show(float(sizes.max()), 'B', 3)}, {has}"
         )
 
     @property
@@ -286,17 +318,23 @@ def _memory_terms(
             terms[link.name] = Term("memory", moved, machine.ceiling(link.per_direction, link.name, ceilings))
         elif level == MAIN:
             name = machine.level(resident or MAIN).name
-            mix = _nearest_mix(machine.mixes(name, ceilings), work.bytes_at(MAIN, WRITE), moved)
-            terms[name] = Term("memory", moved, machine.bandwidth(name, ceilings), mix)
+            terms[name] = _level_term(work, level, machine, name, ceilings)
         else:
             try:
-                terms[level] = Term("memory", moved, machine.bandwidth(level, ceilings))
+                terms[level] = _level_term(work, level, machine, level, ceilings)
             except (MissingFigure, UnknownName) as missing:
                 notes.append(f"level {level} left out: {missing}")
     if MAIN in work.levels():  # last, because the ridge is taken against the last one
         name = machine.level(resident or MAIN).name
         terms[name] = terms.pop(name)
     return terms
+
+
+def _level_term(work: Work, crossed: str, machine: Machine, level: str, ceilings: str | None) -> Term:
+    """The bytes of work at a level over the bandwidth of the level that feeds it."""
+    moved = work.bytes_at(crossed)
+    mix = _nearest_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved)
+    return Term("memory", moved, machine.bandwidth(level, ceilings), mix)
 
 
 def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:

@@ -8,12 +8,14 @@ else derived) and learns which it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from .errors import unknown
 
 KINDS = ("measured", "stated", "derived")
+
+READ_MIX = "read"  # the access mix that the bandwidth of a level is of, where mixes were measured
 
 # Relative uncertainty of a ceiling by where it comes from, when the file gives none (see docs/understand/model.md).
 UNCERTAINTY = {"measured": 0.03, "stated": 0.10, "derived": 0.10}
@@ -65,7 +67,11 @@ NO_TIME, NO_POWER = Figure("s"), Figure("W")  # not known
 
 @dataclass(frozen=True)
 class Level:
-    """One level of memory. `capacity` is of one instance; `bandwidth` of all of them together."""
+    """One level of memory. `capacity` is of one instance; `bandwidth` of all of them together.
+
+    Where access mixes were measured, the measured bandwidth is that of reads, which feed arithmetic: the best of all
+    mixes may be that of writes. A kernel is judged by the mix nearest to its own.
+    """
 
     name: str
     bandwidth: Figure
@@ -82,6 +88,12 @@ class Level:
         "name", "capacity=capacity.value", "total_capacity=total", "scope", "instances", "bandwidth",
         "latency=latency.value", "technology", "source=source_or_bandwidths", "note", "mixes?",
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        reads = self.mixes.get(READ_MIX)
+        if reads is not None and reads.measured is not None and reads.measured != self.bandwidth.measured:
+            taken = {name: getattr(reads, name) for name in ("measured", "measurement", "spread", "sustained")}
+            object.__setattr__(self, "bandwidth", replace(self.bandwidth, **taken))
 
     @property
     def total(self) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isclose
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from .dtypes import dtype as dtype_row
@@ -206,14 +207,18 @@ class Machine:
         rates = [(WRITE_SHARE[mix], figure.measured, mix) for mix, figure in row.mixes.items() if mix in WRITE_SHARE]
         return sorted((share, rate, mix) for share, rate, mix in rates if rate is not None)
 
+    def mix_at(self, level: str, rate: float, ceilings: str | None = None) -> str:
+        """The measured access mix of a level that has this bandwidth; nothing where mixes were not measured."""
+        return next((mix for _, value, mix in self.mixes(level, ceilings) if isclose(value, rate)), "")
+
     def ridge(self, peak: str, level: str = MAIN, ceilings: str | None = None) -> float:
         """Intensity from which a kernel can saturate the peak when fed from the level: peak / bandwidth of reads."""
-        return self.peak(peak, ceilings).value / self.read_bandwidth(level, ceilings)
+        return self.peak(peak, ceilings).value / self.bandwidth(level, ceilings).value
 
-    def read_bandwidth(self, level: str = MAIN, ceilings: str | None = None) -> float:
-        """Of a level, where mixes were measured; the best of all mixes may be that of writes, which feed no arithmetic."""
-        by_mix = {mix: rate for _, rate, mix in self.mixes(level, ceilings)}
-        return by_mix.get("read", self.bandwidth(level, ceilings).value)
+    def ridge_mix(self, ceilings: str | None = None) -> str:
+        """` (read bandwidth)` where the ridges are those of a measured access mix, to be printed after them."""
+        mix = self.mix_at(MAIN, self.bandwidth(MAIN, ceilings).value, ceilings)
+        return f" ({mix} bandwidth)" if mix else ""
 
     def _where_to_fill(self, what: str) -> str:
         if self.file:
@@ -247,7 +252,7 @@ class Machine:
         if not self.levels or self.main.bandwidth.value(ceilings) is None:
             return {}
         peaks = {name: figure.value(ceilings) for name, figure in self.peaks.items() if not name.startswith("special")}
-        bandwidth = self.read_bandwidth(ceilings=ceilings)
+        bandwidth = self.bandwidth(ceilings=ceilings).value
         return {name: value / bandwidth for name, value in peaks.items() if value is not None}
 
 

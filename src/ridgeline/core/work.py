@@ -13,7 +13,7 @@ A fused multiply-add is two flops. Counts are float64, scalars or arrays that br
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .combining import merge, scale, sequence, value_range, without
 from .dtypes import dtype as dtype_row
 from .errors import InputError
 from .machine import MAIN
-from .units import counted, show
+from .units import counted
 
 Array = float | NDArray[np.float64]
 FlopKey = tuple[str, str, str]
@@ -33,25 +34,6 @@ MoveKey = tuple[str, str, str]
 LINK = "link"
 MAX_LISTED = 6  # steps that the repr of a program names
 READ, WRITE = "read", "write"
-
-
-def _merge(first: Mapping[Any, Array], second: Mapping[Any, Array]) -> dict[Any, Array]:
-    merged = dict(first)
-    for key, value in second.items():
-        merged[key] = merged[key] + value if key in merged else value
-    return merged
-
-
-def _scale(counts: Mapping[Any, Array], factor: Array) -> dict[Any, Array]:
-    return {key: value * factor for key, value in counts.items()}
-
-
-def _range(value: Any, unit: str = "") -> str:
-    """A value with its unit, a size as it was given, or the ends of an array."""
-    ends = [value] if not np.ndim(value) else [np.min(value), np.max(value)] if np.size(value) else []
-    if unit:
-        return " to ".join(show(float(end), unit, 3) for end in ends)
-    return "..".join(str(end) if isinstance(end, str) else f"{end:.15g}" for end in ends)
 
 
 def total(values: Iterable[Array]) -> Array:
@@ -91,15 +73,22 @@ class Work:
     formulas: Mapping[Any, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     kernels: tuple[Kernel, ...] = ()  # none where the counts are all that is known
+    parts: tuple[Step, ...] = ()  # what runs one after the other, where this is a sum
+    sources: tuple[Source, ...] = ()  # what this one kernel was made from, where no library has it
 
     def __repr__(self) -> str:
         """`gemm m=8 n=8 k=8 in bf16: 1.02 kFLOP, 384 B, AI 2.67 FLOP/B`; of arrays the ranges."""
-        sizes = " ".join(f"{name}={_range(value)}" for name, value in self.shape.items())
+        sizes = " ".join(f"{name}={value_range(value)}" for name, value in self.shape.items())
         name = " ".join(part for part in (self.name or "work", sizes, f"in {self.dtype}" if self.dtype else "") if part)
         moved = self.bytes if MAIN in self.levels() else self.bytes_at(LINK)
-        counts = [_range(self.flops, "flop"), _range(moved, "B")]
-        counts += [f"AI {_range(self.flops / moved, 'flop/B')}"] if np.all(np.asarray(moved) > 0) else []
+        counts = [value_range(self.flops, "flop"), value_range(moved, "B")]
+        counts += [f"AI {value_range(self.flops / moved, 'flop/B')}"] if np.all(np.asarray(moved) > 0) else []
         return f"{name}: {', '.join(counts)}"
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Kernel by kernel: the parts of a sum, else the work itself."""
+        return self.parts or (Step(self.name, self),)
 
     @property
     def flops(self) -> Array:
@@ -144,40 +133,59 @@ class Work:
         return self.flops / moved
 
     def __add__(self, other: Work) -> Work:
-        """One after the other. The footprint is the larger one: the second may reuse what the first held."""
+        """One after the other: times add, and each part keeps its kernels.
+
+        The footprint is the larger one: the second may reuse what the first held.
+        """
         names = [name for name in (self.name, other.name) if name]
         return Work(
-            counts=_merge(self.counts, other.counts),
-            moves=_merge(self.moves, other.moves),
-            waits=_merge(self.waits, other.waits),
+            counts=merge(self.counts, other.counts),
+            moves=merge(self.moves, other.moves),
+            waits=merge(self.waits, other.waits),
             held=np.maximum(self.footprint, other.footprint),
             special=self.special + other.special,
             name=" + ".join(dict.fromkeys(names)),
             family=self.family if self.family == other.family else "",
             dtype=self.dtype if self.dtype == other.dtype else "",
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
-            kernels=self.kernels + other.kernels if self.kernels and other.kernels else (),
+            parts=sequence(self, other),
         )
 
     def repeat(self, times: Array) -> Work:
-        """The same work again and again in the same place: counts and waits grow, the footprint stays."""
-        return replace(self.scaled(times, times), waits=_scale(self.waits, times))
+        """The same work again and again in the same place: counts, waits and times grow, the footprint stays."""
+        again = self._multiplied(times, times)
+        steps = tuple(replace(step, count=step.count * times) for step in self.steps)
+        return replace(again, waits=scale(self.waits, times), parts=steps)
 
     def batch(self, size: Array) -> Work:
-        """Many of the same at once, each on data of its own: counts and footprint grow, the waits stay."""
-        return replace(self.scaled(size, size), held=self.footprint * size)
+        """Many of the same at once, each on data of its own: counts and footprint grow, the waits stay.
+
+        Its time is that of one, with all but the launch multiplied; a kernel that fills the machine better takes less.
+        """
+        return self._changed(lambda work: replace(work._multiplied(size, size), held=work.footprint * size))
 
     def scaled(self, traffic: Array, arithmetic: Array) -> Work:
-        """Bytes and flops multiplied; the waits and the footprint stay."""
+        """Bytes and flops multiplied; the waits, the footprint and the achieved share of the roofline stay."""
+        return self._changed(lambda work: work._multiplied(traffic, arithmetic))
+
+    def _multiplied(self, traffic: Array, arithmetic: Array) -> Work:
         return replace(
             self,
-            counts=_scale(self.counts, arithmetic),
-            moves=_scale(self.moves, traffic),
+            counts=scale(self.counts, arithmetic),
+            moves=scale(self.moves, traffic),
             special=self.special * arithmetic,
             held=self.footprint,
             formulas={},
             kernels=(),
         )
+
+    def _changed(self, change: Callable[[Work], Work]) -> Work:
+        """The same change made to every kernel, each made from the one before the change."""
+        if self.parts:
+            parts = tuple(replace(step, work=step.work._changed(change)) for step in self.parts)
+            return replace(change(self), parts=parts)
+        changed = change(self)
+        return replace(changed, sources=(Source(self, changed),))
 
     def rename(self, prefix: str) -> Work:
         """Tensor names and the name itself under a prefix, so that two works stay separate when added."""
@@ -187,12 +195,15 @@ class Work:
             moves={(level, f"{prefix}.{tensor}", way): value for (level, tensor, way), value in self.moves.items()},
             sizes={f"{prefix}.{tensor}": size for tensor, size in self.sizes.items()},
             formulas={_renamed(key, prefix): text for key, text in self.formulas.items()},
+            parts=tuple(replace(step, work=step.work.rename(prefix)) for step in self.parts),
         )
 
     def fuse(self, then: Work, through: str, into: str | None = None, keep: bool = False) -> Work:
         """One kernel of two: the tensor written here as `through` and read there as `into` stays on chip.
 
-        Its write and its read disappear, flops never do. `keep` still writes it (a backward pass wants it).
+        Its write and its read disappear, flops never do. `keep` still writes it (a backward pass wants it). The time is
+        between the longer one and the sum of both, each without the traffic that disappeared: the roofline time of the
+        fused counts at the share of the roofline that both reach together.
         """
         into = into or through
         if not any(tensor == through and way == WRITE for _, tensor, way in self.moves):
@@ -202,9 +213,9 @@ class Work:
         written, taken = self.tensor_sizes()[through], then.tensor_sizes()[into]
         if not np.all(np.asarray(written) == np.asarray(taken)):
             raise InputError(f"'{through}' of {self.name} and '{into}' of {then.name} differ in size: not one tensor")
-        first = {key: value for key, value in self.moves.items() if keep or key[1:] != (through, WRITE)}
-        second = {key: value for key, value in then.moves.items() if key[1:] != (into, READ)}
-        both = replace(self, moves=first) + replace(then, moves=second)
+        left = self if keep else without(self, through, WRITE)
+        sources = (Source(self, left), Source(then, without(then, into, READ)))
+        both = sources[0].left + sources[1].left
         launches = {"launch": np.maximum(self.waits.get("launch", 0.0), then.waits.get("launch", 0.0))}
         # the tensor between is held once if it is kept or was an input of its own, else not at all
         updated = any(tensor == through and way == READ for _, tensor, way in self.moves)
@@ -214,7 +225,8 @@ class Work:
             waits={**both.waits, **launches},
             held=np.maximum(footprint, 0.0),
             notes=(*both.notes, f"fused through {through}"),
-            kernels=(),  # no library has this kernel
+            parts=(),
+            sources=sources,
         )
 
 
@@ -294,10 +306,18 @@ def work(
 
 
 @dataclass(frozen=True)
+class Source:
+    """Work that another kernel was made from: as it runs alone, and what is left of it in that kernel."""
+
+    alone: Work
+    left: Work
+
+
+@dataclass(frozen=True)
 class Step:
     name: str
     work: Work
-    count: float = 1.0
+    count: Array = 1.0
     backend: str = ""  # the library whose kernels it is of, where that is not the one asked for
 
 

@@ -114,7 +114,7 @@ class Target:
 def target(prediction: Prediction, places: Sequence[int]) -> Target:
     """Steps of a prediction as one: times and work terms add up."""
     steps = [prediction.steps[place] for place in places]
-    common = min(step.count for step in steps)
+    common = min(_number(step.count, step.name) for step in steps)
     part = Prediction(
         prediction.machine,
         tuple(replace(step, count=step.count / common) for step in steps),
@@ -147,7 +147,7 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         limiter=str(single.limiter) if single else limiter or "launch",
         engine=max(engines, key=lambda label: needs[label].time, default=""),
         matrix_flops=sum(
-            _number(value, name) * step.count
+            _number(value * step.count, name)
             for step in part.steps
             for (engine, _, _), value in step.work.counts.items()
             if engine == "matrix"
@@ -161,7 +161,7 @@ def _needs(prediction: Prediction, name: str) -> dict[str, Need]:
     needs: dict[str, Need] = {}
     for bound, step in zip(prediction.bounds, prediction.steps, strict=True):
         for label, term in bound.terms.items():
-            amount, time = _number(term.amount, name) * step.count, _number(term.time, name) * step.count
+            amount, time = (_number(value * step.count, name) for value in (term.amount, term.time))
             if label in needs:
                 amount, time = amount + needs[label].amount, time + needs[label].time
             rate = amount / time if time else term.ceiling.value

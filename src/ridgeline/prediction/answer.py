@@ -125,9 +125,10 @@ class Answer:
         prediction = self.prediction
         asked = f"{self.op.name} {self.sizes_text} {prediction.work.dtype} on {prediction.machine.name}"
         asked = f"{' '.join(asked.split())}, {self.bound.kinds} ceilings"
+        short = [self.bound.shortage] if self.bound.shortage else []
         if self.single:
-            return [*self._measured_line, answer_line(prediction), asked]
-        return [self._summary, f"{asked}{self._ridges}"]
+            return [*self._measured_line, answer_line(prediction), *short, asked]
+        return [self._summary, *short, f"{asked}{self._ridges}"]
 
     @property
     def _measured_line(self) -> list[str]:
@@ -212,7 +213,7 @@ class Answer:
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
         """One document per case, of the first `limit`."""
         rows = list(self.prediction.rows(limit))
-        shared: dict[str, Any] = {"notes": [*self.prediction.work.notes, *self.bound.notes, *self.remarks]}
+        shared: dict[str, Any] = {"notes": [*self.prediction.work.notes, *self.prediction.notes, *self.remarks]}
         if self.turning is not None:
             size, value = self.turning
             shared["turns_compute_bound_at"] = {size: None if self.turning.never else int(value)}

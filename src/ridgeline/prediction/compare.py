@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,8 @@ MACHINES_SHOWN = 3  # by default
 def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | None:
     """The best kind of ceilings that all machines have; None where there is none.
 
-    A machine that was measured must not look slower than one of which only the datasheet is known.
+    Growth is taken between figures of one kind: a machine that was measured must not look slower than one of which
+    only the datasheet is known.
     """
     for kind in KINDS:
         figures = []
@@ -51,10 +52,11 @@ class Generation:
     engine: str
     peak: float
     bandwidth: float
+    ceilings: str  # the kind of both figures
     compute_growth: float | None = None
     bandwidth_growth: float | None = None
     DOCUMENT: ClassVar = (
-        "machine=name", "engine", "peak", "bandwidth", "ridge", "compute_growth", "bandwidth_growth", "gains",
+        "machine=name", "engine", "peak", "bandwidth", "ridge", "ceilings", "compute_growth", "bandwidth_growth", "gains",
     )  # fmt: skip
 
     @property
@@ -77,21 +79,26 @@ class Generation:
         return f"{phase}, slightly" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
 
 
-def _figures(machine: Machine, dtype: str, ceilings: str | None) -> tuple[str, float, float]:
-    """Engine, peak and main bandwidth; raises where one of them is not known."""
+def _generation(machine: Machine, dtype: str, ceilings: str | None) -> Generation:
+    """A machine by its engine, peak and main bandwidth; raises where one of them is not known."""
     engine = machine.engine("matrix", dtype)
-    return engine, machine.peak(engine, ceilings).value, machine.bandwidth(MAIN, ceilings).value
+    peak, bandwidth = machine.peak(engine, ceilings), machine.bandwidth(MAIN, ceilings)
+    kinds = "+".join(sorted({peak.kind, bandwidth.kind}))
+    return Generation(machine, engine, peak.value, bandwidth.value, kinds)
 
 
 def generations(machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None) -> list[Generation]:
-    """Peak, bandwidth and ridge of each machine, and how both grew from the one before; one kind of ceilings for all."""
-    ceilings = ceilings or common_kind(machines, dtype)
-    rows: list[Generation] = []
-    for machine in machines:
-        engine, peak, bandwidth = _figures(machine, dtype, ceilings)
-        growth = (peak / rows[-1].peak, bandwidth / rows[-1].bandwidth) if rows else (None, None)
-        rows.append(Generation(machine, engine, peak, bandwidth, *growth))
-    return rows
+    """Peak, bandwidth and ridge of each machine, and how both grew from the one before by figures of one kind."""
+    rows = [_generation(machine, dtype, ceilings) for machine in machines]
+    kind = ceilings or common_kind(machines, dtype)
+    if kind is None:
+        return rows
+    alike = [_generation(machine, dtype, kind) for machine in machines]
+    grown = [
+        replace(row, compute_growth=new.peak / old.peak, bandwidth_growth=new.bandwidth / old.bandwidth)
+        for row, old, new in zip(rows[1:], alike[:-1], alike[1:], strict=True)
+    ]
+    return [*rows[:1], *grown]
 
 
 @dataclass(frozen=True)
@@ -99,10 +106,20 @@ class Comparison:
     """Machines in the order given, and one op on each of them if asked for."""
 
     dtype: str
-    ceilings: str | None
+    ceilings: str | None  # the kind asked for, None for the best there is of each machine
     generations: tuple[Generation, ...]
     predictions: tuple[Prediction, ...]  # of the op, empty without one
-    notes: tuple[str, ...]  # machines left out
+    growth: str | None  # the kind of figures that growth is taken between
+    notes: tuple[str, ...]  # machines left out, and those whose memory is too small
+
+    @property
+    def kinds(self) -> str:
+        """`measured ceilings`; of machines with ceilings of several kinds that of each."""
+        predicted = [item.bounds[0].kinds for item in self.predictions] or [row.ceilings for row in self.generations]
+        if len(set(predicted)) == 1:
+            return f"{predicted[0]} ceilings"
+        named = zip((row.name for row in self.generations), predicted, strict=True)
+        return "ceilings: " + ", ".join(f"{name} {kind}" for name, kind in named)
 
 
 def comparison(
@@ -112,12 +129,11 @@ def comparison(
     op: Op | None = None,
     values: dict[str, Any] | None = None,
 ) -> Comparison:
-    """Those machines that have a peak in the format and a bandwidth."""
-    ceilings = ceilings or common_kind(machines, dtype)
+    """Those machines that have a peak in the format and a bandwidth; the op as `predict` gives it on each."""
     known, left_out = [], []
     for machine in machines:
         try:
-            _figures(machine, dtype, ceilings)
+            _generation(machine, dtype, ceilings)
             known.append(machine)
         except MissingFigure as missing:
             left_out.append(f"{machine.name} left out: {missing}")
@@ -127,8 +143,12 @@ def comparison(
     if any(isinstance(value, np.ndarray) for value in values.values()):
         raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
     predictions = [] if op is None else [predict(op(**values), machine, ceilings=ceilings) for machine in known]
+    left_out += [
+        note for prediction in predictions for note in prediction.notes if note == prediction.bounds[0].shortage
+    ]
     rows = tuple(generations(known, dtype, ceilings))
-    return Comparison(dtype, ceilings, rows, tuple(predictions), tuple(left_out))
+    growth = ceilings or common_kind(known, dtype)
+    return Comparison(dtype, ceilings, rows, tuple(predictions), growth, tuple(left_out))
 
 
 @dataclass(frozen=True)
@@ -165,19 +185,18 @@ def roofs(
 ) -> Roofs:
     """A machine and others (well-known ones of its kind where none are given), each in `dtype` or its default format."""
     listed = [machine, *(other for other in machines or _others(machine) if other.name != machine.name)]
-    ceilings = ceilings or common_kind(listed, dtype)
     works = list(works)
     rows, notes = [], []
     for other in listed:
         name = dtype or default_dtype(other)
         try:
-            engine, peak, bandwidth = _figures(other, name, ceilings)
+            row = _generation(other, name, ceilings)
         except MissingFigure as missing:
             notes.append(f"{other.name} left out: {missing}")
             continue
         placed = predict_set(other, (("", work) for work in works), ceilings=ceilings)
         notes += placed.notes
-        rows.append(MachineRoof(other, name, engine, peak, bandwidth, placed))
+        rows.append(MachineRoof(other, name, row.engine, row.peak, row.bandwidth, placed))
     if not rows:
         raise InputError("none of these machines has a peak and a bandwidth to draw: " + "; ".join(notes))
     return Roofs(tuple(rows), ceilings, tuple(notes))
@@ -219,12 +238,12 @@ def trend(
         if year in by_year:
             continue
         try:
-            engine, peak, bandwidth = _figures(other, dtype or _fastest_16_bit(other), ceilings)
+            row = _generation(other, dtype or _fastest_16_bit(other), ceilings)
         except InputError:
             continue
-        if machines or bandwidth > record:
-            record = max(record, bandwidth)
-            by_year[year] = Generation(other, engine, peak, bandwidth)
+        if machines or row.bandwidth > record:
+            record = max(record, row.bandwidth)
+            by_year[year] = row
     if len(by_year) < 2:
         known = f"found {len(by_year)} for {machine.vendor or machine.name}; add machines"
         raise InputError(f"a trend needs two generations with a release year, a peak and a bandwidth; {known}")

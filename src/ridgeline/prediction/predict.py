@@ -23,6 +23,7 @@ from ..core.work import Array, Program, Step, Work, largest, total
 from ..machines.load import as_machine
 from .expected import Expected
 from .host import launch_latency
+from .inherited import Inherited, SourceTime
 
 
 def _of_step(name: str) -> Any:
@@ -47,6 +48,12 @@ class Prediction:
         """The prediction of one step, run once."""
         alone = (replace(self.steps[place], count=1.0),)
         return replace(self, steps=alone, bounds=(self.bounds[place],), expected=(self.expected[place],))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, which ceilings are noisy, and which working sets do not fit the memory."""
+        notes = (note for bound in self.bounds for note in (*bound.notes, bound.shortage) if note)
+        return tuple(dict.fromkeys(notes))
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
@@ -133,6 +140,7 @@ class Prediction:
     share_of_peak = _of_step("share_of_peak")
     sure = _of_step("confidence")
     work = _of_step("work")
+    fits = _of_step("fits")
 
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
@@ -184,6 +192,8 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "ceilings": lambda p: p.bounds[0].kinds,
     "low_us": lambda p: p.low * 1e6,
     "high_us": lambda p: p.high * 1e6,
+    "footprint": lambda p: p.work.footprint,
+    "fits": lambda p: p.fits,
     "calibration": lambda p: p.expected[0].label,
     "confidence": lambda p: p.expected[0].confidence,
     "distance": lambda p: p.distance,
@@ -237,18 +247,57 @@ def predict(
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
     if launch is not None and not launch >= 0:
         raise InputError(f"launch must be zero or more seconds, got {launch}")
-    steps = target.steps if isinstance(target, Program) else (Step(target.name, target),)
+    steps = tuple(part for step in target.steps for part in _kernels_of(step))
     if launch is None and machine.launch.source == GIVEN:
         launch = machine.launch.stated
     latency = launch_latency(machine) if launch is None else launch
     bounds = tuple(bound(step.work, machine, ceilings, engine, resident, latency) for step in steps)
     # a forced engine or resident data are not what the kernels were timed with
     flat = engine is not None or resident is not None
-    expected = tuple(
-        Expected(item, efficiency, step.backend or backend, launch, flat)
-        for step, item in zip(steps, bounds, strict=True)
-    )
+
+    def expect(step: Step, item: Bound) -> Expected:
+        library = step.backend or backend
+        if flat or efficiency is not None or not step.work.sources:
+            return Expected(item, efficiency, library, launch, flat)
+        sources = tuple(
+            SourceTime(
+                predict(source.alone, machine, ceilings, launch=launch, backend=library),
+                _floor(source.left, machine, ceilings),
+            )
+            for source in step.work.sources
+        )
+        return Inherited(item, None, library, launch, sources=sources)
+
+    expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
     return Prediction(machine, steps, bounds, expected, efficiency)
+
+
+def at_same_share(prediction: Prediction, machine: Machine, ceilings: str | None = None) -> Prediction:
+    """The same steps on a machine with other ceilings: every kernel reaches the share of the roofline that it reaches now."""
+    bounds = tuple(
+        bound(step.work, machine, ceilings, launch=before.launch)
+        for step, before in zip(prediction.steps, prediction.bounds, strict=True)
+    )
+    expected = tuple(
+        Inherited(item, sources=(SourceTime(prediction.step(place), item.floor),)) for place, item in enumerate(bounds)
+    )
+    return replace(prediction, machine=machine, bounds=bounds, expected=expected)
+
+
+def _kernels_of(step: Step) -> tuple[Step, ...]:
+    """A step kernel by kernel: one of a sum is as many steps as the sum has parts."""
+    parts = step.work.parts
+    if not parts:
+        return (step,)
+    named = [step.name if len(parts) == 1 else f"{step.name}: {part.name}" for part in parts]
+    return tuple(
+        replace(part, name=name, count=part.count * step.count, backend=part.backend or step.backend)
+        for part, name in zip(parts, named, strict=True)
+    )
+
+
+def _floor(work: Work, machine: Machine, ceilings: str | None) -> Array:
+    return total(bound(step.work, machine, ceilings).floor * step.count for step in work.steps)
 
 
 BLOCK = 1 << 17  # cases at a time, so that the arrays of a block stay in cache

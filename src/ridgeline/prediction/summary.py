@@ -26,14 +26,19 @@ def summary(prediction: Prediction) -> str:
         span = f"{show(float(times.min()), 's', 3)} to {show(float(times.max()), 's', 3)}"
         is_list = len(prediction.steps) == 1 and np.ndim(prediction.time) == 1
         head = f"{len(times)} cases {on}: {span}"
-        return "\n".join([head, *(_sweep_lines(prediction) if is_list else ())])
+        return "\n".join([head, *(_sweep_lines(prediction) if is_list else ()), *_short(prediction)])
     if len(prediction.steps) > 1:
         rows = [f"  {step.name} x{step.count:g}: {answer_line(prediction.step(place))}"
                 for place, step in enumerate(prediction.steps[:MAX_LINES])]  # fmt: skip
-        return "\n".join([f"{answer_line(prediction)} {on}", *rows, *_more(len(prediction.steps), "steps")])
+        return "\n".join(
+            [f"{answer_line(prediction)} {on}", *rows, *_more(len(prediction.steps), "steps"), *_short(prediction)]
+        )
     work = prediction.bounds[0].work
     floor = f"roofline {show(_first(prediction.floor), 's', 3)} ({prediction.bounds[0].kinds} ceilings)"
-    return f"{answer_line(prediction)}\n  {work!r}\n  {on}; {floor}; {_first_text(prediction.expected[0].confidence)}"
+    count = _first(prediction.steps[0].count)
+    again = f"{count:g} times " if count != 1 else ""
+    basis = f"  {on}; {floor}; {_first_text(prediction.expected[0].confidence)}"
+    return "\n".join([answer_line(prediction), f"  {again}{work!r}", basis, *_short(prediction)])
 
 
 def _sweep_lines(prediction: Prediction) -> list[str]:
@@ -46,6 +51,12 @@ def _sweep_lines(prediction: Prediction) -> list[str]:
             f"  {work.name} {sizes}: {times} · {bound} ({unit_name(prediction.machine, row['limiter'])}) · {percent(row['efficiency'])} of roofline"
         )
     return [*lines, *_more(prediction.count, "cases")]
+
+
+def _short(prediction: Prediction) -> list[str]:
+    """Working sets that do not fit the memory."""
+    lines = [f"  {bound.work.name or 'work'} {bound.shortage}" for bound in prediction.bounds if bound.shortage]
+    return [*lines[:MAX_LINES], *_more(len(lines), "steps that do not fit")]
 
 
 def _more(count: int, what: str) -> list[str]:

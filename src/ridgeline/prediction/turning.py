@@ -79,10 +79,11 @@ class CriticalBatch:
     weights: str
     ridge: float
     of: str  # whose ridge it is
+    ceilings: str  # the kind of them, nothing for a given ridge
     batch: float
     saturation: float
     DOCUMENT: ClassVar = (
-        "in_features", "out_features", "dtype", "weights", "ridge", "of", "critical_batch", "never", "saturation",
+        "in_features", "out_features", "dtype", "weights", "ridge", "of", "ceilings", "critical_batch", "never", "saturation",
     )  # fmt: skip
 
     @property
@@ -110,14 +111,17 @@ def critical_batch(
     if machine is not None:
         engine = machine.engine("matrix", arithmetic.name)
         ridge = layer_ridge(machine, fan_in, fan_out, arithmetic.name, weights, ceilings)
-        of = f"{engine}, {machine.main.name} of {machine.name}"
+        peak, level = machine.peak(engine, ceilings), machine.bandwidth(MAIN, ceilings)
+        mix = machine.mix_at(MAIN, peak.value / ridge, ceilings)
+        of = f"{engine}, {machine.main.name}{f' {mix} bandwidth' if mix else ''} of {machine.name}"
+        kinds = "+".join(sorted({peak.kind, level.kind}))
     else:
-        of = "given by the caller"
+        of, kinds = "given by the caller", ""
     if ridge is None or ridge <= 0:
         raise InputError(f"a ridge must be positive, got {ridge}; give it in FLOP/B, or name a machine")
     batch = batch_at_ridge(ridge, fan_in, fan_out, arithmetic.bytes, stored.bytes)
     limit = float(saturation(fan_in, fan_out, arithmetic.bytes))
-    return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, float(batch), limit)
+    return CriticalBatch(fan_in, fan_out, arithmetic.name, stored.name, ridge, of, kinds, float(batch), limit)
 
 
 def layer_ridge(

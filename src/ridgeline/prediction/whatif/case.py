@@ -15,8 +15,9 @@ from ...core.errors import InputError
 from ...core.machine import MAIN, Machine
 from ...core.work import READ, WRITE, Program, Step, Work
 from ...programs.ops import Op
-from ..predict import Prediction, predict
+from ..predict import Prediction, at_same_share, predict
 
+FLAT_OPTIONS = ("efficiency", "engine", "resident")  # with which times follow from the ceilings alone
 BEFORE, AFTER = "before", "after"
 # Columns of the tensor that enters an op and of the one that leaves it, by the name of the size; else `cols`.
 EDGES = {
@@ -52,6 +53,7 @@ class Case:
     traffic: float = 1.0  # factors of a declared effect
     arithmetic: float = 1.0
     captured: bool = False  # sent as a graph, not one by one
+    tuned_on: Machine | None = None  # whose kernels keep their share of the roofline, where only its figures changed
 
     def __post_init__(self) -> None:
         if (self.op is None) == (self.given is None):
@@ -136,7 +138,10 @@ class Case:
         return Program(steps, " + ".join(work.name for work in works))
 
     def predict(self) -> Prediction:
-        return predict(self.program, self.machine, **self.options)
+        if self.tuned_on is None or any(name in self.options for name in FLAT_OPTIONS):
+            return predict(self.program, self.machine, **self.options)
+        before = predict(self.program, self.tuned_on, **self.options)
+        return at_same_share(before, self.machine, self.options.get("ceilings"))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from ...core.figure import Figure
 from ...core.units import number, percent
 from ...core.units import parse as quantity
 from ...machines import load as machines
-from ..compare import common_kind
 from ..host import graph_node_share, launch_latency
 from . import op_changes
 from .case import Case, Change, NoEffect
@@ -67,18 +66,12 @@ def overhead(text: str) -> Change:
 def machine(text: str) -> Change:
     other = machines.load(text)
 
-    def prepare(case: Case) -> Case:
-        if case.options.get("ceilings") is not None:
-            return case
-        # ceilings of one kind: a measured machine must not look slower than one known by its datasheet
-        return case.with_options(ceilings=common_kind([case.machine, other], case.main.dtype or None))
-
     def make(case: Case) -> Case:
         if other == case.machine:
             raise NoEffect(f"it is {other.name} already")
-        return replace(case, machine=other)
+        return replace(case, machine=other, tuned_on=None)
 
-    return Change(f"on {other.name}", make, prepare)
+    return Change(f"on {other.name}", make)
 
 
 def _times(figure: Figure, factor: float) -> Figure:
@@ -87,12 +80,16 @@ def _times(figure: Figure, factor: float) -> Figure:
 
 
 def _faster(case: Case, what: str, factor: float, **figures: Any) -> Case:
-    """The case on a machine with other figures, with the change in its name and title."""
+    """The case on a machine with other figures, with the change in its name and title.
+
+    What formulas fitted to this machine say of one far from it is worth little, so kernels keep their share of roofline.
+    """
     if factor == 1:
         raise NoEffect("a factor of 1 changes nothing")
     machine, what = case.machine, f"{what} x{factor:g}"
     title = f"{machine.title or machine.name}, {what}"
-    return replace(case, machine=replace(machine, name=f"{machine.name} {what}", title=title, **figures))
+    changed = replace(machine, name=f"{machine.name} {what}", title=title, **figures)
+    return replace(case, machine=changed, tuned_on=case.tuned_on or machine)
 
 
 def bandwidth(text: str) -> Change:

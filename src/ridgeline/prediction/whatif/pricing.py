@@ -12,7 +12,6 @@ from ...core.bound import Bound
 from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show
-from ..expected import Expected
 from ..host import waiting
 from ..predict import Prediction
 from .case import Case, Change, NoEffect
@@ -37,7 +36,6 @@ class PricedCase:
     name: str
     case: Case
     prediction: Prediction
-    time: float  # seconds of the case, of all its units of work
     before: PricedCase | None = None
     first: PricedCase | None = None
     why: str = ""  # why nothing changed, where nothing did
@@ -46,9 +44,14 @@ class PricedCase:
     DOCUMENT: ClassVar = (
         "name", "machine=case.machine.name", "time_us=time", "low_us=low", "high_us=high", "floor_us=floor",
         "units=case.amount", "unit_time_us=unit_time", "waiting_us=waiting", "gain_us=gain", "ratio",
-        "total_gain_us=total_gain", "total_ratio", "direction", "bound_before", "bound", "limiter", "flops", "bytes",
+        "total_gain_us=total_gain", "total_ratio", "direction", "bound_before", "bound", "limiter", "ceilings", "flops", "bytes",
         "intensity", "rate", "why", "notes",
     )  # fmt: skip
+
+    @property
+    def time(self) -> float:
+        """Seconds of the case, of all its units of work."""
+        return float(self.prediction.time)
 
     @property
     def unit_time(self) -> float:
@@ -82,16 +85,16 @@ class PricedCase:
             return 0.0
         each = self.case.machine.dispatch.value()
         steps = self.prediction.steps
-        launches = sum(float(step.work.waits.get("launch", 0.0)) * step.count for step in steps)
+        launches = sum(float(step.work.waits.get("launch", 0.0) * step.count) for step in steps)
         return None if each is None else waiting(launches, each, self.time) / self.case.amount
 
     @property
     def low(self) -> float:
-        return max(self.floor, self.time * float(self.prediction.low / self.prediction.time))
+        return float(self.prediction.low)
 
     @property
     def high(self) -> float:
-        return self.time * float(self.prediction.high / self.prediction.time)
+        return float(self.prediction.high)
 
     @property
     def floor(self) -> float:
@@ -99,12 +102,12 @@ class PricedCase:
 
     @property
     def flops(self) -> float:
-        return sum(float(step.work.flops) * step.count for step in self.prediction.steps)
+        return sum(float(step.work.flops * step.count) for step in self.prediction.steps)
 
     @property
     def bytes(self) -> float:
         """At the main memory; traffic over links is not on the chart."""
-        return sum(float(step.work.bytes) * step.count for step in self.prediction.steps)
+        return sum(float(step.work.bytes * step.count) for step in self.prediction.steps)
 
     @property
     def intensity(self) -> float | None:
@@ -134,6 +137,11 @@ class PricedCase:
         return str(self._longest.limiter)
 
     @property
+    def ceilings(self) -> str:
+        """The kinds of ceilings of all kernels."""
+        return "+".join(sorted({kind for bound in self.prediction.bounds for kind in bound.kinds.split("+") if kind}))
+
+    @property
     def engine(self) -> str:
         return str(self._longest.engine or "")
 
@@ -152,8 +160,7 @@ def apply(case: Case, changes: Iterable[Change]) -> list[PricedCase]:
     for change in chain:
         case = change.prepare(case)
     prediction = case.predict()
-    notes = tuple(dict.fromkeys(_bound_notes(prediction)))
-    baseline = PricedCase(BASELINE, case, prediction, float(prediction.time), notes=notes)
+    baseline = PricedCase(BASELINE, case, prediction, notes=prediction.notes)
     priced = [baseline]
     for change in chain:
         priced.append(_price(priced[-1], baseline, change))
@@ -165,14 +172,12 @@ def _price(before: PricedCase, first: PricedCase, change: Change) -> PricedCase:
         case = change.make(before.case)
         prediction = case.predict()
     except NoEffect as reason:
-        return PricedCase(change.name, before.case, before.prediction, before.time, before, first, str(reason))
+        return PricedCase(change.name, before.case, before.prediction, before, first, str(reason))
     except MissingFigure as missing:
         raise InputError(f"{change.name}: {missing}") from missing
-    now, then = _comparable_times(prediction, before.prediction)
-    time = max(before.time * (now / then), float(prediction.floor))
-    new, old = _bound_notes(prediction), _bound_notes(before.prediction)
-    notes = tuple(note for note in (change.note, *(new if len(new) > len(old) else ())) if note)
-    priced = PricedCase(change.name, case, prediction, time, before, first, "", notes)
+    fresh = (note for note in prediction.notes if note not in before.prediction.notes)
+    notes = tuple(note for note in (change.note, *(f"{change.name}: {note}" for note in fresh)) if note)
+    priced = PricedCase(change.name, case, prediction, before, first, "", notes)
     priced = replace(priced, notes=(*notes, *_host_notes(priced, before)))
     return replace(priced, why=_why(priced, before)) if abs(priced.ratio - 1) <= MIN_RELATIVE_CHANGE else priced
 
@@ -190,24 +195,6 @@ def _host_notes(priced: PricedCase, before: PricedCase) -> list[str]:
         return []
     each, wait = show(machine.dispatch.value() or 0.0, "s", 3), show(before.waiting, "s", 3)
     return [f"without a graph the device also idles {wait} waiting for the host (dispatch {each} per launch)"]
-
-
-def _bound_notes(prediction: Prediction) -> list[str]:
-    return [note for bound in prediction.bounds for note in bound.notes]
-
-
-def _comparable_times(now: Prediction, then: Prediction) -> tuple[float, float]:
-    """Times of two predictions in the same form: by kernel families where both have them, else the flat form of both."""
-    if all(expected.kernels for prediction in (now, then) for expected in prediction.expected):
-        return float(now.time), float(then.time)
-    return _flat_time(now), _flat_time(then)
-
-
-def _flat_time(prediction: Prediction) -> float:
-    return sum(
-        float(Expected(bound, prediction.given_efficiency, flat=True).time) * step.count
-        for bound, step in zip(prediction.bounds, prediction.steps, strict=True)
-    )
 
 
 def _why(priced: PricedCase, before: PricedCase) -> str:

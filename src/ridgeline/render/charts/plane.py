@@ -115,7 +115,8 @@ class Roofs:
         for name in self.levels:
             speed = self.bandwidth(name)
             end = min(top / speed, across[1])
-            label = f"{level_title(name)} {show(speed, 'B/s', 3)}"
+            mix = self.machine.mix_at(name, speed, self.ceilings)
+            label = f"{level_title(name)} {show(speed, 'B/s', 3)}{f' ({mix})' if mix else ''}"
             details = {"bandwidth": speed, "kind": self.machine.bandwidth(name, self.ceilings).kind, "level": name}
             ends = ((across[0], across[0] * speed), (end, end * speed))
             lines.append(Line(ends, "bandwidth", label, group or level_title(name), details))

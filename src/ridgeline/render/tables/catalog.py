@@ -98,7 +98,7 @@ def machine_lines(machine: Machine) -> list[str]:
         capacity = f", {show(main.capacity.value(), 'B', binary=True)}" if main.capacity.value() else ""
         parts.append(f"{unit_name(machine, main.name)} {_memory(main)}{capacity}")
     if engine in ridges:
-        parts.append(f"ridge {show(ridges[str(engine)], 'flop/B')}")
+        parts.append(f"ridge {show(ridges[str(engine)], 'flop/B')}{machine.ridge_mix()}")
     return [name, " · ".join(parts)]
 
 

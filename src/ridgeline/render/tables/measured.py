@@ -93,8 +93,8 @@ def roofs(machine: Machine, notes: Sequence[str] = ()) -> Table:
         return ", ".join(f"{name} {text}" for name, text in pairs)
 
     mixes = {mix: figure.measured for mix, figure in main.mixes.items() if figure.measured}
-    if main.bandwidth.measured and main.bandwidth.measured not in mixes.values():
-        mixes = {"best": main.bandwidth.measured, **mixes}
+    if main.bandwidth.measured and not mixes:
+        mixes = {"best": main.bandwidth.measured}
     inner = [level for level in machine.levels[:-1] if level.bandwidth.measured]
     latency = [(level, level.latency.measured) for level in machine.levels if level.latency.measured]
     peaks = {name: figure.measured for name, figure in machine.peaks.items() if figure.measured}
@@ -103,7 +103,9 @@ def roofs(machine: Machine, notes: Sequence[str] = ()) -> Table:
         unit_name(machine, main.name): listed((mix, show(rate, "B/s")) for mix, rate in mixes.items()),
         "caches": listed((unit_name(machine, level.name), show(level.bandwidth.measured, "B/s")) for level in inner),
         "peak": listed((name, _rate(name, value)) for name, value in peaks.items()),
-        "ridge": f"{listed((name, show(value)) for name, value in ridges.items())} FLOP/B" if ridges else "",
+        "ridge": f"{listed((name, show(value)) for name, value in ridges.items())} FLOP/B{machine.ridge_mix()}"
+        if ridges
+        else "",
         "latency": listed((unit_name(machine, level.name), show(value, "s")) for level, value in latency),
         "launch": show(machine.launch.measured, "s") if machine.launch.measured else "",
     }

@@ -58,7 +58,7 @@ def flow_table(machine: Machine) -> Table:
         f"decision flow for {machine.name}",
         columns("step", "do"),
         rows,
-        (f"ridges of {machine.name} in FLOP/B: {ridges}",),
+        (f"ridges of {machine.name} in FLOP/B: {ridges}{machine.ridge_mix()}",),
     )
 
 

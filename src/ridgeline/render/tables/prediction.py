@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
@@ -69,9 +71,8 @@ def _mix(answer: Answer, level: str) -> str:
     bound = answer.bound
     if not any(known.name == level for known in bound.machine.levels):
         return ""
-    rate = first_number(bound.terms[level].rate)
-    mixes = [mix for _, value, mix in bound.machine.mixes(level, bound.ceilings) if value == rate]
-    return f", {mixes[0]} bandwidth" if mixes else ""
+    mix = bound.machine.mix_at(level, first_number(bound.terms[level].rate), bound.ceilings)
+    return f", {mix} bandwidth" if mix else ""
 
 
 def _attainable(answer: Answer, row: dict[str, Any], engine: str | None) -> str:
@@ -108,10 +109,12 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
         interval = microseconds("low_us", "from"), microseconds("high_us", "to")
         rest = percent("mbu", "MBU"), percent("share_of_peak", "attainable / peak"), percent("efficiency", "floor/time")
         shown += columns(
-            *interval, microseconds("floor_us", "floor"), "bound", "limiter", *shares, *intensity, *counts, *rest
-        )
+            *interval, microseconds("floor_us", "floor"), "bound", "limiter", *shares, *intensity, *counts, *rest,
+            Column("footprint", "footprint", "B"), "fits",
+        )  # fmt: skip
     else:
-        shown += columns("interval", "bound", "limiter", *shares, *intensity)
+        short = [] if np.all(answer.bound.fits is None or answer.bound.fits) else ["fits"]
+        shown += columns("interval", "bound", "limiter", *shares, *intensity, *short)
     notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
     notes += answer.bound.notes
     notes += [f"{count - len(rows):,} more rows: use --json or --out FILE"] if count > len(rows) else []
@@ -166,7 +169,7 @@ def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
     """The first rows of `count` cases, with their names and sizes."""
     shown = columns(
         "name", "op", Column("sizes", "shape"), "dtype", "machine", microseconds("time_us", "time"), "interval", "bound", "limiter",
-        percent("share_of_roofline", "% of roofline"), Column("intensity", "AI FLOP/B"), microseconds("floor_us", "floor"), "error",
+        percent("share_of_roofline", "% of roofline"), Column("intensity", "AI FLOP/B"), microseconds("floor_us", "floor"), "fits", "error",
     )  # fmt: skip
     several = len({row.get("machine") for row in rows if not row.get("error")}) > 1
     empty = {
@@ -175,6 +178,7 @@ def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
         if column.key in ("name", "error") and not any(row.get(column.key) for row in rows)
     }
     empty |= set() if several else {"machine"}
+    empty |= set() if any(row.get("fits") is False for row in rows) else {"fits"}
     notes = (f"{count - len(rows):,} more rows: use --json or --out FILE",) if count > len(rows) else ()
     kept = [column for column in shown if column.key not in empty]
     return _with_interval(Table("", kept, [{**row, "sizes": _sizes_of(row)} for row in rows], notes))

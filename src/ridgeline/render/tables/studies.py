@@ -92,7 +92,7 @@ def regimes_table(machine: Machine, dtype: str | None = None) -> Table:
     """The three regimes: when each holds and what its time is."""
     dtype = dtype or usable_dtype(machine, "bf16")
     engine = machine.engine("matrix", dtype)
-    ridge = show(machine.ridge(engine), "flop/B")
+    ridge = f"{show(machine.ridge(engine), 'flop/B')}{machine.ridge_mix()}"
     peak = f"peak {show(machine.peak(engine).value, 'flop/s')} ({engine})"
     bandwidth = f"bandwidth {show(machine.bandwidth().value, 'B/s')} ({machine.main.name})"
     launch = f"launch {show(launch_latency(machine), 's')}"
@@ -115,7 +115,8 @@ def critical_batch_lines(study: CriticalBatch) -> list[str]:
     else:
         answer = f"compute-bound at batch >= {study.batch:.0f}"
     layer = f"linear {study.in_features:.0f} -> {study.out_features:.0f}, {study.dtype}"
-    return [answer, layer if study.weights == study.dtype else f"{layer}, {study.weights} weights"]
+    layer = layer if study.weights == study.dtype else f"{layer}, {study.weights} weights"
+    return [answer, f"{layer}, {study.ceilings} ceilings" if study.ceilings else layer]
 
 
 def critical_batch_table(study: CriticalBatch) -> Table:
@@ -129,7 +130,8 @@ def critical_batch_table(study: CriticalBatch) -> Table:
 
 def precisions_lines(study: PrecisionSweep) -> list[str]:
     """The fastest format and what it gains over the first 16-bit one, then what was asked."""
-    op = f"{study.op.name} {_fixed(study)} on {study.machine.name}"
+    kinds = sorted({kind for _, prediction in study.predictions for kind in prediction.bounds[0].kinds.split("+")})
+    op = f"{study.op.name} {_fixed(study)} on {study.machine.name}, {'+'.join(kinds)} ceilings"
     times = {name: float(np.sum(prediction.time)) for name, prediction in study.predictions}
     best = min(times, key=lambda name: times[name])
     base = next((name for name in ("bf16", "fp16", "fp32") if name in times and name != best), None)
@@ -159,7 +161,7 @@ def precisions_table(study: PrecisionSweep) -> Table:
     swept = [name for name, value in study.values.items() if getattr(value, "ndim", 0)]
     shown = columns(
         *swept, "dtype", "bits", "engine", Column("peak", unit="flop/s"), INTENSITY, Column("ridge", "ridge FLOP/B"), Column("to_ridge", "AI / ridge"), "bound",
-        Column("attainable", unit="flop/s"), *US,
+        Column("attainable", unit="flop/s"), "ceilings", *US,
     )  # fmt: skip
     note = "AI / ridge above 1: compute-bound; weight-only quantization: `ridgeline predict --weights`"
     return Table("", shown, rows, (note,))
@@ -167,7 +169,7 @@ def precisions_table(study: PrecisionSweep) -> Table:
 
 def comparison_lines(study: Comparison, case: str = "") -> list[str]:
     """Which machine is faster, and by how much: on the op, or in peak and bandwidth."""
-    rows, ceilings = study.generations, f"{study.ceilings or 'best known'} ceilings"
+    rows, ceilings = study.generations, study.kinds
     if not study.predictions:
         fastest, widest = max(rows, key=lambda row: row.peak), max(rows, key=lambda row: row.bandwidth)
         peak = f"highest {study.dtype} peak: {fastest.name}, {show(fastest.peak, 'flop/s')}"
@@ -191,10 +193,12 @@ def comparison_table(study: Comparison) -> Table:
     """Machines in the order given: growth from one to the next and the phase it helps; the op on each of them."""
     rows = [to_document(row) for row in study.generations]
     shown = columns(
-        "machine", "engine", Column("peak", unit="flop/s"), Column("bandwidth", unit="B/s"), Column("ridge", "ridge FLOP/B"),
+        "machine", "engine", Column("peak", unit="flop/s"), Column("bandwidth", unit="B/s"), Column("ridge", "ridge FLOP/B"), "ceilings",
         Column("compute_growth", "compute x", digits=3), Column("bandwidth_growth", "bandwidth x", digits=3), Column("gains", "gains more"),
     )  # fmt: skip
-    notes = ("x: relative to the row above; more compute helps prefill, more bandwidth helps decode", *study.notes)
+    alike = f", {study.growth} figures of both" if study.growth else ""
+    growth = f"x: relative to the row above{alike}; more compute helps prefill, more bandwidth helps decode"
+    notes = (growth, *study.notes)
     if study.predictions:
         cases = [next(prediction.rows()) for prediction in study.predictions]
         for row, on in zip(rows, cases, strict=True):
@@ -207,7 +211,10 @@ def comparison_table(study: Comparison) -> Table:
 def changes_lines(stops: Sequence[whatif.PricedCase]) -> list[str]:
     """The change that gains the most and what all of them gain, then the baseline."""
     first, last = stops[0], stops[-1]
-    baseline = f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {show(first.unit_time, 's')}, {first.bound}-bound"
+    time = f"{show(first.unit_time, 's')}, {first.bound}-bound"
+    baseline = (
+        f"baseline {kernel_name(first.case.main)} on {first.case.machine.name}: {time}, {first.ceilings} ceilings"
+    )
     best = max(stops[1:], key=lambda stop: stop.gain)
     if best.gain <= 0 or best.why:
         return [f"no gain: {best.name}: {best.why or 'slower'}", baseline]
