@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .errors import MissingFigure, UnknownName
 from .figure import Ceiling
 from .machine import MAIN, Machine
+from .network import collectives, groups, least_bytes
 from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array
 from .units import percent
@@ -269,8 +270,7 @@ def _memory_terms(
     for level in work.levels():
         moved = work.bytes_at(level)
         if level == LINK:
-            link = machine.link()
-            terms[link.name] = Term("memory", moved, machine.ceiling(link.per_direction, link.name, ceilings))
+            terms |= _link_terms(work, machine, ceilings)
         elif level == MAIN:
             name = machine.level(resident or MAIN).name
             mix = _nearest_mix(machine.mixes(name, ceilings), work.bytes_at(MAIN, WRITE), moved)
@@ -284,6 +284,26 @@ def _memory_terms(
         name = machine.level(resident or MAIN).name
         terms[name] = terms.pop(name)
     return terms
+
+
+def _link_terms(work: Work, machine: Machine, ceilings: str | None) -> dict[str, Term]:
+    """Bytes over the links that the ranks of collectives use; what is no collective crosses the machine's first link."""
+
+    def rate(name: str) -> Ceiling:
+        return machine.ceiling(machine.link(name).per_direction, name, ceilings)
+
+    kernels = collectives(work)
+    if not kernels:
+        name = machine.link().name
+        return {name: Term("memory", work.bytes_at(LINK), rate(name))}
+    used: dict[str, Ceiling] = {}
+    least: dict[str, Array] = {}
+    for kernel in kernels:
+        routes = groups(machine, kernel.sizes["ranks"])
+        used |= {link.name: rate(link.name) for route in routes for link in (route.inner, route.network) if link}
+        moved = least_bytes(kernel, machine, {name: ceiling.value for name, ceiling in used.items()})
+        least = {name: least.get(name, 0.0) + moved.get(name, 0.0) for name in {**least, **moved}}
+    return {name: Term("memory", scalar_or_array(np.asarray(moved)), used[name]) for name, moved in least.items()}
 
 
 def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:
