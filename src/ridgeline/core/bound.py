@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .errors import MissingFigure, UnknownName
 from .figure import Ceiling
 from .machine import MAIN, Machine
+from .network import collectives, groups, least_bytes
 from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array
 from .units import percent, show
@@ -312,10 +313,8 @@ def _memory_terms(
     """Bytes against the bandwidth of each level or link; what a machine lacks goes to `notes`."""
     terms: dict[str, Term] = {}
     for level in work.levels():
-        moved = work.bytes_at(level)
         if level == LINK:
-            link = machine.link()
-            terms[link.name] = Term("memory", moved, machine.ceiling(link.per_direction, link.name, ceilings))
+            terms |= _link_terms(work, machine, ceilings)
         elif level == MAIN:
             name = machine.level(resident or MAIN).name
             terms[name] = _level_term(work, level, machine, name, ceilings)
@@ -335,6 +334,26 @@ def _level_term(work: Work, crossed: str, machine: Machine, level: str, ceilings
     moved = work.bytes_at(crossed)
     mix = _nearest_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved)
     return Term("memory", moved, machine.bandwidth(level, ceilings), mix)
+
+
+def _link_terms(work: Work, machine: Machine, ceilings: str | None) -> dict[str, Term]:
+    """Bytes over the links that the ranks of collectives use; what is no collective crosses the machine's first link."""
+
+    def rate(name: str) -> Ceiling:
+        return machine.ceiling(machine.link(name).per_direction, name, ceilings)
+
+    kernels = collectives(work)
+    if not kernels:
+        name = machine.link().name
+        return {name: Term("memory", work.bytes_at(LINK), rate(name))}
+    used: dict[str, Ceiling] = {}
+    least: dict[str, Array] = {}
+    for kernel in kernels:
+        routes = groups(machine, kernel.sizes["ranks"])
+        used |= {link.name: rate(link.name) for route in routes for link in (route.inner, route.network) if link}
+        moved = least_bytes(kernel, machine, {name: ceiling.value for name, ceiling in used.items()})
+        least = {name: least.get(name, 0.0) + moved.get(name, 0.0) for name in {**least, **moved}}
+    return {name: Term("memory", scalar_or_array(np.asarray(moved)), used[name]) for name, moved in least.items()}
 
 
 def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:

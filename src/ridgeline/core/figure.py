@@ -62,7 +62,7 @@ class Figure:
         return sentences[self.kind(asked)]
 
 
-NO_TIME, NO_POWER = Figure("s"), Figure("W")  # not known
+NO_TIME, NO_POWER, NO_SHARE = Figure("s"), Figure("W"), Figure("")  # not known
 
 
 @dataclass(frozen=True)
@@ -108,16 +108,35 @@ class Level:
 
 @dataclass(frozen=True)
 class Link:
-    """A connection to other devices; `per_direction` is the payload rate one way."""
+    """A connection to other devices. `per_direction` is the payload rate one way of all its links of a device together.
+
+    `devices` says how many devices it joins without a network in between, `latency` what one hop takes, `efficiency`
+    and `in_network` which share of the rate large collectives reach, by rings and with sums made in the switch.
+    """
 
     name: str
     per_direction: Figure
     topology: str = ""
     note: str = ""
+    links: int = 0  # of a device; 0 where it is not stated
+    devices: int = 0  # that it joins; 0 where it is not stated, or where there is no limit
+    dimensions: int = 0  # of a torus
+    reduces: bool = False  # its switches can add up what passes through them
+    latency: Figure = NO_TIME
+    efficiency: Figure = NO_SHARE
+    in_network: Figure = NO_SHARE
 
     DOCUMENT: ClassVar = (
-        "name", "per_direction=per_direction.value", "source=per_direction.source", "topology", "note",
+        "name", "per_direction=per_direction.value", "source=per_direction.source", "topology", "note", "links?",
+        "per_link?", "devices?", "dimensions?", "reduces?", "latency?=latency.value", "efficiency?=efficiency.value",
+        "in_network?=in_network.value",
     )  # fmt: skip
+
+    @property
+    def per_link(self) -> float | None:
+        """The rate of one link one way, where their number is stated."""
+        rate = self.per_direction.value()
+        return None if rate is None or not self.links else rate / self.links
 
 
 @dataclass(frozen=True)

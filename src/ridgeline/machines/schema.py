@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import TABLE
-from ..core.figure import Figure, Level, Link
+from ..core.figure import NO_SHARE, Figure, Level, Link
 from ..core.machine import ENGINES, Machine
+from ..core.network import NETWORK, TOPOLOGIES, TORUS
 from . import coefficients
 from .reader import Reader, toml
 
@@ -31,7 +32,14 @@ TOP = {
     "dispatch", "tdp", "ecc", "notes",
 }  # fmt: skip
 LEVEL = {"name", "capacity", "scope", "instances", "bandwidth", "latency", "technology", "source", "note", "mixes"}
-LINK = {"name", "per_direction", "source", "topology", "note"}
+LINK = {
+    "name", "per_direction", "source", "topology", "note", "links", "devices", "dimensions", "reduces", "latency",
+    "efficiency", "in_network",
+}  # fmt: skip
+# Words of older files, and the dimensions of the torus that some of them name.
+OLD_TOPOLOGIES = {
+    "switched": ("switch", 0), "all-to-all": ("mesh", 0), "2d-torus": ("torus", 2), "3d-torus": ("torus", 3),
+}  # fmt: skip
 LIMITS = {"shared_per_sm": "B", "shared_per_block": "B", "registers_per_sm": "B", "l1_per_sm": "B"}
 YEARS = (1940, 2100)
 SHARES = (1e-6, 1.3)  # of a ceiling that was reached
@@ -149,29 +157,67 @@ def _level(reader: Reader, row: Any, number: int) -> Level:
 
 
 def _links(reader: Reader) -> tuple[Link, ...]:
-    links = []
-    for number, row in enumerate(reader.items(reader.document.get("link"), "link"), 1):
-        entry = reader.table(row, f"link {number}", LINK)
-        name = reader.text(entry.get("name"), f"link {number}.name", needed=True)
-        where = f"link {name or number}"
-        source = reader.text(entry.get("source"), f"{where}.source")
-        if "per_direction" not in entry:
-            reader.complain(where, "needs per_direction")
-        speed = reader.figure(entry.get("per_direction"), "B/s", f"{where}.per_direction", source, plain=True)
-        topology, note = (reader.text(entry.get(key), f"{where}.{key}") for key in ("topology", "note"))
-        links.append(Link(name, speed, topology, note))
+    rows = reader.items(reader.document.get("link"), "link")
+    links = tuple(_link(reader, row, number) for number, row in enumerate(rows, 1))
     _refuse_twins(reader, "link", links)
-    return tuple(links)
+    if sum(link.topology == NETWORK for link in links) > 1:
+        reader.complain("", f"more than one [[link]] has topology {NETWORK}; give the one that collectives use")
+    return links
+
+
+def _link(reader: Reader, row: Any, number: int) -> Link:
+    entry = reader.table(row, f"link {number}", LINK)
+    name = reader.text(entry.get("name"), f"link {number}.name", needed=True)
+    where = f"link {name or number}"
+    source = reader.text(entry.get("source"), f"{where}.source")
+    if "per_direction" not in entry:
+        reader.complain(where, "needs per_direction")
+    given = entry.get("topology")
+    word, dimensions = OLD_TOPOLOGIES.get(given, ("", 0)) if isinstance(given, str) else ("", 0)
+    topology = word or reader.text(given, f"{where}.topology", choices=TOPOLOGIES)
+    links, devices, dimensions = (
+        reader.count(entry[key], f"{where}.{key}") if key in entry else otherwise
+        for key, otherwise in (("links", 0), ("devices", 0), ("dimensions", dimensions))
+    )
+    if dimensions and topology != TORUS:
+        reader.complain(
+            f"{where}.dimensions", f"only a {TORUS} has dimensions; the topology is {topology or 'not given'}"
+        )
+    efficiency, in_network = (
+        _share(reader, entry[key], f"{where}.{key}") if key in entry else NO_SHARE
+        for key in ("efficiency", "in_network")
+    )
+    return Link(
+        name=name,
+        per_direction=reader.figure(entry.get("per_direction"), "B/s", f"{where}.per_direction", source, plain=True),
+        topology=topology,
+        note=reader.text(entry.get("note"), f"{where}.note"),
+        reduces=_flag(reader, entry.get("reduces", False), f"{where}.reduces"),
+        latency=reader.figure(entry.get("latency"), "s", f"{where}.latency", source, plain=True),
+        links=links,
+        devices=devices,
+        dimensions=dimensions,
+        efficiency=efficiency,
+        in_network=in_network,
+    )
+
+
+def _flag(reader: Reader, value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        reader.complain(place, f"is {value!r}; it is true or false")
+    return value is True
+
+
+def _share(reader: Reader, value: Any, place: str) -> Figure:
+    """A fraction of a stated ceiling that a public measurement reached; a plain number with a source."""
+    entry = reader.table(value, place, {"value", "source", "note"})
+    fraction = reader.number(entry.get("value"), f"{place}.value", *SHARES)
+    how = reader.source(reader.text(entry.get("source"), f"{place}.source"), place)
+    note = reader.text(entry.get("note"), f"{place}.note") or how
+    return Figure(NO_SHARE.unit, measured=fraction, source=how, measurement=note)
 
 
 def _efficiency(reader: Reader) -> dict[str, Figure]:
-    """Fractions of a stated ceiling that public measurements reached; plain numbers with a source."""
-    shares = {}
-    for name, value in reader.table(reader.document.get("efficiency"), "efficiency").items():
-        place = f"efficiency.{name}"
-        entry = reader.table(value, place, {"value", "source", "note"})
-        fraction = reader.number(entry.get("value"), f"{place}.value", *SHARES)
-        how = reader.source(reader.text(entry.get("source"), f"{place}.source"), place)
-        note = reader.text(entry.get("note"), f"{place}.note") or how
-        shares[name] = Figure("", measured=fraction, source=how, measurement=note)
-    return shares
+    """Fractions of a stated ceiling that public measurements reached, by peak, level or link."""
+    table = reader.table(reader.document.get("efficiency"), "efficiency")
+    return {name: _share(reader, value, f"efficiency.{name}") for name, value in table.items()}

@@ -79,8 +79,16 @@ def _level(level: Level, sources: _Sources) -> dict[str, Any]:
 
 def _link(link: Link, sources: _Sources) -> dict[str, Any]:
     speed = _figure(link.per_direction, sources)
-    words = {"topology": link.topology, "note": link.note}
-    return {"name": link.name, **_known(words), "per_direction": speed} if speed else {}
+    head = {key: getattr(link, key) for key in ("topology", "links", "devices", "dimensions", "reduces", "note")}
+    shares = {key: _share(getattr(link, key), sources) for key in ("efficiency", "in_network")}
+    rest = _known({**head, "latency": _figure(link.latency, sources), **shares})
+    return {"name": link.name, **rest, "per_direction": speed} if speed else {}
+
+
+def _share(share: Figure, sources: _Sources) -> dict[str, Any]:
+    if share.measured is None:
+        return {}
+    return {"value": share.measured, "source": sources.name(share.source), "note": share.measurement}
 
 
 def _document(machine: Machine) -> dict[str, Any]:
@@ -99,10 +107,7 @@ def _document(machine: Machine) -> dict[str, Any]:
         "per_cycle": dict(machine.per_cycle),
         "limit": _figures(machine.limits, sources),
         "energy": _figures(machine.energy, sources),
-        "efficiency": {
-            name: {"value": share.measured, "source": sources.name(share.source), "note": share.measurement}
-            for name, share in machine.efficiency.items()
-        },
+        "efficiency": {name: _share(share, sources) for name, share in machine.efficiency.items()},
         "conditions": dict(machine.conditions),
     }
     return _known({**tables, "sources": sources.texts})

@@ -22,6 +22,7 @@ from ..core.errors import MissingFigure
 from ..core.families import Family, Hardware, Key, TimeItem, formula, keys, nearby, switches
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
+from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest, total
 from ..machines.defaults import defaults
 
@@ -100,7 +101,7 @@ def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
 def kernels(work: Work) -> tuple[Kernel, ...]:
     """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
     if work.kernels or work.family not in STREAMING or not work.dtype:
-        return work.kernels
+        return () if collectives(work) else work.kernels  # those have no formula here
     sizes: Mapping[str, Array] = {
         "read": work.bytes_at(MAIN, READ),
         "written": work.bytes_at(MAIN, WRITE),

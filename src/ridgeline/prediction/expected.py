@@ -25,6 +25,7 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from .coefficients import LABELS, UNCALIBRATED, KernelTime, kernel_times
+from .collectives import Collective, step_collectives
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
@@ -62,8 +63,16 @@ class Expected:
         return self._coverage[1]
 
     @cached_property
+    def collective(self) -> Collective | None:
+        """What a step that is a collective takes on the links of the machine; None for any other step."""
+        made = () if self.flat or self.given_efficiency is not None else step_collectives(self.bound)
+        return made[0] if len(made) == 1 == len(self.bound.work.kernels) else None
+
+    @cached_property
     def unbounded(self) -> Array:
         """What the formulas say, before the floor."""
+        if self.collective is not None:
+            return self.collective.time
         if not self.kernels:
             return flat_time(self.bound, self.given_efficiency)
         time = total(kernel.time for kernel in self.kernels)
@@ -80,6 +89,8 @@ class Expected:
     def _relative_end(self, end: str) -> Array:
         """Relative distance of an end of the interval from the time."""
         low, high = UNCALIBRATED_INTERVAL
+        if self.collective is not None:
+            return self.collective.end(("low", "high").index(end)) - 1
         uncalibrated = low / (1 + self._ceiling_doubt) - 1 if end == "low" else high - 1
         if not self.kernels:
             return uncalibrated
@@ -119,6 +130,8 @@ class Expected:
 
     def items(self) -> tuple[TimeItem, ...]:
         """Where the time goes, in seconds; the items sum to the time."""
+        if self.collective is not None:
+            return self.collective.items(self.bound.floor, self.time)
         if not self.kernels:
             return flat_items(self.bound, self.unbounded, self.time)
         several = any(kernel.kernel is not self.kernels[0].kernel for kernel in self.kernels)
@@ -149,6 +162,8 @@ class Expected:
 
     @property
     def _flat_basis(self) -> str:
+        if self.collective is not None:
+            return self.collective.basis
         return self._no_backend + (MEASURED_CEILINGS if self.bound.kinds == "measured" else NOT_CALIBRATED)
 
     @property

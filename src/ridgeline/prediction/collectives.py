@@ -1,0 +1,113 @@
+"""The expected time of the collectives of a step, the algorithm and the links it takes, algorithm and bus bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.bound import Bound
+from ..core.collectives import ALGORITHMS, FABRIC, HOST, Path, expected
+from ..core.families import TimeItem
+from ..core.network import NETWORK, Group, collectives, groups, sent
+from ..core.roofline import label, scalar_or_array
+from ..core.work import Array, Kernel
+from ..machines.defaults import defaults
+
+SMALL = 1e6  # bytes below which a collective is mostly latency
+INTERVALS = {True: (0.85, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
+OWN = "fitted to published tables of this machine"
+OTHERS = "fitted to published tables of other machines"
+
+
+@cache
+def paths() -> Mapping[str, Path]:
+    return {kind: Path(**defaults(f"collective_{kind}")) for kind in (FABRIC, HOST, NETWORK)}
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective on the links of a machine, case by case."""
+
+    kernel: Kernel
+    time: Array
+    latency: Array
+    algorithm: str | NDArray[np.str_]
+    network: str | NDArray[np.str_]  # the links it crosses, `nvlink` or `nvlink+nic`
+    basis: str
+
+    DOCUMENT: ClassVar = ("algorithm", "network", "algbw", "busbw")
+
+    @property
+    def algbw(self) -> Array:
+        """Algorithm bandwidth: bytes of the buffer over the time, as nccl-tests counts them."""
+        return self.kernel.sizes["bytes"] / self.time
+
+    @property
+    def busbw(self) -> Array:
+        """Bus bandwidth: what each rank would send by a ring, over the time."""
+        return self.algbw * sent(self.kernel.op, self.kernel.sizes["ranks"], reduces=False)
+
+    def end(self, place: int) -> Array:
+        """An end of the 80 % interval, as a factor on the time."""
+        small, large = INTERVALS[True][place], INTERVALS[False][place]
+        return scalar_or_array(np.where(np.asarray(self.kernel.sizes["bytes"]) < SMALL, small, large))
+
+    def items(self, floor: Array, time: Array) -> tuple[TimeItem, ...]:
+        """Where a time goes that lies at or above the floor."""
+        floor = np.minimum(floor, time)
+        latency = np.minimum(self.latency, time - floor)
+        return (
+            TimeItem("floor", "main", floor),
+            TimeItem("start and hops", "launch", latency),
+            TimeItem("below peak rate", "other", time - floor - latency),
+        )
+
+
+def step_collectives(bound: Bound) -> tuple[Collective, ...]:
+    return tuple(_collective(bound, kernel) for kernel in collectives(bound.work))
+
+
+def _collective(bound: Bound, kernel: Kernel) -> Collective:
+    start = defaults("collective")["start"] + bound.launch
+    parts = [_Part.of(bound, kernel, group, start) for group in groups(bound.machine, kernel.sizes["ranks"])]
+    names = tuple(dict.fromkeys(part.links for part in parts))
+    time, latency, algorithm, network = (np.zeros(()) for _ in range(4))
+    for part in parts:
+        time = np.where(part.applies, part.values["time"], time)
+        latency = np.where(part.applies, part.values["latency"], latency)
+        algorithm = np.where(part.applies, part.values["algorithm"], algorithm)
+        network = np.where(part.applies, names.index(part.links), network)
+    return Collective(
+        kernel,
+        scalar_or_array(time),
+        scalar_or_array(latency),
+        label(algorithm.astype(np.int64), ALGORITHMS),
+        label(network.astype(np.int64), names),
+        "; ".join(dict.fromkeys(part.basis for part in parts)),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The cases of a collective that take the same links."""
+
+    links: str
+    basis: str
+    applies: NDArray[np.bool_]
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, bound: Bound, kernel: Kernel, group: Group, start: float) -> _Part:
+        links = [link for link in (group.inner, group.network) if link is not None]
+        rates = {link.name: bound.terms[link.name].ceiling.value for link in links}
+        times = expected(kernel.op, kernel.sizes["bytes"], group, rates, paths(), start)
+        own = any(figure.value() is not None for figure in (group.inner.latency, group.inner.efficiency))
+        name = "+".join(link.name for link in links)
+        how = "calibrated" if own else "not calibrated on this machine"
+        basis = f"{how} (collectives over {name}, {OWN if own else OTHERS})"
+        return cls(name, basis, group.applies, vars(times))
