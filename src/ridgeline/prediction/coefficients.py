@@ -254,17 +254,15 @@ class KernelTime:
     def _beyond(self, low: bool) -> Array:
         """Seconds, or the low end of them, of the kernels that the next larger sizes have; infinite without any."""
         best: Array = np.inf
-        for sizes, below in switches.next_sizes(self.kernel.family, self._sizes):
-            part = {name: np.asarray(size)[below] if np.ndim(size) else size for name, size in sizes.items()}
+        shape = np.broadcast_shapes(*(np.shape(size) for size in self._sizes.values()))
+        for sizes, few in switches.next_sizes(self.kernel.family, self._sizes):
+            below = np.broadcast_to(few, shape)
+            part = {name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()}
             times, uncovered = of_kernel(replace(self.kernel, sizes=part), self.asked)
-            seconds = np.where(
-                np.asarray(uncovered) > 0, np.inf, total(time.low if low else time.time for time in times)
-            )
-            if np.ndim(below):
-                every = np.full(np.shape(below), np.inf)
-                every[below] = seconds
-                seconds = every
-            best = np.minimum(best, seconds)
+            seconds = total(time.low if low else time.time for time in times)
+            every = np.full(shape, np.inf)
+            every[below] = np.where(np.asarray(uncovered) > 0, np.inf, seconds)
+            best = np.minimum(best, every)
         return best
 
     @cached_property
