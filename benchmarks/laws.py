@@ -9,7 +9,9 @@ A case is one op with sizes on one machine, and the same op with one size grown 
     growth      a larger size never takes less time; with timings of this machine it may, by no more than the width of
                 the interval, and the answer names the switch
     hardware    more bandwidth, more compute, a faster clock never slow
-    labels      calibrated only where timings of this machine are of the op, its dtypes and the backend
+    bytes       narrower weights or a narrower cache never slow, where no timings of this machine say so
+    algebra     work.repeat(n) takes n times as long, a + b the sum
+    labels      calibrated only with timings of this machine, of the same op, dtypes and backend
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from ridgeline.core.errors import RidgelineError
 from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Machine
 from ridgeline.machines.files import names
+from ridgeline.prediction.expected import Expected
 from ridgeline.prediction.predict import Prediction, predict
 from ridgeline.programs.ops import OPS, Op
 
@@ -225,6 +228,33 @@ def check(count: Count, call: Call, random: np.random.Generator) -> None:
     for what in ("bandwidth", "compute", "clock"):
         other = call.predict(faster(call.machine, what))
         count.check("hardware", other.time <= time * near, other.time / time, replace(call, grown=f"{what} x{FASTER}"))
+    _check_bytes(count, call)
+    times = int(random.integers(2, 9))
+    again = predict(base.work.repeat(times), call.machine, backend=call.backend).time / time / times
+    count.check("algebra", np.abs(again - 1) < ROUNDING, again, replace(call, grown=f"repeated {times} times"))
+    twice = predict(base.work + base.work, call.machine, backend=call.backend).time / time / 2
+    count.check("algebra", np.abs(twice - 1) < ROUNDING, twice, replace(call, grown="added to itself"))
+    count.check("labels", (labels(base) != "calibrated") | _timed(call, expected), 0.0, call)
+
+
+def _timed(call: Call, expected: Expected) -> bool:
+    """Whether the machine has timings of its own of every kernel's family, dtypes and backend."""
+    own = {(key.family, key.dtype, key.backend) for key, fitted in call.machine.fitted.items() if not fitted.borrowed}
+    return all(
+        any((family, kernel.kernel.dtype, call.backend or "") in own for family in (kernel.kernel.family, "decode"))
+        for kernel in expected.kernels
+    )
+
+
+def _check_bytes(count: Count, call: Call) -> None:
+    for name, wider, narrower in (("weights", "int8", "int4_g128"), ("kv", "bf16", "fp8_e4m3"), ("kv", "fp16", "int8")):
+        if name not in call.op.params or call.words.get("dtype") not in ("bf16", "fp16"):
+            continue
+        wide, narrow = (replace(call, words={**call.words, name: word}) for word in (wider, narrower))
+        slow, fast = wide.predict(), narrow.predict()
+        timed = (labels(slow) == "calibrated") | (labels(fast) == "calibrated")
+        narrow = replace(narrow, grown=f"{name} {wider} against {narrower}")
+        count.check("bytes", (fast.time <= slow.time * (1 + ROUNDING)) | timed, fast.time / slow.time, narrow)
 
 
 def _check_growth(count: Count, base: Prediction, larger: Call) -> None:

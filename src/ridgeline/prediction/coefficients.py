@@ -257,7 +257,9 @@ class KernelTime:
         shape = np.broadcast_shapes(*(np.shape(size) for size in self._sizes.values()))
         for sizes, few in switches.next_sizes(self.kernel.family, self._sizes):
             below = np.broadcast_to(few, shape)
-            part = {name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()}
+            part = {
+                name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()
+            }
             times, uncovered = of_kernel(replace(self.kernel, sizes=part), self.asked)
             seconds = total(time.low if low else time.time for time in times)
             every = np.full(shape, np.inf)

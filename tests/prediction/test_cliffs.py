@@ -1,0 +1,56 @@
+"""Cliffs: sizes nearby at which the time jumps are named, with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ridgeline as rl
+from ridgeline.prediction.answer import Answer, answer
+from ridgeline.prediction.predict import predict
+from ridgeline.programs.ops import OPS
+
+
+def asked(name: str, machine: str, **values: Any) -> Answer:
+    return answer(OPS[name], values, rl.machine(machine))
+
+
+def test_a_size_off_the_alignment_is_told_to_pad() -> None:
+    made = asked("gemm", "h200-sxm", m=4096, n=4095, k=4096)
+    (note,) = [text for text in made.remarks if text.startswith("alignment")]
+    assert note.startswith("alignment: n=4096 takes ")
+    assert note.endswith("less; pad n")
+    assert note in made.rows()[0]["notes"]
+    padded = predict(OPS["gemm"](m=4096, n=4096, k=4096), rl.machine("h200-sxm")).time
+    assert padded < made.prediction.time
+
+
+@pytest.mark.parametrize("machine", ["h200-sxm", "b200-sxm", "xeon-8480plus"])
+def test_an_aligned_size_has_nothing_to_pad(machine: str) -> None:
+    made = asked("gemm", machine, m=4096, n=4096, k=4096, dtype="bf16")
+    assert not [text for text in made.remarks if text.startswith("alignment")]
+
+
+def test_a_switch_is_named_only_with_timings_of_the_machine() -> None:
+    """Every neighbour that is named does take less though larger, or more though smaller."""
+    named = 0
+    for batch in (8, 16, 24, 48, 64, 96, 128, 200, 256, 400, 512):
+        made = asked("linear", "h200-sxm", batch=batch, in_features=8192, out_features=8192)
+        for note in (text for text in made.remarks if text.startswith("kernel switch")):
+            name, size = note.split()[2].split("=")
+            values = {"batch": batch, "in_features": 8192, "out_features": 8192, name: int(size)}
+            other = predict(OPS["linear"](**values), rl.machine("h200-sxm")).time
+            smaller = int(size) < {**made.values}[name]
+            assert (other > made.prediction.time) == smaller
+            named += 1
+        there = asked("linear", "b200-sxm", batch=batch, in_features=8192, out_features=8192)
+        assert not [text for text in there.remarks if text.startswith("kernel switch")]
+    assert named
+
+
+def test_an_interval_that_begins_below_the_measured_floor_says_so() -> None:
+    made = asked("gemm", "h200-sxm", m=8192, n=8192, k=8192)
+    below = made.prediction.low < made.prediction.floor
+    assert below == any("begins below the floor" in text for text in made.remarks)
+    assert made.prediction.low >= made.bound.stated_floor

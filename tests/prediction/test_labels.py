@@ -1,0 +1,74 @@
+"""Labels: calibrated only for what was timed on the machine, by the tables of timings themselves."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import ridgeline as rl
+from ridgeline.core.errors import MissingFigure
+from ridgeline.prediction.predict import predict
+from ridgeline.programs.ops import OPS
+
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
+SAME_KERNELS = {"linear": "gemm", "attention": "attention", "syrk": "gemm", "symm": "gemm", "trmm": "gemm"}
+OTHERS = ("vllm", "sglang", "trtllm")  # backends whose timings are not ours
+FORMATS = ("bf16", "fp16", "fp32", "fp64", "tf32", "fp8_e4m3", "int8")
+
+
+@cache
+def timed() -> set[tuple[str, str, str, str]]:
+    """Op, dtype, weights without their groups, backend of everything that was timed on the H200."""
+    rows = set()
+    for path in DATA.glob("h200*calibration.csv.gz"):
+        with gzip.open(path, "rt") as file:
+            for row in csv.DictReader(file):
+                weights = (row.get("weights") or "").partition("_g")[0]
+                rows.add((row["op"], row["dtype"], weights, row.get("backend") or ""))
+    return rows
+
+
+@pytest.mark.parametrize("backend", ["", "flash2", "cudnn", "efficient", "triton", "rowwise"])
+def test_what_is_called_calibrated_was_timed(backend: str) -> None:
+    machine, labels = rl.machine("h200-sxm"), set()
+    for op in OPS.values():
+        sizes = {key: 256 for key, param in op.params.items() if param.required and param.kind == "Size"}
+        sizes |= {"topk": 2} if op.name == "moe" else {}
+        for dtype in FORMATS:
+            for weights in ("", "int4_g128", "int8", "fp8_e4m3"):
+                if weights and "weights" not in op.params:
+                    continue
+                words = {"dtype": dtype, **({"weights": weights} if weights and weights != dtype else {})}
+                try:
+                    label = predict(op(**sizes, **words), machine, backend=backend or None).expected[0].label
+                except MissingFigure:
+                    continue
+                labels.add(label)
+                if label == "calibrated":
+                    names = {op.name, SAME_KERNELS.get(op.name, op.name), "linear" if op.name == "gemm" else op.name}
+                    stored = words.get("weights", "").partition("_g")[0]
+                    assert any((name, dtype, stored, backend) in timed() for name in names), (op.name, words)
+    assert labels == {"calibrated", "transferred", "uncalibrated"}
+
+
+def test_another_format_or_library_is_transferred() -> None:
+    machine = rl.machine("h200-sxm")
+    moe = {"tokens": 64, "experts": 64, "topk": 8, "hidden": 4096, "inter": 2048}
+    assert predict(OPS["moe"](**moe), machine).expected[0].label == "calibrated"
+    fp8 = predict(OPS["moe"](**moe, dtype="fp8_e4m3"), machine)
+    assert fp8.expected[0].label == "transferred"
+    assert "transferred from moe.bf16" in fp8.expected[0].confidence
+    unknown = predict(OPS["gemm"](m=64, n=64, k=64), machine, backend="nobody-1.0")
+    assert unknown.expected[0].label == "transferred"
+    assert predict(OPS["gemm"](m=64, n=64, k=64), rl.machine("b200-sxm")).expected[0].label == "transferred"
+
+
+def test_a_transferred_interval_is_wider_than_the_one_it_comes_from() -> None:
+    machine = rl.machine("h200-sxm")
+    moe = {"tokens": 64, "experts": 64, "topk": 8, "hidden": 4096, "inter": 2048}
+    own, fp8 = predict(OPS["moe"](**moe), machine), predict(OPS["moe"](**moe, dtype="fp8_e4m3"), machine)
+    assert fp8.high / fp8.time > own.high / own.time

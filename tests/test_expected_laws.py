@@ -1,0 +1,101 @@
+"""Expected times obey physics: a small run of `benchmarks/laws.py`, and what its laws rest on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.core.families import nearby
+from ridgeline.core.families.switches import SWITCHES, Switch, next_sizes
+from strategies import law
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "laws.py"
+
+
+@pytest.fixture(scope="module")
+def laws() -> ModuleType:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("laws", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["laws"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_no_generated_case_breaks_a_law(laws: ModuleType, seed: int) -> None:
+    count, refused = laws.run(15_000, seed)
+    assert count.cases >= 15_000
+    assert sum(refused.values()) < count.cases
+    assert not count.violations, count.worst
+    assert {"order", "items", "growth", "growth, timed", "hardware", "bytes", "algebra", "labels"} == set(count.checks)
+
+
+def test_the_checks_find_what_breaks_a_law(laws: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time that shrinks as the work grows is counted, so a run without violations means something."""
+    from ridgeline.prediction.expected import Expected
+
+    wrong = property(lambda expected: 1.0 / expected.bound.floor)
+    monkeypatch.setattr(Expected, "time", wrong)
+    count, _ = laws.run(3_000, 1)
+    assert count.violations["growth"]
+    assert count.violations["hardware"]
+
+
+# -- switches -----------------------------------------------------------------------------------------------------
+
+
+@given(size=st.integers(1, 4096), at=st.integers(1, 4096), step=st.sampled_from([1, 4, 16, 32]))
+@law(200)
+def test_the_next_size_is_the_smallest_beyond_that_is_aligned_as_well(size: int, at: int, step: int) -> None:
+    above = float(Switch("m", at, step).above(np.asarray(float(size))))
+    aligned = int(np.gcd(size, step))
+    assert above > at
+    assert above % aligned == 0
+    assert above - aligned <= at
+
+
+@given(data=st.data(), family=st.sampled_from(sorted(SWITCHES)))
+@law(100)
+def test_next_sizes_raise_one_size_of_the_cases_below(data: Any, family: str) -> None:
+    names = sorted({switch.size for switch in SWITCHES[family]})
+    sizes = {name: np.array(data.draw(st.lists(st.integers(1, 4096), min_size=3, max_size=3)), float) for name in names}
+    for larger, below in next_sizes(family, sizes):
+        (changed,) = [name for name in names if np.any(larger[name] != sizes[name])]
+        assert np.all(larger[changed][below] > sizes[changed][below])
+        assert np.all(larger[changed][~below] == sizes[changed][~below])
+
+
+# -- corrections --------------------------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 2000), st.integers(1, 2000)), min_size=3, max_size=30),
+    data=st.data(),
+)
+@law(60)
+def test_no_larger_size_has_a_lower_correction_than_the_lowest(sizes: list[tuple[int, int]], data: Any) -> None:
+    """For one size grown by up to four octaves in whole cells, and for both grown together."""
+    errors = data.draw(st.lists(st.floats(-0.7, 0.7), min_size=len(sizes), max_size=len(sizes)))
+    rows = np.array(sizes, float).T
+    table = nearby.Nearby(("m", "n"), rows, np.array(errors))
+    case = {"m": np.array([64.0]), "n": np.array([256.0])}
+    lowest = float(np.ravel(table.lowest(case))[0])
+    assert lowest <= float(np.ravel(table.correction(case))[0])
+    for cells in nearby.STEPS_ABOVE:
+        factor = 2.0 ** (cells / nearby.CELLS_PER_OCTAVE)
+        for grown in ({"m"}, {"n"}, {"m", "n"}):
+            if any(np.ptp(rows[("m", "n").index(name)]) == 0 for name in grown):
+                continue
+            larger = {name: size * (factor if name in grown else 1.0) for name, size in case.items()}
+            assert float(np.ravel(table.correction(larger))[0]) >= lowest - 1e-12
