@@ -43,6 +43,7 @@ VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
     "gemm": product.variants,
     "rows": vector.variants,
     "attention": attention.variants,
+    "attention_backward": attention.backward_variants,
     "conv": convolution.variants,
 }
 OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {

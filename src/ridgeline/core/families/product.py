@@ -12,6 +12,7 @@ import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
+from .rounds import parts, waves
 
 TILE_SIDES = (
     *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
@@ -25,8 +26,8 @@ MIN_SPLIT_K = 256.0  # a split never gets fewer steps of k
 PART_WIDTH = 4.0  # bytes of an element of a part of a split k
 
 GEMM = {
-    "compute": Coefficient(0.80, 0.2, 1.1, "share of the peak that a large tile reaches"),
-    "memory": Coefficient(0.85, 0.2, 1.05, "share of the main bandwidth that operands stream at"),
+    "compute": Coefficient(0.80, 0.2, 1.0, "share of the peak that a large tile reaches"),
+    "memory": Coefficient(0.85, 0.2, 1.0, "share of the main bandwidth that operands stream at"),
     "launch": Coefficient(2.5e-6, 5e-7, 8e-5, "seconds of the shortest kernel"),
     "tile": Coefficient(12.0, 0.5, 200.0, "tile side at which a core reaches half its share"),
     "fill": Coefficient(120.0, 4.0, 3000.0, "steps of k that filling and draining a tile's pipeline costs"),
@@ -34,7 +35,7 @@ GEMM = {
     "reuse": Coefficient(3.0, 0.5, 20.0, "L2 bandwidth over main bandwidth, for tiles read again"),
     "waves": Coefficient(0.8, 0.1, 1.0, "share of the last, part-filled wave that is lost"),
     "split": Coefficient(2.0e-6, 1e-7, 1e-3, "seconds that adding up a split k costs"),
-    "sustained": Coefficient(1.0, 0.3, 1.3, "clock under lasting load over the clock of short kernels"),
+    "sustained": Coefficient(1.0, 0.3, 1.0, "clock under lasting load over the clock of short kernels"),
     "settle": Coefficient(1e-3, 1e-5, 0.1, "seconds of load after which half the clock loss shows"),
     "prepare": Coefficient(1.0, 0.01, 60.0, "passes over A before the product, to quantise it from two bytes", True),
     "row": Coefficient(1e-10, 1e-11, 2e-8, "seconds per row of A to quantise it", True),
@@ -98,15 +99,14 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         each = 2 * tm * tn / (rate / cores * side / (side + c["tile"]))
         tiles = rows[tm] * columns[tn]
         again = tiles * (tm + tn) * again_each
-        full = tiles / cores
-        waves = full * (1 - c["waves"]) + np.ceil(full) * c["waves"]
-        best = np.minimum(best, np.maximum(waves * steps * each, again))
+        best = np.minimum(best, np.maximum(waves(tiles, cores, c["waves"]) * steps * each, again))
         for round_ in rounds:
-            parts = np.minimum(np.maximum(np.floor(round_ * cores / tiles), 1.0), most)
-            split = parts > 1
+            pieces = parts(tiles, cores, round_, most)
+            split = pieces > 1
             if np.any(split):
-                adding = c["split"] + b * m * n * parts * part if part else c["split"]
-                thin = np.maximum((k / parts + fill) * each * round_ + adding, again)
+                # the parts of full rounds, not of so many pieces: fewer pieces of more tiles are no fewer bytes
+                adding = c["split"] + np.minimum(b * m * n * most, round_ * cores * tm * tn) * part if part else c["split"]
+                thin = np.maximum((k / pieces + fill) * each * round_ + adding, again)
                 best = np.minimum(best, np.where(split, thin, np.inf))
     return best
 

@@ -31,6 +31,7 @@ MIN_TIMINGS = {
 # Coefficients that take one of a few values.
 CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)},
+    **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
