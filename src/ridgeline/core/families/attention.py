@@ -57,20 +57,23 @@ DECODE = {
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """A single query per sequence is decoding; both have kernels by the size of the head."""
+    queries, heads = by_queries(g, op), _by_head(g)
+    return {family + head: mask & of_head for family, mask in queries.items() for head, of_head in heads.items()}
+
+
+def by_queries(g: Sizes, op: str) -> dict[str, Mask]:
     decoding = np.asarray(g["q"]) == 1
-    heads = backward_variants(g, op)
-    every = {kernels.replace("attention_backward", "attention"): mask & ~decoding for kernels, mask in heads.items()}
-    return every | {kernels.replace("attention_backward", "decode"): mask & decoding for kernels, mask in heads.items()}
+    return {"attention": ~decoding, "decode": decoding}
 
 
 def backward_variants(g: Sizes, op: str) -> dict[str, Mask]:
+    return {f"attention_backward{head}": of_head for head, of_head in _by_head(g).items()}
+
+
+def _by_head(g: Sizes) -> dict[str, Mask]:
     d = np.asarray(g["d"])
     narrow, wide = d <= NARROW_HEAD, d > USUAL_HEAD
-    return {
-        "attention_backward": ~narrow & ~wide,
-        "attention_backward-narrow": narrow,
-        "attention_backward-wide": wide,
-    }
+    return {"": ~narrow & ~wide, "-narrow": narrow, "-wide": wide}
 
 
 def masks(g: Sizes) -> dict[str, Mask]:

@@ -22,11 +22,11 @@ def product_kernel(
 
 
 def row_kernel(
-    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0
+    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0, family: str = "rows"
 ) -> tuple[Kernel, ...]:
     """Rows of `cols` elements, each read and written whole.
 
     Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read before.
     """
     sizes = {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
-    return (Kernel("rows", {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
+    return (Kernel(family, {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
