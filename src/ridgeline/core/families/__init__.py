@@ -44,6 +44,7 @@ VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
     "gemm": product.variants,
     "rows": row_kernels.variants,
     "scan": row_kernels.scan_variants,
+    "stream": row_kernels.stream_variants,
     "attention": attention.variants,
     "attention_backward": attention.backward_variants,
     "conv": convolution.variants,

@@ -1,4 +1,4 @@
-"""Which kernel a library runs for an op over rows, by the number of rows and their length.
+"""Which kernel a library runs for an op over rows or elements, by their numbers.
 
 The choices are PyTorch's: the block sizes and limits that its sources name, seen again in the names of the kernels timed.
 """
@@ -15,7 +15,10 @@ from .family import Mask, Sizes, off
 MAX_SHORT_ROW = 2048.0  # elements up to which norms and softmaxes give a row to a warp or a small block
 VECTOR_LOAD = 4.0  # elements that a norm loads at once
 MAX_SHORT_GRADIENT = 1024.0  # elements up to which the gradient of a softmax does
-LOAD_BYTES = 16.0  # bytes that a softmax loads at once
+LOAD_BYTES = 16.0  # bytes that a softmax or a gather loads at once
+FEW_GATHERED = 16.0  # rows of a table up to which they are taken one after the other
+SHORT_COPY = float(1 << 20)  # bytes that the driver copies at once
+EVEN_COPY = float(1 << 15)  # multiples of bytes without a ragged end; timings say between 512 and 4 Mi
 BLOCK_SUM, SPLIT_SUM = 8192.0, 131072.0  # elements from which a block, and several blocks, sum a row
 WARP_SORT, BLOCK_SORT = 128.0, 4096.0  # elements up to which a warp, and a block, sorts a row
 FEW_SORTED = 128.0  # rows below which longer ones are sorted all together
@@ -49,6 +52,12 @@ def _softmax_gradients(g: Sizes) -> dict[str, Mask]:
 
 def _short_and_odd(short: Mask, odd: Mask) -> dict[str, Mask]:
     return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
+
+
+def _gathers(g: Sizes) -> dict[str, Mask]:
+    """Rows on 16 bytes are copied in vectors; a few are taken one after the other."""
+    few, odd = np.asarray(g["rows"]) <= FEW_GATHERED, off(np.asarray(g["cols"]) * g["x"], LOAD_BYTES)
+    return {"rows": ~few & ~odd, "rows-odd": ~few & odd, "rows-few": few & (odd | ~odd)}
 
 
 def _sums(g: Sizes) -> dict[str, Mask]:
@@ -104,10 +113,33 @@ def _norm_gradients(g: Sizes) -> dict[str, Mask]:
     }
 
 
+def stream_variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """Elementwise kernels are one for all sizes, but for copies and dropout."""
+    if op == "copy":
+        return _copies(g)
+    if op == "dropout":
+        return _dropouts(g)
+    return {"stream": np.asarray(True)}
+
+
+def _copies(g: Sizes) -> dict[str, Mask]:
+    """The driver copies up to a mebibyte at once, and the ragged end of a longer piece by itself."""
+    size = np.asarray(g["written"])
+    short, ragged = size <= SHORT_COPY, off(size, EVEN_COPY)
+    return {"stream": ~short & ~ragged, "stream-ragged": ~short & ragged, "stream-short": short}
+
+
+def _dropouts(g: Sizes) -> dict[str, Mask]:
+    """Random numbers are drawn four at a time, and as many elements loaded where their number allows it."""
+    single, pair = off(np.asarray(g["elements"]), 2.0), off(np.asarray(g["elements"]), 4.0)
+    return {"stream": ~pair, "stream-pair": pair & ~single, "stream-single": single}
+
+
 BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), _softmaxes),
     **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), _softmax_gradients),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
+    "embedding": _gathers,
     "sum_rows": _sums,
     "sort": _sorts,
     "topk": _searches,

@@ -12,6 +12,7 @@ from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
 from .row_kernels import scan_threads
 
+CHUNK = 65536.0  # elements of a tensor that an optimizer gives to one block
 BYTES = "bytes at achieved bandwidth"  # their time without any effect
 
 STREAM = {
@@ -24,6 +25,7 @@ STREAM = {
     "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
     "ramp": Coefficient(1e-6, 1e-8, 2e-5, "seconds until the stream is at full speed"),
     "full": Coefficient(4e6, 1e5, 1e8, "bytes from which it gets there"),
+    "chunk": Coefficient(5e-10, 1e-11, 1e-8, "seconds per element of the piece of a tensor that one block takes", True),
 }
 
 ROWS = {
@@ -38,7 +40,7 @@ ROWS = {
     "kept": Coefficient(0.3, 0.01, 1.0, "share of L2 that takes writes without sending them on"),
     "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
     "shared": Coefficient(1.0, 1.0, 16.0, "rows that share a block, each with as many threads fewer"),
-    "deep": Coefficient(4e-9, 1e-12, 1e-7, "seconds per row where columns are summed too, by few cores", True),
+    "deep": Coefficient(4e-9, 1e-12, 1e-6, "seconds per row of what takes rows one after the other", True),
 }
 
 
@@ -57,6 +59,9 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     if "arithmetic" not in off:
         work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
         time = overlapped(memory, work, c, off)
+    if c["chunk"] and "chunk" not in off:
+        piece = np.minimum(g["elements"], CHUNK) * g["launches"]
+        time = overlapped(time, piece * c["chunk"], c, off)
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
@@ -80,8 +85,9 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 
 
 SCAN = {
-    **{name: ROWS[name] for name in ("memory", "launch", "element", "blend", "kept", "inner")},
-    "serial": Coefficient(8e-7, 1e-9, 1e-5, "seconds of a step in which every thread of a row takes an element"),
+    **{name: ROWS[name] for name in ("memory", "launch", "blend", "kept", "inner")},
+    "element": Coefficient(5e-10, 1e-13, 1e-8, "core seconds that an element costs among many"),
+    "serial": Coefficient(1.5e-6, 1e-9, 1e-5, "seconds of a step in which every thread of a row takes two elements"),
 }
 
 
@@ -93,7 +99,7 @@ def scan(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     crowd: Array = 0.0 if "crowd" in off else number * cols * c["element"] / hw.cores
     alone: Array = 0.0
     if "alone" not in off:  # a single row is scanned by all cores
-        alone = np.where(np.asarray(number) > 1, cols / scan_threads(number, cols) * c["serial"], 0.0)
+        alone = np.where(np.asarray(number) > 1, np.ceil(cols / (2 * scan_threads(number, cols))) * c["serial"], 0.0)
     time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
     return time if "launch" in off else time + c["launch"]
 
@@ -120,9 +126,10 @@ def transpose(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> A
 CACHE, STRIDED = Effect("cache", "writes kept in L2"), Effect("strided", "strided reads")
 TURN, ARITHMETIC = Effect("turn", "reads and writes mixed"), Effect("arithmetic", "arithmetic beyond memory")
 AGAIN, CROWD = Effect("again", "rows read again"), Effect("crowd", "handling rows and elements")
-ALONE, DEEP = Effect("alone", "serial work of one row"), Effect("deep", "sums over columns")
+ALONE, DEEP = Effect("alone", "serial work of one row"), Effect("deep", "row after row")
 TRANSPOSING = Family("transpose", transpose, TRANSPOSE, (CACHE, STRIDED, RAMP, LAUNCH), ("rows", "cols"), BYTES)
 SCANNING = Family("scan", scan, SCAN, (CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("rows", "cols"), BYTES)
-STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, OVERLAP, RAMP, LAUNCH)
+CHUNKS = Effect("chunk", "chunks of one block", "shape")
+STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, OVERLAP, RAMP, LAUNCH)
 STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES)
 ROWWISE = Family("rows", rows, ROWS, (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH), ("rows", "cols"), BYTES)

@@ -206,15 +206,19 @@ def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -
 # -- all families of a machine --------------------------------------------------------------------------------
 
 HALF_DTYPES = ("bf16", "fp16")
-COLUMN_SUMS = ("layernorm_backward", "rmsnorm_backward")  # ops whose second kernel sums over rows
+CHUNKED = ("adamw_fused", "adamw_foreach", "sgd")  # ops over tensors in pieces of one block
+# gradients that are summed over rows, and gathers of a few rows
+ROW_AFTER_ROW = ("layernorm_backward", "rmsnorm_backward", "embedding")
 SAME_NUMBERS = ("scan",)  # families whose variants differ in sizes that their formula knows
 SHARED_KERNELS = ("attention", "moe", "transpose")  # families whose ops share their kernels
 
 
 def _optional(key: Key) -> tuple[str, ...]:
-    """Effects that not all fits bring: sums over columns; the parts of a split k; layout changes of images; Winograd in fp32 alone."""
-    if key.family == "rows":
-        return ("deep",) if key.op in COLUMN_SUMS else ()
+    """Effects that not all fits bring: rows one after the other; chunks of tensors; the parts of a split k; layout changes of images; Winograd in fp32 alone."""
+    if key.op in ROW_AFTER_ROW:
+        return ("deep",)
+    if key.op in CHUNKED:
+        return ("chunk",)
     if key.family != "conv":
         return ("parts",) if key.family == "gemm" else ()
     return ("winograd", "transform", "layout") if key.dtype == "fp32" else ("layout",)
