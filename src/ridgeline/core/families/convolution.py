@@ -24,7 +24,7 @@ WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 CONV = {
     **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
     "thin": Coefficient(5.0, 0.2, 300.0, "channels more that the inner loop costs as much as"),
-    "winograd": Coefficient(0.8, 0.02, 1.0, "speed of the products of a transform over that of direct ones", True),
+    "winograd": Coefficient(0.8, 0.2, 1.0, "speed of the products of a transform over that of direct ones", True),
     "transform": Coefficient(1.0, 0.1, 10.0, "passes over the transformed images and weights", True),
     "layout": Coefficient(1.0, 0.02, 8.0, "passes over the images to change their layout", True),
 }

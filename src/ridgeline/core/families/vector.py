@@ -85,8 +85,9 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 
 
 SCAN = {
-    **{name: ROWS[name] for name in ("memory", "launch", "blend", "kept", "inner")},
-    "element": Coefficient(5e-10, 1e-13, 1e-8, "core seconds that an element costs among many"),
+    **{name: ROWS[name] for name in ("launch", "blend", "kept", "inner")},
+    "memory": Coefficient(0.80, 0.2, 1.0, "share of the main bandwidth that long rows reach"),
+    "element": Coefficient(5e-10, 1e-11, 1e-7, "core seconds that an element costs among many"),
     "serial": Coefficient(1.5e-6, 1e-9, 1e-5, "seconds of a step in which every thread of a row takes two elements"),
 }
 
