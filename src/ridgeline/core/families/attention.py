@@ -10,7 +10,7 @@ import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped, under_load
-from .rounds import parts, waves
+from .rounds import pieces, waves
 
 UNCACHED_WIDTH = 2.0  # bytes of an element of Q, K and V before they are cached
 MIN_SPLIT_KEYS = 128.0  # a split never gets fewer keys
@@ -151,9 +151,9 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
         late = waves(units, places, c["waves"]) * (kv * key * c["unsplit"] + fill)
         most, adding = np.minimum(np.maximum(kv / MIN_SPLIT_KEYS, 1.0), c["splits"]), 0.0 if "split" in off else c["split"]
         for rounds in SPLIT_ROUNDS:
-            pieces = parts(units, places, rounds, most)
-            split = rounds * (kv / pieces * key + fill) + adding
-            late = np.where(pieces > 1, np.minimum(late, split), late)
+            parts = pieces(units, places, rounds, most)
+            split = rounds * (kv / parts * key + fill) + adding
+            late = np.where(parts > 1, np.minimum(late, split), late)  # one part is left to the kernel without a split
     time = overlapped(overlapped(compute, memory, c, off), late, c, off)
     if "sequence" not in off:
         time = time + c["sequence"] * g["batch"]

@@ -12,14 +12,16 @@ import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
-from .rounds import parts, waves
+from .rounds import pieces, waves
 
 TILE_SIDES = (
-    *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
-    *((64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
+    *((256.0, 128.0), (128.0, 256.0), (192.0, 128.0), (128.0, 192.0), (128.0, 128.0), (256.0, 64.0), (64.0, 256.0)),
+    *((128.0, 64.0), (64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
 )
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
+LINE = 128.0  # bytes of a cache line
+MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
 WORD = 4.0  # and without which they are loaded element by element
 MAX_FEW_ROWS = 8.0  # rows or columns up to which a product may be done as several products with a vector
 MIN_SPLIT_K = 256.0  # a split never gets fewer steps of k
@@ -60,6 +62,7 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
 
+    Elements of one or two bytes are moved tile by tile; where rows are off a cache line (`ragged`), tiles share lines.
     Off 16 bytes, few rows have variants of their own: a single one (`one`), on 4 bytes (`loose`), on less.
     """
     k, n = np.asarray(g["k"]) * g["w"], np.asarray(g["n"]) * g["c"]
@@ -67,8 +70,10 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     odd = off(k, WORD) | off(n, WORD)
     rows = np.minimum(g["m"], g["n"])
     few, single = rows <= MAX_FEW_ROWS, rows == 1
+    ragged = (off(k, LINE) | off(n, LINE)) & (np.asarray(g["w"]) <= MAX_TILE_WIDTH)
     return {
-        "gemm": ~loose & ~few,
+        "gemm": ~loose & ~few & ~ragged,
+        "gemm-ragged": ~loose & ~few & ragged,
         "gemm-loose": loose & ~odd & ~few,
         "gemm-odd": odd & ~few,
         "gemm-few": few & ~loose,
@@ -81,8 +86,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
     """Seconds of the fastest tile, with or without split k."""
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
-    cores = hw.cores
-    fill = 0.0 if "fill" in off else c["fill"]
+    cores, fill = hw.cores, 0.0 if "fill" in off else c["fill"]
     steps = k + fill
     again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
     most = np.maximum(k / MIN_SPLIT_K, 1.0)  # parts that k can be split in
@@ -90,6 +94,7 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         most = np.minimum(most, c["most"])
     # a split of k fills the cores once, or twice where it is known what its parts cost
     part, rounds = 2 * PART_WIDTH * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
+    all_parts: Array = b * m * n * most * part if part else 0.0
     taken = [tile for tile in TILE_SIDES if min(tile) >= c["smallest"]]
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
@@ -98,16 +103,12 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         side = tm * tn / (tm + tn)
         each = 2 * tm * tn / (rate / cores * side / (side + c["tile"]))
         tiles = rows[tm] * columns[tn]
-        again = tiles * (tm + tn) * again_each
-        best = np.minimum(best, np.maximum(waves(tiles, cores, c["waves"]) * steps * each, again))
+        time = waves(tiles, cores, c["waves"]) * steps * each
         for round_ in rounds:
-            pieces = parts(tiles, cores, round_, most)
-            split = pieces > 1
-            if np.any(split):
-                # the parts of full rounds, not of so many pieces: fewer pieces of more tiles are no fewer bytes
-                adding = c["split"] + np.minimum(b * m * n * most, round_ * cores * tm * tn) * part if part else c["split"]
-                thin = np.maximum((k / pieces + fill) * each * round_ + adding, again)
-                best = np.minimum(best, np.where(split, thin, np.inf))
+            # the parts of full rounds, not of so many pieces: fewer pieces of more tiles are no fewer bytes
+            adding = c["split"] + np.minimum(all_parts, round_ * cores * tm * tn * part) if part else c["split"]
+            time = np.minimum(time, (k / pieces(tiles, cores, round_, most) + fill) * (each * round_) + adding)
+        best = np.minimum(best, np.maximum(time, tiles * (again_each * (tm + tn))))
     return best
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .effects import FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
-from .rounds import parts, waves
+from .rounds import pieces, waves
 
 ROUNDS = (1.0, 2.0)  # that a split k fills
 
@@ -46,9 +46,8 @@ def weight_only(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) ->
         step = c["columns"] * each
         time = waves(units, hw.cores, c["waves"]) * (k + fill) * step
         for rounds in ROUNDS:
-            pieces = parts(units, hw.cores, rounds, c["parts_at_most"])
-            split = rounds * (k / pieces + fill) * step + c["split"]
-            time = np.where(pieces > 1, np.minimum(time, split), time)
+            each_part = k / pieces(units, hw.cores, rounds, c["parts_at_most"]) + fill
+            time = np.minimum(time, rounds * each_part * step + c["split"])
     time = overlapped(time, memory, c, off)
     return time if "launch" in off else time + c["launch"]
 
