@@ -28,7 +28,7 @@ from ridgeline.prediction.fit import fit_cases
 DATA = Path(__file__).with_name("data")
 # ops that are fitted side by side; a family's ops must be in one of them
 SIDES = (("conv2d", "conv_transpose2d"), ("gemm", "bmm"), ("attention", "attention_backward"))
-CALIBRATIONS = ("h200-calibration.csv.gz", "h200-further-calibration.csv.gz")
+CALIBRATIONS = ("h200-calibration.csv.gz", "h200-further-calibration.csv.gz", "h200-smooth-calibration.csv.gz")
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11 default paths), 2026-11-15"
 
 

@@ -9,7 +9,7 @@ A case is one op with sizes on one machine, and the same op with one size grown 
     growth      a larger size never takes less time; with timings of this machine it may, by no more than the width of
                 the interval, and the answer names the switch
     hardware    more bandwidth, more compute, a faster clock never slow
-    bytes       narrower weights or a narrower cache never slow, where no timings of this machine say so
+    bytes       narrower weights or a narrower cache never slow the kernels of one library
     algebra     work.repeat(n) takes n times as long, a + b the sum
     labels      calibrated only with timings of this machine, of the same op, dtypes and backend
 """
@@ -252,6 +252,10 @@ def _check_bytes(count: Count, call: Call) -> None:
             continue
         wide, narrow = (replace(call, words={**call.words, name: word}) for word in (wider, narrower))
         slow, fast = wide.predict(), narrow.predict()
+        if [kernel.selected.fitted for kernel in slow.expected[0].kernels] != [
+            kernel.selected.fitted for kernel in fast.expected[0].kernels
+        ]:
+            continue  # kernels of another library
         timed = (labels(slow) == "calibrated") | (labels(fast) == "calibrated")
         narrow = replace(narrow, grown=f"{name} {wider} against {narrower}")
         count.check("bytes", (fast.time <= slow.time * (1 + ROUNDING)) | timed, fast.time / slow.time, narrow)

@@ -7,7 +7,7 @@ before those of other dtypes, the default path, wider variants and any op.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -37,6 +37,7 @@ SUBSTITUTES = {
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL = "kernel of the next larger size"
+MAX_PADDED = 3  # sizes that are raised one after the other
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
@@ -171,6 +172,7 @@ class Asked:
     machine: Machine
     backend: str | None = None
     launch: float | None = None  # the caller's, in place of the fitted one
+    padded: int = 0  # how many sizes were raised to the next one
 
 
 @dataclass(frozen=True)
@@ -251,16 +253,22 @@ class KernelTime:
             time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
         return time + self._correction
 
+    def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
+        if self.asked.padded < MAX_PADDED:
+            yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
+        if self.kernel.family == "scan" and not self.asked.padded:
+            yield from switches.next_scans(self._sizes)
+
     def _beyond(self, low: bool) -> Array:
         """Seconds, or the low end of them, of the kernels that the next larger sizes have; infinite without any."""
         best: Array = np.inf
         shape = np.broadcast_shapes(*(np.shape(size) for size in self._sizes.values()))
-        for sizes, few in switches.next_sizes(self.kernel.family, self._sizes):
+        for sizes, few in self._next_sizes():
             below = np.broadcast_to(few, shape)
             part = {
                 name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()
             }
-            times, uncovered = of_kernel(replace(self.kernel, sizes=part), self.asked)
+            times, uncovered = of_kernel(replace(self.kernel, sizes=part), replace(self.asked, padded=self.asked.padded + 1))
             seconds = total(time.low if low else time.time for time in times)
             every = np.full(shape, np.inf)
             every[below] = np.where(np.asarray(uncovered) > 0, np.inf, seconds)

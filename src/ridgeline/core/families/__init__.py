@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from . import attention, convolution, cpu, nearby, product, switches, vector
+from . import attention, convolution, cpu, nearby, product, row_kernels, switches
 from .attention import ATTENTION, BACKWARD, DECODING
 from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
@@ -19,7 +19,7 @@ from .experts import EXPERTS
 from .family import Coefficient, Family, Hardware, Mask, Sizes
 from .key import Key
 from .product import PRODUCT
-from .vector import ROWWISE, STREAMING, TRANSPOSING
+from .vector import ROWWISE, SCANNING, STREAMING, TRANSPOSING
 from .weight_only import UNPACKING
 
 FORMULAS = {
@@ -30,6 +30,7 @@ FORMULAS = {
         STREAMING,
         TRANSPOSING,
         ROWWISE,
+        SCANNING,
         ATTENTION,
         BACKWARD,
         DECODING,
@@ -41,8 +42,11 @@ CPU_FORMULAS = cpu.families(FORMULAS)
 SHARED = {"reduce": "stream", "gather": "stream"}  # families that use the formula of another
 VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
     "gemm": product.variants,
-    "rows": vector.variants,
+    "rows": row_kernels.variants,
+    "scan": row_kernels.scan_variants,
+    "stream": row_kernels.stream_variants,
     "attention": attention.variants,
+    "attention_backward": attention.backward_variants,
     "conv": convolution.variants,
 }
 OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {

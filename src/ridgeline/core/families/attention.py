@@ -10,32 +10,38 @@ import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped, under_load
+from .rounds import pieces, waves
 
-QUERY_ROWS = 128.0  # query rows of a tile
 UNCACHED_WIDTH = 2.0  # bytes of an element of Q, K and V before they are cached
 MIN_SPLIT_KEYS = 128.0  # a split never gets fewer keys
+SPLIT_ROUNDS = (1.0, 2.0, 3.0)  # that split keys fill
+TILE_KEYS = 64.0  # keys that a tile of queries looks at together
+GROUP_ROWS = 16.0  # query rows that a tensor unit multiplies at least
+NARROW_HEAD, USUAL_HEAD = 64.0, 128.0  # head sizes up to which libraries have kernels of their own
 
 PREFILL = {
-    "compute": Coefficient(0.65, 0.1, 1.1, "share of the peak that large tiles reach"),
+    "compute": Coefficient(0.65, 0.1, 1.0, "share of the peak that large tiles reach"),
     "softmax": Coefficient(60.0, 1.0, 3000.0, "flops at that rate that the softmax of one pair costs"),
-    "memory": Coefficient(0.80, 0.1, 1.05, "share of the main bandwidth for Q, K, V and O"),
+    "memory": Coefficient(0.80, 0.1, 1.0, "share of the main bandwidth for Q, K, V and O"),
     "launch": Coefficient(6e-6, 1e-6, 8e-5, "seconds of the shortest call"),
     "waves": Coefficient(0.5, 0.02, 1.0, "share of the last, part-filled wave that is lost"),
     "fill": Coefficient(150.0, 2.0, 4000.0, "keys that starting and ending a tile of queries costs"),
     "blend": Coefficient(2.0, 1.0, 8.0, "how well compute and memory overlap"),
-    "sustained": Coefficient(0.95, 0.3, 1.3, "clock under lasting load over the clock of short kernels"),
+    "sustained": Coefficient(0.95, 0.3, 1.0, "clock under lasting load over the clock of short kernels"),
     "settle": Coefficient(1e-3, 1e-5, 0.1, "seconds of load after which half the clock loss shows"),
     "prepare": Coefficient(1.0, 0.01, 30.0, "passes over Q, K and V before the kernel (rotation, cache writes)", True),
-    "wide": Coefficient(1.0, 0.5, 3.0, "slow-down for every doubling of the head beyond 128"),
-    "narrow": Coefficient(1.0, 0.5, 3.0, "slow-down for every halving of the head below 128"),
+    "wide": Coefficient(1.0, 1.0, 3.0, "slow-down of the products for every doubling of the head beyond 128"),
+    "narrow": Coefficient(1.0, 1.0, 2.0, "slow-down of the products for every halving of the head below 128"),
+    "tall": Coefficient(128.0, 64.0, 128.0, "query rows of a tile"),
+    "step": Coefficient(16.0, 16.0, 64.0, "multiple that the head size is padded to"),
 }
 
 DECODE = {
-    "memory": Coefficient(0.75, 0.1, 1.05, "share of the main bandwidth that the cache streams at"),
+    "memory": Coefficient(0.75, 0.1, 1.0, "share of the main bandwidth that the cache streams at"),
     "launch": Coefficient(8e-6, 1e-6, 8e-5, "seconds of the shortest call"),
     "core": Coefficient(2.0, 0.3, 20.0, "what one core can pull over its even share of the bandwidth"),
     "waves": Coefficient(0.5, 0.02, 1.0, "share of the last, part-filled wave that is lost"),
-    "compute": Coefficient(0.4, 0.02, 1.1, "share of the peak of the products, padded to 16 query rows"),
+    "compute": Coefficient(0.4, 0.02, 1.0, "share of the peak of the products, padded to 16 query rows"),
     "blend": Coefficient(2.0, 1.0, 8.0, "how well compute and memory overlap"),
     "split": Coefficient(2e-6, 1e-7, 5e-5, "seconds that adding up split keys costs"),
     "cached": Coefficient(1.0, 1.0, 8.0, "how much faster K and V stream that are still in L2"),
@@ -43,13 +49,31 @@ DECODE = {
     "sequence": Coefficient(3e-8, 1e-9, 1e-6, "seconds per sequence of the batch"),
     "fill": Coefficient(1e-6, 1e-8, 2e-5, "seconds that starting and ending a unit of work (a sequence's head) costs"),
     "together": Coefficient(2.0, 0.5, 8.0, "units that a core works on at once"),
+    "step": Coefficient(16.0, 16.0, 64.0, "multiple that the head size is padded to"),
+    "unsplit": Coefficient(1.0, 1.0, 4.0, "slow-down of the kernel that does not split keys"),
+    "splits": Coefficient(128.0, 1.0, 128.0, "parts that keys are split in at most"),
 }
 
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
-    """A single query per sequence is decoding."""
+    """A single query per sequence is decoding; both have kernels by the size of the head."""
+    queries, heads = by_queries(g, op), _by_head(g)
+    return {family + head: mask & of_head for family, mask in queries.items() for head, of_head in heads.items()}
+
+
+def by_queries(g: Sizes, op: str) -> dict[str, Mask]:
     decoding = np.asarray(g["q"]) == 1
     return {"attention": ~decoding, "decode": decoding}
+
+
+def backward_variants(g: Sizes, op: str) -> dict[str, Mask]:
+    return {f"attention_backward{head}": of_head for head, of_head in _by_head(g).items()}
+
+
+def _by_head(g: Sizes) -> dict[str, Mask]:
+    d = np.asarray(g["d"])
+    narrow, wide = d <= NARROW_HEAD, d > USUAL_HEAD
+    return {"": ~narrow & ~wide, "-narrow": narrow, "-wide": wide}
 
 
 def masks(g: Sizes) -> dict[str, Mask]:
@@ -78,60 +102,58 @@ def backward(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Ar
     return _tiled(g, hw, c, off, 10.0, moved_back(g))
 
 
+def _padded(d: Array, c: Coefficients, off: frozenset[str]) -> Array:
+    return d if "quantization" in off else np.ceil(d / c["step"]) * c["step"]
+
+
 def _tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], per_pair: float, tensors: Array) -> Array:
     """`per_pair` flops for each element of the head of a pair."""
-    heads, q, kv, d, causal = g["batch"] * g["heads"], g["q"], g["kv"], g["d"], g["causal"]
-    log = np.log2(d / 128.0)
+    heads, q, kv, causal = g["batch"] * g["heads"], g["q"], g["kv"], g["causal"]
+    d = _padded(g["d"], c, off)
+    log = np.log2(d / USUAL_HEAD)
     slower = c["wide"] ** np.maximum(log, 0.0) * c["narrow"] ** np.maximum(-log, 0.0)
-    rate = c["compute"] * hw.peak / slower
-    each = per_pair * d + (0.0 if "softmax" in off else c["softmax"])
+    each = per_pair * d * slower + (0.0 if "softmax" in off else c["softmax"])
+    rate = c["compute"] * hw.peak
     if "quantization" in off:
         looked = kv - causal * (q - 1) / 2  # keys a row sees, on average
         compute: Array = heads * q * looked * each / rate
     else:
-        tiles = np.ceil(q / QUERY_ROWS)
-        rows = np.minimum(QUERY_ROWS, np.ceil(q / 16) * 16)
-        looked = np.ceil((kv - causal * (q - np.minimum(q, QUERY_ROWS)) / 2) / 64) * 64
-        units = heads * tiles
-        full = units / hw.cores
-        waves = full + c["waves"] * (np.ceil(full) - full)
-        fill = 0.0 if "fill" in off else c["fill"]
-        unit = rows * (looked + fill) * each / (rate / hw.cores)
-        # with a causal mask the last tile of a sequence sees all keys: nothing is done before it
-        longest = rows * (np.ceil(kv / 64) * 64 + fill) * each / (rate / hw.cores)
-        compute = np.maximum(waves * unit, longest)
+        tall, fill = c["tall"], 0.0 if "fill" in off else c["fill"]
+        tiles = np.ceil(q / tall)
+        keys = np.ceil(kv / TILE_KEYS) * TILE_KEYS
+        step = tall * each / (rate / hw.cores)  # seconds of a tile for a key
+        longest = step * (keys + fill)  # with a causal mask the last tile of a sequence sees all keys
+        # tiles of a causal mask differ in length: the long ones go first, and short ones fill the last round
+        total = heads * tiles * step * (keys - (tiles - 1) * tall / 2 + fill) / hw.cores
+        masked = np.maximum(total, longest) + c["waves"] * np.minimum(total, longest)
+        compute = np.where(np.asarray(causal) > 0, masked, waves(heads * tiles, hw.cores, c["waves"]) * longest)
     time = overlapped(under_load(compute, c, off), tensors / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
-        fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * d
+        fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * g["d"]
         time = time + c["prepare"] * fresh / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
 
 
 def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
-    kv, d = g["kv"], g["d"]
-    units, group = g["batch"] * g["shared"], g["heads"] / g["shared"]
+    kv, units = g["kv"], g["batch"] * g["shared"]
     total = moved(g)
-    stays = c["holds"] * hw.cache
-    key = 2 * d * g["stored"]
-    held = key * units * kv  # bytes of K and V
-    hot = 1 / (1 + (held / stays) ** 4)
-    if "cache" in off:
-        hot = hot * 0.0
+    held = 2 * units * kv * g["d"] * g["stored"]  # bytes of K and V
+    hot: Array = 0.0 if "cache" in off else 1 / (1 + (held / (c["holds"] * hw.cache)) ** 4)
     factor = 1 - hot + hot / c["cached"]
     memory: Array = (total - held + held * factor) / (c["memory"] * hw.bandwidth)
-    padded = np.ceil(group / 16) * 16
-    compute: Array = 4 * units * padded * kv * d / (c["compute"] * hw.peak)
+    rows = np.maximum(g["heads"], GROUP_ROWS * g["shared"]) * g["batch"]
+    compute: Array = 4 * rows * kv * g["d"] / (c["compute"] * hw.peak)
     late: Array = 0.0
     if "quantization" not in off:
         places = c["together"] * hw.cores
-        parts = np.clip(np.floor(places / units), 1.0, np.maximum(np.floor(kv / MIN_SPLIT_KEYS), 1.0))
-        full = units * parts / places
-        waves = full + c["waves"] * (np.ceil(full) - full)
+        key = 2 * _padded(g["d"], c, off) * g["stored"] * factor / (c["core"] * hw.bandwidth / places)
         fill = 0.0 if "fill" in off else c["fill"]
-        unit = kv / parts * key * factor / (c["core"] * hw.bandwidth / places) + fill
-        late = waves * unit
-        if "split" not in off:
-            late = late + np.where(parts > 1, c["split"], 0.0)
+        late = waves(units, places, c["waves"]) * (kv * key * c["unsplit"] + fill)
+        most, adding = np.minimum(np.maximum(kv / MIN_SPLIT_KEYS, 1.0), c["splits"]), 0.0 if "split" in off else c["split"]
+        for rounds in SPLIT_ROUNDS:
+            parts = pieces(units, places, rounds, most)
+            split = rounds * (kv / parts * key + fill) + adding
+            late = np.where(parts > 1, np.minimum(late, split), late)  # one part is left to the kernel without a split
     time = overlapped(overlapped(compute, memory, c, off), late, c, off)
     if "sequence" not in off:
         time = time + c["sequence"] * g["batch"]

@@ -23,8 +23,8 @@ WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 
 CONV = {
     **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
-    "thin": Coefficient(5.0, 0.2, 300.0, "channels at which the inner loop reaches half its speed"),
-    "winograd": Coefficient(0.8, 0.02, 1.5, "speed of the products of a transform over that of direct ones", True),
+    "thin": Coefficient(5.0, 0.2, 300.0, "channels more that the inner loop costs as much as"),
+    "winograd": Coefficient(0.8, 0.2, 1.0, "speed of the products of a transform over that of direct ones", True),
     "transform": Coefficient(1.0, 0.1, 10.0, "passes over the transformed images and weights", True),
     "layout": Coefficient(1.0, 0.02, 8.0, "passes over the images to change their layout", True),
 }
@@ -67,12 +67,11 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     rate = c["compute"] * hw.peak
     inputs, outputs = images * g["c_in"] * g["h"] * g["w"] * g["x"], images * g["c_out"] * ho * wo * g["y"]
     memory: Array = (inputs + outputs + g["c_out"] * channels * taps * g["x"]) / (c["memory"] * hw.bandwidth)
-    product = {"b": groups, "m": images * ho * wo, "n": columns, "k": channels * taps, "w": g["x"]}
+    thin = 0.0 if "channels" in off else c["thin"]
+    product = {"b": groups, "m": images * ho * wo, "n": columns, "k": (channels + thin) * taps, "w": g["x"]}
     compute: Array = 2 * groups * product["m"] * columns * product["k"] / rate
     if "quantization" not in off:
         compute = tiled(product, hw, c, off, rate)
-    if "channels" not in off:
-        compute = compute * (1 + c["thin"] / channels)
     small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1)
     if c["winograd"] and "transform" not in off and np.any(small):
         for tile in WINOGRAD_OUTPUTS:

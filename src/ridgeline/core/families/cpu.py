@@ -155,7 +155,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     return {"gemm": ~few, "gemm-few": few}
 
 
-VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {"gemm": variants, "attention": attention.variants}
+VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {"gemm": variants, "attention": attention.by_queries}
 
 
 def _family(of_gpu: Family, amounts: Callable[[Sizes], Amounts], matrix: bool) -> Family:
@@ -166,7 +166,7 @@ def _family(of_gpu: Family, amounts: Callable[[Sizes], Amounts], matrix: bool) -
 
 def families(of_gpu: dict[str, Family]) -> dict[str, Family]:
     """The CPU's family for each of a GPU's, with the same name and shape."""
-    vector = {"stream": _stream, "rows": _rows, "transpose": _transpose}
+    vector = {"stream": _stream, "rows": _rows, "scan": _rows, "transpose": _transpose}
     matrix = {
         "gemm": _gemm,
         "weight_only": _weight_only,

@@ -12,21 +12,24 @@ import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
+from .rounds import pieces, waves
 
 TILE_SIDES = (
-    *((256.0, 128.0), (128.0, 256.0), (128.0, 128.0), (128.0, 64.0)),
-    *((64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
+    *((256.0, 128.0), (128.0, 256.0), (192.0, 128.0), (128.0, 192.0), (128.0, 128.0), (256.0, 64.0), (64.0, 256.0)),
+    *((128.0, 64.0), (64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
 )
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
+LINE = 128.0  # bytes of a cache line
+MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
 WORD = 4.0  # and without which they are loaded element by element
 MAX_FEW_ROWS = 8.0  # rows or columns up to which a product may be done as several products with a vector
 MIN_SPLIT_K = 256.0  # a split never gets fewer steps of k
 PART_WIDTH = 4.0  # bytes of an element of a part of a split k
 
 GEMM = {
-    "compute": Coefficient(0.80, 0.2, 1.1, "share of the peak that a large tile reaches"),
-    "memory": Coefficient(0.85, 0.2, 1.05, "share of the main bandwidth that operands stream at"),
+    "compute": Coefficient(0.80, 0.2, 1.0, "share of the peak that a large tile reaches"),
+    "memory": Coefficient(0.85, 0.2, 1.0, "share of the main bandwidth that operands stream at"),
     "launch": Coefficient(2.5e-6, 5e-7, 8e-5, "seconds of the shortest kernel"),
     "tile": Coefficient(12.0, 0.5, 200.0, "tile side at which a core reaches half its share"),
     "fill": Coefficient(120.0, 4.0, 3000.0, "steps of k that filling and draining a tile's pipeline costs"),
@@ -34,7 +37,7 @@ GEMM = {
     "reuse": Coefficient(3.0, 0.5, 20.0, "L2 bandwidth over main bandwidth, for tiles read again"),
     "waves": Coefficient(0.8, 0.1, 1.0, "share of the last, part-filled wave that is lost"),
     "split": Coefficient(2.0e-6, 1e-7, 1e-3, "seconds that adding up a split k costs"),
-    "sustained": Coefficient(1.0, 0.3, 1.3, "clock under lasting load over the clock of short kernels"),
+    "sustained": Coefficient(1.0, 0.3, 1.0, "clock under lasting load over the clock of short kernels"),
     "settle": Coefficient(1e-3, 1e-5, 0.1, "seconds of load after which half the clock loss shows"),
     "prepare": Coefficient(1.0, 0.01, 60.0, "passes over A before the product, to quantise it from two bytes", True),
     "row": Coefficient(1e-10, 1e-11, 2e-8, "seconds per row of A to quantise it", True),
@@ -59,15 +62,19 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
 
+    Elements of one or two bytes are moved tile by tile; where rows are off a cache line (`ragged`), tiles share lines.
     Off 16 bytes, few rows have variants of their own: a single one (`one`), on 4 bytes (`loose`), on less.
     """
-    k, n = np.asarray(g["k"]) * g["w"], np.asarray(g["n"]) * g["c"]
+    # scales that elements share lie apart from them
+    k, n = np.asarray(g["k"]) * np.floor(8 * np.asarray(g["w"])) / 8, np.asarray(g["n"]) * g["c"]
     loose = off(k, ALIGNMENT) | off(n, ALIGNMENT)
     odd = off(k, WORD) | off(n, WORD)
     rows = np.minimum(g["m"], g["n"])
     few, single = rows <= MAX_FEW_ROWS, rows == 1
+    ragged = (off(k, LINE) | off(n, LINE)) & (np.asarray(g["w"]) <= MAX_TILE_WIDTH)
     return {
-        "gemm": ~loose & ~few,
+        "gemm": ~loose & ~few & ~ragged,
+        "gemm-ragged": ~loose & ~few & ragged,
         "gemm-loose": loose & ~odd & ~few,
         "gemm-odd": odd & ~few,
         "gemm-few": few & ~loose,
@@ -80,8 +87,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
     """Seconds of the fastest tile, with or without split k."""
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
-    cores = hw.cores
-    fill = 0.0 if "fill" in off else c["fill"]
+    cores, fill = hw.cores, 0.0 if "fill" in off else c["fill"]
     steps = k + fill
     again_each = k * g["w"] / (c["reuse"] * hw.bandwidth)  # seconds per row or column of a tile that is read again
     most = np.maximum(k / MIN_SPLIT_K, 1.0)  # parts that k can be split in
@@ -89,6 +95,7 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         most = np.minimum(most, c["most"])
     # a split of k fills the cores once, or twice where it is known what its parts cost
     part, rounds = 2 * PART_WIDTH * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
+    all_parts: Array = b * m * n * most * part if part else 0.0
     taken = [tile for tile in TILE_SIDES if min(tile) >= c["smallest"]]
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
@@ -97,17 +104,12 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
         side = tm * tn / (tm + tn)
         each = 2 * tm * tn / (rate / cores * side / (side + c["tile"]))
         tiles = rows[tm] * columns[tn]
-        again = tiles * (tm + tn) * again_each
-        full = tiles / cores
-        waves = full * (1 - c["waves"]) + np.ceil(full) * c["waves"]
-        best = np.minimum(best, np.maximum(waves * steps * each, again))
+        time = waves(tiles, cores, c["waves"]) * steps * each
         for round_ in rounds:
-            parts = np.minimum(np.maximum(np.floor(round_ * cores / tiles), 1.0), most)
-            split = parts > 1
-            if np.any(split):
-                adding = c["split"] + b * m * n * parts * part if part else c["split"]
-                thin = np.maximum((k / parts + fill) * each * round_ + adding, again)
-                best = np.minimum(best, np.where(split, thin, np.inf))
+            # the parts of full rounds, not of so many pieces: fewer pieces of more tiles are no fewer bytes
+            adding = c["split"] + np.minimum(all_parts, round_ * cores * tm * tn * part) if part else c["split"]
+            time = np.minimum(time, (k / pieces(tiles, cores, round_, most) + fill) * (each * round_) + adding)
+        best = np.minimum(best, np.maximum(time, tiles * (again_each * (tm + tn))))
     return best
 
 

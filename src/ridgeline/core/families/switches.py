@@ -5,16 +5,20 @@ A case could always be padded to the next size, so by the formulas alone it neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from . import row_kernels
+from .attention import NARROW_HEAD, USUAL_HEAD
 from .convolution import BLOCK_CHANNELS, MAX_FEW_CHANNELS, MIN_LARGE_KERNEL, VECTOR_CHANNELS
 from .effects import Array
-from .family import Mask, Sizes
+from .family import Mask, Sizes, off
 from .product import MAX_FEW_ROWS
-from .vector import MAX_SHORT_ROW, VECTOR_LOAD
+
+WITH_ELEMENTS = ("read", "written", "elements", "flops", "special")  # sizes of a stream, which grow together
+HEAD_STEP = 8.0  # multiples that head sizes come in
 
 
 @dataclass(frozen=True)
@@ -24,29 +28,91 @@ class Switch:
     size: str
     at: float
     step: float = 1.0
+    width: str = ""  # the size that holds the bytes of an element, where `step` is in bytes
+    only: Callable[[Sizes], Array] | None = None  # the cases that have this switch, where not all do
 
-    def above(self, size: Array) -> Array:
+    def above(self, size: Array, width: Array = 1.0) -> Array:
         """The smallest size beyond the switch that is aligned as well."""
+        step = self.step / width
         aligned: Array = np.ones_like(size)
-        while np.any(larger := (aligned < self.step) & (np.asarray(size) % (2 * aligned) == 0)):
+        while np.any(larger := (2 * aligned <= step) & (np.asarray(size) % (2 * aligned) == 0)):
             aligned = np.where(larger, 2 * aligned, aligned)
         return (np.floor(self.at / aligned) + 1) * aligned
+
+    def next(self, sizes: Sizes) -> tuple[Sizes, Mask]:
+        size = np.asarray(sizes[self.size], dtype=np.float64)
+        below = size <= self.at
+        if self.only is not None:
+            below = below & np.asarray(self.only(sizes))
+        above = self.above(size, sizes[self.width] if self.width else 1.0)
+        return {**sizes, self.size: np.where(below, above, size)}, below
 
 
 FEW_ROWS = (Switch("m", 1.0), Switch("n", 1.0), Switch("m", MAX_FEW_ROWS), Switch("n", MAX_FEW_ROWS, 16.0))
 CHANNELS = (Switch("c_in", MAX_FEW_CHANNELS, VECTOR_CHANNELS), Switch("c_in", MAX_FEW_CHANNELS, BLOCK_CHANNELS))
+HEADS = (Switch("d", NARROW_HEAD, HEAD_STEP), Switch("d", USUAL_HEAD, HEAD_STEP))
+NORMS = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.VECTOR_LOAD),)
+SOFTMAXES = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.LOAD_BYTES, "x"),)
+GRADIENTS = (Switch("cols", row_kernels.MAX_SHORT_GRADIENT, row_kernels.LOAD_BYTES, "x"),)
+SEARCHES = tuple(
+    switch
+    for above, elements in row_kernels.SPLIT_SEARCH.items()
+    for switch in (
+        Switch("rows", above),
+        Switch("cols", elements - 1, only=lambda sizes, above=above: sizes["rows"] > above),  # type: ignore[misc]
+    )
+)
+BY_OP: dict[str, tuple[Switch, ...]] = {
+    **dict.fromkeys(("softmax", "cross_entropy"), SOFTMAXES),
+    **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), GRADIENTS),
+    **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
+    "embedding": (Switch("rows", row_kernels.FEW_GATHERED),),
+    "sum_rows": (Switch("cols", row_kernels.BLOCK_SUM - 1), Switch("cols", row_kernels.SPLIT_SUM - 1)),
+    "sort": (
+        *(Switch("cols", at) for at in (row_kernels.WARP_SORT, row_kernels.BLOCK_SORT)),
+        *(Switch("rows", at) for at in (1.0, row_kernels.FEW_SORTED - 1)),
+    ),
+    "topk": (*SEARCHES, Switch("per_row", 1.0)),
+}
 SWITCHES: dict[str, tuple[Switch, ...]] = {
     "gemm": FEW_ROWS,
-    "rows": (Switch("cols", MAX_SHORT_ROW, VECTOR_LOAD),),
-    "attention": (Switch("q", 1.0),),
+    "attention": (Switch("q", 1.0), *HEADS),
+    "attention_backward": HEADS,
     "conv": (*CHANNELS, Switch("kernel", 1.0), Switch("kernel", MIN_LARGE_KERNEL - 1)),
+    "scan": (Switch("rows", 1.0),),
 }
 
 
-def next_sizes(family: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
-    """The sizes beyond each switch of a family, and for which cases they are: those on the other side of it."""
-    for switch in SWITCHES.get(family, ()):
-        size = np.asarray(sizes[switch.size], dtype=np.float64)
-        below = size <= switch.at
-        if np.any(below):
-            yield {**sizes, switch.size: np.where(below, switch.above(size), size)}, below
+def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """The sizes beyond each switch of a kernel, and for which cases they are: those on the other side of it."""
+    switches = SWITCHES.get(family, ())
+    if family == "rows":
+        switches = BY_OP.get(op, NORMS)
+    nearer: dict[tuple[str, float], Mask] = {}  # cases that have had a nearer switch of the same size
+    for switch in sorted(switches, key=lambda switch: switch.at):
+        larger, below = switch.next(sizes)
+        before = nearer.get((switch.size, switch.step), np.asarray(False))
+        nearer[switch.size, switch.step] = before | below
+        if np.any(cases := below & ~before):
+            yield larger, cases
+    if family == "stream" and op == "copy":
+        yield from _longer_copies(sizes)
+
+
+def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """A short copy has the longer ones above it, a ragged one the next that is even."""
+    size = np.asarray(sizes["written"], dtype=np.float64)
+    short, ragged = size <= row_kernels.SHORT_COPY, off(size, row_kernels.EVEN_COPY)
+    long = np.floor(row_kernels.SHORT_COPY / row_kernels.EVEN_COPY) + 1
+    even = np.ceil(size / row_kernels.EVEN_COPY)
+    for above, cases in ((long, short), (even, ragged & ~short)):
+        if np.any(cases):
+            factor = np.where(cases, above * row_kernels.EVEN_COPY / size, 1.0)
+            yield {**sizes, **{name: sizes[name] * factor for name in WITH_ELEMENTS}}, cases
+
+
+def next_scans(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Beyond the next powers of two a row of a prefix sum may get twice the threads."""
+    power = 2.0 ** np.ceil(np.log2(np.asarray(sizes["cols"], dtype=np.float64)))
+    for further in (1.0, 2.0):
+        yield {**sizes, "cols": power * further + 1}, np.ones(np.shape(power), dtype=bool)

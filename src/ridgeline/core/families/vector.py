@@ -1,4 +1,4 @@
-"""Kernels that stream: elementwise ops, full reductions, copies, gathers; and row-wise ops, whose rows are units of work.
+"""Kernels that stream: elementwise ops, full reductions, copies, gathers; row-wise ops, whose rows are units of work; scans.
 
 stream: time = launch + blend(bytes over the bandwidth of the mix, arithmetic and element handling)
 rows:   the same bytes, a row that does not fit on chip read again, and rows dealt to the cores in waves
@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped
+from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
+from .row_kernels import scan_threads
 
-MAX_SHORT_ROW = 2048.0  # elements up to which libraries give a row to a warp or a small block
-VECTOR_LOAD = 4.0  # elements that are loaded at once
+CHUNK = 65536.0  # elements of a tensor that an optimizer gives to one block
 BYTES = "bytes at achieved bandwidth"  # their time without any effect
 
 STREAM = {
-    "memory": Coefficient(0.90, 0.1, 1.1, "share of the main bandwidth that long streams reach"),
+    "memory": Coefficient(0.90, 0.1, 1.0, "share of the main bandwidth that long streams reach"),
     "launch": Coefficient(2.5e-6, 5e-7, 1e-4, "seconds of the shortest kernel"),
     "turn": Coefficient(0.05, 0.001, 0.5, "bandwidth lost when reads and writes are even"),
     "element": Coefficient(8.0, 0.1, 400.0, "flops at the vector peak that handling one element costs"),
@@ -25,10 +25,11 @@ STREAM = {
     "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
     "ramp": Coefficient(1e-6, 1e-8, 2e-5, "seconds until the stream is at full speed"),
     "full": Coefficient(4e6, 1e5, 1e8, "bytes from which it gets there"),
+    "chunk": Coefficient(5e-10, 1e-11, 1e-8, "seconds per element of the piece of a tensor that one block takes", True),
 }
 
 ROWS = {
-    "memory": Coefficient(0.80, 0.05, 1.1, "share of the main bandwidth that long rows reach"),
+    "memory": Coefficient(0.80, 0.02, 1.0, "share of the main bandwidth that long rows reach"),
     "launch": Coefficient(2.5e-6, 5e-7, 1e-4, "seconds of the shortest call"),
     "serial": Coefficient(5e-10, 1e-12, 2e-8, "seconds per element of a row on its own"),
     "row": Coefficient(2e-8, 1e-10, 2e-6, "core seconds that a row costs among many"),
@@ -38,6 +39,8 @@ ROWS = {
     "again": Coefficient(0.7, 0.02, 4.0, "passes more that a longer row costs"),
     "kept": Coefficient(0.3, 0.01, 1.0, "share of L2 that takes writes without sending them on"),
     "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
+    "shared": Coefficient(1.0, 1.0, 16.0, "rows that share a block, each with as many threads fewer"),
+    "deep": Coefficient(4e-9, 1e-12, 1e-6, "seconds per row of what takes rows one after the other", True),
 }
 
 
@@ -51,22 +54,17 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     moved = read + written
     memory = _memory(read, written, hw, c, off)
     if "turn" not in off:
-        share = written / moved
-        memory = memory * (1 + c["turn"] * 4 * share * (1 - share))
+        memory = memory + c["turn"] * 4 * read * written / moved / (c["memory"] * hw.bandwidth)
     time: Array = memory
     if "arithmetic" not in off:
         work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
         time = overlapped(memory, work, c, off)
+    if c["chunk"] and "chunk" not in off:
+        piece = np.minimum(g["elements"], CHUNK) * g["launches"]
+        time = overlapped(time, piece * c["chunk"], c, off)
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
-
-
-def variants(g: Sizes, op: str) -> dict[str, Mask]:
-    """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
-    cols = np.asarray(g["cols"])
-    short, odd = cols <= MAX_SHORT_ROW, off(cols, VECTOR_LOAD)
-    return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
 
 
 def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
@@ -77,7 +75,32 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     again: Array = 0.0 if "again" in off else np.where(row > c["holds"], c["again"], 0.0)
     time = _memory(read * (1 + again), written, hw, c, off)
     crowd: Array = 0.0 if "crowd" in off else number * (c["row"] + cols * c["element"] * (1 + again)) / hw.cores
-    alone: Array = 0.0 if "alone" in off else cols * c["serial"] * (1 + again)
+    alone: Array = 0.0
+    if "alone" not in off:
+        alone = cols * c["serial"] * (1 + again) * (np.minimum(number, c["shared"]) / c["shared"])
+    time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
+    if c["deep"] and "deep" not in off:
+        time = time + c["deep"] * number
+    return time if "launch" in off else time + c["launch"]
+
+
+SCAN = {
+    **{name: ROWS[name] for name in ("launch", "blend", "kept", "inner")},
+    "memory": Coefficient(0.80, 0.2, 1.0, "share of the main bandwidth that long rows reach"),
+    "element": Coefficient(5e-10, 1e-11, 1e-7, "core seconds that an element costs among many"),
+    "serial": Coefficient(1.5e-6, 1e-9, 1e-5, "seconds of a step in which every thread of a row takes two elements"),
+}
+
+
+def scan(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
+    """Prefix sums of rows: bytes, handling elements, and a row's steps one after the other."""
+    number, cols = g["rows"], g["cols"]
+    size = number * cols * g["x"]
+    time = _memory(size, size, hw, c, off)
+    crowd: Array = 0.0 if "crowd" in off else number * cols * c["element"] / hw.cores
+    alone: Array = 0.0
+    if "alone" not in off:  # a single row is scanned by all cores
+        alone = np.where(np.asarray(number) > 1, np.ceil(cols / (2 * scan_threads(number, cols))) * c["serial"], 0.0)
     time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
     return time if "launch" in off else time + c["launch"]
 
@@ -104,8 +127,10 @@ def transpose(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> A
 CACHE, STRIDED = Effect("cache", "writes kept in L2"), Effect("strided", "strided reads")
 TURN, ARITHMETIC = Effect("turn", "reads and writes mixed"), Effect("arithmetic", "arithmetic beyond memory")
 AGAIN, CROWD = Effect("again", "rows read again"), Effect("crowd", "handling rows and elements")
-ALONE = Effect("alone", "serial work of one row")
+ALONE, DEEP = Effect("alone", "serial work of one row"), Effect("deep", "row after row")
 TRANSPOSING = Family("transpose", transpose, TRANSPOSE, (CACHE, STRIDED, RAMP, LAUNCH), ("rows", "cols"), BYTES)
-STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, OVERLAP, RAMP, LAUNCH)
+SCANNING = Family("scan", scan, SCAN, (CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("rows", "cols"), BYTES)
+CHUNKS = Effect("chunk", "chunks of one block", "shape")
+STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, OVERLAP, RAMP, LAUNCH)
 STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES)
-ROWWISE = Family("rows", rows, ROWS, (AGAIN, CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("rows", "cols"), BYTES)
+ROWWISE = Family("rows", rows, ROWS, (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH), ("rows", "cols"), BYTES)

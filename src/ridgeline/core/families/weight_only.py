@@ -11,11 +11,14 @@ import numpy as np
 
 from .effects import FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
+from .rounds import pieces, waves
+
+ROUNDS = (1.0, 2.0)  # that a split k fills
 
 WEIGHT_ONLY = {
-    "compute": Coefficient(0.1, 0.004, 1.1, "share of the peak that the products of a unit reach"),
+    "compute": Coefficient(0.1, 0.004, 1.0, "share of the peak that the products of a unit reach"),
     "unpack": Coefficient(4.0, 0.05, 200.0, "flops at the vector peak that unpacking one weight costs"),
-    "memory": Coefficient(0.75, 0.1, 1.05, "share of the main bandwidth that weights stream at"),
+    "memory": Coefficient(0.75, 0.1, 1.0, "share of the main bandwidth that weights stream at"),
     "launch": Coefficient(2.5e-6, 5e-7, 8e-5, "seconds of the shortest call"),
     "blend": Coefficient(3.0, 1.0, 8.0, "how well compute and memory overlap"),
     "waves": Coefficient(0.8, 0.02, 1.0, "share of the last, part-filled wave that is lost"),
@@ -39,11 +42,12 @@ def weight_only(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) ->
         time: Array = n * k * each / hw.cores
     else:
         units = np.ceil(n / c["columns"])
-        parts = np.clip(np.floor(2 * hw.cores / units), 1.0, c["parts_at_most"])
-        full = units * parts / hw.cores
-        waves = full * (1 - c["waves"]) + np.ceil(full) * c["waves"]
         fill = 0.0 if "fill" in off else c["fill"]
-        time = waves * c["columns"] * (k / parts + fill) * each + np.where(parts > 1, c["split"], 0.0)
+        step = c["columns"] * each
+        time = waves(units, hw.cores, c["waves"]) * (k + fill) * step
+        for rounds in ROUNDS:
+            each_part = k / pieces(units, hw.cores, rounds, c["parts_at_most"]) + fill
+            time = np.minimum(time, rounds * each_part * step + c["split"])
     time = overlapped(time, memory, c, off)
     return time if "launch" in off else time + c["launch"]
 

@@ -31,6 +31,7 @@ MIN_TIMINGS = {
 # Coefficients that take one of a few values.
 CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)},
+    **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
@@ -205,11 +206,19 @@ def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -
 # -- all families of a machine --------------------------------------------------------------------------------
 
 HALF_DTYPES = ("bf16", "fp16")
+CHUNKED = ("adamw_fused", "adamw_foreach", "sgd")  # ops over tensors in pieces of one block
+# gradients that are summed over rows, and gathers of a few rows
+ROW_AFTER_ROW = ("layernorm_backward", "rmsnorm_backward", "embedding")
+SAME_NUMBERS = ("scan",)  # families whose variants differ in sizes that their formula knows
 SHARED_KERNELS = ("attention", "moe", "transpose")  # families whose ops share their kernels
 
 
 def _optional(key: Key) -> tuple[str, ...]:
-    """Effects that not all fits bring: the parts of a split k; layout changes of images; Winograd in fp32 alone."""
+    """Effects that not all fits bring: rows one after the other; chunks of tensors; the parts of a split k; layout changes of images; Winograd in fp32 alone."""
+    if key.op in ROW_AFTER_ROW:
+        return ("deep",)
+    if key.op in CHUNKED:
+        return ("chunk",)
     if key.family != "conv":
         return ("parts",) if key.family == "gemm" else ()
     return ("winograd", "transform", "layout") if key.dtype == "fp32" else ("layout",)
@@ -237,7 +246,7 @@ def fit_cases(
     """
     joined: dict[Key, list[Group]] = {}
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
-    for key, timed in group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS).items():
+    for key, timed in group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS).items():
         joined.setdefault(_together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)
     few = MIN_TIMINGS.get(machine.kind, MIN_TIMINGS["gpu"])

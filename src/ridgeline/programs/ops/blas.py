@@ -82,7 +82,7 @@ def gemv(m: Size, n: Size, dtype: Format = "bf16", weights: Format | None = None
         read={"A": (m * n, weights or dtype, "m n"), "x": (n, dtype, "n"), "y": (only_if(beta, m), out, "m")},
         write={"y": (m, out, "m")},
         dtype=dtype,
-        kernels=row_kernel("gemv", m, n, weights or dtype, out, per_row=1.0),
+        kernels=row_kernel("gemv", m, n, dtype, out, per_row=1.0, stored=weights),
     )
 
 

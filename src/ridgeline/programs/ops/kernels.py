@@ -22,11 +22,20 @@ def product_kernel(
 
 
 def row_kernel(
-    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0
+    op: str,
+    rows: Array,
+    cols: Array,
+    dtype: str,
+    out: str,
+    per_row: Array = 0.0,
+    fresh: Array = 1.0,
+    family: str = "rows",
+    stored: str | None = None,
 ) -> tuple[Kernel, ...]:
     """Rows of `cols` elements, each read and written whole.
 
-    Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read before.
+    Where `per_row` is not 0 so many elements are written instead; `fresh` is the share of the rows that was not read
+    before; `stored` is the format of the rows where the arithmetic has another.
     """
-    sizes = {"rows": rows, "cols": cols, "x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
-    return (Kernel("rows", {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype)),)
+    sizes = {"rows": rows, "cols": cols, "x": dtype_row(stored or dtype).bytes, "y": dtype_row(out).bytes}
+    return (Kernel(family, {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype, stored)),)

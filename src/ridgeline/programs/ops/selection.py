@@ -50,5 +50,5 @@ def cumsum(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
         read={"x": (n, dtype, "rows cols")},
         write={"y": (n, dtype, "rows cols")},
         dtype=dtype,
-        kernels=row_kernel("cumsum", rows, cols, dtype, dtype),
+        kernels=row_kernel("", rows, cols, dtype, dtype, family="scan"),
     )

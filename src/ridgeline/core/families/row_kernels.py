@@ -1,0 +1,147 @@
+"""Which kernel a library runs for an op over rows or elements, by their numbers.
+
+The choices are PyTorch's: the block sizes and limits that its sources name, seen again in the names of the kernels timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .effects import Array
+from .family import Mask, Sizes, off
+
+MAX_SHORT_ROW = 2048.0  # elements up to which norms and softmaxes give a row to a warp or a small block
+VECTOR_LOAD = 4.0  # elements that a norm loads at once
+MAX_SHORT_GRADIENT = 1024.0  # elements up to which the gradient of a softmax does
+LOAD_BYTES = 16.0  # bytes that a softmax or a gather loads at once
+FEW_GATHERED = 16.0  # rows of a table up to which they are taken one after the other
+SHORT_COPY = float(1 << 20)  # bytes that the driver copies at once
+EVEN_COPY = float(1 << 15)  # multiples of bytes without a ragged end; timings say between 512 and 4 Mi
+BLOCK_SUM, SPLIT_SUM = 8192.0, 131072.0  # elements from which a block, and several blocks, sum a row
+WARP_SORT, BLOCK_SORT = 128.0, 4096.0  # elements up to which a warp, and a block, sorts a row
+FEW_SORTED = 128.0  # rows below which longer ones are sorted all together
+# more rows than this (key) of at least so many elements (value) are searched by several blocks each
+SPLIT_SEARCH = {0.0: 20000.0, 20.0: 10000.0, 40.0: 8000.0, 80.0: 5000.0, 199.0: 3000.0, 799.0: 800.0, 4000.0: 400.0}
+BLOCK_THREADS = 512.0  # threads of a block in a prefix sum
+SCAN_THREADS = (16.0, 512.0)  # fewest and most of them that one row gets
+MAX_ROWS_SPLIT = 65536.0  # rows from which a norm's gradients of its weights are summed in two steps
+
+
+def variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """`rows` and its variants; every case belongs to one."""
+    return BY_OP.get(op, _norms)(g)
+
+
+def _norms(g: Sizes) -> dict[str, Mask]:
+    """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
+    return _short_and_odd(np.asarray(g["cols"]) <= MAX_SHORT_ROW, off(np.asarray(g["cols"]), VECTOR_LOAD))
+
+
+def _softmaxes(g: Sizes) -> dict[str, Mask]:
+    """The same, with other limits: rows off 16 bytes are not loaded in vectors, nor kept on chip."""
+    cols = np.asarray(g["cols"])
+    return _short_and_odd(cols <= MAX_SHORT_ROW, off(cols * g["x"], LOAD_BYTES))
+
+
+def _softmax_gradients(g: Sizes) -> dict[str, Mask]:
+    cols = np.asarray(g["cols"])
+    return _short_and_odd(cols <= MAX_SHORT_GRADIENT, off(cols * g["x"], LOAD_BYTES))
+
+
+def _short_and_odd(short: Mask, odd: Mask) -> dict[str, Mask]:
+    return {"rows": ~short & ~odd, "rows-short": short & ~odd, "rows-odd": ~short & odd, "rows-short-odd": short & odd}
+
+
+def _gathers(g: Sizes) -> dict[str, Mask]:
+    """Rows on 16 bytes are copied in vectors; a few are taken one after the other."""
+    few, odd = np.asarray(g["rows"]) <= FEW_GATHERED, off(np.asarray(g["cols"]) * g["x"], LOAD_BYTES)
+    return {"rows": ~few & ~odd, "rows-odd": ~few & odd, "rows-few": few & (odd | ~odd)}
+
+
+def _sums(g: Sizes) -> dict[str, Mask]:
+    """A row is summed by a few threads of a block, by a block, or by several blocks and once more."""
+    cols = np.asarray(g["cols"])
+    few, several = cols < BLOCK_SUM, cols >= SPLIT_SUM
+    return {"rows": ~few & ~several, "rows-short": few, "rows-split": several}
+
+
+def _sorts(g: Sizes) -> dict[str, Mask]:
+    """A row is sorted by a warp, by a block, in passes of its own (many rows), or with all others at once (few rows)."""
+    rows, cols = np.asarray(g["rows"]), np.asarray(g["cols"])
+    warp, long, few = cols <= WARP_SORT, cols > BLOCK_SORT, rows < FEW_SORTED
+    return {
+        "rows": long & ~few,
+        "rows-block": ~warp & ~long,
+        "rows-block-warp": warp,
+        "rows-together": long & few & (rows > 1),
+        "rows-together-one": long & (rows == 1),
+    }
+
+
+def _searches(g: Sizes) -> dict[str, Mask]:
+    """The largest of a row are searched by one block or by several; more than one are sorted then."""
+    rows, cols = np.asarray(g["rows"]), np.asarray(g["cols"])
+    needed = np.full(np.broadcast_shapes(rows.shape, cols.shape), np.inf)
+    for above, elements in SPLIT_SEARCH.items():
+        needed = np.where(rows > above, elements, needed)
+    split, first = cols >= needed, np.asarray(g["per_row"]) == 1
+    return {"rows": ~split & ~first, "rows-first": ~split & first, "rows-split": split}
+
+
+def scan_threads(rows: Array, cols: Array) -> Array:
+    """Threads that a row gets in a prefix sum: more for longer rows, fewer for more of them."""
+    power = np.floor((np.log2(BLOCK_THREADS) + np.ceil(np.log2(cols)) - np.ceil(np.log2(rows))) / 2)
+    threads: Array = 2.0 ** np.clip(power, *np.log2(SCAN_THREADS))
+    return threads
+
+
+def scan_variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """By the threads of a row; a single row is scanned by all cores."""
+    single, threads = np.asarray(g["rows"]) == 1, np.asarray(scan_threads(g["rows"], g["cols"]))
+    counts = 2.0 ** np.arange(np.log2(SCAN_THREADS[0]), np.log2(SCAN_THREADS[1]) + 1)
+    return {f"scan-by{count:.0f}": (threads == count) & ~single for count in counts} | {
+        "scan-single": single & (threads > 0)
+    }
+
+
+def _norm_gradients(g: Sizes) -> dict[str, Mask]:
+    """As norms; where there are very many rows the gradients of the weights are summed in two steps."""
+    tall = np.asarray(g["rows"]) > MAX_ROWS_SPLIT
+    return {"rows-tall": tall & np.asarray(g["cols"] == g["cols"])} | {
+        kernels: mask & ~tall for kernels, mask in _norms(g).items()
+    }
+
+
+def stream_variants(g: Sizes, op: str) -> dict[str, Mask]:
+    """Elementwise kernels are one for all sizes, but for copies and dropout."""
+    if op == "copy":
+        return _copies(g)
+    if op == "dropout":
+        return _dropouts(g)
+    return {"stream": np.asarray(True)}
+
+
+def _copies(g: Sizes) -> dict[str, Mask]:
+    """The driver copies up to a mebibyte at once, and the ragged end of a longer piece by itself."""
+    size = np.asarray(g["written"])
+    short, ragged = size <= SHORT_COPY, off(size, EVEN_COPY)
+    return {"stream": ~short & ~ragged, "stream-ragged": ~short & ragged, "stream-short": short}
+
+
+def _dropouts(g: Sizes) -> dict[str, Mask]:
+    """Random numbers are drawn four at a time, and as many elements loaded where their number allows it."""
+    single, pair = off(np.asarray(g["elements"]), 2.0), off(np.asarray(g["elements"]), 4.0)
+    return {"stream": ~pair, "stream-pair": pair & ~single, "stream-single": single}
+
+
+BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
+    **dict.fromkeys(("softmax", "cross_entropy"), _softmaxes),
+    **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), _softmax_gradients),
+    **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
+    "embedding": _gathers,
+    "sum_rows": _sums,
+    "sort": _sorts,
+    "topk": _searches,
+}
