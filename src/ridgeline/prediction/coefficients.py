@@ -268,7 +268,9 @@ class KernelTime:
             part = {
                 name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()
             }
-            times, uncovered = of_kernel(replace(self.kernel, sizes=part), replace(self.asked, padded=self.asked.padded + 1))
+            times, uncovered = of_kernel(
+                replace(self.kernel, sizes=part), replace(self.asked, padded=self.asked.padded + 1)
+            )
             seconds = total(time.low if low else time.time for time in times)
             every = np.full(shape, np.inf)
             every[below] = np.where(np.asarray(uncovered) > 0, np.inf, seconds)
