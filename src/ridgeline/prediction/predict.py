@@ -24,6 +24,7 @@ from ..machines.load import as_machine
 from .expected import Expected
 from .host import launch_latency
 from .inherited import Inherited, SourceTime
+from .simple import efficiency_warning
 
 
 def _of_step(name: str) -> Any:
@@ -51,9 +52,9 @@ class Prediction:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, which ceilings are noisy, and which working sets do not fit the memory."""
-        notes = (note for bound in self.bounds for note in (*bound.notes, bound.shortage) if note)
-        return tuple(dict.fromkeys(notes))
+        """What was left out, which ceilings are noisy, what does not fit the memory, an efficiency that is unusual."""
+        notes = [note for bound in self.bounds for note in (*bound.notes, bound.shortage)]
+        return tuple(dict.fromkeys(filter(None, (*notes, efficiency_warning(self.given_efficiency)))))
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
