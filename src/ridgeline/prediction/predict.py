@@ -272,18 +272,6 @@ def predict(
     return Prediction(machine, steps, bounds, expected, efficiency)
 
 
-def at_same_share(prediction: Prediction, machine: Machine, ceilings: str | None = None) -> Prediction:
-    """The same steps on a machine with other ceilings: every kernel reaches the share of the roofline that it reaches now."""
-    bounds = tuple(
-        bound(step.work, machine, ceilings, launch=before.launch)
-        for step, before in zip(prediction.steps, prediction.bounds, strict=True)
-    )
-    expected = tuple(
-        Inherited(item, sources=(SourceTime(prediction.step(place), item.floor),)) for place, item in enumerate(bounds)
-    )
-    return replace(prediction, machine=machine, bounds=bounds, expected=expected)
-
-
 def _kernels_of(step: Step) -> tuple[Step, ...]:
     """A step kernel by kernel: one of a sum is as many steps as the sum has parts."""
     parts = step.work.parts

@@ -34,9 +34,9 @@ class SimplePrediction(NamedTuple):
 
 
 def predict_matmul(
-    M: Array,
-    N: Array,
-    K: Array,
+    M: Array,  # noqa: N803 (upper case, as the product is written)
+    N: Array,  # noqa: N803
+    K: Array,  # noqa: N803
     dtype_bytes: float = 2,
     peak_tflops: float = 989,
     hbm_tbps: float = 3.35,

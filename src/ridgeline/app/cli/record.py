@@ -96,7 +96,7 @@ def seal(
         present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
 
     with broken_is_1(ctx), printed_at_end():
-        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note, show)
+        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note, show, str(cases))
     if sealed.evidence_after != sealed.time:
         text = f"the clock is behind an earlier record of {sealed.evidence_after}"
         hint = "if that time was wrong, seal into another file with --ledger"
@@ -156,7 +156,7 @@ def reconcile(
             reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files, show)
     else:
         assert cases is not None
-        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
+        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations, str(cases))
         show(reconciled)
     if reconciled.broken:
         echo(f"ridgeline: {reconciled.broken}", err=True)

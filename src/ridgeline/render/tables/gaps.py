@@ -290,4 +290,7 @@ def _share(counts: dict[str, Any]) -> str:
 
 
 def signed(share: float) -> str:
+    """A change in percent, with two decimals where it is small: `-0.03 %`, `+5.4 %`."""
+    if abs(share) < 1e-3:
+        return f"{round(100 * share, 2) + 0.0:+.2f} %" if round(100 * share, 2) else "0 %"
     return f"{'+' if share > 0 else ''}{percent_text(share)}"
