@@ -60,6 +60,8 @@ def _row(draw: st.DrawFn, op: Op, names: tuple[str, ...], largest: int) -> dict[
         row["h"], row["w"] = max(row["h"], reach), max(row["w"], reach)
     elif op.name == "moe":
         row["experts"] = row["topk"] + draw(more)
+        if "active" in row:
+            row["active"] = draw(st.integers(row["topk"], min(row["experts"], row["tokens"] * row["topk"])))
     elif op.name == "topk":
         row["cols"] = row["k"] + draw(more)
     elif op.name in COLLECTIVES and "ranks" in row:

@@ -364,8 +364,10 @@ def grown(op: Op, name: str, values: dict[str, Any], extra: int) -> tuple[dict[s
         extra *= values.get("groups", 1)
     elif op.name == "topk" and name == "k":
         small["cols"] = values["cols"] + extra
-    elif op.name == "moe" and name == "topk":
-        small["experts"] = values["experts"] + extra
+    elif op.name == "moe" and name in ("topk", "active"):
+        small |= {key: values[key] + extra for key in ("experts", "tokens")}  # which leaves room for so many more
+        if name == "topk" and "active" in values:
+            small["active"] = values["active"] + extra
     return small, small | {name: values[name] + extra}
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .machines.files import names as machine_names
     from .machines.load import load as machine
     from .prediction.predict import Prediction, predict, predict_cases
+    from .prediction.simple import predict_matmul
     from .profilers.live import observe
     from .programs import ops
     from .render.figure import plot
@@ -44,6 +45,7 @@ _LAZY = {
     "plot": "render.figure:plot",
     "predict": "prediction.predict:predict",
     "predict_cases": "prediction.predict:predict_cases",
+    "predict_matmul": "prediction.simple:predict_matmul",
     "reconcile": "gaps.report:reconcile",
     "ridge": "core.roofline:ridge",
     "two_number": "core.machine:two_number",
@@ -51,7 +53,7 @@ _LAZY = {
 
 __all__ = [
     "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
-    "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "reconcile", "ridge", "two_number",
+    "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge", "two_number",
 ]  # fmt: skip
 
 

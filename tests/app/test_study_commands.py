@@ -72,14 +72,17 @@ def test_a_machine_shows_what_was_reached_of_its_peaks_and_under_which_condition
     assert "measured / limit" not in run("machines", "h100-sxm").output, "nothing was measured there"
 
 
-def test_machines_are_compared_by_one_kind_of_ceilings() -> None:
-    """The H200 was measured, the H100 was not: both are judged by their datasheets, unless another kind is asked for."""
-    rows = answer("compare", "h100-sxm", "h200-sxm", "--op", "gemm m=4096 n=4096 k=4096")
+def test_growth_is_between_figures_of_one_kind() -> None:
+    """The H200 was measured, the H100 was not: growth is by their datasheets, each floor by the best ceilings there are."""
+    case = ["--op", "gemm m=4096 n=4096 k=4096"]
+    rows = answer("compare", "h100-sxm", "h200-sxm", *case)
     assert rows[1]["compute_growth"] == pytest.approx(1.0)
     assert rows[1]["bandwidth_growth"] == pytest.approx(4.8 / 3.35)
-    assert rows[1]["floor_us"] == pytest.approx(rows[0]["floor_us"])
+    assert rows[1]["floor_us"] > rows[0]["floor_us"]
+    stated = answer("compare", "h100-sxm", "h200-sxm", *case, "--ceilings", "stated")
+    assert stated[1]["floor_us"] == pytest.approx(rows[0]["floor_us"])
     alone = answer("compare", "h200-sxm")[0]
-    assert alone["peak"] < 989.4e12
+    assert alone["peak"] == rows[1]["peak"] < 989.4e12
     listed = {row["name"]: row for row in answer("machines")}
     assert (listed["h200-sxm"]["peak_bf16"], listed["h200-sxm"]["bandwidth"]) == (989.4e12, 4.8e12)
 

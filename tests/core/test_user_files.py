@@ -9,6 +9,7 @@ import pytest
 
 from ridgeline.core import files
 from ridgeline.core.errors import InputError
+from ridgeline.machines import folders
 
 KINDS = ("config", "cache", "data")
 
@@ -24,11 +25,11 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_folders_are_below_home_or_where_the_variable_says(kind: str, bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert files.folder(kind) == tmp_path / files.FOLDERS[kind] / "ridgeline"
+    assert folders.folder(kind) == tmp_path / folders.FOLDERS[kind] / "ridgeline"
     bare.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / "not there yet"))
-    assert files.folder(kind) == tmp_path / "not there yet" / "ridgeline"
+    assert folders.folder(kind) == tmp_path / "not there yet" / "ridgeline"
     bare.delenv("HOME")
-    assert files.folder(kind) == tmp_path / "not there yet" / "ridgeline"
+    assert folders.folder(kind) == tmp_path / "not there yet" / "ridgeline"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,26 +40,26 @@ def test_an_odd_home_is_refused(kind: str, home: str | None, bare: pytest.Monkey
     else:
         bare.setenv("HOME", home)
     with pytest.raises(InputError, match=rf"your {kind} folder is not known: HOME is .*; set HOME to your home folder"):
-        files.folder(kind)
+        folders.folder(kind)
 
 
 def test_a_home_that_cannot_be_read_is_refused(bare: pytest.MonkeyPatch) -> None:
     bare.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InputError, match="which you may not read"):
-        files.folder("data")
+        folders.folder("data")
 
 
 @pytest.mark.parametrize("value", ["relative", "~/x", " /tmp", __file__])
 def test_an_odd_variable_is_refused(value: str, bare: pytest.MonkeyPatch) -> None:
     bare.setenv("XDG_CACHE_HOME", value)
     with pytest.raises(InputError, match=r"XDG_CACHE_HOME is .*; set XDG_CACHE_HOME to a folder of yours, or unset it"):
-        files.folder("cache")
+        folders.folder("cache")
 
 
 def test_without_platformdirs_the_folders_are_the_same(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_it = [files.folder(kind) for kind in KINDS]
+    with_it = [folders.folder(kind) for kind in KINDS]
     bare.setitem(__import__("sys").modules, "platformdirs", None)
-    assert [files.folder(kind) for kind in KINDS] == with_it
+    assert [folders.folder(kind) for kind in KINDS] == with_it
 
 
 @pytest.mark.parametrize("path", ["~nosuch/x.toml", "~nosuch", "a\0b"])

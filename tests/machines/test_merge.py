@@ -22,7 +22,7 @@ PLACES = {
     ("peaks", "tensor.bf16"): measured("flop/s", 7e14),
     ("peaks", "tensor.new"): measured("flop/s", 1e12),
     ("levels", "hbm", "bandwidth"): measured("B/s", 3e12),
-    ("levels", "hbm", "mixes", "read"): measured("B/s", 3.1e12),
+    ("levels", "hbm", "mixes", "copy"): measured("B/s", 3.1e12),
     ("levels", "hbm", "latency"): measured("s", 6e-7),
     ("links", "nvlink", "per_direction"): measured("B/s", 4e11),
     ("launch",): measured("s", 2e-6),
@@ -58,6 +58,17 @@ def test_every_measured_figure_lands_in_its_place_and_nothing_else_changes(machi
         assert after[place].source == (old.source or "probe")
 
 
+def test_the_bandwidth_of_a_level_is_that_of_its_reads(machine: Machine) -> None:
+    """The best of all mixes may be that of writes, which feed no arithmetic."""
+    start = ("levels", "hbm")
+    mixes = {(*start, "mixes", mix): measured("B/s", rate) for mix, rate in (("read", 3.0e12), ("write", 3.2e12))}
+    made = put_measured(machine, {(*start, "bandwidth"): measured("B/s", 3.2e12), **mixes})
+    assert made.main.bandwidth.measured == made.main.mixes["read"].measured == 3.0e12
+    assert made.main.bandwidth.stated == machine.main.bandwidth.stated
+    again = put_measured(made, {(*start, "mixes", "write"): measured("B/s", 3.3e12)})
+    assert again.main.bandwidth.measured == 3.0e12
+
+
 def test_levels_and_links_the_machine_does_not_have_are_left_out(machine: Machine) -> None:
     odd = {
         ("levels", "l9", "bandwidth"): measured("B/s", 1.0),
@@ -87,7 +98,7 @@ def test_of_two_measurements_the_higher_rate_and_the_shorter_latency_stay(machin
     second = put_measured(machine, twice)
     for made in (merge(first, second), merge(second, first)):
         assert made.peaks["tensor.bf16"].measured == 14e14
-        assert (made.main.bandwidth.measured, made.main.mixes["read"].measured) == (6e12, 6.2e12)
+        assert (made.main.bandwidth.measured, made.main.mixes["copy"].measured) == (6e12, 6.2e12)
         assert (made.main.latency.measured, made.launch.measured, made.dispatch.measured) == (6e-7, 2e-6, 5e-6)
     assert merge(first, second).energy["static"].measured == 100.0  # neither of two powers is the better one
     assert merge(machine, second).energy["static"].measured == 200.0
@@ -106,12 +117,12 @@ def test_coefficients_of_the_machine_go_before_borrowed_ones(machine: Machine) -
 
 def test_changes_name_what_both_measured_and_whether_they_differ(machine: Machine) -> None:
     first = put_measured(machine, PLACES)
-    second = put_measured(machine, {**PLACES, ("levels", "hbm", "mixes", "read"): measured("B/s", 6.2e12)})
+    second = put_measured(machine, {**PLACES, ("levels", "hbm", "mixes", "copy"): measured("B/s", 6.2e12)})
     rows = changes(first, second)
     assert [row.name for row in rows] == [
-        "tensor.bf16", "tensor.new", "hbm", "hbm, read", "hbm, latency", "nvlink", "launch", "dispatch",
+        "tensor.bf16", "tensor.new", "hbm", "hbm, copy", "hbm, latency", "nvlink", "launch", "dispatch",
     ]  # fmt: skip
-    assert [row.name for row in rows if row.differs] == ["hbm, read"]
+    assert [row.name for row in rows if row.differs] == ["hbm, copy"]
     assert [row.ratio for row in rows if row.differs] == [2.0]
     assert changes(machine, second) == []
 

@@ -62,6 +62,15 @@ class Figure:
         return sentences[self.kind(asked)]
 
 
+def of_reads(bandwidth: Figure, mixes: Mapping[str, Figure]) -> Figure:
+    """The bandwidth of a level with what was measured of its reads, where that was measured."""
+    reads = mixes.get(READ_MIX)
+    if reads is None or reads.measured is None:
+        return bandwidth
+    taken = {name: getattr(reads, name) for name in ("measured", "measurement", "spread", "sustained")}
+    return replace(bandwidth, **taken)
+
+
 NO_TIME, NO_POWER, NO_SHARE = Figure("s"), Figure("W"), Figure("")  # not known
 
 
@@ -88,12 +97,6 @@ class Level:
         "name", "capacity=capacity.value", "total_capacity=total", "scope", "instances", "bandwidth",
         "latency=latency.value", "technology", "source=source_or_bandwidths", "note", "mixes?",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        reads = self.mixes.get(READ_MIX)
-        if reads is not None and reads.measured is not None and reads.measured != self.bandwidth.measured:
-            taken = {name: getattr(reads, name) for name in ("measured", "measurement", "spread", "sustained")}
-            object.__setattr__(self, "bandwidth", replace(self.bandwidth, **taken))
 
     @property
     def total(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The user's paths and folders, and files that are written completely or not at all."""
+"""The user's paths, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from .errors import InputError
 from .intake.text import clean
 
-FOLDERS = {"config": ".config", "cache": ".cache", "data": ".local/share"}  # below the home folder
 DRAFT = ".draft"  # how the name of a draft's folder ends
 MAX_DRAFT_NAME = 40  # characters of the file's name in that of its draft's folder, which must not grow too long
 MAX_DRAFT_AGE = 3600.0  # seconds after which a draft is one that a killed program left
@@ -30,58 +29,6 @@ def user_path(path: str | Path) -> Path:
         raise InputError(
             f"'{clean(text)}': there is no home folder that '{start}' means; write the path in full"
         ) from None
-
-
-def folder(kind: str) -> Path:
-    """The user's folder of a kind: `config`, `cache` or `data`. InputError where nobody says where; it is never guessed."""
-    if os.name != "nt":
-        _require_home(kind)
-    try:
-        import platformdirs
-    except ImportError:  # a plain checkout without its dependencies still works
-        given = _variable(f"XDG_{kind.upper()}_HOME") or ""
-        return (Path(given) if given.strip() else Path.home() / FOLDERS[kind]) / "ridgeline"
-    path: Path = getattr(platformdirs, f"user_{kind}_path")("ridgeline")
-    return path
-
-
-def _variable(name: str) -> str | None:
-    """A variable of the environment, None where it is not set; the only ones the core asks for name the user's folders."""
-    value = os.path.expandvars(f"${name}")
-    return None if value == f"${name}" else value
-
-
-def _require_home(kind: str) -> None:
-    """InputError unless the variable that decides about the folder names one that can be used."""
-    variable = f"XDG_{kind.upper()}_HOME"
-    given = _variable(variable) or ""
-    if given.strip():
-        wrong = "not an absolute path" if not os.path.isabs(given) else "" if _usable(given) else "not a usable folder"
-        fault, remedy = f"{variable} is '{clean(given)}', {wrong}", f"set {variable} to a folder of yours, or unset it"
-    else:
-        home = _variable("HOME")
-        wrong = _wrong_home(home)
-        fault = "HOME is not set" if home is None else f"HOME is '{clean(home)}', {wrong}"
-        remedy = f"set HOME to your home folder, or {variable} to the folder to use"
-    if wrong:
-        raise InputError(f"your {kind} folder is not known: {fault}; {remedy}")
-
-
-def _wrong_home(home: str | None) -> str:
-    if not home:
-        return "which is no folder"
-    if not os.path.isabs(home):
-        return "not an absolute path"
-    if os.path.realpath(home) == "/":
-        return "which is the root of the file system"
-    if not os.path.isdir(home):
-        return "which is not a folder"
-    return "" if _usable(home) else "which you may not read"
-
-
-def _usable(path: str) -> bool:
-    """Whether a folder can be read, or could be made: nothing else is in its place."""
-    return os.access(path, os.R_OK | os.X_OK) and os.path.isdir(path) if os.path.lexists(path) else True
 
 
 def writable(path: str | Path) -> Path:

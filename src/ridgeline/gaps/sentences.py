@@ -7,12 +7,13 @@ from typing import Any
 
 from ..core.units import percent, show
 from ..core.work import WRITE
+from ..prediction.simple import TUNED_BAND
 from .accounting import Cause
 from .advice import Advice
 from .gap import Gap
 from .regime import COMPUTE, COUNTERS, LATENCY, MEMORY, MIN_LIMITER_SHARE, OVERHEAD, bound_by, unit_name
 
-MIN_TUNED_SHARE = 0.65  # of the stated roofline, where tuned kernels usually start
+MIN_TUNED_SHARE = TUNED_BAND[0]  # of the stated roofline
 MIN_SHARE_WITHOUT_FAULT = 0.5
 NEAR_ROOFLINE_SHARE = 0.9  # of the stated roofline, which few kernels exceed
 ROOFLINE_TOLERANCE = 1.03  # share of roofline that errors of measured ceilings explain

@@ -24,29 +24,30 @@ if TYPE_CHECKING:  # sealing does without what explains a gap
     from .report import Report
 
 Rows = Sequence[Mapping[str, Any]]
+CASES = "the cases"  # what rows are called that come from no file
 
 
-def predicted(rows: Rows, machine: Machine) -> tuple[Prediction, dict[str, str]]:
-    """The prediction of cases, and by step how its kernels are launched (column `sent`).
+def predicted(rows: Rows, machine: Machine, where: str = CASES) -> tuple[Prediction, dict[str, str]]:
+    """The prediction of cases, and by step how its kernels are launched (column `sent`); `where` is named in complaints.
 
     Cases that name another machine are refused.
     """
     for index, row in enumerate(rows, 1):
         name = str(row.get("machine") or "").strip()
         if name and name != machine.name and load(name).name != machine.name:
-            text = f"row {index}, column machine: {name}, but the predictions are for {machine.name}"
+            text = f"{where}: row {index}, column machine: {name}, but the predictions are for {machine.name}"
             raise InputError(f"{text}; use one table of cases per machine")
-    steps = program(rows)
+    steps = program(rows, where=where)
     prediction, sent = predict(steps, machine), {}
     for index, (row, step) in enumerate(zip(rows, steps.steps, strict=True), 1):
         if cell := str(row.get("sent") or "").strip():
-            sent[step.name] = way(cell, f"row {index}, column sent")
+            sent[step.name] = way(cell, f"{where}: row {index}, column sent")
     return prediction, sent
 
 
-def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
+def rows_of(prediction: Prediction, where: str = CASES) -> list[dict[str, Any]]:
     """One row per step, as it is sealed; a step that is several cases is refused."""
-    rows, door = [], Door("the cases")
+    rows, door = [], Door(where)
     for number, (step, bound) in enumerate(zip(prediction.steps, prediction.bounds, strict=True), 1):
         alone = predict(step.work, prediction.machine, bound.ceilings, backend=step.backend or None)
         backend = {"backend": step.backend} if step.backend else {}
@@ -65,10 +66,13 @@ def seal(
     machine: Machine,
     note: str = "",
     show: Callable[[Sealed], object] = lambda _sealed: None,
+    where: str = CASES,
 ) -> Sealed:
     """Seal the predictions of cases on a machine; `show` gets the seal before it is committed."""
-    prediction, sent = predicted(rows, machine)
-    sealed = [{**row, **({"sent": sent[row["name"]]} if row["name"] in sent else {})} for row in rows_of(prediction)]
+    prediction, sent = predicted(rows, machine, where)
+    sealed = [
+        {**row, **({"sent": sent[row["name"]]} if row["name"] in sent else {})} for row in rows_of(prediction, where)
+    ]
     return ledger.seal(sealed, save.text(machine), machine.name, note=note, show=show)
 
 
@@ -149,9 +153,9 @@ def settle(
         return broken
 
 
-def reconcile(rows: Rows, machine: Machine, observations: Sequence[Observation]) -> Reconciled:
+def reconcile(rows: Rows, machine: Machine, observations: Sequence[Observation], where: str = CASES) -> Reconciled:
     """The gap report of unsealed cases."""
-    prediction, sent = predicted(rows, machine)
+    prediction, sent = predicted(rows, machine, where)
     from .report import reconcile as join_and_explain
 
     return Reconciled(join_and_explain(prediction, observations, sealed=False, sent=sent))

@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 
 from ..core.errors import InputError, RidgelineError, SchemaError, letters
-from ..core.files import folder, user_path
+from ..core.files import user_path
 from ..core.intake import clean, limit
 from ..core.intake.limits import over
 from ..core.machine import Machine
 from . import coefficients
+from .folders import folder
 from .merge import with_measured
 from .schema import read
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.figure import Figure
+from ..core.figure import READ_MIX, Figure, of_reads
 from ..core.machine import Machine
 from ..core.units import show
 
@@ -51,6 +51,11 @@ def put_measured(machine: Machine, measured: Mapping[Place, Figure]) -> Machine:
     """The machine with these measured figures; those of levels and links it does not have are left out."""
     places = figures(machine)
     places |= {place: put(places.get(place), new) for place, new in measured.items() if new.measured is not None}
+    for level in machine.levels:
+        start = ("levels", level.name)
+        if (*start, "mixes", READ_MIX) in measured:
+            reads = {READ_MIX: measured[*start, "mixes", READ_MIX]}
+            places[*start, "bandwidth"] = of_reads(places[*start, "bandwidth"], reads)
 
     def group(*start: str) -> dict[str, Any]:
         return {place[-1]: figure for place, figure in places.items() if place[:-1] == start}

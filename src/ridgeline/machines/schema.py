@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import TABLE
-from ..core.figure import NO_SHARE, Figure, Level, Link
+from ..core.figure import NO_SHARE, Figure, Level, Link, of_reads
 from ..core.machine import ENGINES, Machine
 from ..core.network import NETWORK, TOPOLOGIES, TORUS
 from . import coefficients
@@ -139,20 +139,22 @@ def _level(reader: Reader, row: Any, number: int) -> Level:
     name = reader.text(entry.get("name"), f"level {number}.name", needed=True)
     where = f"level {name or number}"
     source = reader.text(entry.get("source"), f"{where}.source")
+    mixes = {
+        mix: reader.figure(value, "B/s", f"{where}.mixes.{mix}", source)
+        for mix, value in reader.table(entry.get("mixes"), f"{where}.mixes").items()
+    }
+    bandwidth = reader.figure(entry.get("bandwidth"), "B/s", f"{where}.bandwidth", source, plain=True)
     return Level(
         name=name,
         scope=reader.text(entry.get("scope"), f"{where}.scope", choices=SCOPES) or "chip",
         instances=reader.count(entry.get("instances", 1), f"{where}.instances"),
         capacity=reader.figure(entry.get("capacity"), "B", f"{where}.capacity", source, plain=True),
-        bandwidth=reader.figure(entry.get("bandwidth"), "B/s", f"{where}.bandwidth", source, plain=True),
+        bandwidth=of_reads(bandwidth, mixes),
         latency=reader.figure(entry.get("latency"), "s", f"{where}.latency", source, plain=True),
         technology=reader.text(entry.get("technology"), f"{where}.technology"),
         note=reader.text(entry.get("note"), f"{where}.note"),
         source=reader.sources.get(source or reader.default_source, ""),  # its figures complain where it is missing
-        mixes={
-            mix: reader.figure(value, "B/s", f"{where}.mixes.{mix}", source)
-            for mix, value in reader.table(entry.get("mixes"), f"{where}.mixes").items()
-        },
+        mixes=mixes,
     )
 
 

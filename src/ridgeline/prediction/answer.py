@@ -131,6 +131,11 @@ class Answer:
         return [self._summary, *short, f"{asked}{self._ridges}"]
 
     @property
+    def support_notes(self) -> list[str]:
+        """The notes of the prediction that are no line of the answer."""
+        return [*(note for note in self.prediction.notes if note != self.bound.shortage), *self.remarks]
+
+    @property
     def _measured_line(self) -> list[str]:
         if self.measured is None:
             return []

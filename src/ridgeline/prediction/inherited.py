@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.bound import bound
 from ..core.families import TimeItem, merged
+from ..core.machine import Machine
 from ..core.work import Array, largest, total
 from .coefficients import KernelTime
 from .expected import Expected, flat_items, flat_time
@@ -141,3 +143,15 @@ class Inherited(Expected):
     def confidence(self) -> str | NDArray[np.object_]:
         lines = super().confidence
         return f"{MADE_FROM}{lines}" if isinstance(lines, str) else MADE_FROM + lines
+
+
+def at_same_share(prediction: Prediction, machine: Machine, ceilings: str | None = None) -> Prediction:
+    """The same steps on a machine with other ceilings: every kernel reaches the share of the roofline that it reaches now."""
+    bounds = tuple(
+        bound(step.work, machine, ceilings, launch=before.launch)
+        for step, before in zip(prediction.steps, prediction.bounds, strict=True)
+    )
+    expected = tuple(
+        Inherited(item, sources=(SourceTime(prediction.step(place), item.floor),)) for place, item in enumerate(bounds)
+    )
+    return replace(prediction, machine=machine, bounds=bounds, expected=expected)

@@ -24,6 +24,7 @@ from ..machines.load import as_machine
 from .expected import Expected
 from .host import launch_latency
 from .inherited import Inherited, SourceTime
+from .simple import efficiency_warning
 
 
 def _of_step(name: str) -> Any:
@@ -51,9 +52,9 @@ class Prediction:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, which ceilings are noisy, and which working sets do not fit the memory."""
-        notes = (note for bound in self.bounds for note in (*bound.notes, bound.shortage) if note)
-        return tuple(dict.fromkeys(notes))
+        """What was left out, which ceilings are noisy, what does not fit the memory, an efficiency that is unusual."""
+        notes = [note for bound in self.bounds for note in (*bound.notes, bound.shortage)]
+        return tuple(dict.fromkeys(filter(None, (*notes, efficiency_warning(self.given_efficiency)))))
 
     def _only(self) -> Bound:
         if len(self.bounds) != 1:
@@ -270,18 +271,6 @@ def predict(
 
     expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
     return Prediction(machine, steps, bounds, expected, efficiency)
-
-
-def at_same_share(prediction: Prediction, machine: Machine, ceilings: str | None = None) -> Prediction:
-    """The same steps on a machine with other ceilings: every kernel reaches the share of the roofline that it reaches now."""
-    bounds = tuple(
-        bound(step.work, machine, ceilings, launch=before.launch)
-        for step, before in zip(prediction.steps, prediction.bounds, strict=True)
-    )
-    expected = tuple(
-        Inherited(item, sources=(SourceTime(prediction.step(place), item.floor),)) for place, item in enumerate(bounds)
-    )
-    return replace(prediction, machine=machine, bounds=bounds, expected=expected)
 
 
 def _kernels_of(step: Step) -> tuple[Step, ...]:

@@ -27,9 +27,9 @@ from ..core.units import number
 from ..programs.ops import find
 from .fit.least_squares import available, halves, solve
 from .host import launch_latency
+from .simple import EFFICIENCY
 from .table import Defaults, run
 
-FLAT_SHARE = 0.78  # of the roofline, which defines the flat baseline
 MIN_TIME = 1e-9  # microseconds that a measured time has at least
 SPLIT_BY_DTYPE = ("gemm",)
 METHODS = ("ridgeline", "roofline", "flat", "fitted")
@@ -145,7 +145,7 @@ def _times(
     times = {
         "ridgeline": np.array([row["time_us"] for row in rows]) * 1e-6,
         "roofline": floor,
-        "flat": np.maximum(floor / FLAT_SHARE, launch),
+        "flat": np.maximum(floor / EFFICIENCY, launch),
     }
     if available():
         groups = [f"{family_of(row)} {row['dtype']}" for row in rows]

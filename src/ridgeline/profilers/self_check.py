@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.errors import InputError
-from ..core.files import folder, write_text
+from ..core.files import write_text
 from ..core.observation import Observation
+from ..machines.folders import folder
 from .profile import profile
 
 SIDE = 4096

@@ -154,6 +154,7 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     from ...core.tabular import SUFFIXES, write_blocks
     from ...machines.load import load
     from ...prediction.answer import rows_document
+    from ...prediction.simple import efficiency_warning
     from ...prediction.table import CaseTable, Defaults
     from ...programs.cases import read_table
     from ...render.tables.prediction import cases_lines, cases_table
@@ -161,6 +162,8 @@ def predict_cases(path: Path, output: Output, machine: MachineOptions, formats: 
     chosen = machine.load_if_known()
     if output.out is not None:
         check_suffix(output.out, (*SUFFIXES, *PICTURES), "cases are")
+    if warning := efficiency_warning(model["efficiency"]):
+        echo(f"ridgeline: {warning}", err=True)
     stored = {name: value for name, value in formats.items() if value}
     table = CaseTable(read_table(path), Defaults(chosen, load, stored, model))
     given, errors = table.given, table.errors

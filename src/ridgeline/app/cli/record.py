@@ -96,7 +96,7 @@ def seal(
         present(Result(lambda: [seal_table(sealed)], sealed, answer=lambda: [seal_answer(sealed)]), output)
 
     with broken_is_1(ctx), printed_at_end():
-        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note, show)
+        sealed = settle.seal(open_ledger(path), read(cases), machine.load(), note, show, str(cases))
     if sealed.evidence_after != sealed.time:
         text = f"the clock is behind an earlier record of {sealed.evidence_after}"
         hint = "if that time was wrong, seal into another file with --ledger"
@@ -156,7 +156,7 @@ def reconcile(
             reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files, show)
     else:
         assert cases is not None
-        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations)
+        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations, str(cases))
         show(reconciled)
     if reconciled.broken:
         echo(f"ridgeline: {reconciled.broken}", err=True)
@@ -206,7 +206,7 @@ def present_gaps(
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["report", "verify", "show"]), default="report")
+@click.argument("what", type=click.Choice(["report", "verify", "show", "efficiency"]), default="report")
 @click.option("--expect", metavar="HASH", help="With verify: a head hash kept elsewhere that the ledger must contain.")
 @ledger_option
 @output_options("With show: predictions.md to read and commit, or .json.")
@@ -214,12 +214,13 @@ def present_gaps(
 def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None, output: Output) -> None:
     """Accuracy of sealed predictions.
 
-    `report` has the errors, `verify` checks the hash chain, `show` prints every record. The exit code of `report` and
-    `verify` is 1 where the chain is broken.
+    `report` has the errors, `verify` checks the hash chain, `show` prints every record, `efficiency` the share of
+    roofline that settled kernels reached, a value for `predict --efficiency`. The exit code of `report`, `verify` and
+    `efficiency` is 1 where the chain is broken.
     """
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
-    from ...render.tables.gaps import ledger_answer, ledger_tables
+    from ...render.tables.gaps import efficiency_answer, efficiency_table, ledger_answer, ledger_tables
 
     if expect is not None and what != "verify":
         raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HASH")
@@ -230,6 +231,13 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
         with broken_is_1(ctx):
             report = book.report()
         present(Result(lambda: ledger_tables(report), report, answer=lambda: [ledger_answer(report)]), output)
+        ctx.exit(0 if report["intact"] else 1)
+    elif what == "efficiency":
+        with broken_is_1(ctx):
+            report = book.report()
+        rows = report["sealed"].get("efficiency", [])
+        tables = [efficiency_table(rows)] if rows else []
+        present(Result(lambda: tables, rows, answer=lambda: [efficiency_answer(rows)]), output)
         ctx.exit(0 if report["intact"] else 1)
     else:
         if output.out is not None:

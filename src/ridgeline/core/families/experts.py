@@ -38,7 +38,7 @@ MOE = {
 
 def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     routed, experts, hidden, inter = g["tokens"] * g["topk"], g["experts"], g["hidden"], g["inter"]
-    active = np.minimum(experts, routed)
+    active = g.get("active", np.minimum(experts, routed))
     rate = c["compute"] * hw.peak
     memory: Array = 3 * active * hidden * inter * g["stored"] / (c["memory"] * hw.bandwidth)
     if "quantization" in off:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, unknown
-from ...core.files import folder, user_path
+from ...core.files import user_path
 from ...core.intake import Door, clean, refuse_over
+from ...machines.folders import folder
 from . import store
 from .record import (
     ID_DIGITS,

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, RidgelineError
-from ...core.files import folder
 from ...core.notes import CONDITIONS, Note
+from ...machines.folders import folder
 from . import libraries
 
 KERNELS = Path(__file__).parents[1] / "kernels"

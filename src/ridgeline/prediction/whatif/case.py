@@ -15,7 +15,8 @@ from ...core.errors import InputError
 from ...core.machine import MAIN, Machine
 from ...core.work import READ, WRITE, Program, Step, Work
 from ...programs.ops import Op
-from ..predict import Prediction, at_same_share, predict
+from ..inherited import at_same_share
+from ..predict import Prediction, predict
 
 FLAT_OPTIONS = ("efficiency", "engine", "resident")  # with which times follow from the ceilings alone
 BEFORE, AFTER = "before", "after"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
 from ...core.errors import InputError
-from ...core.work import Kernel, Work, work
+from ...core.work import Array, Kernel, Work, work
 from .kernels import row_kernel
 from .registry import Flag, Format, Size, op
 
@@ -41,17 +43,20 @@ def moe(
     dtype: Format = "bf16",
     weights: Format | None = None,
     fused: Flag = True,
+    routing: Literal["balanced", "uniform"] = "balanced",
+    active: Size | None = None,
 ) -> Work:
     """Gated mixture of experts: each token goes to `topk` of `experts`, each expert is two hidden x inter and one inter x hidden matrix.
 
     6 tokens topk hidden inter flops in the experts, 2 tokens hidden experts in the router, 5 per intermediate element
-    (silu 4, gate 1), 2 topk per output element to combine. Routing is balanced: min(experts, tokens topk) experts are
-    read, all are resident. `fused` keeps the intermediates on chip; otherwise each is written once and read once.
+    (silu 4, gate 1), 2 topk per output element to combine. All experts are resident; read are those that got tokens: with
+    `balanced` routing min(experts, tokens topk), as benchmarks of these kernels route and the timings behind the
+    expected times were; with `uniform` routing, where every token chooses at random, experts (1 - (1 - topk/experts)^tokens)
+    on average; or the number given as `active`. `fused` keeps the intermediates on chip; otherwise each is written once
+    and read once.
     """
-    if np.any(np.asarray(topk) > np.asarray(experts)):
-        raise InputError("moe: topk must not exceed experts")
     routed = tokens * topk
-    active = np.minimum(experts, routed)
+    hit, formula, note = _experts_hit(tokens, experts, topk, routing, active)
     stored, loose = weights or dtype, 1.0 - fused
     sizes = {"tokens": tokens, "experts": experts, "topk": topk, "hidden": hidden, "inter": inter}
     between = {
@@ -72,13 +77,36 @@ def moe(
         read={
             "x": (tokens * hidden, dtype, "tokens hidden"),
             "router": (hidden * experts, dtype, "hidden experts"),
-            "weights": (3 * active * hidden * inter, stored, "3 min(experts, tokens topk) hidden inter"),
+            "weights": (3 * hit * hidden * inter, stored, f"3 {formula} hidden inter"),
             **between,
         },
         write={"y": (tokens * hidden, result(dtype).name, "tokens hidden"), **between},
         sizes={"weights": (3 * experts * hidden * inter, stored)},
         dtype=dtype,
-        notes=("balanced routing",),
+        notes=(note,),
         waits={"launch": 1.0 + 4.0 * loose},
-        kernels=(Kernel("moe", {**sizes, "stored": dtype_row(stored).bytes}, dtype=label(dtype, stored)),),
+        kernels=(
+            Kernel("moe", {**sizes, "stored": dtype_row(stored).bytes, "active": hit}, dtype=label(dtype, stored)),
+        ),
     )
+
+
+def _experts_hit(
+    tokens: Array, experts: Array, topk: Array, routing: str, active: Array | None
+) -> tuple[Array, str, str]:
+    """How many experts get tokens, the formula of it, and a note that says how they are routed."""
+    if np.any(np.asarray(topk) > np.asarray(experts)):
+        raise InputError("moe: topk must not exceed experts")
+    most = np.minimum(experts, tokens * topk)
+    if active is not None:
+        if np.any((np.asarray(active) > most) | (np.asarray(active) < topk)):
+            raise InputError("moe: active experts must lie between topk and the smaller of experts and tokens x topk")
+        return active, "active", "routing given by the active experts"
+    # one of the topk choices of a token hits an expert with probability topk/experts, and tokens choose independently
+    uniform = np.clip(experts * (1 - (1 - topk / experts) ** tokens), topk, most)  # rounding aside
+    if routing == "uniform":
+        return uniform, "experts (1 - (1 - topk/experts)^tokens)", "uniform routing"
+    note = "balanced routing"
+    if np.ndim(most) == np.ndim(uniform) == 0 and round(float(uniform)) < most:
+        note = f"balanced routing reads {most:.0f} experts; uniform routing reads {uniform:.0f}"
+    return most, "min(experts, tokens topk)", note

@@ -71,10 +71,11 @@ def trend(study: Trend) -> Chart:
     compute, memory = newer.peak / older.peak, newer.bandwidth / older.bandwidth
     gains = "compute-bound work gains more" if compute > memory else "memory-bound work gains more"
     up = power_span([min(point.y for point in points), max(point.y for point in points)], 2.0, 1.2)
+    kinds = "+".join(sorted({row.ceilings for row in rows}))
     return Chart(
         "trend", f"Generations of {machine.vendor} {machine.kind.upper()}: growth since {first.name}",
         Axis("year of release", "year", "linear", (years[0] - 0.8, years[-1] + 1.4)), Axis(f"relative to {first.name}", "", LOG, up),
-        f"dense peaks in {study.dtype or '16-bit formats where there are any'}", tuple(lines), tuple(points),
+        f"dense peaks in {study.dtype or '16-bit formats where there are any'}, {kinds} ceilings", tuple(lines), tuple(points),
         notes=(f"{older.name} to {newer.name}: compute {compute:.3g}x, bandwidth {memory:.3g}x, so {gains}",),
     )  # fmt: skip
 

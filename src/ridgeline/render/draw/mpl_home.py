@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 
 from ...core.errors import InputError
-from ...core.files import folder
+from ...machines.folders import folder
 
 
 @cache

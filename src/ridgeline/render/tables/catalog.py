@@ -49,7 +49,7 @@ def machines_table() -> tuple[Table, list[dict[str, Any]]]:
         "name", "vendor", "kind", Column("peak_bf16", "bf16 dense", "flop/s"), Column("peak_fp32", "fp32", "flop/s"),
         Column("bandwidth", "bandwidth", "B/s"), "memory", Column("capacity", "capacity", "B", binary=True), Column("tdp", "TDP", "W"),
     )  # fmt: skip
-    note = "peaks are dense rates of the matrix unit; `ridgeline machines NAME` shows every ceiling and its source"
+    note = "figures as stated, peaks are dense rates of the matrix unit; `ridgeline machines NAME` shows every ceiling and its source"
     broken = [f"{each.name}: broken, {each.file}: {each.complaint}" for each in listed.broken]
     kinds = Counter(machine.kind for machine in listed.machines.values())
     title = f"{len(rows)} machines: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.units import counted, show
@@ -233,16 +233,30 @@ def ledger_tables(report: dict[str, Any]) -> list[Table]:
         errors = percent("median", "median error"), percent("p90", "P90"), percent("signed", "signed median")
         tables.append(Table("Sealed, by family and machine", columns("family", "machine", "cases", *errors), families))
     if sealed.get("efficiency"):
-        quartiles = percent("median"), percent("low", "25th percentile"), percent("high", "75th percentile")
-        shown = columns("machine", "bound", "cases", *quartiles)
-        title = "Achieved % of roofline (a value for --efficiency)"
-        tables.append(Table(title, shown, [dict(row) for row in sealed["efficiency"]]))
+        tables.append(efficiency_table(sealed["efficiency"]))
     if sealed.get("worst"):
         times = microseconds("predicted_us", "predicted"), microseconds("measured_us", "measured")
         shown = columns("name", "machine", *times, percent("error"), "cause")
         rows = [{**row, "cause": str(row["cause"]).partition(":")[0]} for row in sealed["worst"][:MAX_MISSES]]
         tables.append(Table("Worst misses", shown, rows))
     return tables
+
+
+def efficiency_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The share of roofline that settled kernels reached, by machine and bound."""
+    quartiles = percent("median"), percent("low", "25th percentile"), percent("high", "75th percentile")
+    shown = columns("machine", "bound", "cases", *quartiles)
+    return Table("Achieved % of roofline (a value for --efficiency)", shown, [dict(row) for row in rows])
+
+
+def efficiency_answer(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What to give as efficiency, and for which machine: that of the bound with the most settled kernels."""
+    if not rows:
+        return "no settled predictions with a roofline time: run `ridgeline seal`, then `ridgeline reconcile --seal`"
+    row = max(rows, key=lambda each: each["cases"])
+    reached = f"{row['bound']}-bound kernels on {row['machine']} reach {row['median']:.2f} of roofline"
+    spread = f"(median of {row['cases']}, quartiles {row['low']:.2f}-{row['high']:.2f})"
+    return f"{reached} {spread}: predict with --efficiency {min(row['median'], 1.0):.2f}"
 
 
 def _facts(report: dict[str, Any]) -> Table:
@@ -276,4 +290,7 @@ def _share(counts: dict[str, Any]) -> str:
 
 
 def signed(share: float) -> str:
+    """A change in percent, with two decimals where it is small: `-0.03 %`, `+5.4 %`."""
+    if abs(share) < 1e-3:
+        return f"{round(100 * share, 2) + 0.0:+.2f} %" if round(100 * share, 2) else "0 %"
     return f"{'+' if share > 0 else ''}{percent_text(share)}"

@@ -63,7 +63,7 @@ def card(answer: Answer) -> Table:
         facts |= _achieved(row["achieved"], engine)
     if move := next_move(answer):
         facts["next"] = move
-    return facts_table("", facts, tuple(f"note: {text}" for text in (*bound.notes, *answer.remarks)))
+    return facts_table("", facts, tuple(f"note: {text}" for text in answer.support_notes))
 
 
 def _mix(answer: Answer, level: str) -> str:
@@ -116,7 +116,7 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
         short = [] if np.all(answer.bound.fits is None or answer.bound.fits) else ["fits"]
         shown += columns("interval", "bound", "limiter", *shares, *intensity, *short)
     notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
-    notes += answer.bound.notes
+    notes += answer.support_notes
     notes += [f"{count - len(rows):,} more rows: use --json or --out FILE"] if count > len(rows) else []
     return _with_interval(Table("", shown, [_with_sizes(row) for row in rows], tuple(notes)))
 

@@ -40,7 +40,8 @@ def kernel_table(study: KernelSet) -> Table:
         Column("attainable", "attainable", "flop/s"), Column("floor", "floor", "s"), Column("time", "time", "s"),
     )  # fmt: skip
     rows = [_kernel_row(entry) for entry in study.entries]
-    return Table(f"{_bounds(rows)}: {study.title}", shown, rows, study.notes)
+    kinds = "+".join(sorted({kind for row in rows for kind in row["ceilings"].split("+")}))
+    return Table(f"{_bounds(rows)}: {study.title}, {kinds} ceilings", shown, rows, study.notes)
 
 
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -97,12 +98,12 @@ def regimes_table(machine: Machine, dtype: str | None = None) -> Table:
     bandwidth = f"bandwidth {show(machine.bandwidth().value, 'B/s')} ({machine.main.name})"
     launch = f"launch {show(launch_latency(machine), 's')}"
     lines = (
-        ("compute", f"AI above the ridge ({ridge})", "flops / (peak x efficiency)", peak),
-        ("memory", f"AI below the ridge ({ridge})", "bytes / (bandwidth x efficiency)", bandwidth),
+        ("compute", f"AI above the ridge, {ridge}", "flops / (peak x efficiency)", peak),
+        ("memory", f"AI below the ridge, {ridge}", "bytes / (bandwidth x efficiency)", bandwidth),
         ("overhead", "both terms below the launch latency", "launch latency", launch),
     )
     keys = ("regime", "when", "time", "figure")
-    note = "balanced: both terms within the ceilings' uncertainty of each other"
+    note = "balanced: both terms are equal within the uncertainty of their ratio"
     title = f"the three regimes on {machine.name}, {dtype}"
     return Table(title, columns(*keys), [dict(zip(keys, line, strict=True)) for line in lines], (note,))
 
