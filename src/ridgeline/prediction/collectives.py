@@ -20,8 +20,8 @@ from ..machines.defaults import defaults
 
 SMALL = 1e6  # bytes below which a collective is mostly latency
 INTERVALS = {True: (0.85, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
-OWN = "fitted to published tables of this machine"
-OTHERS = "fitted to published tables of other machines"
+OWN = "calibrated: published nccl-tests or rccl-tests tables of this machine"
+OTHERS = "transferred: published nccl-tests and rccl-tests tables of other machines"
 
 
 @cache
@@ -63,7 +63,7 @@ class Collective:
         latency = np.minimum(self.latency, time - floor)
         return (
             TimeItem("floor", "main", floor),
-            TimeItem("start and hops", "launch", latency),
+            TimeItem("start and hops", "other", latency),
             TimeItem("below peak rate", "other", time - floor - latency),
         )
 
@@ -106,8 +106,6 @@ class _Part:
         links = [link for link in (group.inner, group.network) if link is not None]
         rates = {link.name: bound.terms[link.name].ceiling.value for link in links}
         times = expected(kernel.op, kernel.sizes["bytes"], group, rates, paths(), start)
-        own = any(figure.value() is not None for figure in (group.inner.latency, group.inner.efficiency))
         name = "+".join(link.name for link in links)
-        how = "calibrated" if own else "not calibrated on this machine"
-        basis = f"{how} (collectives over {name}, {OWN if own else OTHERS})"
+        basis = f"{OTHERS if group.inner.latency.value() is None else OWN} (collectives over {name})"
         return cls(name, basis, group.applies, vars(times))

@@ -21,6 +21,7 @@ from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
 from ..core.work import Array, Program, Step, Work, largest, total
 from ..machines.load import as_machine
+from .collectives import Collective
 from .expected import Expected
 from .host import launch_latency
 
@@ -134,10 +135,17 @@ class Prediction:
     sure = _of_step("confidence")
     work = _of_step("work")
 
+    @property
+    def collective(self) -> Collective | None:
+        """What a single step that is a collective does: its algorithm, links, algorithm and bus bandwidth."""
+        return self.expected[0].collective if len(self.expected) == 1 else None
+
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
         self._only()
-        return {name: FIELDS[name](self) for name in (NAMES + RESULTS if wanted is None else wanted)}
+        if wanted is None:
+            wanted = NAMES + RESULTS + (COLLECTIVE if self.collective is not None else ())
+        return {name: FIELDS[name](self) for name in wanted}
 
     @cached_property
     def count(self) -> int:
@@ -188,9 +196,12 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "distance": lambda p: p.distance,
     "bound_sure": lambda p: p.sure,
 }
+# Those that only collectives have.
+COLLECTIVE = ("algorithm", "network", "algbw", "busbw")
+FIELDS |= {name: lambda p, name=name: getattr(p.collective, name, None) for name in COLLECTIVE}
 NAMES = ("op", "dtype", "machine")
 SECONDS = ("floor", "time")  # for programs; documents carry microseconds
-RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS)
+RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS + COLLECTIVE)
 
 
 def plain(value: Any, index: int) -> Any:
