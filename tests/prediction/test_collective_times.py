@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_floor_low_time_high_are_in_this_order(name: str, op: str, size: int, ra
 @law(100)
 def test_more_bytes_never_take_less(name: str, op: str, ranks: int) -> None:
     """Exactly, over changes of the algorithm and the protocol: the fastest of what all grows grows."""
-    made = predicted(name, op, np.geomspace(1, 1e11, 2000), ranks)
+    made = predicted(name, op, np.unique(np.geomspace(1, 1e11, 2000).astype(np.int64)), ranks)
     assert np.all(np.diff(made.time) >= 0)
     assert np.all(np.diff(made.floor) >= 0)
 
@@ -79,7 +80,7 @@ def test_more_rate_of_a_link_never_slows(name: str, op: str, size: int, ranks: i
         ("h100-sxm", "all_gather", 2**30, 16, "ring", "nvlink+nic"),
         ("mi300x", "all_reduce", 2**30, 8, "direct", "infinity-fabric"),
         ("b200-sxm", "all_to_all", 2**30, 16, "direct", "nvlink+nic"),
-        ("h100-pcie", "all_reduce", 2**30, 2, "direct", "nvlink"),
+        ("h100-pcie", "all_reduce", 2**30, 2, "ring", "nvlink"),
         ("h100-pcie", "all_reduce", 2**30, 8, "ring", "pcie"),
         ("gb200", "all_reduce", 2**30, 72, "in-network", "nvlink"),
     ],
@@ -132,10 +133,9 @@ def test_other_ops_have_no_fields_of_collectives() -> None:
 @cache
 def benchmark() -> ModuleType:
     spec = importlib.util.spec_from_file_location("collectives_benchmark", BENCHMARK)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules[spec.name] = module  # its dataclasses look themselves up there
     spec.loader.exec_module(module)
     return module
