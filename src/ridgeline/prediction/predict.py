@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
 }
 # Those that only collectives have.
 COLLECTIVE = ("algorithm", "network", "algbw", "busbw")
-FIELDS |= {name: lambda p, name=name: getattr(p.collective, name, None) for name in COLLECTIVE}
+FIELDS |= {name: attrgetter(f"collective.{name}") for name in COLLECTIVE}
 NAMES = ("op", "dtype", "machine")
 SECONDS = ("floor", "time")  # for programs; documents carry microseconds
 RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS + COLLECTIVE)
