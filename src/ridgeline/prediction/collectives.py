@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from ..core.collectives import ALGORITHMS, FABRIC, HOST, Path, expected
 from ..core.families import TimeItem
 from ..core.network import NETWORK, Group, collectives, groups, sent
 from ..core.roofline import label, scalar_or_array
-from ..core.work import Array, Kernel
+from ..core.work import Array, Kernel, total
 from ..machines.defaults import defaults
 
 SMALL = 1e6  # bytes below which a collective is mostly latency
@@ -52,20 +52,21 @@ class Collective:
         """Bus bandwidth: what each rank would send by a ring, over the time."""
         return self.algbw * sent(self.kernel.op, self.kernel.sizes["ranks"], reduces=False)
 
-    def end(self, place: int) -> Array:
+    def end(self, end: str) -> Array:
         """An end of the 80 % interval, as a factor on the time."""
-        small, large = INTERVALS[True][place], INTERVALS[False][place]
+        small, large = (INTERVALS[is_small][("low", "high").index(end)] for is_small in (True, False))
         return scalar_or_array(np.where(np.asarray(self.kernel.sizes["bytes"]) < SMALL, small, large))
 
-    def items(self, floor: Array, time: Array) -> tuple[TimeItem, ...]:
-        """Where a time goes that lies at or above the floor."""
-        floor = np.minimum(floor, time)
-        latency = np.minimum(self.latency, time - floor)
-        return (
-            TimeItem("floor", "main", floor),
-            TimeItem("start and hops", "other", latency),
-            TimeItem("below peak rate", "other", time - floor - latency),
-        )
+
+def collective_items(made: Sequence[Collective], floor: Array, time: Array) -> tuple[TimeItem, ...]:
+    """Where a time goes that lies at or above the floor."""
+    floor = np.minimum(floor, time)
+    latency = np.minimum(total(collective.latency for collective in made), time - floor)
+    return (
+        TimeItem("floor", "main", floor),
+        TimeItem("start and hops", "other", latency),
+        TimeItem("below peak rate", "other", time - floor - latency),
+    )
 
 
 def step_collectives(bound: Bound) -> tuple[Collective, ...]:

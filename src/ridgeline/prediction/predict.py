@@ -139,7 +139,8 @@ class Prediction:
     @property
     def collective(self) -> Collective | None:
         """What a single step that is a collective does: its algorithm, links, algorithm and bus bandwidth."""
-        return self.expected[0].collective if len(self.expected) == 1 else None
+        made = self.expected[0].collectives if len(self.expected) == 1 else ()
+        return made[0] if len(made) == 1 else None
 
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
