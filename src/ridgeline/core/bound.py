@@ -314,7 +314,7 @@ def _memory_terms(
     terms: dict[str, Term] = {}
     for level in work.levels():
         if level == LINK:
-            terms |= _link_terms(work, machine, ceilings)
+            terms |= _link_terms(work, machine, ceilings, notes)
         elif level == MAIN:
             name = machine.level(resident or MAIN).name
             terms[name] = _level_term(work, level, machine, name, ceilings)
@@ -336,7 +336,7 @@ def _level_term(work: Work, crossed: str, machine: Machine, level: str, ceilings
     return Term("memory", moved, machine.bandwidth(level, ceilings), mix)
 
 
-def _link_terms(work: Work, machine: Machine, ceilings: str | None) -> dict[str, Term]:
+def _link_terms(work: Work, machine: Machine, ceilings: str | None, notes: list[str]) -> dict[str, Term]:
     """Bytes over the links that the ranks of collectives use; what is no collective crosses the machine's first link."""
 
     def rate(name: str) -> Ceiling:
@@ -351,6 +351,7 @@ def _link_terms(work: Work, machine: Machine, ceilings: str | None) -> dict[str,
     for kernel in kernels:
         routes = groups(machine, kernel.sizes["ranks"])
         used |= {link.name: rate(link.name) for route in routes for link in (route.inner, route.network) if link}
+        notes += [note for note in dict.fromkeys(route.note(machine.name) for route in routes) if note]
         moved = least_bytes(kernel, machine, {name: ceiling.value for name, ceiling in used.items()})
         least = {name: least.get(name, 0.0) + moved.get(name, 0.0) for name in {**least, **moved}}
     return {name: Term("memory", scalar_or_array(np.asarray(moved)), used[name]) for name, moved in least.items()}

@@ -72,6 +72,12 @@ class Group:
         hops = self.inner.dimensions * np.sinh(np.log(self.ranks) / self.inner.dimensions) / 2
         return np.maximum(hops * self.ranks / (self.ranks - 1), 1.0)
 
+    def note(self, machine: str) -> str:
+        """What is assumed of a fabric whose reach the file does not state."""
+        if self.inner.devices or not self.inner.topology:
+            return ""
+        return f"how many devices {self.inner.name} of {machine} joins is not stated: all ranks are taken to be on it"
+
 
 def groups(machine: Machine, ranks: Array) -> list[Group]:
     """The links that so many ranks of a machine use: the first that joins them all, else a node of the largest and the network."""

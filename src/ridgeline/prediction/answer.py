@@ -27,7 +27,14 @@ SCHEMA = 1
 SHARED = ("op", "dtype", "machine", "ceilings")  # fields that most rows have in common
 MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
 SURE = 0.95  # a bound is given with its confidence below this
-SPELLED = {"nvlink": "NVLink", "pcie": "PCIe", "nvlink-c2c": "NVLink-C2C", "infinity-fabric": "Infinity Fabric"}
+SPELLED = {
+    "nvlink": "NVLink",
+    "pcie": "PCIe",
+    "nic": "NIC",
+    "ici": "ICI",
+    "nvlink-c2c": "NVLink-C2C",
+    "infinity-fabric": "Infinity Fabric",
+}
 
 
 def unit_name(machine: Machine, limiter: str) -> str:
@@ -127,7 +134,7 @@ class Answer:
         asked = f"{' '.join(asked.split())}, {self.bound.kinds} ceilings"
         short = [self.bound.shortage] if self.bound.shortage else []
         if self.single:
-            return [*self._measured_line, answer_line(prediction), *short, asked]
+            return [*self._measured_line, answer_line(prediction), *self._collective_line, *short, asked]
         return [self._summary, *short, f"{asked}{self._ridges}"]
 
     @property
@@ -147,6 +154,16 @@ class Answer:
         if share > 1:
             text += "; above the roofline: data already in cache, other counts than the kernel's, or a low ceiling"
         return [text]
+
+    @property
+    def _collective_line(self) -> list[str]:
+        """`ring over nvlink · algbw 152 GB/s · busbw 266 GB/s`, of a collective."""
+        done = self.prediction.collective
+        if done is None:
+            return []
+        links = " and ".join(unit_name(self.prediction.machine, name) for name in str(done.network).split("+"))
+        rates = [f"{name} {show(first_number(getattr(done, name)), 'B/s', 3)}" for name in ("algbw", "busbw")]
+        return [" · ".join([f"{done.algorithm} over {links}", *rates])]
 
     @property
     def _summary(self) -> str:

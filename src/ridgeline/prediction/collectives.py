@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -15,13 +15,13 @@ from ..core.collectives import ALGORITHMS, FABRIC, HOST, Path, expected
 from ..core.families import TimeItem
 from ..core.network import NETWORK, Group, collectives, groups, sent
 from ..core.roofline import label, scalar_or_array
-from ..core.work import Array, Kernel
+from ..core.work import Array, Kernel, total
 from ..machines.defaults import defaults
 
 SMALL = 1e6  # bytes below which a collective is mostly latency
 INTERVALS = {True: (0.85, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
-OWN = "fitted to published tables of this machine"
-OTHERS = "fitted to published tables of other machines"
+OWN = "calibrated: published nccl-tests or rccl-tests tables of this machine"
+OTHERS = "transferred: published nccl-tests and rccl-tests tables of other machines"
 
 
 @cache
@@ -52,20 +52,21 @@ class Collective:
         """Bus bandwidth: what each rank would send by a ring, over the time."""
         return self.algbw * sent(self.kernel.op, self.kernel.sizes["ranks"], reduces=False)
 
-    def end(self, place: int) -> Array:
+    def end(self, end: str) -> Array:
         """An end of the 80 % interval, as a factor on the time."""
-        small, large = INTERVALS[True][place], INTERVALS[False][place]
+        small, large = (INTERVALS[is_small][("low", "high").index(end)] for is_small in (True, False))
         return scalar_or_array(np.where(np.asarray(self.kernel.sizes["bytes"]) < SMALL, small, large))
 
-    def items(self, floor: Array, time: Array) -> tuple[TimeItem, ...]:
-        """Where a time goes that lies at or above the floor."""
-        floor = np.minimum(floor, time)
-        latency = np.minimum(self.latency, time - floor)
-        return (
-            TimeItem("floor", "main", floor),
-            TimeItem("start and hops", "launch", latency),
-            TimeItem("below peak rate", "other", time - floor - latency),
-        )
+
+def collective_items(made: Sequence[Collective], floor: Array, time: Array) -> tuple[TimeItem, ...]:
+    """Where a time goes that lies at or above the floor."""
+    floor = np.minimum(floor, time)
+    latency = np.minimum(total(collective.latency for collective in made), time - floor)
+    return (
+        TimeItem("floor", "main", floor),
+        TimeItem("start and hops", "other", latency),
+        TimeItem("below peak rate", "other", time - floor - latency),
+    )
 
 
 def step_collectives(bound: Bound) -> tuple[Collective, ...]:
@@ -106,8 +107,6 @@ class _Part:
         links = [link for link in (group.inner, group.network) if link is not None]
         rates = {link.name: bound.terms[link.name].ceiling.value for link in links}
         times = expected(kernel.op, kernel.sizes["bytes"], group, rates, paths(), start)
-        own = any(figure.value() is not None for figure in (group.inner.latency, group.inner.efficiency))
         name = "+".join(link.name for link in links)
-        how = "calibrated" if own else "not calibrated on this machine"
-        basis = f"{how} (collectives over {name}, {OWN if own else OTHERS})"
+        basis = f"{OTHERS if group.inner.latency.value() is None else OWN} (collectives over {name})"
         return cls(name, basis, group.applies, vars(times))

@@ -25,7 +25,7 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from .coefficients import LABELS, UNCALIBRATED, KernelTime, kernel_times
-from .collectives import Collective, step_collectives
+from .collectives import Collective, collective_items, step_collectives
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
@@ -63,16 +63,18 @@ class Expected:
         return self._coverage[1]
 
     @cached_property
-    def collective(self) -> Collective | None:
-        """What a step that is a collective takes on the links of the machine; None for any other step."""
-        made = () if self.flat or self.given_efficiency is not None else step_collectives(self.bound)
-        return made[0] if len(made) == 1 == len(self.bound.work.kernels) else None
+    def collectives(self) -> tuple[Collective, ...]:
+        """What a step of collectives alone takes on the links of the machine; none for any other step."""
+        if self.flat or self.given_efficiency is not None:
+            return ()
+        made = step_collectives(self.bound)
+        return made if len(made) == len(self.bound.work.kernels) else ()
 
     @cached_property
     def unbounded(self) -> Array:
         """What the formulas say, before the floor."""
-        if self.collective is not None:
-            return self.collective.time
+        if self.collectives:
+            return total(collective.time for collective in self.collectives)
         if not self.kernels:
             return flat_time(self.bound, self.given_efficiency)
         time = total(kernel.time for kernel in self.kernels)
@@ -89,8 +91,9 @@ class Expected:
     def _relative_end(self, end: str) -> Array:
         """Relative distance of an end of the interval from the time."""
         low, high = UNCALIBRATED_INTERVAL
-        if self.collective is not None:
-            return self.collective.end(("low", "high").index(end)) - 1
+        if self.collectives:
+            ends = total(collective.time * collective.end(end) for collective in self.collectives)
+            return ends / self.unbounded - 1
         uncalibrated = low / (1 + self._ceiling_doubt) - 1 if end == "low" else high - 1
         if not self.kernels:
             return uncalibrated
@@ -130,8 +133,8 @@ class Expected:
 
     def items(self) -> tuple[TimeItem, ...]:
         """Where the time goes, in seconds; the items sum to the time."""
-        if self.collective is not None:
-            return self.collective.items(self.bound.floor, self.time)
+        if self.collectives:
+            return collective_items(self.collectives, self.bound.floor, self.time)
         if not self.kernels:
             return flat_items(self.bound, self.unbounded, self.time)
         several = any(kernel.kernel is not self.kernels[0].kernel for kernel in self.kernels)
@@ -162,8 +165,8 @@ class Expected:
 
     @property
     def _flat_basis(self) -> str:
-        if self.collective is not None:
-            return self.collective.basis
+        if self.collectives:
+            return "; ".join(dict.fromkeys(collective.basis for collective in self.collectives))
         return self._no_backend + (MEASURED_CEILINGS if self.bound.kinds == "measured" else NOT_CALIBRATED)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
 from ..core.work import Array, Program, Step, Work, largest, total
 from ..machines.load import as_machine
+from .collectives import Collective
 from .expected import Expected
 from .host import launch_latency
 from .inherited import Inherited, SourceTime
@@ -143,10 +145,18 @@ class Prediction:
     work = _of_step("work")
     fits = _of_step("fits")
 
+    @property
+    def collective(self) -> Collective | None:
+        """What a single step that is a collective does: its algorithm, links, algorithm and bus bandwidth."""
+        made = self.expected[0].collectives if len(self.expected) == 1 else ()
+        return made[0] if len(made) == 1 else None
+
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
         self._only()
-        return {name: FIELDS[name](self) for name in (NAMES + RESULTS if wanted is None else wanted)}
+        if wanted is None:
+            wanted = NAMES + RESULTS + (COLLECTIVE if self.collective is not None else ())
+        return {name: FIELDS[name](self) for name in wanted}
 
     @cached_property
     def count(self) -> int:
@@ -200,9 +210,12 @@ FIELDS: dict[str, Callable[[Prediction], Any]] = {
     "distance": lambda p: p.distance,
     "bound_sure": lambda p: p.sure,
 }
+# Those that only collectives have.
+COLLECTIVE = ("algorithm", "network", "algbw", "busbw")
+FIELDS |= {name: attrgetter(f"collective.{name}") for name in COLLECTIVE}
 NAMES = ("op", "dtype", "machine")
 SECONDS = ("floor", "time")  # for programs; documents carry microseconds
-RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS)
+RESULTS = tuple(name for name in FIELDS if name not in NAMES + SECONDS + COLLECTIVE)
 
 
 def plain(value: Any, index: int) -> Any:

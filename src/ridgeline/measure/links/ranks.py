@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import InputError, RidgelineError, first_line
+from ...core.network import sent
 from ..protocol import REAL, Clock, repeat
 
 RANK_TIMEOUT = timedelta(seconds=120)  # how long a rank waits for the others before it gives up
@@ -24,14 +25,15 @@ HOW = "torchrun --nproc-per-node 2 -m ridgeline measure collective"
 ELEMENT_BYTES = 4  # fp32
 CHECKED_ELEMENTS = 32  # of every part that are compared with what they should be
 MAX_GROWTH = 30.0  # powers of ten a sum may grow by before the buffer is filled again: all_reduce works in place
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
+
+
+def _ring_share(op: str, ranks: int) -> float:
+    return float(sent(op, float(ranks), reduces=False))
+
+
 # bytes a rank sends, as a share of the buffer, by the ring algorithm
-SENT: dict[str, Callable[[int], float]] = {
-    "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
-    "all_gather": lambda ranks: (ranks - 1) / ranks,
-    "reduce_scatter": lambda ranks: (ranks - 1) / ranks,
-    "all_to_all": lambda ranks: (ranks - 1) / ranks,
-    "p2p": lambda ranks: 1.0,
-}
+SENT: dict[str, Callable[[int], float]] = {op: partial(_ring_share, op) for op in OPERATIONS}
 MIB = 1 << 20
 LOCAL_SECONDS = 0.01  # of one sample of what a rank does by itself
 LINK_SECONDS = 0.03  # of one sample of a link, so that what buffers on the way take does not pass for its bandwidth

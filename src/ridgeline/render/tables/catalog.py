@@ -203,10 +203,18 @@ def _levels(machine: Machine) -> Table:
 
 
 def _links(machine: Machine) -> Table:
-    rows = [_figure_row(machine, link.name, link.per_direction, topology=link.topology) for link in machine.links]
+    rows = [
+        _figure_row(
+            machine, link.name, link.per_direction, topology=link.topology, links=link.links or None, devices=link.devices or None
+        )
+        for link in machine.links
+    ]  # fmt: skip
     notes = tuple(f"{link.name}: {link.note}" for link in machine.links if link.note)
-    shown = columns(Column("name", "link"), Column("stated", "one direction", "B/s"), "topology", "source")
-    return Table("links", shown, rows, notes)
+    shown = columns(
+        Column("name", "link"), Column("stated", "one direction", "B/s"), "topology", Column("links", "links a device"),
+        Column("devices", "devices joined"), "source",
+    )  # fmt: skip
+    return Table("links (one direction of all links of a device)", shown, rows, notes)
 
 
 def peaks_table(machine: Machine) -> Table:
