@@ -104,7 +104,7 @@ class Link:
     note: str = ""
 
     DOCUMENT: ClassVar = (
-        "name", "per_direction=per_direction.value", "source=per_direction.source", "topology", "note",
+        "name", "per_direction=per_direction.value", "source=per_direction.why", "topology", "note",
     )  # fmt: skip
 
 
