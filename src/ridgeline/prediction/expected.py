@@ -23,6 +23,7 @@ from ..core.families import TimeItem, merged
 from ..core.figure import UNCERTAINTY
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
+from ..machines.transfer import backends
 from .coefficients import KernelTime, kernel_times
 
 NOT_CALIBRATED = "family default, not calibrated"
@@ -139,7 +140,8 @@ class Expected:
         return "; ".join(dict.fromkeys(lines))
 
     def _basis(self, kernel: KernelTime, distance: float) -> str:
-        substitute = self._no_backend if kernel.selected.key.backend != self.backend else ""
+        served = kernel.selected.key.backend
+        substitute = "" if served and served in backends(self.backend or "") else self._no_backend
         return substitute + kernel.basis(distance)
 
     @property
