@@ -2,6 +2,7 @@
 
     python benchmarks/kernel_times.py FOLDER fit      write src/ridgeline/machines/catalog/fitted/*.json
     python benchmarks/kernel_times.py FOLDER defaults write what machines without timings borrow
+    python benchmarks/kernel_times.py FOLDER all      both, one after the other
     python benchmarks/kernel_times.py FOLDER judge    error by family on the half that was not fitted to
     python benchmarks/kernel_times.py FOLDER left-out error on GPUs that were left out of the fit
 
@@ -23,13 +24,16 @@ import numpy as np
 from lending import (
     FIT_ROWS,
     Lender,
+    all_ends,
     blank,
+    ends_for,
     left_out_ratios,
     own_rows,
     physical,
     ranges,
     some,
     tables_without,
+    timed_here,
     with_errors,
 )
 
@@ -167,30 +171,42 @@ def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[
     return {**{key: timed for key, timed in apart.items() if len(timed) >= ENOUGH}, **found}
 
 
+def fit_group(members: fitting.Group, source: str, group: Key) -> Fitted | None:
+    members = physical(members)
+    got = fitting.fit([some(members, FIT_ROWS)], source, optional(group))
+    return None if got is None else replace(got, cases=len(members), ranges=ranges([members]))
+
+
 def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[Key, Fitted]:
     """Every group of a machine by backend, and over all backends as the default."""
     machine = machines.load(name)
     rows = thinned(rows)
     found: dict[Key, Fitted] = {}
-    for backend in (True, False):
-        made = groups(rows, machine, backend)
-        for group, members in sorted(made.items(), key=lambda item: str(item[0])):
-            at = group.backend
-            mine = [row for row in rows if (not at or row["backend"] == at) and same_dtype(row, group)]
-            members = physical(members)
-            got = fitting.fit([some(members, FIT_ROWS)], source_of(mine, at), optional(group))
-            if got is None:
-                continue
-            got = replace(got, cases=len(members), ranges=ranges([members]))
-            if not backend and "eager" in got.source:
-                got = replace(
-                    got,
-                    coefficients={**got.coefficients, "launch": DEVICE_LAUNCH},
-                    source=f"{got.source}; {HOST_LAUNCH}",
-                )
+    for group, members in in_order(groups(rows, machine, True)):
+        mine = [row for row in rows if row["backend"] == group.backend and same_dtype(row, group)]
+        if got := fit_group(members, source_of(mine, group.backend), group):
             found[group] = got
             tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
+    for group, members in in_order(groups(rows, machine, False)):
+        source = source_of([row for row in rows if same_dtype(row, group)], "")
+        # with one backend the default path is the same fit
+        alone = next(
+            (row for at, row in found.items() if at._replace(backend="") == group and row.cases == len(members)), None
+        )
+        got = replace(alone, source=source) if alone else fit_group(members, source, group)
+        if got is None:
+            continue
+        if "eager" in source:
+            got = replace(
+                got, coefficients={**got.coefficients, "launch": DEVICE_LAUNCH}, source=f"{source}; {HOST_LAUNCH}"
+            )
+        found[group] = got
+        tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
     return found
+
+
+def in_order(made: dict[Key, fitting.Group]) -> list[tuple[Key, fitting.Group]]:
+    return sorted(made.items(), key=lambda item: str(item[0]))
 
 
 FAMILY = {
@@ -330,21 +346,23 @@ def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[Key, Fitte
             own = {}
         for kind, rows in ((WITHIN, {**fitted, **own}), (BEYOND, {**own, **fitted})):
             table = f"{kind} {architecture}"
-            tables[table] = {at: with_errors(row, table, at, ratios) for at, row in rows.items()}
+            tables[table] = {at: with_errors(row, ends_for(table, at, ratios)) for at, row in rows.items()}
     return tables
 
 
 def left_out(data: dict[str, list[dict[str, Any]]]) -> None:
     """Every GPU from the timings of the others: errors from one half of the shapes, judged on the other."""
     lending = lenders(halved(data, True))
-    ratios = left_out_ratios(lending)
+    ends = all_ends(lending, left_out_ratios(lending))
+    machine_rows = {name: (machines.load(name), rows) for name, rows in halved(data, False).items()}
+    fitted = {}
+    for name, (machine, _) in machine_rows.items():
+        tables = tables_without(lending, ends, name)
+        fitted[name] = borrowed(machine, lambda table, tables=tables: tables.get(table, {}))
     for by_backend in (True, False):
-        found = {}
-        for name, rows in halved(data, False).items():
-            machine = machines.load(name)
-            tables = tables_without(lending, ratios, name)
-            fitted = borrowed(machine, lambda table, tables=tables: tables.get(table, {}))
-            found[name] = errors(rows, machine, fitted, by_backend)
+        found = {
+            name: errors(rows, machine, fitted[name], by_backend) for name, (machine, rows) in machine_rows.items()
+        }
         title = "backend named" if by_backend else "backend not named"
         show(f"GPU left out of the fit, {title}, kernels that decide", found)
         show(f"GPU left out of the fit, {title}, all", found, False)
@@ -353,7 +371,7 @@ def left_out(data: dict[str, list[dict[str, Any]]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("what", choices=("fit", "defaults", "judge", "left-out"))
+    parser.add_argument("what", choices=("fit", "defaults", "judge", "left-out", "all"))
     parser.add_argument("--only", metavar="MACHINE", help="With fit: one machine, the others as they are.")
     asked = parser.parse_args()
     data = tables(asked.folder)
@@ -361,17 +379,17 @@ def main() -> None:
         judge(data)
     elif asked.what == "left-out":
         left_out(data)
-    elif asked.what == "defaults":
-        files.write(files.DEFAULTS, defaults(data))
-    else:
+    if asked.what in ("fit", "all"):
         for name, rows in data.items():
             if asked.only not in (None, name):
                 continue
             found = fit_machine(name, rows, lambda text: print(text, file=sys.stderr))
             if name == OWN_TIMINGS:
-                kept = {group: row for group, row in files.of_machine(name).items() if not group.backend}
+                kept = {group: row for group, row in files.of_machine(name).items() if timed_here(group)}
                 found = {**kept, **{group: row for group, row in found.items() if group.backend}}
             files.write(files.FOLDER / f"{name}.json", {"fitted": found})
+    if asked.what in ("defaults", "all"):
+        files.write(files.DEFAULTS, defaults(data))
 
 
 if __name__ == "__main__":

@@ -17,16 +17,17 @@ from ridgeline.core.families import Key
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import load as machines
-from ridgeline.machines.transfer import BEYOND, SHARES, WITHIN, adapted, base, sources
+from ridgeline.machines.transfer import BEYOND, SHARES, WITHIN, Move, base, library, sources
 from ridgeline.prediction import fit as fitting
 from ridgeline.prediction.coefficients import lender_scale
 from ridgeline.prediction.fit.families import INTERVAL, _coefficients
 
-FIT_ROWS = 400  # timings of a group that are fitted to
+FIT_ROWS = 300  # timings of a group that are fitted to
 ERROR_ROWS = 1500  # and those that the errors are taken from
 MIN_ROWS = 100  # timings from which an architecture lends a row: fewer do not show both launch and rate
 OTHER_FORMAT = 1.5  # widening of the interval's logarithm where only another format was timed on two architectures
 UNKNOWN = {"error": 0.3, "p90": 0.8, "low": 0.6, "high": 2.0}  # of a family only one machine was timed for
+Ends = dict[tuple[str, Key], Mapping[str, float]]  # errors and interval by table and key
 Ratios = dict[tuple[str, Key], list[Any]]  # predicted over measured times by table and key
 
 
@@ -82,7 +83,7 @@ class Lender:
 
 def predicted(timed: fitting.Group, key: Key, row: Fitted, lender: str, machine: Machine) -> Any:
     """Seconds with the coefficients of a lender, as a machine borrows them."""
-    values = dict(adapted(key, row, lender, machine).coefficients)
+    values = dict(Move.between(lender, machine).adapted(key, row).coefficients)
     for name, factor in lender_scale(machine, key.dtypes[0]).items():
         if name in values:
             values[name] = min(values[name] * factor, 1.0)
@@ -145,54 +146,72 @@ def known_ends(tables: Iterable[str], key: Key, dtypes: Iterable[str], ratios: R
     for dtype in dict.fromkeys(dtypes):
         for path in dict.fromkeys((key.backend, "")):
             for wider in key._replace(dtype=dtype, backend=path).wider():
-                parts = [part for table in tables for part in ratios.get((table, wider), ())]
+                same = [
+                    other for other in dict.fromkeys(at for _, at in ratios)
+                    if other == wider or (not wider.op and other._replace(op="") == wider)
+                ]  # fmt: skip
+                parts = [part for table in tables for other in same for part in ratios.get((table, other), ())]
                 if parts:
                     return ends_of(np.concatenate(parts), 1.0 if dtype == key.dtype else OTHER_FORMAT)
     return {}
 
 
-def with_errors(row: Fitted, table: str, key: Key, ratios: Ratios) -> Fitted:
-    """Coefficients as others may borrow them: with the error of machines that were left out.
+def ends_for(table: str, key: Key, ratios: Ratios) -> dict[str, float]:
+    """Errors and interval of a row for those who borrow it: those of machines that were left out.
 
     Where no other architecture was timed in a format, the error is that of another format, and at least the one within
     the architecture; where an architecture has one GPU only, it is the error beyond.
     """
     kind, _, architecture = table.partition(" ")
     beyond = sorted({at for at, _ in ratios if at.startswith(BEYOND)})
-    own, other = (table,), (f"{BEYOND} {architecture}",) if kind == WITHIN else (f"{WITHIN} {architecture}",)
     formats = (key.dtype, key.dtypes[0], "bf16", "fp32")
-    known = known_ends(own, key, formats[:1], ratios)
-    if not known:
-        if kind == WITHIN:
-            known = known_ends(other, key, formats, ratios) or known_ends(beyond, key, formats, ratios)
-        else:
-            every = [known_ends(own, key, formats, ratios) or known_ends(beyond, key, formats, ratios)]
-            every += [known_ends(other, key, formats[:1], ratios)]
-            every = [ends for ends in every if ends]
-            known = {name: (min if name == "low" else max)(ends[name] for ends in every) for name in UNKNOWN if every}
-    return replace(row, **{name: fitting.rounded(float(value)) for name, value in (known or UNKNOWN).items()})
+    known = known_ends((table,), key, formats[:1], ratios)
+    if known:
+        return known
+    if kind == WITHIN:
+        return (
+            known_ends((f"{BEYOND} {architecture}",), key, formats, ratios)
+            or known_ends(beyond, key, formats, ratios)
+            or UNKNOWN
+        )
+    other = known_ends((table,), key, formats, ratios) or known_ends(beyond, key, formats, ratios)
+    every = [ends for ends in (other, known_ends((f"{WITHIN} {architecture}",), key, formats[:1], ratios)) if ends]
+    return (
+        {name: (min if name == "low" else max)(ends[name] for ends in every) for name in UNKNOWN} if every else UNKNOWN
+    )
+
+
+def with_errors(row: Fitted, ends: Mapping[str, float]) -> Fitted:
+    return replace(row, **{name: fitting.rounded(float(value)) for name, value in ends.items()})
+
+
+def timed_here(key: Key) -> bool:
+    """Whether ridgeline timed the path itself: the default one, and backends of PyTorch, which have no version."""
+    return key.backend == library(key.backend)
 
 
 def own_rows(fitted: Mapping[Key, Fitted], name: str) -> dict[Key, Fitted]:
-    """Default paths of a machine, without the timings themselves, which are about that machine alone."""
+    """Paths that ridgeline timed itself, without the timings, which are about that machine alone."""
     return {
-        key: replace(row, source=f"{name}: {row.source}", nearby="") for key, row in fitted.items() if not key.backend
+        key: replace(row, source=f"{name}: {row.source}", nearby="") for key, row in fitted.items() if timed_here(key)
     }
 
 
-def table_name(kind: str, lender: Lender) -> str:
-    return f"{kind} {lender.architecture}"
-
-
-def tables_without(lenders: Mapping[str, Lender], ratios: Ratios, name: str) -> dict[str, dict[Key, Fitted]]:
+def tables_without(lenders: Mapping[str, Lender], ends: Ends, name: str) -> dict[str, dict[Key, Fitted]]:
     """The tables as they would be if a machine had never been timed."""
     made: dict[str, dict[Key, Fitted]] = {}
     for lender in lenders.values():
         for kind in (WITHIN, BEYOND):
-            table = table_name(kind, lender)
+            table = f"{kind} {lender.architecture}"
             rows = made[table] = {}
             for key in lender.keys:
                 values = lender.coefficients(key, name)
                 if values is not None and lender.members(key, name):
-                    rows[key] = with_errors(blank(values), table, key, ratios)
+                    rows[key] = with_errors(blank(values), ends[table, key])
     return made
+
+
+def all_ends(lenders: Mapping[str, Lender], ratios: Ratios) -> Ends:
+    """Errors and interval of every row that is lent."""
+    tables = [(f"{kind} {lender.architecture}", lender) for lender in lenders.values() for kind in (WITHIN, BEYOND)]
+    return {(table, key): ends_for(table, key, ratios) for table, lender in tables for key in lender.keys}

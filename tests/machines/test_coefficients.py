@@ -77,6 +77,17 @@ def test_a_catalog_file_is_read_again_and_never_borrowed(given: dict[Key, Fitted
             assert found == {key: replace(row, borrowed=False) for key, row in given.items()}
 
 
+def test_what_is_lent_beyond_an_architecture_is_stored_where_it_differs(tmp_path: Path) -> None:
+    within = keyed({"gemm.bf16": toy(error=0.1), "moe.bf16": toy(error=0.1)})
+    beyond = {key: replace(row, error=0.2) for key, row in within.items()} | keyed({"conv.fp32": toy(error=0.3)})
+    path = tmp_path / "lent.json"
+    files.write(path, {"within hopper": within, "beyond hopper": beyond})
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["beyond hopper"]["moe.bf16"] == {"error": 0.2}
+    assert files._fitted(path, "within hopper") == within
+    assert files._fitted(path, "beyond hopper") == beyond
+
+
 def test_a_machine_keeps_its_own_numbers_through_a_file_and_leaves_the_borrowed_ones() -> None:
     own = keyed({"gemm.bf16": toy(), "stream.fp32@lib": toy(error=0.2)})
     one = replace(rl.machine("t4"), fitted={**own, Key("moe", "bf16"): toy(borrowed=True)})

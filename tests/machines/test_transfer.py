@@ -73,12 +73,12 @@ def test_borrowed_coefficients_are_within_their_bounds_and_shares_at_most_one(na
 def test_latencies_are_clock_cycles() -> None:
     one = with_clock(Machine("mine", kind="gpu"), defaults("lender_clock")["hopper"] / 2)
     key, lent = Key.parse("decode.full.bf16@vllm"), row("decode")
-    found = transfer.adapted(key, lent, "hopper", one).coefficients
+    found = transfer.Move.between("hopper", one).adapted(key, lent).coefficients
     assert found["split"] == pytest.approx(2 * lent.coefficients["split"])
     shortest = defaults("launch")["gpu"]
     assert found["launch"] == pytest.approx(shortest + 2 * (lent.coefficients["launch"] - shortest))
     assert found["memory"] == lent.coefficients["memory"]
-    unknown = transfer.adapted(key, lent, "hopper", Machine("mine", kind="gpu")).coefficients
+    unknown = transfer.Move.between("hopper", Machine("mine", kind="gpu")).adapted(key, lent).coefficients
     assert unknown == lent.coefficients  # without a clock nothing is known of its cycles
 
 
@@ -87,7 +87,7 @@ def test_a_faster_clock_never_adds_a_latency(name: str, hertz: float, faster: fl
     key = Key.parse(name)
     lent = Fitted(**TABLES["beyond hopper"][name])
     slow, fast = (
-        transfer.adapted(key, lent, "hopper", with_clock(Machine("mine", kind="gpu"), clock)).coefficients
+        transfer.Move.between("hopper", with_clock(Machine("mine", kind="gpu"), clock)).adapted(key, lent).coefficients
         for clock in (hertz, hertz * faster)
     )
     assert all(fast[coefficient] <= value * (1 + 1e-12) for coefficient, value in slow.items())
@@ -96,10 +96,10 @@ def test_a_faster_clock_never_adds_a_latency(name: str, hertz: float, faster: fl
 def test_weight_only_products_keep_their_flops_per_cycle() -> None:
     """A Hopper that reaches 36 % of its peak does as many flops per cycle as an A100 that reaches 67 % of its own."""
     key, a100 = Key.parse("moe.bf16-int4@sglang"), machines.load("a100-sxm-80gb")
-    found = transfer.adapted(key, row("moe", compute=0.36), "hopper", a100).coefficients
+    found = transfer.Move.between("hopper", a100).adapted(key, row("moe", compute=0.36)).coefficients
     rates = defaults("lender_per_cycle")
     assert found["compute"] == pytest.approx(0.36 * rates["hopper"] / rates["ampere"], rel=1e-3)
-    plain = transfer.adapted(Key.parse("moe.bf16@sglang"), row("moe", compute=0.36), "hopper", a100)
+    plain = transfer.Move.between("hopper", a100).adapted(Key.parse("moe.bf16@sglang"), row("moe", compute=0.36))
     assert plain.coefficients["compute"] == 0.36
 
 
@@ -107,7 +107,9 @@ def test_weight_only_products_keep_their_flops_per_cycle() -> None:
 def test_more_power_never_slows_a_vector_product(watts: float, more: float) -> None:
     key, l4 = Key.parse("gemm.fp32"), machines.load("l4")
     low, high = (
-        transfer.adapted(key, row("gemm", compute=0.9), "ampere", replace(l4, tdp=Figure("W", stated=power)))
+        transfer.Move.between("ampere", replace(l4, tdp=Figure("W", stated=power))).adapted(
+            key, row("gemm", compute=0.9)
+        )
         for power in (watts, watts * more)
     )
     assert low.coefficients["compute"] <= high.coefficients["compute"] <= 0.9
@@ -117,7 +119,9 @@ def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:
     """From the H200's energy per flop and the board's limit alone; long fp32 products on an L4 reach 0.3 of the peak."""
     key = Key.parse("gemm.fp32")
     shares = {
-        name: transfer.adapted(key, row("gemm", compute=1.0), "hopper", machines.load(name)).coefficients["compute"]
+        name: transfer.Move.between("hopper", machines.load(name))
+        .adapted(key, row("gemm", compute=1.0))
+        .coefficients["compute"]
         for name in ("l4", "t4", "v100-pcie-32gb", "h100-sxm")
     }
     assert shares["l4"] == pytest.approx(0.33, abs=0.04)
@@ -127,7 +131,9 @@ def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:
 
 
 def test_tensor_products_are_not_held_to_the_energy_of_vector_units() -> None:
-    found = transfer.adapted(Key.parse("gemm.bf16"), row("gemm", compute=0.9), "hopper", machines.load("l4"))
+    found = transfer.Move.between("hopper", machines.load("l4")).adapted(
+        Key.parse("gemm.bf16"), row("gemm", compute=0.9)
+    )
     assert found.coefficients["compute"] == 0.9
 
 

@@ -13,7 +13,7 @@ a coefficient means decides how it moves to another machine:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
@@ -52,6 +52,7 @@ CYCLES: Mapping[str, tuple[str, ...]] = {
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
+VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
 SHARES = ("compute", "memory", "sustained")  # of a ceiling: at most 1
 
 
@@ -81,41 +82,53 @@ def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
     """What the tables lend a machine, adapted to it; the first table that has a key lends it."""
     fitted: dict[Key, Fitted] = {}
     for table in sources(machine.architecture):
-        lender = table.rpartition(" ")[2]
-        for key, row in tables(table).items():
-            if key not in fitted:
-                fitted[key] = adapted(key, row, lender, machine)
+        rows = tables(table)
+        if rows:
+            move = Move.between(table.rpartition(" ")[2], machine)
+            fitted |= {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
     return fitted
 
 
-def adapted(key: Key, row: Fitted, lender: str, machine: Machine) -> Fitted:
-    """Coefficients of an architecture as another machine has them."""
-    values = dict(row.coefficients)
-    slower = _clock_ratio(lender, machine)
-    for name in CYCLES.get(key.family, ()):
-        if name in values:
-            values[name] *= slower
-    if key.family in SEVERAL_KERNELS:
-        shortest = min(values["launch"], defaults("launch")["gpu"])
-        values["launch"] = shortest + (values["launch"] - shortest) * slower
-    if len(key.dtypes) > 1 and key.family in WEIGHT_ONLY:
-        values["compute"] *= _per_cycle_ratio(lender, machine)
-    if key.family in VECTOR_PRODUCTS and "compute" in values:
-        values["compute"] = min(values["compute"], _power_share(machine, key.dtypes[0]))
-    values |= {name: min(values[name], 1.0) for name in SHARES if name in values}
-    return replace(row, coefficients=values, borrowed=True)
+@dataclass(frozen=True)
+class Move:
+    """What differs between the GPUs of an architecture and a machine that borrows from them."""
+
+    slower: float  # how much longer a clock cycle takes
+    per_cycle: float  # how much less of its peak a kernel reaches that does as many flops per core and cycle
+    powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype; 1 where it is absent
+
+    @classmethod
+    def between(cls, lender: str, machine: Machine) -> Move:
+        mine, rate, rates = clock(machine), per_cycle(machine), defaults("lender_per_cycle")
+        return cls(
+            defaults("lender_clock")[lender] / mine if mine else 1.0,
+            rates[lender] / rate if rate and lender in rates else 1.0,
+            {dtype: _powered(machine, dtype) for dtype in VECTOR_FORMATS},
+        )
+
+    def adapted(self, key: Key, row: Fitted) -> Fitted:
+        """Coefficients of the architecture as the machine has them."""
+        values = dict(row.coefficients)
+        for name in CYCLES.get(key.family, ()):
+            if name in values:
+                values[name] *= self.slower
+        if key.family in SEVERAL_KERNELS:
+            shortest = min(values["launch"], defaults("launch")["gpu"])
+            values["launch"] = shortest + (values["launch"] - shortest) * self.slower
+        if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
+            values["compute"] *= self.per_cycle
+        if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
+            values["compute"] = min(values["compute"], self.powered[key.dtype])
+        for name in SHARES:
+            if values.get(name, 0.0) > 1.0:
+                values[name] = 1.0
+        return replace(row, coefficients=values, borrowed=True)
 
 
 def clock(machine: Machine) -> float | None:
     """Of the cores: AMD calls it the engine's."""
     figures = (machine.clocks.get(name) for name in ("vector", "engine", "tensor"))
     return next((value for figure in figures if figure and (value := figure.value())), None)
-
-
-def _clock_ratio(lender: str, machine: Machine) -> float:
-    """How much longer a clock cycle takes than on the lender."""
-    mine = clock(machine)
-    return defaults("lender_clock")[lender] / mine if mine else 1.0
 
 
 def per_cycle(machine: Machine) -> float | None:
@@ -125,21 +138,14 @@ def per_cycle(machine: Machine) -> float | None:
     return peak / mine / cores if peak and mine and cores else None
 
 
-def _per_cycle_ratio(lender: str, machine: Machine) -> float:
-    """How much less of its peak a kernel reaches that does as many flops per cycle as on the lender."""
-    mine, theirs = per_cycle(machine), defaults("lender_per_cycle").get(lender)
-    return theirs / mine if mine and theirs else 1.0
-
-
-def _power_share(machine: Machine, dtype: str) -> float:
+def _powered(machine: Machine, dtype: str) -> float:
     """Share of the vector peak that the power of the board pays for; 1 where it is not known to be short."""
     try:
         name = machine.engine("matrix", dtype)
     except InputError:
         return 1.0
-    watts, energies = machine.tdp.value(), defaults("vector_energy")
-    energy = energies.get(base(machine.architecture))
+    watts, energy = machine.tdp.value(), defaults("vector_energy").get(base(machine.architecture))
     peak = machine.peaks[name].value()
-    if not name.startswith("vector.fp32") or not (watts and energy and peak):
+    if not name.startswith("vector.") or not (watts and energy and peak):
         return 1.0
     return min(1.0, watts * (1 - defaults("static_power")["share"]) / (energy * peak))
