@@ -2,6 +2,7 @@
 
     python benchmarks/kernel_times.py FOLDER fit      write src/ridgeline/machines/catalog/fitted/*.json
     python benchmarks/kernel_times.py FOLDER defaults write what machines without timings borrow
+    python benchmarks/kernel_times.py FOLDER all      both, one after the other
     python benchmarks/kernel_times.py FOLDER judge    error by family on the half that was not fitted to
     python benchmarks/kernel_times.py FOLDER left-out error on GPUs that were left out of the fit
 
@@ -20,16 +21,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lending import (
+    FIT_ROWS,
+    Lender,
+    all_ends,
+    blank,
+    ends_for,
+    left_out_ratios,
+    own_rows,
+    physical,
+    ranges,
+    some,
+    tables_without,
+    timed_here,
+    with_errors,
+)
 
 from ridgeline.core.dtypes import label
 from ridgeline.core.families import Key
 from ridgeline.core.machine import Fitted, Machine
-from ridgeline.core.statistics import Errors
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
 from ridgeline.machines.defaults import defaults as default_figures
+from ridgeline.machines.transfer import BEYOND, WITHIN, base, borrowed, library
 from ridgeline.prediction import fit as fitting
-from ridgeline.prediction.fit.families import INTERVAL
 
 GPUS = {
     "A100-PCIE-40GB": "a100-pcie-40gb", "A100-PCIE-80GB": "a100-pcie-80gb", "A100-SXM-80GB": "a100-sxm-80gb",
@@ -47,6 +62,8 @@ OPTIONAL = {"gemm": ("prepare", "row"), "attention": ("prepare",), "conv": ("win
 DEVICE_LAUNCH = default_figures("launch")[
     "gpu"
 ]  # what a kernel takes on the device where only the host's launch was timed
+HOST_LAUNCH = f"here with {DEVICE_LAUNCH * 1e6:g} us instead of the launch"
+OWN_TIMINGS = "h200-sxm"  # its default paths were timed by ridgeline itself (fit_h200.py)
 ENOUGH = 60  # timings from which a variant is told apart
 BIG = {"graph": 20.0, "eager": 100.0}  # microseconds above which the kernel decides, not the overhead
 
@@ -154,28 +171,42 @@ def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[
     return {**{key: timed for key, timed in apart.items() if len(timed) >= ENOUGH}, **found}
 
 
+def fit_group(members: fitting.Group, source: str, group: Key) -> Fitted | None:
+    members = physical(members)
+    got = fitting.fit([some(members, FIT_ROWS)], source, optional(group))
+    return None if got is None else replace(got, cases=len(members), ranges=ranges([members]))
+
+
 def fit_machine(name: str, rows: list[dict[str, Any]], tell: Any) -> dict[Key, Fitted]:
     """Every group of a machine by backend, and over all backends as the default."""
     machine = machines.load(name)
     rows = thinned(rows)
     found: dict[Key, Fitted] = {}
-    for backend in (True, False):
-        made = groups(rows, machine, backend)
-        for group, members in sorted(made.items(), key=lambda item: str(item[0])):
-            at = group.backend
-            mine = [row for row in rows if (not at or row["backend"] == at) and same_dtype(row, group)]
-            got = fitting.fit([members], source_of(mine, at), optional(group))
-            if got is None:
-                continue
-            if not backend and "eager" in got.source:
-                got = replace(
-                    got,
-                    coefficients={**got.coefficients, "launch": DEVICE_LAUNCH},
-                    source=got.source + f"; here with {DEVICE_LAUNCH * 1e6:g} us instead of it",
-                )
+    for group, members in in_order(groups(rows, machine, True)):
+        mine = [row for row in rows if row["backend"] == group.backend and same_dtype(row, group)]
+        if got := fit_group(members, source_of(mine, group.backend), group):
             found[group] = got
             tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
+    for group, members in in_order(groups(rows, machine, False)):
+        source = source_of([row for row in rows if same_dtype(row, group)], "")
+        # with one backend the default path is the same fit
+        alone = next(
+            (row for at, row in found.items() if at._replace(backend="") == group and row.cases == len(members)), None
+        )
+        got = replace(alone, source=source) if alone else fit_group(members, source, group)
+        if got is None:
+            continue
+        if "eager" in source:
+            got = replace(
+                got, coefficients={**got.coefficients, "launch": DEVICE_LAUNCH}, source=f"{source}; {HOST_LAUNCH}"
+            )
+        found[group] = got
+        tell(f"{name} {group}: {got.cases} timings, {got.error:.1%} / {got.p90:.1%}")
     return found
+
+
+def in_order(made: dict[Key, fitting.Group]) -> list[tuple[Key, fitting.Group]]:
+    return sorted(made.items(), key=lambda item: str(item[0]))
 
 
 FAMILY = {
@@ -222,8 +253,8 @@ def errors(
     return found
 
 
-def show(title: str, found: dict[str, dict[str, list[Any]]]) -> None:
-    """Median / P90 per family, machine by machine and pooled, over rows where the kernel decides."""
+def show(title: str, found: dict[str, dict[str, list[Any]]], only_big: bool = True) -> None:
+    """Median / P90 per family, machine by machine and pooled, over all rows or those where the kernel decides."""
     print(f"\n{title}: median / P90 of |predicted - measured| / measured in %, and share inside the 80 % interval")
     families = sorted({family for told in found.values() for family in told})
     pooled_all = []
@@ -232,10 +263,12 @@ def show(title: str, found: dict[str, dict[str, list[Any]]]) -> None:
         for name, told in found.items():
             if family in told:
                 ratio, big, inside = np.concatenate(told[family], axis=1)
-                chosen = big > 0
+                chosen = (big > 0) | (not only_big)
                 error = np.abs(ratio[chosen] - 1)
                 every.append(np.stack([error, inside[chosen]]))
-                line.append(f"{name} {np.median(error):.1%}/{np.quantile(error, 0.9):.1%}")
+                line.append(
+                    f"{name} {np.median(error):.1%}/{np.quantile(error, 0.9):.1%} ({inside[chosen].mean():.0%})"
+                )
         joined = np.concatenate(every, axis=1)
         pooled_all.append(joined)
         print(
@@ -259,117 +292,104 @@ def judge(data: dict[str, list[dict[str, Any]]]) -> None:
     show("held-out half of the shapes", found)
 
 
-def joined(data: dict[str, list[dict[str, Any]]]) -> dict[Key, dict[str, fitting.Group]]:
-    """The groups of every NVIDIA machine by key, all backends together."""
-    found: dict[Key, dict[str, fitting.Group]] = {}
+def halved(data: dict[str, list[dict[str, Any]]], odd: bool) -> dict[str, list[dict[str, Any]]]:
+    """One half of the shapes, the same on every GPU."""
+    return {name: [row for row in rows if bool(key(row) % 2) == odd] for name, rows in data.items()}
+
+
+def lenders(data: dict[str, list[dict[str, Any]]]) -> dict[str, Lender]:
+    """The timings by architecture, machine and key: of every library, and of all of them as the default path."""
+    found: dict[str, dict[str, dict[Key, list[fitting.Group]]]] = {}
     for name, rows in data.items():
-        if name != "mi100":
-            for group, members in groups(thinned(rows), machines.load(name), False).items():
-                found.setdefault(group, {})[name] = members
-    return found
+        machine = machines.load(name)
+        by_key: dict[Key, list[fitting.Group]] = {}
+        for at, timed in groups(thinned(rows), machine, True).items():
+            for path in (library(at.backend), ""):
+                by_key.setdefault(at._replace(backend=path), []).append(physical(timed))
+        found.setdefault(base(machine.architecture), {})[name] = by_key
+    return {architecture: Lender(architecture, members, optional) for architecture, members in found.items()}
 
 
-def left_out(found: dict[Key, dict[str, fitting.Group]]) -> dict[Key, dict[str, Any]]:
-    """Predicted over measured time of each machine by key, with the numbers of all the other machines."""
-    ratios: dict[Key, dict[str, Any]] = {}
-    for group, members in found.items():
-        for name, mine in members.items():
-            others = [other for at, other in members.items() if at != name]
-            got = fitting.fit(others, "", optional(group)) if others else None
-            if got is not None:
-                big = mine.times * 1e6 > (BIG["eager"] if "fp32" in group.dtypes else BIG["graph"])
-                ratios.setdefault(group, {})[name] = (mine.formula_times(got.coefficients) / mine.times)[big]
-    return ratios
-
-
-UNKNOWN = {"error": 0.3, "p90": 0.8, "low": 0.6, "high": 2.0}  # of a family only one machine was timed for
-LENDERS = {  # who speaks for an architecture, the first to have a family
-    "hopper": ("h200-sxm", "h100-sxm"), "ampere": ("a100-sxm-80gb", "a100-pcie-40gb"), "volta": ("v100-pcie-32gb",),
-    "turing": ("t4",), "ada": ("l4",), "cdna": ("mi100",),
-}  # fmt: skip
-
-
-def borrowable(row: Fitted, group: Key, ratios: dict[Key, dict[str, Any]]) -> Fitted:
-    """Coefficients as another machine may borrow them: with the error of machines that were left out."""
-    every = (ratios.get(key, {}).values() for key in group.wider_variants())
-    known = next((whole for each in every if each and len(whole := np.concatenate(list(each)))), None)
-    if known is None:
-        return replace(row, **UNKNOWN)
-    errors = Errors.of(known, np.ones_like(known))
-    low, high = np.quantile(1 / known, INTERVAL)
-    told = {"error": errors.median, "p90": errors.p90, "low": min(low, 1.0), "high": max(high, 1.0)}
-    return replace(row, **{name: fitting.rounded(float(value)) for name, value in told.items()})
+def lent_rows(lender: Lender, data: dict[str, list[dict[str, Any]]]) -> dict[Key, Fitted]:
+    """Coefficients fitted to all GPUs of an architecture together; their errors come later."""
+    rows: dict[Key, Fitted] = {}
+    for at in lender.keys:
+        members, values = lender.members(at), lender.coefficients(at)
+        if values is None:
+            continue
+        timings = [
+            row for name in members for row in data[name]
+            if same_dtype(row, at) and at.backend in ("", library(row["backend"]))
+        ]  # fmt: skip
+        versions = ", ".join(sorted({row["backend"] for row in timings}))
+        source = f"{', '.join(members)}: {source_of(timings, versions)}"
+        if not at.backend and "eager" in source:
+            values, source = {**values, "launch": DEVICE_LAUNCH}, f"{source}; {HOST_LAUNCH}"
+        every = [timed for parts in members.values() for timed in parts]
+        rows[at] = replace(
+            blank({name: fitting.rounded(value) for name, value in values.items()}),
+            cases=sum(map(len, every)),
+            ranges=ranges(every),
+            source=source,
+        )
+    return rows
 
 
 def defaults(data: dict[str, list[dict[str, Any]]]) -> dict[str, dict[Key, Fitted]]:
-    """What machines without timings borrow, by architecture and for any."""
-    found = joined(data)
-    ratios = left_out(found)
+    """What machines without timings borrow, from every architecture."""
+    lending = lenders(data)
+    ratios = left_out_ratios(lending)
     tables: dict[str, dict[Key, Fitted]] = {}
-    for architecture, names in LENDERS.items():
-        rows: dict[Key, Fitted] = {}
-        for name in names:
-            # a family that an earlier lender told as a whole is not told again by op
-            own = {
-                group: row
-                for group, row in files.of_machine(name).items()
-                if not group.backend and group._replace(op="") not in rows
-            }
-            # the timings themselves speak of the machine that was timed alone
-            told = {group: replace(row, source=f"{name}: {row.source}", nearby="") for group, row in own.items()}
-            rows = {**told, **rows}
-        tables[architecture] = {group: borrowable(row, group, ratios) for group, row in rows.items()}
-    tables["any"] = {}
-    for group, members in found.items():
-        if len(members) > 2:
-            rows_of = [row for name in members for row in data[name] if same_dtype(row, group)]
-            got = fitting.fit(list(members.values()), "", optional(group))
-            if got is not None:
-                source = f"{', '.join(members)} together: {source_of(rows_of, '')}"
-                launch = {"launch": DEVICE_LAUNCH} if "eager" in source else {}
-                got = replace(got, source=source, coefficients={**got.coefficients, **launch})
-                tables["any"][group] = borrowable(got, group, ratios)
+    for architecture, lender in lending.items():
+        fitted, own = lent_rows(lender, data), own_rows(files.of_machine(OWN_TIMINGS), OWN_TIMINGS)
+        if OWN_TIMINGS not in lender.groups:
+            own = {}
+        for kind, rows in ((WITHIN, {**fitted, **own}), (BEYOND, {**own, **fitted})):
+            table = f"{kind} {architecture}"
+            tables[table] = {at: with_errors(row, ends_for(table, at, ratios)) for at, row in rows.items()}
     return tables
 
 
-def show_left_out(ratios: dict[Key, dict[str, Any]]) -> None:
-    print("GPU left out of the fit: median / P90 of |predicted - measured| / measured")
-    every = []
-    for group, by_machine in sorted(ratios.items(), key=lambda item: str(item[0])):
-        errors_of = {name: np.abs(ratio - 1) for name, ratio in by_machine.items() if len(ratio)}
-        if errors_of:
-            whole = np.concatenate(list(errors_of.values()))
-            every.append(whole)
-            line = ", ".join(
-                f"{name} {np.median(error):.0%}/{np.quantile(error, 0.9):.0%}" for name, error in errors_of.items()
-            )
-            print(f"{group!s:28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}   {line}")
-    whole = np.concatenate(every)
-    print(f"{'all':28} {len(whole):6} rows {np.median(whole):6.1%} / {np.quantile(whole, 0.9):6.1%}")
+def left_out(data: dict[str, list[dict[str, Any]]]) -> None:
+    """Every GPU from the timings of the others: errors from one half of the shapes, judged on the other."""
+    lending = lenders(halved(data, True))
+    ends = all_ends(lending, left_out_ratios(lending))
+    machine_rows = {name: (machines.load(name), rows) for name, rows in halved(data, False).items()}
+    fitted = {}
+    for name, (machine, _) in machine_rows.items():
+        tables = tables_without(lending, ends, name)
+        fitted[name] = borrowed(machine, lambda table, tables=tables: tables.get(table, {}))
+    for by_backend in (True, False):
+        found = {
+            name: errors(rows, machine, fitted[name], by_backend) for name, (machine, rows) in machine_rows.items()
+        }
+        title = "backend named" if by_backend else "backend not named"
+        show(f"GPU left out of the fit, {title}, kernels that decide", found)
+        show(f"GPU left out of the fit, {title}, all", found, False)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("what", choices=("fit", "defaults", "judge", "left-out"))
+    parser.add_argument("what", choices=("fit", "defaults", "judge", "left-out", "all"))
     parser.add_argument("--only", metavar="MACHINE", help="With fit: one machine, the others as they are.")
     asked = parser.parse_args()
     data = tables(asked.folder)
     if asked.what == "judge":
         judge(data)
     elif asked.what == "left-out":
-        show_left_out(left_out(joined(data)))
-    elif asked.what == "defaults":
-        files.write(files.DEFAULTS, defaults(data))
-    else:
+        left_out(data)
+    if asked.what in ("fit", "all"):
         for name, rows in data.items():
             if asked.only not in (None, name):
                 continue
             found = fit_machine(name, rows, lambda text: print(text, file=sys.stderr))
-            if name == "h200-sxm":  # its default paths were timed by ridgeline itself (fit_h200.py)
-                kept = {group: row for group, row in files.of_machine(name).items() if not group.backend}
+            if name == OWN_TIMINGS:
+                kept = {group: row for group, row in files.of_machine(name).items() if timed_here(group)}
                 found = {**kept, **{group: row for group, row in found.items() if group.backend}}
             files.write(files.FOLDER / f"{name}.json", {"fitted": found})
+    if asked.what in ("defaults", "all"):
+        files.write(files.DEFAULTS, defaults(data))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import ridgeline as rl
 from ridgeline.core.errors import MissingFigure, SchemaError, UnknownName
 from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
-from ridgeline.machines import files, reader, schema
+from ridgeline.machines import files, reader, schema, transfer
 from ridgeline.machines.load import USUAL, load
+from ridgeline.prediction.coefficients import CORE_UNITS
 
 CATALOG = sorted(path.stem for path in files.CATALOG.glob("*.toml"))
 TERA, GIGA = 1e12, 1e9
@@ -22,7 +23,7 @@ PROMISED = [
     "p100-pcie-16gb", "v100-sxm2-16gb", "v100-sxm2-32gb", "v100-pcie-32gb", "t4", "a100-sxm-40gb", "a100-pcie-40gb",
     "a100-sxm-80gb", "a100-pcie-80gb", "a10", "a30", "a40", "l4", "l40s", "rtx-3090", "rtx-4090", "rtx-5090",
     "rtx-6000-ada", "rtx-pro-6000", "h100-sxm", "h100-pcie", "h100-nvl", "gh200", "h200-sxm", "h20", "b200-sxm",
-    "b300-sxm", "gb200", "mi100", "mi210", "mi250x", "mi250x-gcd", "mi300x", "mi325x", "mi355x", "tpu-v4",
+    "b300-sxm", "gb200", "gb300", "gh200-144gb", "rtx-pro-6000-max-q", "rtx-pro-6000-server", "intel-max-1550-stack", "mi100", "mi210", "mi250x", "mi250x-gcd", "mi300x", "mi325x", "mi355x", "tpu-v4",
     "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7", "gaudi2", "gaudi3", "trainium1", "trainium2", "intel-max-1550",
     "apple-m1", "apple-m1-max", "apple-m1-ultra", "apple-m2-max", "apple-m2-ultra", "apple-m3-max",
     "apple-m3-ultra", "apple-m4", "apple-m4-max", "xeon-8480plus", "xeon-6980p", "epyc-9654", "epyc-9755",
@@ -139,7 +140,7 @@ def test_driver_names_are_unique() -> None:
         ("a100-sxm-80gb", "vector.fp64", 9.7), ("a100-sxm-80gb", "tensor.fp64", 19.5), ("mi300x", "vector.fp64", 81.7), ("mi300x", "tensor.fp64", 163.4),
         ("mi355x", "vector.fp64", 78.6), ("mi355x", "tensor.fp64", 78.6), ("mi250x", "tensor.bf16", 383), ("mi250x-gcd", "tensor.bf16", 191.5),
         ("mi100", "tensor.bf16", 92.3), ("mi100", "tensor.fp16", 184.6), ("tpu-v4", "tensor.bf16", 275), ("tpu-v4", "tensor.int8", 275), ("tpu-v5e", "tensor.int8", 393.5),
-        ("gaudi3", "tensor.bf16", 1677), ("trainium2", "tensor.bf16", 667), ("h20", "tensor.bf16", 148), ("intel-max-1550", "tensor.bf16", 839),
+        ("gaudi3", "tensor.bf16", 1835), ("trainium2", "tensor.bf16", 667), ("h20", "tensor.bf16", 148), ("intel-max-1550", "tensor.bf16", 839),
     ],
 )  # fmt: skip
 def test_dense_peaks_public_tables_get_wrong(machine: str, name: str, tera: float) -> None:
@@ -258,7 +259,7 @@ def test_usual_variants_are_machines_of_the_catalog() -> None:
     assert not set(USUAL) & set(CATALOG)
 
 
-@pytest.mark.parametrize("reported", ["NVIDIA A1000", "GB300", "NVIDIA H200 NVL", "NVIDIA L40", "A10G"])
+@pytest.mark.parametrize("reported", ["NVIDIA A1000", "GB30", "NVIDIA H200 NVL", "NVIDIA L40", "A10G"])
 def test_driver_names_match_whole_or_not_at_all(reported: str) -> None:
     assert files.by_driver_name(reported) == (None, "")
 
@@ -363,12 +364,35 @@ def test_unreadable_files_say_so(tmp_path: Path) -> None:
         rl.machine(tmp_path / "binary.toml")
 
 
+def test_gaudi3_has_the_printed_peak_and_the_one_of_its_clock() -> None:
+    figure = rl.machine("gaudi3").peaks["tensor.bf16"]
+    assert (figure.stated, figure.derived) == (1835 * TERA, pytest.approx(8 * 131072 * 1.6e9))
+    assert "1.75 GHz" in figure.differs
+
+
+def test_one_stack_is_half_of_the_card() -> None:
+    stack, card = rl.machine("intel-max-1550-stack"), rl.machine("intel-max-1550")
+    for name, figure in card.peaks.items():
+        assert told(stack.peaks[name]) == pytest.approx(told(figure) / 2), name
+    for half, every in zip(stack.levels, card.levels, strict=True):
+        assert (half.total, told(half.bandwidth)) == pytest.approx((every.total / 2, told(every.bandwidth) / 2))
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOG if load(name).kind == "gpu"])
+def test_every_gpu_has_what_borrowed_coefficients_need(name: str) -> None:
+    """Cores and their clock; and, but for Apple's, the size of the last-level cache."""
+    machine = load(name)
+    assert transfer.clock(machine)
+    assert any(unit in machine.units for unit in CORE_UNITS)
+    assert machine.vendor == "Apple" or machine.level("l2").total
+
+
 def test_asking_for_a_kind_that_is_missing_says_which_there_are() -> None:
     machine: Machine = rl.machine("h100-sxm")
     with pytest.raises(MissingFigure, match=r"no measured figure for tensor\.bf16; it has stated and derived"):
         machine.peak("tensor.bf16", "measured")
     with pytest.raises(MissingFigure, match="no figure for l2"):
-        machine.bandwidth("l2")
+        rl.machine("b200-sxm").bandwidth("l2")
 
 
 def test_h200_was_measured_and_says_how() -> None:

@@ -62,6 +62,15 @@ def test_padding_costs_only_where_arithmetic_is_the_limiter() -> None:
     assert advice.gain == pytest.approx(flops * (1 - 1030 / 1280) / H200.peak("tensor.bf16").value)
 
 
+@pytest.mark.parametrize(("factor", "listed"), [(1.1, False), (1.5, True), (3.0, True)])
+def test_causes_of_extra_bytes_are_listed_when_their_factor_is_large(factor: float, listed: bool) -> None:
+    """Also where the kernel moves them at full bandwidth: the fault is in the bytes, not in the rate."""
+    seen = Observation("step", "step", (1.05 * factor * achievable(COPY),), bytes={"hbm": factor * COPIED}, kernel="k")
+    named = {item.cause for item in advise(gap_of(COPY, seen))}
+    unfused = next(rule.cause for rule in rules() if rule.name == "unfused")  # one kernel leaves nothing to fuse
+    assert set(causes("extra bytes")) & named == ((set(causes("extra bytes")) - {unfused}) if listed else set())
+
+
 def test_without_counters_all_causes_of_a_memory_gap_are_possible() -> None:
     advice = advise(gap_of(COPY, Observation("step", "step", (4 * achievable(COPY),))))
     assert {item.status for item in advice} == {"possible"}

@@ -77,6 +77,17 @@ def test_a_catalog_file_is_read_again_and_never_borrowed(given: dict[Key, Fitted
             assert found == {key: replace(row, borrowed=False) for key, row in given.items()}
 
 
+def test_what_is_lent_beyond_an_architecture_is_stored_where_it_differs(tmp_path: Path) -> None:
+    within = keyed({"gemm.bf16": toy(error=0.1), "moe.bf16": toy(error=0.1)})
+    beyond = {key: replace(row, error=0.2) for key, row in within.items()} | keyed({"conv.fp32": toy(error=0.3)})
+    path = tmp_path / "lent.json"
+    files.write(path, {"within hopper": within, "beyond hopper": beyond})
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["beyond hopper"]["moe.bf16"] == {"error": 0.2}
+    assert files._fitted(path, "within hopper") == within
+    assert files._fitted(path, "beyond hopper") == beyond
+
+
 def test_a_machine_keeps_its_own_numbers_through_a_file_and_leaves_the_borrowed_ones() -> None:
     own = keyed({"gemm.bf16": toy(), "stream.fp32@lib": toy(error=0.2)})
     one = replace(rl.machine("t4"), fitted={**own, Key("moe", "bf16"): toy(borrowed=True)})
@@ -174,7 +185,7 @@ SHIPPED = sorted(files.FOLDER.glob("*.json"))
 @cache
 def shipped(path: Path) -> dict[str, dict[str, Any]]:
     """Tables of a file: one called `fitted`, or one per architecture in the defaults."""
-    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return files._tables(path)
 
 
 def test_there_are_numbers_to_ship_and_every_file_is_read_by_somebody() -> None:
@@ -273,10 +284,13 @@ def test_a_machine_that_is_no_gpu_borrows_nothing() -> None:
         assert load(name).fitted == {}
 
 
-def test_own_numbers_go_before_those_of_the_architecture_and_those_before_any(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_numbers_go_before_those_of_the_architecture_and_those_before_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lent = {
-        "hopper": {"gemm.bf16": toy(error=0.2), "moe.bf16": toy(error=0.2), "conv.bf16": toy(error=0.2)},
-        "any": {"gemm.bf16": toy(error=0.3), "moe.bf16": toy(error=0.3), "conv.fp32": toy(error=0.3)},
+        "within hopper": {"gemm.bf16": toy(error=0.2), "moe.bf16": toy(error=0.2), "conv.bf16": toy(error=0.2)},
+        "beyond hopper": {"gemm.bf16": toy(error=0.4), "moe.bf16": toy(error=0.4), "conv.bf16": toy(error=0.4)},
+        "beyond ampere": {"gemm.bf16": toy(error=0.3), "moe.bf16": toy(error=0.3), "conv.fp32": toy(error=0.3)},
     }
     monkeypatch.setattr(files, "_fitted", lambda path, table: keyed(lent.get(table, {})))
     one = Machine("mine", kind="gpu", architecture="hopper-refresh", fitted=keyed({"gemm.bf16": toy()}))
@@ -290,9 +304,9 @@ def test_own_numbers_go_before_those_of_the_architecture_and_those_before_any(mo
     stranger = files.with_defaults(replace(one, architecture="unheard-of")).fitted
     assert {str(key): row.error for key, row in stranger.items()} == {
         "gemm.bf16": 0.1,
-        "moe.bf16": 0.3,  # all GPUs together go before one architecture that is not its own
+        "moe.bf16": 0.3,
         "conv.fp32": 0.3,
-        "conv.bf16": 0.2,
+        "conv.bf16": 0.4,
     }
     assert files.with_defaults(replace(one, kind="cpu")).fitted == one.fitted
 

@@ -130,7 +130,7 @@ class Link:
     in_network: Figure = NO_SHARE
 
     DOCUMENT: ClassVar = (
-        "name", "per_direction=per_direction.value", "source=per_direction.source", "topology", "note", "links?",
+        "name", "per_direction=per_direction.value", "source=per_direction.why", "topology", "note", "links?",
         "per_link?", "devices?", "dimensions?", "reduces?", "latency?=latency.value", "efficiency?=efficiency.value",
         "in_network?=in_network.value",
     )  # fmt: skip

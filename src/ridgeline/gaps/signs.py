@@ -28,6 +28,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
     known: Known = {
         **counters,
         "share": gap.share,
+        "algorithm_share": target.floor / gap.measured,
         "vertical": gap.vertical,
         "horizontal": gap.horizontal,
         "excess_bytes": gap.excess_bytes,

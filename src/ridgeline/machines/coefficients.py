@@ -1,7 +1,6 @@
 """Fitted coefficients of kernel families: TOML in a machine file, JSON files next to the catalog.
 
-A GPU without timings borrows: first from its architecture, then from all GPUs together. Borrowed coefficients are
-marked and carry the leave-one-machine-out error.
+A GPU without timings borrows (`transfer.py`). Borrowed coefficients are marked and carry the leave-one-machine-out error.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from ..core.errors import InputError
 from ..core.intake import Door
 from ..core.intake.door import shown
 from ..core.machine import Fitted, Machine
+from .transfer import BEYOND, WITHIN, borrowed
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
     from ..core.families import Family, Key
 
 FOLDER = Path(__file__).with_name("catalog") / "fitted"
 DEFAULTS = FOLDER / "defaults.json"
-LENDERS = ("any", "hopper")  # after a machine's own architecture: all GPUs together, then the one with most timings
 STATISTICS = ("error", "p90", "low", "high")
 KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
 RANGE = (1e-9, 1e18)  # of sizes
@@ -139,16 +138,27 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
 @cache
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
     """Tables of a catalog file; JSON, because reading some hundred sets of coefficients must not be felt."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    tables: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {
+        table: {key: {**tables.get(_shared(table), {}).get(key, {}), **row} for key, row in rows.items()}
+        for table, rows in tables.items()
+    }
+
+
+def _shared(table: str) -> str:
+    """The table whose rows another one repeats, but for what it says itself."""
+    kind, _, architecture = table.partition(" ")
+    return f"{WITHIN} {architecture}" if kind == BEYOND else ""
 
 
 def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
     """A catalog file, one line per set, and its timings in a second file."""
     parts = []
     for table, rows in tables.items():
-        lines = []
+        lines, shared = [], tables.get(_shared(table), {})
         for key, row in rows.items():
-            document = {name: value for name, value in to_document(row).items() if name != "borrowed"}
+            known = to_document(shared[key]) if key in shared else {"borrowed": row.borrowed}
+            document = {name: value for name, value in to_document(row).items() if known.get(name) != value}
             lines.append(f"  {json.dumps(str(key))}: {json.dumps(document)}")
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
@@ -185,10 +195,7 @@ def of_machine(name: str) -> dict[Key, Fitted]:
 
 
 def with_defaults(machine: Machine) -> Machine:
-    """The machine with coefficients for every family that its architecture, or any GPU, lends it."""
+    """The machine with coefficients for every family that other GPUs lend it, where it has none of its own."""
     if machine.kind != "gpu":
         return machine
-    fitted = dict(machine.fitted)
-    for table in dict.fromkeys((machine.architecture.partition("-")[0], *LENDERS)):
-        fitted = {**{key: replace(row, borrowed=True) for key, row in _fitted(DEFAULTS, table).items()}, **fitted}
-    return replace(machine, fitted=fitted)
+    return replace(machine, fitted={**borrowed(machine, lambda table: _fitted(DEFAULTS, table)), **machine.fitted})

@@ -25,6 +25,7 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest, total
 from ..machines.defaults import defaults
+from ..machines.transfer import backends
 
 CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
@@ -63,7 +64,7 @@ def _candidates(key: Key, backend: str, last_dtype: str) -> tuple[tuple[Key, boo
     return tuple(
         (wider, place > 0)
         for place, dtype in enumerate(filter(None, (*dtypes, *SUBSTITUTES.get(arithmetic, ()), last_dtype)))
-        for path in dict.fromkeys((backend, ""))
+        for path in backends(backend)
         for wider in key._replace(dtype=dtype, backend=path).wider()
     )
 
@@ -222,7 +223,7 @@ class KernelTime:
     @cached_property
     def _fitted(self) -> dict[str, float]:
         filled = self.selected.family.filled(self.selected.fitted.coefficients)
-        return filled | {name: filled[name] * factor for name, factor in self.scale.items() if name in filled}
+        return filled | {name: min(filled[name] * factor, 1.0) for name, factor in self.scale.items() if name in filled}
 
     @cached_property
     def coefficients(self) -> dict[str, float]:

@@ -24,6 +24,7 @@ from ..core.figure import UNCERTAINTY
 from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
+from ..machines.transfer import backends
 from .coefficients import LABELS, UNCALIBRATED, KernelTime, kernel_times
 from .collectives import Collective, collective_items, step_collectives
 
@@ -160,7 +161,8 @@ class Expected:
         return "; ".join(dict.fromkeys(lines))
 
     def _basis(self, kernel: KernelTime, distance: float) -> str:
-        substitute = self._no_backend if kernel.selected.key.backend != self.backend else ""
+        served = kernel.selected.key.backend
+        substitute = "" if served and served in backends(self.backend or "") else self._no_backend
         return substitute + kernel.basis(distance)
 
     @property

@@ -80,7 +80,8 @@ def tiling_table(study: Tiling) -> Table:
         Column("attainable", unit="flop/s"),
     )  # fmt: skip
     peak, memory = show(machine.peak(study.engine).value, "flop/s"), show(machine.bandwidth().value, "B/s")
-    notes = (f"{study.engine} peak {peak}, {machine.main.name} bandwidth {memory}", study.largest)
+    fed = f"bytes are counted as if {machine.main.name} fed every tile; a prediction with a tile size counts them at the level that does"
+    notes = (f"{study.engine} peak {peak}, {machine.main.name} bandwidth {memory}", study.largest, fed)
     enough = next((row.tile.side for row in study.rows if row.tile and row.bound == "compute"), None)
     answer = (
         f"compute-bound with {enough} x {enough} tiles or larger" if enough else "memory-bound with every tile size"

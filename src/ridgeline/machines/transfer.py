@@ -1,0 +1,151 @@
+"""Coefficients that a GPU without timings takes from others: whose, and how they are adapted to it.
+
+Coefficients come from the machine's own architecture where it was timed, else from the architectures most like it. What
+a coefficient means decides how it moves to another machine:
+
+    shares of the peak or the bandwidth      as they are, because the formula multiplies them with the machine's figures
+    latencies, which are clock cycles        x clock of the lender / clock of the machine
+    launches of several kernels              the shortest launch stays, the rest is cycles
+    weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
+    vector products                          at most the rate that the board's power pays for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..core.errors import InputError
+from ..core.machine import Fitted, Machine
+from .defaults import defaults
+
+if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
+    from ..core.families import Key
+
+Tables = Callable[[str], Mapping["Key", Fitted]]
+WITHIN, BEYOND = "within", "beyond"  # tables of an architecture: for machines of it, and for all others
+# The architectures that lend, most alike first. Kernels for one generation of tensor units are mostly written for it,
+# so those with the same instructions come first; boards that are short of power (turing, ada) come last.
+LENDERS: Mapping[str, tuple[str, ...]] = {
+    "blackwell": ("hopper", "ampere", "volta", "ada", "turing"),
+    "blackwell-rtx": ("ampere", "hopper", "ada", "volta", "turing"),
+    "hopper": ("ampere", "volta", "ada", "turing"),
+    "ada": ("ampere", "hopper", "volta", "turing"),
+    "ampere": ("volta", "hopper", "ada", "turing"),
+    "turing": ("volta", "ampere", "hopper", "ada"),
+    "volta": ("ampere", "hopper", "turing", "ada"),
+    "pascal": ("volta", "ampere", "hopper", "turing", "ada"),
+    "cdna": ("hopper", "ampere", "volta", "turing", "ada"),
+    "cdna2": ("cdna", "hopper", "ampere", "volta", "turing", "ada"),
+    "cdna3": ("cdna", "hopper", "ampere", "volta", "turing", "ada"),
+    "cdna4": ("cdna", "hopper", "ampere", "volta", "turing", "ada"),
+}
+OTHERS = ("ampere", "hopper", "volta", "ada", "turing")  # for an architecture that is not listed
+# Coefficients in seconds that are clock cycles of the cores, by family.
+CYCLES: Mapping[str, tuple[str, ...]] = {
+    "gemm": ("split", "row"),
+    "decode": ("split", "sequence", "fill"),
+    "moe": ("token", "expert"),
+    "rows": ("serial", "row", "element"),
+}
+SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
+WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
+VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
+VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
+SHARES = ("compute", "memory", "sustained")  # of a ceiling: at most 1
+
+
+def library(backend: str) -> str:
+    """`vllm-0.24.0` is of vllm: rows are lent by library, whose versions are more alike than other libraries."""
+    return backend.partition("-")[0]
+
+
+def backends(asked: str) -> tuple[str, ...]:
+    """Whose kernels serve a backend, best first: its own, those of its library, the default path."""
+    return tuple(dict.fromkeys((asked, library(asked), "")))
+
+
+def base(architecture: str) -> str:
+    """`blackwell-ultra` is a blackwell."""
+    return architecture.partition("-")[0]
+
+
+def sources(architecture: str) -> tuple[str, ...]:
+    """The tables that lend to machines of an architecture, best first."""
+    others = LENDERS.get(architecture) or LENDERS.get(base(architecture), OTHERS)
+    own = (base(architecture),) if architecture not in LENDERS or base(architecture) == architecture else ()
+    return (*(f"{WITHIN} {name}" for name in own), *(f"{BEYOND} {name}" for name in others))
+
+
+def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
+    """What the tables lend a machine, adapted to it; the first table that has a key lends it."""
+    fitted: dict[Key, Fitted] = {}
+    for table in sources(machine.architecture):
+        rows = tables(table)
+        if rows:
+            move = Move.between(table.rpartition(" ")[2], machine)
+            fitted |= {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
+    return fitted
+
+
+@dataclass(frozen=True)
+class Move:
+    """What differs between the GPUs of an architecture and a machine that borrows from them."""
+
+    slower: float  # how much longer a clock cycle takes
+    per_cycle: float  # how much less of its peak a kernel reaches that does as many flops per core and cycle
+    powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype; 1 where it is absent
+
+    @classmethod
+    def between(cls, lender: str, machine: Machine) -> Move:
+        mine, rate, rates = clock(machine), per_cycle(machine), defaults("lender_per_cycle")
+        return cls(
+            defaults("lender_clock")[lender] / mine if mine else 1.0,
+            rates[lender] / rate if rate and lender in rates else 1.0,
+            {dtype: _powered(machine, dtype) for dtype in VECTOR_FORMATS},
+        )
+
+    def adapted(self, key: Key, row: Fitted) -> Fitted:
+        """Coefficients of the architecture as the machine has them."""
+        values = dict(row.coefficients)
+        for name in CYCLES.get(key.family, ()):
+            if name in values:
+                values[name] *= self.slower
+        if key.family in SEVERAL_KERNELS:
+            shortest = min(values["launch"], defaults("launch")["gpu"])
+            values["launch"] = shortest + (values["launch"] - shortest) * self.slower
+        if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
+            values["compute"] *= self.per_cycle
+        if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
+            values["compute"] = min(values["compute"], self.powered[key.dtype])
+        for name in SHARES:
+            if values.get(name, 0.0) > 1.0:
+                values[name] = 1.0
+        return replace(row, coefficients=values, borrowed=True)
+
+
+def clock(machine: Machine) -> float | None:
+    """Of the cores: AMD calls it the engine's."""
+    figures = (machine.clocks.get(name) for name in ("vector", "engine", "tensor"))
+    return next((value for figure in figures if figure and (value := figure.value())), None)
+
+
+def per_cycle(machine: Machine) -> float | None:
+    """bf16 flops of a core's matrix units per clock cycle."""
+    figure, mine, cores = machine.peaks.get("tensor.bf16"), clock(machine), machine.units.get("sm")
+    peak = figure.stated if figure else None
+    return peak / mine / cores if peak and mine and cores else None
+
+
+def _powered(machine: Machine, dtype: str) -> float:
+    """Share of the vector peak that the power of the board pays for; 1 where it is not known to be short."""
+    try:
+        name = machine.engine("matrix", dtype)
+    except InputError:
+        return 1.0
+    watts, energy = machine.tdp.value(), defaults("vector_energy").get(base(machine.architecture))
+    peak = machine.peaks[name].value()
+    if not name.startswith("vector.") or not (watts and energy and peak):
+        return 1.0
+    return min(1.0, watts * (1 - defaults("static_power")["share"]) / (energy * peak))

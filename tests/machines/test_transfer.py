@@ -1,0 +1,163 @@
+"""Coefficients of other GPUs: whose a machine takes, and what its clock, cores and power make of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.families import Key, formula
+from ridgeline.core.figure import Figure
+from ridgeline.core.machine import Fitted, Machine
+from ridgeline.machines import coefficients as files
+from ridgeline.machines import load as machines
+from ridgeline.machines import transfer
+from ridgeline.machines.defaults import defaults
+from ridgeline.machines.files import names
+
+GPUS = [name for name in names() if machines.load(name).kind == "gpu"]
+TABLES = files._tables(files.DEFAULTS)
+LENDING = {
+    "hopper": "h200-sxm", "ampere": "a100-sxm-80gb", "volta": "v100-pcie-32gb", "turing": "t4", "ada": "l4", "cdna": "mi100",
+}  # fmt: skip
+
+
+def row(family: str, **values: float) -> Fitted:
+    coefficients = {name: c.default for name, c in formula(family).coefficients.items()} | values
+    return Fitted(coefficients, 0.1, 0.2, 0.9, 1.1, 20, "a test")
+
+
+def with_clock(machine: Machine, hertz: float) -> Machine:
+    return replace(machine, clocks={"vector": Figure("Hz", stated=hertz)})
+
+
+def test_figures_of_lenders_are_those_of_the_catalog() -> None:
+    for architecture, name in LENDING.items():
+        lender = machines.load(name)
+        assert transfer.base(lender.architecture) == architecture
+        assert defaults("lender_clock")[architecture] == transfer.clock(lender)
+    for architecture, figure in defaults("lender_per_cycle").items():
+        assert figure == pytest.approx(transfer.per_cycle(machines.load(LENDING[architecture])), rel=1e-4)
+    measured = machines.load("h200-sxm").energy
+    assert defaults("vector_energy")["hopper"] == pytest.approx(measured["flop.vector.fp32"].measured, rel=1e-3)
+    share = measured["static"].measured / machines.load("h200-sxm").tdp.stated  # type: ignore[operator]
+    assert defaults("static_power")["share"] == pytest.approx(share, abs=0.001)
+
+
+def test_every_lender_has_its_two_tables_and_nothing_else_is_shipped() -> None:
+    assert set(TABLES) == {f"{kind} {name}" for name in LENDING for kind in (transfer.WITHIN, transfer.BEYOND)}
+    for others in (*transfer.LENDERS.values(), transfer.OTHERS):
+        assert set(others) <= set(LENDING)
+
+
+def test_an_architecture_lends_to_its_own_before_others() -> None:
+    assert transfer.sources("hopper")[0] == "within hopper"
+    assert transfer.sources("blackwell-ultra")[:2] == ("within blackwell", "beyond hopper")
+    assert transfer.sources("blackwell-rtx")[0] == "beyond ampere"  # its tensor units have the instructions of Ampere
+    assert transfer.sources("unheard-of") == ("within unheard", *(f"beyond {name}" for name in transfer.OTHERS))
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_borrowed_coefficients_are_within_their_bounds_and_shares_at_most_one(name: str) -> None:
+    machine = machines.load(name)
+    for key, fitted in machine.fitted.items():
+        if fitted.borrowed:
+            for coefficient, value in fitted.coefficients.items():
+                assert value > 0, f"{name} {key} {coefficient}"
+                assert coefficient not in transfer.SHARES or value <= 1.0, f"{name} {key} {coefficient}"
+
+
+def test_latencies_are_clock_cycles() -> None:
+    one = with_clock(Machine("mine", kind="gpu"), defaults("lender_clock")["hopper"] / 2)
+    key, lent = Key.parse("decode.full.bf16@vllm"), row("decode")
+    found = transfer.Move.between("hopper", one).adapted(key, lent).coefficients
+    assert found["split"] == pytest.approx(2 * lent.coefficients["split"])
+    shortest = defaults("launch")["gpu"]
+    assert found["launch"] == pytest.approx(shortest + 2 * (lent.coefficients["launch"] - shortest))
+    assert found["memory"] == lent.coefficients["memory"]
+    unknown = transfer.Move.between("hopper", Machine("mine", kind="gpu")).adapted(key, lent).coefficients
+    assert unknown == lent.coefficients  # without a clock nothing is known of its cycles
+
+
+@given(st.sampled_from(sorted(TABLES["beyond hopper"])), st.floats(0.5e9, 4e9), st.floats(1.0, 4.0))
+def test_a_faster_clock_never_adds_a_latency(name: str, hertz: float, faster: float) -> None:
+    key = Key.parse(name)
+    lent = Fitted(**TABLES["beyond hopper"][name])
+    slow, fast = (
+        transfer.Move.between("hopper", with_clock(Machine("mine", kind="gpu"), clock)).adapted(key, lent).coefficients
+        for clock in (hertz, hertz * faster)
+    )
+    assert all(fast[coefficient] <= value * (1 + 1e-12) for coefficient, value in slow.items())
+
+
+def test_weight_only_products_keep_their_flops_per_cycle() -> None:
+    """A Hopper that reaches 36 % of its peak does as many flops per cycle as an A100 that reaches 67 % of its own."""
+    key, a100 = Key.parse("moe.bf16-int4@sglang"), machines.load("a100-sxm-80gb")
+    found = transfer.Move.between("hopper", a100).adapted(key, row("moe", compute=0.36)).coefficients
+    rates = defaults("lender_per_cycle")
+    assert found["compute"] == pytest.approx(0.36 * rates["hopper"] / rates["ampere"], rel=1e-3)
+    plain = transfer.Move.between("hopper", a100).adapted(Key.parse("moe.bf16@sglang"), row("moe", compute=0.36))
+    assert plain.coefficients["compute"] == 0.36
+
+
+@given(st.floats(10.0, 2000.0), st.floats(1.0, 8.0))
+def test_more_power_never_slows_a_vector_product(watts: float, more: float) -> None:
+    key, l4 = Key.parse("gemm.fp32"), machines.load("l4")
+    low, high = (
+        transfer.Move.between("ampere", replace(l4, tdp=Figure("W", stated=power))).adapted(
+            key, row("gemm", compute=0.9)
+        )
+        for power in (watts, watts * more)
+    )
+    assert low.coefficients["compute"] <= high.coefficients["compute"] <= 0.9
+
+
+def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:
+    """From the H200's energy per flop and the board's limit alone; long fp32 products on an L4 reach 0.3 of the peak."""
+    key = Key.parse("gemm.fp32")
+    shares = {
+        name: transfer.Move.between("hopper", machines.load(name))
+        .adapted(key, row("gemm", compute=1.0))
+        .coefficients["compute"]
+        for name in ("l4", "t4", "v100-pcie-32gb", "h100-sxm")
+    }
+    assert shares["l4"] == pytest.approx(0.33, abs=0.04)
+    assert shares["t4"] == pytest.approx(0.49, abs=0.05)
+    assert shares["v100-pcie-32gb"] == pytest.approx(1.0, abs=0.01)
+    assert shares["h100-sxm"] == 1.0
+
+
+def test_tensor_products_are_not_held_to_the_energy_of_vector_units() -> None:
+    found = transfer.Move.between("hopper", machines.load("l4")).adapted(
+        Key.parse("gemm.bf16"), row("gemm", compute=0.9)
+    )
+    assert found.coefficients["compute"] == 0.9
+
+
+# -- backends ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_backend_is_served_by_its_own_kernels_then_its_library_then_the_default_path() -> None:
+    assert transfer.backends("vllm-0.24.0") == ("vllm-0.24.0", "vllm", "")
+    assert transfer.backends("") == ("",)
+
+
+@pytest.mark.parametrize("name", ["b200-sxm", "gb200", "l40s", "a10", "rtx-pro-6000", "h20"])
+@pytest.mark.parametrize("backend", ["vllm-0.24.0", "sglang-0.5.9", "trtllm-1.3.0rc20"])
+def test_gpus_never_timed_have_the_kernels_of_named_libraries(name: str, backend: str) -> None:
+    work = rl.ops.attention(batch=8, heads=32, kv_heads=8, seq_q=1, seq_kv=4096, head_dim=128, causal=False)
+    step = rl.predict(work, machines.load(name), backend=backend).expected[0]
+    selected = step.kernels[0].selected
+    assert selected.fitted.borrowed
+    assert selected.key.backend == transfer.library(backend)
+    assert "default path" not in str(step.confidence)
+    assert step.low < step.time < step.high
+
+
+def test_a_library_nobody_timed_has_the_default_path_and_says_so() -> None:
+    step = rl.predict(rl.ops.gemm(m=512, n=4096, k=4096), machines.load("b200-sxm"), backend="homemade-1.0").expected[0]
+    assert "no timings of backend homemade-1.0, default path used" in str(step.confidence)
+    assert step.kernels[0].selected.key.backend == ""
