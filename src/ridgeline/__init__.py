@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from .gaps.report import reconcile
     from .machines.files import names as machine_names
     from .machines.load import load as machine
-    from .prediction.predict import Prediction, predict, predict_cases
+    from .prediction.many import predict_cases
+    from .prediction.predict import Prediction, predict
     from .prediction.simple import predict_matmul
     from .profilers.live import observe
     from .programs import ops
@@ -44,7 +45,7 @@ _LAZY = {
     "ops": "programs.ops",
     "plot": "render.figure:plot",
     "predict": "prediction.predict:predict",
-    "predict_cases": "prediction.predict:predict_cases",
+    "predict_cases": "prediction.many:predict_cases",
     "predict_matmul": "prediction.simple:predict_matmul",
     "reconcile": "gaps.report:reconcile",
     "ridge": "core.roofline:ridge",

@@ -12,8 +12,9 @@ from commands import answer, run
 import ridgeline as rl
 from ridgeline.app.cli import COMMANDS
 from ridgeline.core.machine import two_number
-from ridgeline.prediction.answer import Answer, answer_line
+from ridgeline.prediction.answer import Answer
 from ridgeline.prediction.answer import answer as ask
+from ridgeline.prediction.answer_line import answer_line
 from ridgeline.prediction.next_move import next_move
 from ridgeline.programs import ops
 from ridgeline.render.table import Column, Table, microseconds

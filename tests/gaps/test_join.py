@@ -21,7 +21,7 @@ from ridgeline.gaps.join import join
 from ridgeline.gaps.kernel_families import kernel_family
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.machines.load import load
-from ridgeline.prediction.coefficients import evaluate_together
+from ridgeline.prediction.kernel_times import evaluate_together
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
 from ridgeline.programs import ops

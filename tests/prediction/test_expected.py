@@ -18,7 +18,7 @@ from ridgeline.core.errors import MissingFigure
 from ridgeline.core.families import FORMULAS, Key, keys
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.work import Kernel, Program, Step
-from ridgeline.prediction import predict as prediction
+from ridgeline.prediction import many
 from ridgeline.prediction.coefficients import SUBSTITUTE_WIDENING, select
 from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED
 from ridgeline.prediction.host import launch_latency
@@ -223,7 +223,7 @@ def test_grids_of_two_axes_are_their_cases() -> None:
 def test_blocks_of_many_cases_do_not_show(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = dict(zip("mnk", np.array(MIXED["gemm"], dtype=float).T, strict=True))
     whole = rl.predict_cases(rl.ops.gemm, machine("h200-sxm"), sizes)
-    monkeypatch.setattr(prediction, "BLOCK", block)
+    monkeypatch.setattr(many, "BLOCK", block)
     parts = rl.predict_cases(rl.ops.gemm, machine("h200-sxm"), sizes)
     assert list(parts) == list(whole)
     for name, values in whole.items():
@@ -235,7 +235,7 @@ def test_a_block_with_one_value_for_all_before_one_with_several(monkeypatch: pyt
     """Numbers without ranges have no distance to tell; the next block's may."""
     one = replace(H, fitted=table({"gemm.bf16": fitted(), "gemm-odd.bf16": fitted(ranges={"m": (1.0, 128.0)})}))
     sizes = {"m": np.array([256.0, 256.0, 256.0, 512.0]), "n": np.full(4, 256.0), "k": np.array([256, 256, 257, 257.0])}
-    monkeypatch.setattr(prediction, "BLOCK", 2)
+    monkeypatch.setattr(many, "BLOCK", 2)
     assert rl.predict_cases(rl.ops.gemm, one, sizes, ("distance",))["distance"].tolist() == [1, 1, 2, 4]
 
 

@@ -17,44 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import MissingFigure, UnknownName
-from .figure import Ceiling
 from .machine import MAIN, Machine
-from .network import collectives, groups, least_bytes
 from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array
+from .terms import Term, compute_terms, memory_terms
 from .units import percent, show
-from .work import LINK, WRITE, Array, Work, largest
+from .work import LINK, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
-SPECIAL = "special.fp32"  # the peak of exp, sqrt, tanh and divisions
 BOUNDS = ("compute", "memory", "overhead", "balanced")
-
-
-@dataclass(frozen=True)
-class Term:
-    """One thing that takes time at least: work on an engine, or bytes over a level or link."""
-
-    side: str  # compute or memory
-    amount: Array
-    ceiling: Ceiling
-    mix: Array | None = None  # bandwidth of the access mix nearest to the kernel's, where mixes were measured
-
-    @property
-    def rate(self) -> Array:
-        return self.ceiling.value if self.mix is None else self.mix
-
-    @property
-    def time(self) -> Array:
-        return self.amount * (1 / self.rate)  # a product is several times faster than a quotient
-
-    @property
-    def stated_time(self) -> Array:
-        """At the larger of the stated and the used rate; a measured one that nobody stated, raised by its uncertainty."""
-        if self.ceiling.stated is not None:
-            return self.amount * (1 / np.maximum(self.rate, self.ceiling.stated))
-        raised = 1 + self.ceiling.uncertainty if self.ceiling.kind == "measured" else 1.0
-        return self.amount * (1 / (self.rate * raised))
 
 
 @dataclass(frozen=True)
@@ -267,8 +238,8 @@ def bound(
     """
     notes: list[str] = []
     terms = {
-        **_compute_terms(work, machine, ceilings, engine, notes),
-        **_memory_terms(work, machine, ceilings, resident, notes),
+        **compute_terms(work, machine, ceilings, engine, notes),
+        **memory_terms(work, machine, ceilings, resident, notes),
     }
     if PROVISIONAL in machine.conditions and any(term.ceiling.kind == "measured" for term in terms.values()):
         again = f"run `ridgeline measure {'cpu' if machine.kind == 'cpu' else 'cuda'}` on a quiet machine"
@@ -279,90 +250,3 @@ def bound(
             noise = f"{name} ceiling is noisy (+/-{percent(spread)})"
             notes.append(f"{noise}: kernels bound by it may run that much faster; run `ridgeline measure` again")
     return Bound(work, machine, terms, launch, ceilings, tuple(notes))
-
-
-def _compute_terms(
-    work: Work, machine: Machine, ceilings: str | None, engine: str | None, notes: list[str]
-) -> dict[str, Term]:
-    """Flops against the peak of the engine that serves them; what a machine lacks goes to `notes`."""
-    terms: dict[str, Term] = {}
-    for (asked, dtype), flops in work.by_engine().items():
-        if not np.any(np.asarray(flops)):
-            continue
-        try:
-            name = machine.engine(asked, dtype, engine)
-        except MissingFigure as missing:
-            if asked != "vector":
-                raise
-            # elementwise work is bound by memory almost everywhere, so its bytes still give an answer
-            notes.append(f"vector arithmetic left out: {missing}")
-            continue
-        amount = terms[name].amount + flops if name in terms else flops
-        terms[name] = Term("compute", amount, machine.peak(name, ceilings))
-    if np.any(np.asarray(work.special)) and SPECIAL in machine.peaks:
-        if machine.peaks[SPECIAL].value(ceilings) is not None:
-            terms[SPECIAL] = Term("compute", work.special, machine.peak(SPECIAL, ceilings))
-        else:
-            notes.append(f"{machine.name} has no {ceilings} special-function rate")
-    return terms
-
-
-def _memory_terms(
-    work: Work, machine: Machine, ceilings: str | None, resident: str | None, notes: list[str]
-) -> dict[str, Term]:
-    """Bytes against the bandwidth of each level or link; what a machine lacks goes to `notes`."""
-    terms: dict[str, Term] = {}
-    for level in work.levels():
-        if level == LINK:
-            terms |= _link_terms(work, machine, ceilings, notes)
-        elif level == MAIN:
-            name = machine.level(resident or MAIN).name
-            terms[name] = _level_term(work, level, machine, name, ceilings)
-        else:
-            try:
-                terms[level] = _level_term(work, level, machine, level, ceilings)
-            except (MissingFigure, UnknownName) as missing:
-                notes.append(f"level {level} left out: {missing}")
-    if MAIN in work.levels():  # last, because the ridge is taken against the last one
-        name = machine.level(resident or MAIN).name
-        terms[name] = terms.pop(name)
-    return terms
-
-
-def _level_term(work: Work, crossed: str, machine: Machine, level: str, ceilings: str | None) -> Term:
-    """The bytes of work at a level over the bandwidth of the level that feeds it."""
-    moved = work.bytes_at(crossed)
-    mix = _nearest_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved)
-    return Term("memory", moved, machine.bandwidth(level, ceilings), mix)
-
-
-def _link_terms(work: Work, machine: Machine, ceilings: str | None, notes: list[str]) -> dict[str, Term]:
-    """Bytes over the links that the ranks of collectives use; what is no collective crosses the machine's first link."""
-
-    def rate(name: str) -> Ceiling:
-        return machine.ceiling(machine.link(name).per_direction, name, ceilings)
-
-    kernels = collectives(work)
-    if not kernels:
-        name = machine.link().name
-        return {name: Term("memory", work.bytes_at(LINK), rate(name))}
-    used: dict[str, Ceiling] = {}
-    least: dict[str, Array] = {}
-    for kernel in kernels:
-        routes = groups(machine, kernel.sizes["ranks"])
-        used |= {link.name: rate(link.name) for route in routes for link in (route.inner, route.network) if link}
-        notes += [note for note in dict.fromkeys(route.note(machine.name) for route in routes) if note]
-        moved = least_bytes(kernel, machine, {name: ceiling.value for name, ceiling in used.items()})
-        least = {name: least.get(name, 0.0) + moved.get(name, 0.0) for name in {**least, **moved}}
-    return {name: Term("memory", scalar_or_array(np.asarray(moved)), used[name]) for name, moved in least.items()}
-
-
-def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:
-    """Bandwidth of the measured mix whose share of writes is nearest; of several at one share the fastest."""
-    if not mixes:
-        return None
-    shares, rates = np.array([share for share, _, _ in mixes]), np.array([rate for _, rate, _ in mixes])
-    mine = np.asarray(written / moved)
-    distance = np.abs(mine[..., None] - shares)
-    near = np.isclose(distance, distance.min(axis=-1, keepdims=True))
-    return scalar_or_array(np.where(near, rates, 0.0).max(axis=-1))

@@ -20,8 +20,8 @@ from ..core.statistics import median
 from ..core.units import counted, show
 from ..core.version import __version__
 from ..machines.files import by_driver_name
-from ..prediction.coefficients import evaluate_together
 from ..prediction.host import ONE_BY_ONE, waiting, way
+from ..prediction.kernel_times import evaluate_together
 from ..prediction.predict import Prediction
 from . import sentences
 from .accounting import Cause

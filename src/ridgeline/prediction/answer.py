@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bound import Bound, Term
+from ..core.bound import Bound
 from ..core.documents import to_document
 from ..core.errors import InputError
-from ..core.machine import ANY, Machine
+from ..core.machine import Machine
 from ..core.roofline import achieved
-from ..core.units import counted, percent, show, show_interval
+from ..core.terms import Term
+from ..core.units import percent, show
 from ..core.version import __version__
 from ..programs.ops import Op
+from .answer_line import answer_line, unit_name
 from .cliffs import cliffs
 from .expected import efficiency
 from .predict import Prediction, plain, predict
@@ -26,48 +28,6 @@ from .turning import TurningPoint, turning_point
 SCHEMA = 1
 SHARED = ("op", "dtype", "machine", "ceilings")  # fields that most rows have in common
 MIN_ITEM_SHARE = 1e-4  # smaller items of time are not listed
-SURE = 0.95  # a bound is given with its confidence below this
-SPELLED = {
-    "nvlink": "NVLink",
-    "pcie": "PCIe",
-    "nic": "NIC",
-    "ici": "ICI",
-    "nvlink-c2c": "NVLink-C2C",
-    "infinity-fabric": "Infinity Fabric",
-}
-
-
-def unit_name(machine: Machine, limiter: str) -> str:
-    """An engine, level or link as people write it: `tensor.bf16`, `HBM`, `NVLink`."""
-    level = any(level.name == limiter for level in machine.levels)
-    return limiter.upper() if level and limiter != "memory" else SPELLED.get(limiter, limiter)
-
-
-def bound_text(prediction: Prediction, index: int = 0) -> str:
-    """`memory-bound (HBM)`; below 95 % with the confidence in it, near the ridge with that in either side."""
-    bound = prediction.bounds[0]
-    side, sure = str(plain(bound.bound, index)), float(plain(bound.confidence, index))
-    if side == "balanced":
-        compute = plain(bound.compute_time, index) >= plain(bound.memory_time, index)
-        shares = (sure, 1 - sure) if compute else (1 - sure, sure)
-        return f"balanced (compute {percent(shares[0])}, memory {percent(shares[1])})"
-    limiter = str(plain(bound.limiter, index))
-    named = limiter not in (ANY, side)  # a machine of two numbers has no names for them
-    text = f"{side}-bound{f' ({unit_name(prediction.machine, limiter)})' if named else ''}"
-    return f"{text}, {percent(sure)} confidence" if sure < SURE and side != "overhead" else text
-
-
-def answer_line(prediction: Prediction, index: int = 0) -> str:
-    """The answer in one line: `167 us [149-190] · memory-bound (HBM) · 84 % of roofline · MFU 0.3 % · MBU 84 %`."""
-    time, low, high = (float(plain(value, index)) for value in (prediction.time, prediction.low, prediction.high))
-    parts = [show_interval(time, low, high)]
-    steps = len(prediction.steps)
-    parts.append(bound_text(prediction, index) if steps == 1 else counted(steps, "step"))
-    parts.append(f"{percent(plain(prediction.efficiency, index))} of roofline")
-    if steps == 1:
-        shares = {"MFU": prediction.mfu, "MBU": prediction.mbu}
-        parts += [f"{name} {percent(plain(value, index))}" for name, value in shares.items() if value is not None]
-    return " · ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Coefficients that serve a kernel, looked up by ever wider keys; KernelTime: its time by the formula of its family.
+"""Coefficients that serve a kernel, looked up by ever wider keys, and the machine as its formula sees it.
 
 The machine's own coefficients come before borrowed ones; then those of the kernel's dtype, backend, variant and op
 before those of other dtypes, the default path, wider variants and any op.
@@ -6,24 +6,20 @@ before those of other dtypes, the default path, wider variants and any op.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..core.bound import Bound
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
-from ..core.families import Family, Hardware, Key, TimeItem, formula, keys, nearby, switches
+from ..core.families import Family, Hardware, Key, formula
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
-from ..core.work import READ, WRITE, Array, Kernel, Work, largest, total
+from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
 from ..machines.transfer import backends
 
@@ -36,10 +32,6 @@ SUBSTITUTES = {
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
-NEARBY = "correction from similar measured shapes"
-NEXT_KERNEL = "kernel of the next larger size"
-MAX_PADDED = 3  # sizes that are raised one after the other
-NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
@@ -161,236 +153,3 @@ def _cpu_hardware(machine: Machine, dtype: str) -> Hardware | None:
 def _stated(figure: Figure) -> float | None:
     """The vendor's figure: coefficients are shares of it, whatever was measured."""
     return figure.stated if figure.stated is not None else figure.value()
-
-
-# -- the time of a kernel -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the times of kernels are asked for."""
-
-    machine: Machine
-    backend: str | None = None
-    launch: float | None = None  # the caller's, in place of the fitted one
-    padded: int = 0  # how many sizes were raised to the next one
-
-
-@dataclass(frozen=True)
-class KernelTime:
-    """One kernel of a step with the coefficients selected for it; `applies` is 1 for the cases it is about.
-
-    For other cases its times are 0. The formula runs over its own cases alone, because a step may have many variants.
-    """
-
-    kernel: Kernel
-    selected: Selected
-    hardware: Hardware
-    asked: Asked
-    applies: Array = 1.0
-    scale: Mapping[str, float] = field(default_factory=dict)  # of coefficients, where the machine is known to differ
-
-    @property
-    def given_launch(self) -> float | None:
-        return self.asked.launch
-
-    @cached_property
-    def _mask(self) -> NDArray[np.bool_] | None:
-        """The cases it applies to, None where these are all."""
-        if isinstance(self.applies, float):
-            return None
-        shape = np.broadcast_shapes(*(np.shape(size) for size in self.kernel.sizes.values()))
-        return np.broadcast_to(self.applies > 0, shape)
-
-    @cached_property
-    def _sizes(self) -> Mapping[str, Array]:
-        mask = self._mask
-        if mask is None:
-            return self.kernel.sizes
-        return {
-            name: size if np.ndim(size) == 0 else np.broadcast_to(size, mask.shape)[mask]
-            for name, size in self.kernel.sizes.items()
-        }
-
-    def _scattered(self, values: Array, elsewhere: float = 0.0) -> Array:
-        """Values of the cases it applies to, among all cases."""
-        if self._mask is None:
-            return values
-        every = np.full(self._mask.shape, elsewhere)
-        every[self._mask] = values
-        return every
-
-    @cached_property
-    def _fitted(self) -> dict[str, float]:
-        filled = self.selected.family.filled(self.selected.fitted.coefficients)
-        return filled | {name: min(filled[name] * factor, 1.0) for name, factor in self.scale.items() if name in filled}
-
-    @cached_property
-    def coefficients(self) -> dict[str, float]:
-        return self._fitted if self.given_launch is None else {**self._fitted, "launch": self.given_launch}
-
-    @cached_property
-    def _formula(self) -> Array:
-        """Seconds by the formula with its fitted launch."""
-        return self.selected.family.time(self._sizes, self.hardware, self._fitted)
-
-    @cached_property
-    def _correction(self) -> Array:
-        """Seconds that similar timed cases add to the formula's time; negative where they took less."""
-        table = self._timings
-        return self._formula * np.expm1(table.correction(self._sizes)) if table else 0.0
-
-    @property
-    def _timings(self) -> nearby.Nearby | None:
-        """The timings of this very kernel; those of another one say nothing of its shapes."""
-        text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
-        return nearby.read(text) if text else None
-
-    @cached_property
-    def _alone(self) -> Array:
-        """Seconds by the formula and the timings nearby."""
-        time = self._formula
-        if self.given_launch is not None:
-            time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
-        return time + self._correction
-
-    def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
-        if self.asked.padded < MAX_PADDED:
-            yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
-        if self.kernel.family == "scan" and not self.asked.padded:
-            yield from switches.next_scans(self._sizes)
-
-    def _beyond(self, low: bool) -> Array:
-        """Seconds, or the low end of them, of the kernels that the next larger sizes have; infinite without any."""
-        best: Array = np.inf
-        shape = np.broadcast_shapes(*(np.shape(size) for size in self._sizes.values()))
-        for sizes, few in self._next_sizes():
-            below = np.broadcast_to(few, shape)
-            part = {
-                name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()
-            }
-            times, uncovered = of_kernel(
-                replace(self.kernel, sizes=part), replace(self.asked, padded=self.asked.padded + 1)
-            )
-            seconds = total(time.low if low else time.time for time in times)
-            every = np.full(shape, np.inf)
-            every[below] = np.where(np.asarray(uncovered) > 0, np.inf, seconds)
-            best = np.minimum(best, every)
-        return best
-
-    @cached_property
-    def _saved(self) -> Array:
-        """Seconds (negative) that the kernel of the next larger size would save.
-
-        With timings of this very kernel there is nothing to gain: they say that the library does not take that one.
-        """
-        if self.selected.label == CALIBRATED:
-            return 0.0
-        return np.minimum(self._beyond(low=False) - self._alone, 0.0)
-
-    @cached_property
-    def time(self) -> Array:
-        return self._scattered(self._alone + self._saved)
-
-    @cached_property
-    def low(self) -> Array:
-        """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
-        time = self._alone + self._saved
-        if self.selected.label != CALIBRATED:
-            return self._scattered(time)
-        if (table := self._timings) is not None:
-            time = time - self._correction + self._formula * np.expm1(table.lowest(self._sizes))
-        return self._scattered(np.minimum(time, self._beyond(low=True)))
-
-    @cached_property
-    def _effects(self) -> tuple[TimeItem, ...]:
-        """Seconds of the formula by effect."""
-        return self.selected.family.items(self._sizes, self.hardware, self.coefficients)
-
-    def items(self, kernel: str = "") -> list[TimeItem]:
-        """Where the time goes; `kernel` is what to call this one where the step has several."""
-        items = [*self._effects]
-        if self._timings:
-            items.append(TimeItem(NEARBY, "correction", self._correction))
-        if np.any(np.asarray(self._saved) < 0):
-            items.append(TimeItem(NEXT_KERNEL, "correction", self._saved))
-        if self._mask is None and not kernel:
-            return items
-        return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
-
-    @property
-    def distance(self) -> Array:
-        """How far beyond the sizes that were timed, as a factor; 1 within them."""
-        factor: Array = 1.0
-        for name, (low, high) in self.selected.fitted.ranges.items():
-            size = self._sizes.get(name)
-            if size is not None:
-                factor = np.maximum(factor, np.maximum(low / np.maximum(size, 1e-300), size / high))
-        return self._scattered(factor, 1.0)
-
-    def basis(self, distance: float) -> str:
-        """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
-        fitted, key = self.selected.fitted, self.selected.key
-        beyond = f", extrapolated up to {distance:.1f}x beyond the timed sizes" if distance > NOTABLE_DISTANCE else ""
-        if self.selected.label == CALIBRATED:
-            return f"calibrated ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
-        if fitted.borrowed:
-            return f"transferred from other machines ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
-        return f"transferred from {key} ({fitted.cases} timings of this machine){beyond}"
-
-
-def evaluate_together(times: Iterable[KernelTime]) -> None:
-    """Evaluate the formulas of many kernels of one case each: those with the same coefficients all at once.
-
-    The results are kept in the kernels, which would evaluate a formula a dozen times each.
-    """
-    groups: dict[Any, list[KernelTime]] = defaultdict(list)
-    for time in times:
-        if time.given_launch is None and all(np.ndim(size) == 0 for size in time._sizes.values()):
-            key = time.selected.family.name, time.hardware, tuple(time._sizes), tuple(time.coefficients.items())
-            groups[key].append(time)
-    for group in groups.values():
-        first = group[0]
-        sizes = {name: np.array([float(np.asarray(time._sizes[name])) for time in group]) for name in first._sizes}
-        effects = first.selected.family.items(sizes, first.hardware, first.coefficients)
-        seconds = [np.broadcast_to(item.seconds, len(group)).tolist() for item in effects]
-        total = np.broadcast_to(
-            first.selected.family.time(sizes, first.hardware, first.coefficients), len(group)
-        ).tolist()
-        for place, time in enumerate(group):
-            rows = zip(effects, seconds, strict=True)
-            time.__dict__["_effects"] = tuple(replace(item, seconds=row[place]) for item, row in rows)
-            time.__dict__["_formula"] = total[place]
-
-
-def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
-    """A kernel with its coefficients, one for each variant among the cases; and 1 for the cases that none serve, else 0."""
-    times: list[KernelTime] = []
-    uncovered: Array = 0.0
-    arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
-    machine = hardware(asked.machine, arithmetic)
-    for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, asked.machine.kind):
-        selected = None if machine is None else select(asked.machine, key, asked.backend)
-        if selected is None or machine is None:
-            uncovered = np.maximum(uncovered, applies)
-        else:
-            scale = lender_scale(asked.machine, arithmetic) if selected.fitted.borrowed else {}
-            times.append(KernelTime(kernel, selected, machine, asked, applies, scale))
-    return times, uncovered
-
-
-def kernel_times(
-    bound: Bound, backend: str | None = None, launch: float | None = None
-) -> tuple[tuple[KernelTime, ...], Array]:
-    """The kernels of a step that coefficients serve; and 1 for the cases with a kernel that none serve, else 0.
-
-    Formulas give the time of all kernels of a case or of none: where one kernel lacks coefficients the flat form is used.
-    """
-    asked, step_kernels = Asked(bound.machine, backend, launch), kernels(bound.work)
-    parts = [of_kernel(kernel, asked) for kernel in step_kernels]
-    times = [time for part, _ in parts for time in part]
-    uncovered = largest(part for _, part in parts) if step_kernels else 1.0
-    if np.any(uncovered):
-        times = [replace(time, applies=np.where(uncovered > 0, 0.0, time.applies)) for time in times]
-        times = [time for time in times if np.any(time.applies)]
-    return tuple(times), uncovered

@@ -25,8 +25,9 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from ..machines.transfer import backends
-from .coefficients import LABELS, UNCALIBRATED, KernelTime, kernel_times
+from .coefficients import LABELS, UNCALIBRATED
 from .collectives import Collective, collective_items, step_collectives
+from .kernel_times import KernelTime, kernel_times
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"

@@ -20,8 +20,8 @@ from ..core.bound import bound
 from ..core.families import TimeItem, merged
 from ..core.machine import Machine
 from ..core.work import Array, largest, total
-from .coefficients import KernelTime
 from .expected import Expected, flat_items, flat_time
+from .kernel_times import KernelTime
 
 if TYPE_CHECKING:
     from .predict import Prediction

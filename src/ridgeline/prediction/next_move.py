@@ -8,7 +8,8 @@ from ..core.errors import RidgelineError
 from ..core.units import show
 from ..core.work import READ, WRITE
 from . import whatif
-from .answer import Answer, first_number, unit_name
+from .answer import Answer, first_number
+from .answer_line import unit_name
 from .precisions import QUANTIZED
 from .predict import plain, predict
 from .whatif.case import tensor_of

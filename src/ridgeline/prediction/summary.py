@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.units import percent, show, show_interval
 from ..core.work import Array
-from .answer import answer_line, unit_name
+from .answer_line import answer_line, unit_name
 
 if TYPE_CHECKING:
     from .predict import Prediction

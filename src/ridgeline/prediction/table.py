@@ -16,7 +16,8 @@ from ..core.columns import Columns, Row
 from ..core.errors import InputError, RidgelineError
 from ..core.machine import Machine
 from ..programs.cases import Batch, Faults, batches
-from .predict import NAMES, RESULTS, listed, predict_cases
+from .many import predict_cases
+from .predict import NAMES, RESULTS, listed
 
 HIDDEN = {*RESULTS, "error"}  # a column of the caller's that a result would hide keeps its values under another name
 Part = tuple[NDArray[np.int64], dict[str, Any]]  # places of rows in their block, and their predictions by column

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.bound import SPECIAL
 from ...core.machine import Machine
 from ...core.observation import Observation
 from ...core.statistics import median
+from ...core.terms import SPECIAL
 from ...core.units import show
 from ...gaps.gap import Gap
 from ...gaps.report import Report

@@ -11,7 +11,7 @@ from ...core.figure import Figure, Level
 from ...core.machine import Machine
 from ...core.units import show
 from ...machines.files import listing
-from ...prediction.answer import unit_name
+from ...prediction.answer_line import unit_name
 from ...prediction.ceilings import PREFERRED
 from ...programs.ops import OPS, Op
 from ..table import Column, Table, columns, facts_table, percent

@@ -12,7 +12,7 @@ from ...core.observation import Observation
 from ...core.units import counted, show
 from ...core.units import percent as share
 from ...machines.merge import changes
-from ...prediction.answer import unit_name
+from ...prediction.answer_line import unit_name
 from ..table import Column, Table, columns, facts_table, percent
 from .catalog import bandwidth_text, limit_of
 

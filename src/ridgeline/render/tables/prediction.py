@@ -13,7 +13,8 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
 from ...core.units import percent as share
 from ...core.units import show, span_text, time_unit
-from ...prediction.answer import Answer, CeilingRow, first_number, unit_name
+from ...prediction.answer import Answer, CeilingRow, first_number
+from ...prediction.answer_line import unit_name
 from ...prediction.next_move import next_move
 from ...prediction.predict import RESULTS, plain
 from ...programs.ops import OPS
