@@ -246,7 +246,8 @@ def fit_cases(
     """
     joined: dict[Key, list[Group]] = {}
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
-    for key, timed in group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS).items():
+    every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
+    for key, timed in every.items():
         joined.setdefault(_together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)
     few = MIN_TIMINGS.get(machine.kind, MIN_TIMINGS["gpu"])
@@ -268,7 +269,7 @@ def fit_cases(
         fitted[key] = better
         if tell:
             tell(f"{key}: {better.cases} timings, {better.errors}")
-    return _completed(fitted, pool_fits, machine)
+    return _both_halves(_completed(fitted, pool_fits, machine), every)
 
 
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:
@@ -283,8 +284,16 @@ def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], ma
     for pool, pool_fit in pools.items():
         if pool_fit is not None and pool not in fitted and pool.family not in borrowing:
             fitted[pool] = pool_fit
-    first, second = HALF_DTYPES
-    for key, row in list(fitted.items()):
-        if key.dtype == first:
-            fitted.setdefault(key._replace(dtype=second), row)
     return fitted
+
+
+def _both_halves(fitted: Mapping[Key, Fitted], timed: Iterable[Key]) -> dict[Key, Fitted]:
+    """With the coefficients that 16-bit dtypes share under both of them, for ops that were timed in both."""
+    first, second = HALF_DTYPES
+    both = {(key.family, key.op, key.backend) for key in timed if key.dtype == second}
+    copies = {
+        key._replace(dtype=second): row
+        for key, row in fitted.items()
+        if key.dtype == first and (key.family, key.op, key.backend) in both
+    }
+    return {**copies, **fitted}
