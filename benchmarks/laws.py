@@ -270,8 +270,24 @@ def _check_growth(count: Count, base: Prediction, larger: Call) -> None:
     count.check("growth, timed", (fall <= near + base.high - base.low) | ~calibrated, fall / base.time, larger)
 
 
+def measured_cpu() -> Machine:
+    """A CPU as `measure cpu` leaves it: every ceiling measured, the bandwidth by access mix."""
+    machine = rl.machine("xeon-8480plus")
+
+    def figure(stated: Figure, share: float) -> Figure:
+        value = stated.value()
+        return stated if value is None else replace(stated, measured=share * value, measurement="made up", spread=0.02)
+
+    outer = machine.main
+    shares = {"read": 0.7, "triad": 0.6, "copy": 0.65, "write": 1.05}
+    mixes = {mix: figure(outer.bandwidth, share) for mix, share in shares.items()}
+    outer = replace(outer, bandwidth=mixes["read"], mixes=mixes)
+    peaks = {name: figure(peak, 0.8) for name, peak in machine.peaks.items()}
+    return replace(machine, name="measured-cpu", peaks=peaks, levels=(*machine.levels[:-1], outer))
+
+
 def calls(random: np.random.Generator) -> Iterator[Call]:
-    machines = [rl.machine(name) for name in names()]
+    machines = [*(rl.machine(name) for name in names()), *[measured_cpu()] * 3]
     ops = list(OPS.values())
     while True:
         machine, op = machines[random.integers(len(machines))], ops[random.integers(len(ops))]

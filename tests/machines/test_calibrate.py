@@ -104,7 +104,7 @@ def test_what_the_host_takes_to_send_a_kernel_is_a_figure_of_its_own() -> None:
     assert merge(slower, both).dispatch.value() == 5e-6
 
 
-def test_a_kernel_takes_the_measured_mix_nearest_to_its_own() -> None:
+def test_a_kernel_takes_the_bandwidth_of_its_own_mix() -> None:
     """Reads 4.4, triad 4.2, copy 4.0 TB/s: a sum reads only, a triad writes a third, a copy half."""
     rates = {"read": 4.4e12, "triad": 4.2e12, "copy": 4.0e12}
     made = calibrate(rl.machine("h200-sxm"), [seen("hbm", (1.0,), moved=rate, mix=mix) for mix, rate in rates.items()])
@@ -117,6 +117,8 @@ def test_a_kernel_takes_the_measured_mix_nearest_to_its_own() -> None:
         )
     stated = rl.predict(rl.ops.dot(1e8), made, ceilings="stated")
     assert stated.floor == pytest.approx(stated.bytes / 4.8e12)
+    between = rl.predict(rl.ops.gemm(1, 4096, 4096), made)  # which writes hardly anything
+    assert between.bytes / rates["read"] < between.floor < between.bytes / rates["triad"]
 
 
 def test_a_point_above_the_limit_is_a_finding_and_not_clamped() -> None:

@@ -79,7 +79,7 @@ class Level:
     """One level of memory. `capacity` is of one instance; `bandwidth` of all of them together.
 
     Where access mixes were measured, the measured bandwidth is that of reads, which feed arithmetic: the best of all
-    mixes may be that of writes. A kernel is judged by the mix nearest to its own.
+    mixes may be that of writes. A kernel is judged by its own mix, between those measured.
     """
 
     name: str

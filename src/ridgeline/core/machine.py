@@ -25,7 +25,7 @@ GIVEN = "given by the caller"  # the source of figures that replace the machine'
 ANY = "peak"  # the peak of a two-number machine answers for every engine and dtype
 MAIN = "main"  # what Work calls the outermost memory, whatever the machine calls it
 
-# Share of the bytes that a measured access mix writes; a kernel takes the mix nearest to its own.
+# Share of the bytes that a measured access mix writes; kernels lie between them.
 WRITE_SHARE = {"read": 0.0, "add": 1 / 3, "triad": 1 / 3, "scale": 1 / 2, "copy": 1 / 2, "write": 1.0}
 
 

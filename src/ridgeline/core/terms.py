@@ -23,7 +23,7 @@ class Term:
     side: str  # compute or memory
     amount: Array
     ceiling: Ceiling
-    mix: Array | None = None  # bandwidth of the access mix nearest to the kernel's, where mixes were measured
+    mix: Array | None = None  # bandwidth of the kernel's access mix, where mixes were measured
 
     @property
     def rate(self) -> Array:
@@ -93,7 +93,7 @@ def memory_terms(
 def _level_term(work: Work, crossed: str, machine: Machine, level: str, ceilings: str | None) -> Term:
     """The bytes of work at a level over the bandwidth of the level that feeds it."""
     moved = work.bytes_at(crossed)
-    mix = _nearest_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved)
+    mix = _of_mix(machine.mixes(level, ceilings), work.bytes_at(crossed, WRITE), moved)
     return Term("memory", moved, machine.bandwidth(level, ceilings), mix)
 
 
@@ -118,12 +118,16 @@ def _link_terms(work: Work, machine: Machine, ceilings: str | None, notes: list[
     return {name: Term("memory", scalar_or_array(np.asarray(moved)), used[name]) for name, moved in least.items()}
 
 
-def _nearest_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:
-    """Bandwidth of the measured mix whose share of writes is nearest; of several at one share the fastest."""
+def _of_mix(mixes: list[tuple[float, float, str]], written: Array, moved: Array) -> Array | None:
+    """Bandwidth at the share of bytes that is written; between measured mixes, the seconds per byte on a line.
+
+    Taking the nearest mix instead would let the time fall as a kernel moves more bytes and passes from one to the next.
+    """
     if not mixes:
         return None
-    shares, rates = np.array([share for share, _, _ in mixes]), np.array([rate for _, rate, _ in mixes])
-    mine = np.asarray(written / moved)
-    distance = np.abs(mine[..., None] - shares)
-    near = np.isclose(distance, distance.min(axis=-1, keepdims=True))
-    return scalar_or_array(np.where(near, rates, 0.0).max(axis=-1))
+    fastest: dict[float, float] = {}
+    for share, rate, _ in mixes:
+        fastest[share] = max(rate, fastest.get(share, 0.0))
+    shares = sorted(fastest)
+    per_byte = np.interp(np.asarray(written / moved), shares, [1 / fastest[share] for share in shares])
+    return scalar_or_array(1 / np.asarray(per_byte))

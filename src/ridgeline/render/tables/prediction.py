@@ -10,9 +10,10 @@ import numpy as np
 
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
-from ...core.machine import ANY
+from ...core.machine import ANY, MAIN
 from ...core.units import percent as share
 from ...core.units import show, span_text, time_unit
+from ...core.work import WRITE
 from ...prediction.answer import Answer, CeilingRow, first_number
 from ...prediction.answer_line import unit_name
 from ...prediction.next_move import next_move
@@ -72,8 +73,12 @@ def _mix(answer: Answer, level: str) -> str:
     bound = answer.bound
     if not any(known.name == level for known in bound.machine.levels):
         return ""
-    mix = bound.machine.mix_at(level, first_number(bound.terms[level].rate), bound.ceilings)
-    return f", {mix} bandwidth" if mix else ""
+    term = bound.terms[level]
+    if term.mix is None:
+        return ""
+    mix = bound.machine.mix_at(level, first_number(term.rate), bound.ceilings)
+    written = first_number(bound.work.bytes_at(MAIN, WRITE)) / first_number(term.amount)
+    return f", {mix} bandwidth" if mix else f", bandwidth at {share(written)} writes"
 
 
 def _attainable(answer: Answer, row: dict[str, Any], engine: str | None) -> str:
