@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
 from ledger_samples import Clock, item, row, seal
+
 from ridgeline.app.cli import main
 from ridgeline.gaps.ledger import Ledger
 from ridgeline.render.tables.gaps import signed
