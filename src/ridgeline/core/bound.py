@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .capacity import fits, shortage
 from .errors import MissingFigure, UnknownName
 from .figure import Ceiling
 from .machine import MAIN, Machine
 from .notes import PROVISIONAL, Note
-from .roofline import intensity, label, over_floor, scalar_or_array
-from .units import percent
+from .roofline import intensity, label, scalar_or_array
+from .units import percent, show
 from .work import LINK, WRITE, Array, Work, largest
 
 MAX_SPREAD = 0.2  # of a measured ceiling; one above it gets a note
@@ -155,15 +154,29 @@ class Bound:
             np.where(np.isfinite(distance), 1 / (1 + np.exp(-1.702 * np.minimum(distance, 300.0))), 1.0)
         )
 
+    @property
+    def capacity(self) -> float | None:
+        """Bytes of the main memory, None where they are not known."""
+        return self.machine.levels[-1].total if self.machine.levels else None
+
     @cached_property
     def fits(self) -> Any:
         """Whether the working set fits the main memory, for every case; None where its capacity is not known."""
-        return fits(self.work.footprint, self.machine)
+        fits = None if self.capacity is None else np.asarray(self.work.footprint) <= self.capacity
+        return bool(fits) if fits is not None and fits.ndim == 0 else fits
 
     @property
     def shortage(self) -> str:
-        """`does not fit: needs 103 GB, l4 has 24.2 GB`; nothing where all cases fit."""
-        return shortage(self.work.footprint, self.machine)
+        """`needs 103 GB, l4 has 25.8 GB`; of a sweep also how many cases do not fit; nothing where all fit."""
+        if self.capacity is None or np.all(self.fits):
+            return ""
+        sizes, has = np.ravel(self.work.footprint), f"{self.machine.name} has {show(self.capacity, 'B', 3)}"
+        if sizes.size == 1:
+            return f"does not fit: needs {show(float(sizes[0]), 'B', 3)}, {has}"
+        short = np.count_nonzero(~np.asarray(self.fits))
+        return (
+            f"{short:,} of {sizes.size:,} cases do not fit: they need up to {show(float(sizes.max()), 'B', 3)}, {has}"
+        )
 
     @property
     def flops(self) -> Array:
@@ -180,7 +193,7 @@ class Bound:
     @property
     def attainable(self) -> Array:
         """flop/s at this intensity under every roof that applies."""
-        return over_floor(self.flops, self.floor)
+        return _over_floor(self.flops, self.floor)
 
     def _engines(self) -> list[str]:
         """The engines of arithmetic proper; special functions count only where there is nothing else."""
@@ -221,13 +234,20 @@ class Bound:
         """The share of that engine's peak that the floor leaves it: its own term over the floor, between 0 and 1."""
         if not self._engines():
             return 0.0
-        return over_floor(largest(self.terms[name].time for name in self._engines()), self.floor)
+        return _over_floor(largest(self.terms[name].time for name in self._engines()), self.floor)
 
     @property
     def kinds(self) -> str:
         """Which kinds of ceilings were used, `stated` or a mixture such as `measured+stated`."""
         used = {term.ceiling.kind for name, term in self.terms.items() if not name.startswith("special.")}
         return "+".join(sorted(used))
+
+
+def _over_floor(amount: Array, floor: Array) -> Array:
+    """Nothing where the floor is zero."""
+    floor = np.asarray(floor)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return scalar_or_array(np.where(floor > 0, amount / floor, 0.0))
 
 
 def bound(

@@ -54,13 +54,6 @@ def scalar_or_array(values: NDArray[np.float64]) -> Array:
     return float(values) if values.ndim == 0 else values
 
 
-def over_floor(amount: Array, floor: Array) -> Array:
-    """An amount per second of the floor; nothing where the floor is zero."""
-    floor = np.asarray(floor)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return scalar_or_array(np.where(floor > 0, amount / floor, 0.0))
-
-
 UNDERUSED = 0.5  # with both shares below it, neither roof explains the time
 
 
