@@ -13,7 +13,6 @@ from ..core.bound import Bound, Term
 from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import ANY, Machine
-from ..core.notes import ASSUMED, of_kind
 from ..core.roofline import achieved
 from ..core.units import counted, percent, show, show_interval
 from ..core.version import __version__
@@ -131,9 +130,8 @@ class Answer:
 
     @property
     def support_notes(self) -> list[str]:
-        """The notes of the prediction that are no line of the answer, and what was assumed."""
-        assumed = of_kind(self.prediction.work.notes, ASSUMED)
-        return [*assumed, *(note for note in self.prediction.notes if note != self.bound.shortage)]
+        """The notes of the prediction that are no line of the answer."""
+        return [note for note in self.prediction.notes if note != self.bound.shortage]
 
     @property
     def _measured_line(self) -> list[str]:

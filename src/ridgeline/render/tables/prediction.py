@@ -11,6 +11,7 @@ import numpy as np
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY
+from ...core.notes import ASSUMED, of_kind
 from ...core.units import percent as share
 from ...core.units import show, span_text, time_unit
 from ...prediction.answer import Answer, CeilingRow, first_number, unit_name
@@ -63,7 +64,8 @@ def card(answer: Answer) -> Table:
         facts |= _achieved(row["achieved"], engine)
     if move := next_move(answer):
         facts["next"] = move
-    return facts_table("", facts, tuple(f"note: {text}" for text in answer.support_notes))
+    assumed = of_kind(bound.work.notes, ASSUMED)
+    return facts_table("", facts, tuple(f"note: {text}" for text in (*assumed, *answer.support_notes)))
 
 
 def _mix(answer: Answer, level: str) -> str:
