@@ -97,7 +97,7 @@ def test_a_machine_has_one_ridge(name: str) -> None:
     assert document("compare", name)[0]["ridge"] == pytest.approx(ridge)
     assert ridge_of_chart(machine) == pytest.approx(ridge)
     reading = rl.predict(rl.ops.linear(batch=1, in_features=16384, out_features=16384), machine)
-    assert reading.ridge == pytest.approx(ridge)
+    assert reading.ridge == pytest.approx(ridge, rel=1e-3)  # of its bytes one in 16,384 is written
 
 
 def test_the_measured_bandwidth_is_that_of_reads() -> None:

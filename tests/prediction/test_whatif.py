@@ -332,6 +332,8 @@ def test_a_faster_machine_is_never_slower_by_calibrated_times_either(call: Any, 
     except InputError:  # a format the H200 does not compute in
         return
     assert last.ratio >= 1 - 1e-9
+    assert last.ratio <= factor * (1 + 1e-9)
+    assert last.time >= last.floor
 
 
 # -- laws -----------------------------------------------------------------------------------------------------

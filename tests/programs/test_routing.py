@@ -27,7 +27,8 @@ def test_256_experts_of_which_32_tokens_choose_8_each() -> None:
     assert experts_read(**sizes, routing="uniform") == pytest.approx(256 * (1 - (31 / 32) ** 32))
     assert round(experts_read(**sizes, routing="uniform")) == 163
     assert experts_read(**sizes, active=40) == 40
-    assert ops.moe(**LAYER, **sizes).notes == ("balanced routing reads 256 experts; uniform routing reads 163",)
+    (note,) = ops.moe(**LAYER, **sizes).notes
+    assert note == "balanced routing reads 256 experts, uniform routing reads 163 on average: routing=uniform"
 
 
 @pytest.mark.parametrize(("tokens", "experts", "topk"), [(1, 8, 2), (5, 8, 2), (32, 256, 8), (100, 64, 6)])

@@ -15,6 +15,7 @@ LOWER_BOUND = "lower bound"  # the probe cannot reach the ceiling
 CONDITIONS = "conditions"  # of a measurement: other load, compiler flags, where files were kept, cache sizes
 NOT_DETECTED = "not detected"  # what detection could not determine and a measurement can
 ABOVE_ROOFLINE = "above roofline"  # a point faster than its ceilings allow
+ASSUMED = "assumed"  # of a work: what was assumed where another choice counts otherwise
 KINDS = frozenset(
     {
         "",
@@ -28,6 +29,7 @@ KINDS = frozenset(
         CONDITIONS,
         NOT_DETECTED,
         ABOVE_ROOFLINE,
+        ASSUMED,
     }
 )
 

@@ -201,9 +201,9 @@ class Work:
     def fuse(self, then: Work, through: str, into: str | None = None, keep: bool = False) -> Work:
         """One kernel of two: the tensor written here as `through` and read there as `into` stays on chip.
 
-        Its write and its read disappear, flops never do. `keep` still writes it (a backward pass wants it). The time is
-        between the longer one and the sum of both, each without the traffic that disappeared: the roofline time of the
-        fused counts at the share of the roofline that both reach together.
+        Its write and its read disappear, flops never do. `keep` still writes it (a backward pass wants it). Its time is
+        between that of the longer one and the sum of both less what the traffic that disappeared takes at the ceiling;
+        below the longer one only where the floor of both together is below the floor of that one.
         """
         into = into or through
         if not any(tensor == through and way == WRITE for _, tensor, way in self.moves):

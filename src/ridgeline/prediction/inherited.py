@@ -1,10 +1,17 @@
 """Inherited: the expected time of a kernel that no library has, from the kernels that it was made from.
 
-    left_i = launch_i + (time_i - launch_i) x floor of what is left of source i / floor of source i
-    time   = launch + sum(left_i - launch_i) x floor / sum of the floors of what is left
+Made from one, by other counts or ceilings, it reaches the same share of the roofline:
 
-The kernel reaches the share of its roofline that its sources reach together. It takes as long as the longest source at
-least, and no longer than all of them one after the other.
+    time = launch + (time_1 - launch) x floor / floor_1
+
+Fused from several, each is left with its time less what its dropped traffic takes at the ceiling, and the kernel reaches
+the share of the roofline that they reach together:
+
+    left_i = time_i - launch_i - (floor_i - floor of what is left of it)
+    time   = launch + sum(left_i) x floor / sum of the floors of what is left
+
+A fused kernel takes no longer than what is left of all, one after the other. It does all that each of them does, so it
+takes as long as the longest at least; only where its floor is below that of one alone, less of that one's time counts.
 """
 
 from __future__ import annotations
@@ -43,29 +50,31 @@ class SourceTime:
         return np.minimum(launches, self.prediction.time)
 
     @cached_property
-    def share(self) -> Array:
-        """What is left of its time beyond the launch."""
-        floor = np.asarray(self.prediction.floor)
+    def work_time(self) -> Array:
+        """Seconds as it runs alone, without the launch."""
+        return self.prediction.time - self.launch
+
+    def at_share(self, floor: Array) -> Array:
+        """Seconds of a kernel with this floor at the same share of the roofline."""
+        alone = np.asarray(self.prediction.floor)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(floor > 0, self.left_floor / floor, 1.0)
+            return self.launch + self.work_time * np.where(alone > 0, floor / alone, 1.0)
 
     @cached_property
-    def work_time(self) -> Array:
-        """Seconds of what is left, without the launch."""
-        return (self.prediction.time - self.launch) * self.share
-
-    @property
-    def time(self) -> Array:
-        return self.launch + self.work_time
+    def left(self) -> Array:
+        """Seconds without the launch and without what the dropped traffic takes at the ceiling."""
+        return np.maximum(self.work_time - (self.prediction.floor - self.left_floor), 0.0)
 
     @property
     def kernels(self) -> tuple[KernelTime, ...]:
         return tuple(kernel for expected in self.prediction.expected for kernel in expected.kernels)
 
-    def items(self, name: str) -> list[TimeItem]:
-        """Where the time goes that is left, without the launch."""
+    def items(self, seconds: Array, name: str = "") -> list[TimeItem]:
+        """Where so many seconds of it go, without the launch."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(np.asarray(self.work_time) > 0, seconds / self.work_time, 0.0)
         return [
-            replace(item, seconds=item.seconds * self.share, kernel=name, step="")
+            replace(item, seconds=item.seconds * share, kernel=name, step="")
             for item in self.prediction.items
             if item.kind != "launch"
         ]
@@ -84,49 +93,58 @@ class Inherited(Expected):
         return kernels, uncovered
 
     @cached_property
-    def _longest(self) -> Array:
-        return largest(source.time for source in self.sources)
+    def _shortest(self) -> Array:
+        """With all but one source hidden behind it."""
+        if len(self.sources) == 1:
+            return self.sources[0].at_share(self.bound.floor)
+        return largest(
+            source.at_share(np.minimum(self.bound.floor, source.prediction.floor)) for source in self.sources
+        )
 
     @cached_property
-    def _sum(self) -> Array:
-        return total(source.time for source in self.sources)
+    def _longest(self) -> Array:
+        """With nothing hidden."""
+        apart = total(source.launch + source.left for source in self.sources)
+        return self._shortest if len(self.sources) == 1 else np.maximum(apart, self._shortest)
 
     @cached_property
     def unbounded(self) -> Array:
         if not self.kernels:
             return flat_time(self.bound)
-        if len(self.sources) == 1:
-            return self._sum
         floors = np.maximum(total(source.left_floor for source in self.sources), 1e-300)
         launch = largest(source.launch for source in self.sources)
-        together = launch + total(source.work_time for source in self.sources) * self.bound.floor / floors
-        return np.minimum(np.maximum(together, self._longest), self._sum)
+        together = launch + total(source.left for source in self.sources) * self.bound.floor / floors
+        return np.minimum(np.maximum(together, self._shortest), self._longest)
 
     def _relative(self, end: str) -> Array:
         """An end of the interval over the time, as the sources have it, by their shares of the time."""
-        ends = total(getattr(source.prediction, end) / source.prediction.time * source.time for source in self.sources)
-        return ends / self._sum
+        return total(getattr(source.prediction, end) for source in self.sources) / total(
+            source.prediction.time for source in self.sources
+        )
 
     @property
     def low(self) -> Array:
-        """From the longest source alone, as if all else were hidden behind it; not below the stated floor."""
+        """From the shortest time there may be; not below the stated floor."""
         if not self.kernels:
             return super().low
-        low = np.minimum(self._longest, self.time) * self._relative("low")
+        low = np.minimum(self._shortest, self.time) * self._relative("low")
         return np.maximum(low, np.minimum(self.bound.stated_floor, self.time))
 
     @property
     def high(self) -> Array:
-        """To the sources one after the other, as if nothing were hidden."""
-        return np.maximum(self._sum, self.time) * self._relative("high") if self.kernels else super().high
+        """To the longest."""
+        return np.maximum(self._longest, self.time) * self._relative("high") if self.kernels else super().high
 
     def items(self) -> tuple[TimeItem, ...]:
         if not self.kernels:
             return flat_items(self.bound, self.unbounded, self.time)
         several = len(self.sources) > 1
-        items = [
-            item for source in self.sources for item in source.items(source.prediction.steps[0].name if several else "")
-        ]
+        if several:
+            names = [source.prediction.steps[0].name for source in self.sources]
+            parts = zip(self.sources, names, strict=True)
+            items = [item for source, name in parts for item in source.items(source.left, name)]
+        else:
+            items = self.sources[0].items(self.unbounded - self.sources[0].launch)
         items.append(TimeItem("launch", "launch", largest(source.launch for source in self.sources)))
         rest = self.time - total(item.seconds for item in items)
         if np.any(np.asarray(rest)):

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
 from ...core.errors import InputError
+from ...core.notes import ASSUMED, Note
 from ...core.work import Array, Kernel, Work, work
 from .kernels import row_kernel
 from .registry import Flag, Format, Size, op
@@ -108,5 +109,6 @@ def _experts_hit(
         return uniform, "experts (1 - (1 - topk/experts)^tokens)", "uniform routing"
     note = "balanced routing"
     if np.ndim(most) == np.ndim(uniform) == 0 and round(float(uniform)) < most:
-        note = f"balanced routing reads {most:.0f} experts; uniform routing reads {uniform:.0f}"
+        reads = f"balanced routing reads {most:.0f} experts, uniform routing reads {uniform:.0f} on average"
+        note = Note(ASSUMED, f"{reads}: routing=uniform")
     return most, "min(experts, tokens topk)", note

@@ -11,6 +11,7 @@ import numpy as np
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import ANY, MAIN
+from ...core.notes import ASSUMED, of_kind
 from ...core.units import percent as share
 from ...core.units import show, span_text, time_unit
 from ...core.work import WRITE
@@ -65,7 +66,8 @@ def card(answer: Answer) -> Table:
         facts |= _achieved(row["achieved"], engine)
     if move := next_move(answer):
         facts["next"] = move
-    return facts_table("", facts, tuple(f"note: {text}" for text in answer.support_notes))
+    assumed = of_kind(bound.work.notes, ASSUMED)
+    return facts_table("", facts, tuple(f"note: {text}" for text in (*assumed, *answer.support_notes)))
 
 
 def _mix(answer: Answer, level: str) -> str:
