@@ -26,7 +26,11 @@ OTHERS = "transferred: published nccl-tests and rccl-tests tables of other machi
 
 @cache
 def paths() -> Mapping[str, Path]:
-    return {kind: Path(**defaults(f"collective_{kind}")) for kind in (FABRIC, HOST, NETWORK)}
+    return {
+        FABRIC: Path(**defaults("collective_fabric")),
+        HOST: Path(**defaults("collective_host")),
+        NETWORK: Path(**defaults("collective_network")),
+    }
 
 
 @dataclass(frozen=True)
