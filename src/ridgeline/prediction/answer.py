@@ -270,7 +270,7 @@ class Answer:
 
     @property
     def ceilings(self) -> list[CeilingRow]:
-        bound, flat = self.bound, not self.prediction.expected[0].kernels
+        bound, flat = self.bound, self.prediction.expected[0].is_flat
         floor = first_number(bound.floor)
         rows = []
         for name, term in bound.terms.items():
