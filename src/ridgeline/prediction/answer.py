@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,13 +150,8 @@ class Answer:
 
     @property
     def _collective_line(self) -> list[str]:
-        """`ring over nvlink · algbw 152 GB/s · busbw 266 GB/s`, of a collective."""
         done = self.prediction.collective
-        if done is None:
-            return []
-        links = " and ".join(unit_name(self.prediction.machine, name) for name in str(done.network).split("+"))
-        rates = [f"{name} {show(first_number(getattr(done, name)), 'B/s', 3)}" for name in ("algbw", "busbw")]
-        return [" · ".join([f"{done.algorithm} over {links}", *rates])]
+        return [done.line(partial(unit_name, self.prediction.machine))] if done else []
 
     @property
     def _summary(self) -> str:
