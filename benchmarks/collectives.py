@@ -142,6 +142,12 @@ def judge(chosen: Sequence[Table]) -> int:
     device = np.concatenate([table.device_ratios for table in chosen])
     for name, which in (("with a process for each rank", ~large & own), ("against device times alone", ~large)):
         print(f"below 1 MB {name}: {which.sum()} times, median error {median_error(device[which]).strip()}")
+    for ranks, op in sorted({(table.ranks, table.op) for table in chosen}):
+        same = np.concatenate([np.full(len(table.sizes), (table.ranks, table.op) == (ranks, op)) for table in chosen])
+        above, below = median_error(ratios[same & large]), median_error(ratios[same & ~large])
+        print(
+            f"{ranks:3} GPUs, {op:14} above {above} of {(same & large).sum():3}, below {below} of {(same & ~large).sum():3}"
+        )
     print(f"floors beaten: {beaten.sum()}")
     return 0 if held and not beaten.any() else 1
 

@@ -111,9 +111,10 @@ def test_bandwidths_are_those_of_nccl_tests(op: str, share: float) -> None:
 
 
 def test_a_collective_is_answered_with_its_algorithm_and_bandwidths() -> None:
-    lines = answer(OPS["all_reduce"], {"bytes": 2**30, "ranks": 64}, load("h100-sxm")).lines
-    assert lines[1].startswith("hierarchical over NVLink and NIC · algbw ")
-    assert "busbw" in lines[1]
+    for size in (2**30, np.array([2.0**30])):
+        lines = answer(OPS["all_reduce"], {"bytes": size, "ranks": 64}, load("h100-sxm")).lines
+        assert lines[1].startswith("hierarchical over NVLink and NIC · algbw ")
+        assert "busbw" in lines[1]
 
 
 def test_the_basis_says_whose_tables_it_rests_on() -> None:

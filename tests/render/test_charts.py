@@ -271,9 +271,10 @@ def test_communication_has_a_ridge_for_every_link() -> None:
     chart = chart_of(CHARTS["communication"](A100))
     ridges = {point.name: point.x for point in chart.points if point.role == "ridge"}
     assert ridges["ridge of nvlink"] == pytest.approx(1040)
+    assert ridges["ridge of nic"] == pytest.approx(312e12 / 25e9)
     assert ridges["ridge of pcie"] == pytest.approx(312e12 / 31.5e9)
     assert ridges["ridge of 100 Gbit/s NIC"] == pytest.approx(24960)
-    assert [slope(line) for line in roofs(chart, "bandwidth")] == pytest.approx([1] * 4)
+    assert [slope(line) for line in roofs(chart, "bandwidth")] == pytest.approx([1] * 5)
     eight, many = (point for point in chart.points if "data parallel" in point.name)
     assert (eight.group, many.group) == ("compute-bound", "link-bound")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -117,13 +117,8 @@ class Answer:
 
     @property
     def _collective_line(self) -> list[str]:
-        """`ring over nvlink · algbw 152 GB/s · busbw 266 GB/s`, of a collective."""
         done = self.prediction.collective
-        if done is None:
-            return []
-        links = " and ".join(unit_name(self.prediction.machine, name) for name in str(done.network).split("+"))
-        rates = [f"{name} {show(first_number(getattr(done, name)), 'B/s', 3)}" for name in ("algbw", "busbw")]
-        return [" · ".join([f"{done.algorithm} over {links}", *rates])]
+        return [done.line(partial(unit_name, self.prediction.machine))] if done else []
 
     @property
     def _summary(self) -> str:
@@ -250,7 +245,7 @@ class Answer:
 
     @property
     def ceilings(self) -> list[CeilingRow]:
-        bound, flat = self.bound, not self.prediction.expected[0].kernels
+        bound, flat = self.bound, self.prediction.expected[0].is_flat
         floor = first_number(bound.floor)
         rows = []
         for name, term in bound.terms.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -15,18 +15,23 @@ from ..core.collectives import ALGORITHMS, FABRIC, HOST, Path, expected
 from ..core.families import TimeItem
 from ..core.network import NETWORK, Group, collectives, groups, sent
 from ..core.roofline import label, scalar_or_array
+from ..core.units import show
 from ..core.work import Array, Kernel, total
 from ..machines.defaults import defaults
 
 SMALL = 1e6  # bytes below which a collective is mostly latency
-INTERVALS = {True: (0.85, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
+INTERVALS = {True: (0.8, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
 OWN = "calibrated: published nccl-tests or rccl-tests tables of this machine"
 OTHERS = "transferred: published nccl-tests and rccl-tests tables of other machines"
 
 
 @cache
 def paths() -> Mapping[str, Path]:
-    return {kind: Path(**defaults(f"collective_{kind}")) for kind in (FABRIC, HOST, NETWORK)}
+    return {
+        FABRIC: Path(**defaults("collective_fabric")),
+        HOST: Path(**defaults("collective_host")),
+        NETWORK: Path(**defaults("collective_network")),
+    }
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,13 @@ class Collective:
     def busbw(self) -> Array:
         """Bus bandwidth: what each rank would send by a ring, over the time."""
         return self.algbw * sent(self.kernel.op, self.kernel.sizes["ranks"], reduces=False)
+
+    def line(self, spelled: Callable[[str], str]) -> str:
+        """`ring over NVLink · algbw 152 GB/s · busbw 266 GB/s`, of one case; `spelled` is how people write a link."""
+        algorithm, network, *rates = (np.ravel(getattr(self, name))[0] for name in self.DOCUMENT)
+        links = " and ".join(spelled(name) for name in str(network).split("+"))
+        shown = (f"{name} {show(float(rate), 'B/s', 3)}" for name, rate in zip(("algbw", "busbw"), rates, strict=True))
+        return " · ".join([f"{algorithm} over {links}", *shown])
 
     def end(self, end: str) -> Array:
         """An end of the 80 % interval, as a factor on the time."""

@@ -72,6 +72,11 @@ class Expected:
         made = step_collectives(self.bound)
         return made if len(made) == len(self.bound.work.kernels) else ()
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the flat form gives the time, for want of formulas."""
+        return not (self.kernels or self.collectives)
+
     @cached_property
     def unbounded(self) -> Array:
         """What the formulas say, before the floor."""

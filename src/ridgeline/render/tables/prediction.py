@@ -252,7 +252,7 @@ def _ceilings(answer: Answer, case: str) -> Table:
     rows = [_ceiling(row) for row in answer.ceilings]
     shown = columns("term", Column("rate", "ceiling"), "kind", Column("time", "time at ceiling", "s"))
     ending = columns("binds", Column("why", "source"))
-    if prediction.expected[0].kernels:
+    if not prediction.expected[0].is_flat:
         return Table(f"ceilings{case}", (*shown, *ending), rows)
     launches = first_number(bound.work.waits.get("launch", 0.0))
     launch = {"term": "launch", "rate": show(bound.launch, "s"), "kind": "", "binds": ""}
