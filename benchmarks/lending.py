@@ -6,7 +6,7 @@ left out, and to all others (`beyond`), with the error on GPUs of other architec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ FIT_ROWS = 300  # timings of a group that are fitted to
 ERROR_ROWS = 1500  # and those that the errors are taken from
 MIN_ROWS = 100  # timings from which an architecture lends a row: fewer do not show both launch and rate
 OTHER_FORMAT = 1.5  # widening of the interval's logarithm where only another format was timed on two architectures
+LONG = {"fp32": 1e-4, "": 2e-5}  # seconds above which the kernel decides, not the launch; fp32 was timed from the host
 UNKNOWN = {"error": 0.3, "p90": 0.8, "low": 0.6, "high": 2.0}  # of a family only one machine was timed for
 Ends = dict[tuple[str, Key], Mapping[str, float]]  # errors and interval by table and key
 Ratios = dict[tuple[str, Key], list[Any]]  # predicted over measured times by table and key
@@ -129,8 +130,10 @@ def left_out_ratios(lenders: Mapping[str, Lender]) -> Ratios:
                         continue
                     into = ratios if best else spare
                     for timed in (some(timed, ERROR_ROWS, 1) for timed in groups):
-                        times = predicted(timed, key, blank(values), lender.architecture, machine)
-                        into.setdefault((table, key), []).append(times / timed.times)
+                        ratio = predicted(timed, key, blank(values), lender.architecture, machine) / timed.times
+                        # kernels that decide their time count twice, since most of the timings are of short ones
+                        long = timed.times > (LONG["fp32"] if key.dtype == "fp32" else LONG[""])
+                        into.setdefault((table, key), []).append(np.concatenate([ratio, ratio[long]]))
     return {**spare, **ratios}
 
 
@@ -141,16 +144,15 @@ def ends_of(ratios: Any, widening: float = 1.0) -> dict[str, float]:
     return {"error": errors.median, "p90": errors.p90, "low": min(low, 1.0), "high": max(high, 1.0)}
 
 
-def known_ends(tables: Iterable[str], key: Key, dtypes: Iterable[str], ratios: Ratios) -> dict[str, float]:
+def known_ends(tables: Collection[str], key: Key, dtypes: Iterable[str], ratios: Ratios) -> dict[str, float]:
     """Errors of the first of ever wider keys that some tables have, those of another format widened; empty without any."""
     for dtype in dict.fromkeys(dtypes):
         for path in dict.fromkeys((key.backend, "")):
             for wider in key._replace(dtype=dtype, backend=path).wider():
-                same = [
-                    other for other in dict.fromkeys(at for _, at in ratios)
-                    if other == wider or (not wider.op and other._replace(op="") == wider)
-                ]  # fmt: skip
-                parts = [part for table in tables for other in same for part in ratios.get((table, other), ())]
+                parts = [part for table in tables for part in ratios.get((table, wider), ())]
+                if not parts and not wider.op:  # a row for all ops of a family that was timed op by op
+                    same = [at for at in ratios if at[0] in tables and at[1]._replace(op="") == wider]
+                    parts = [part for at in same for part in ratios[at]]
                 if parts:
                     return ends_of(np.concatenate(parts), 1.0 if dtype == key.dtype else OTHER_FORMAT)
     return {}

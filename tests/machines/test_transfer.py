@@ -41,6 +41,9 @@ def test_figures_of_lenders_are_those_of_the_catalog() -> None:
         assert defaults("lender_clock")[architecture] == transfer.clock(lender)
     for architecture, figure in defaults("lender_per_cycle").items():
         assert figure == pytest.approx(transfer.per_cycle(machines.load(LENDING[architecture])), rel=1e-4)
+    for architecture, name in LENDING.items():
+        share = defaults("lender_powered").get(architecture, 1.0)
+        assert share == pytest.approx(transfer.powered(machines.load(name), "fp32"), rel=1e-3), name
     measured = machines.load("h200-sxm").energy
     assert defaults("vector_energy")["hopper"] == pytest.approx(measured["flop.vector.fp32"].measured, rel=1e-3)
     share = measured["static"].measured / machines.load("h200-sxm").tdp.stated  # type: ignore[operator]
@@ -113,6 +116,14 @@ def test_more_power_never_slows_a_vector_product(watts: float, more: float) -> N
         for power in (watts, watts * more)
     )
     assert low.coefficients["compute"] <= high.coefficients["compute"] <= 0.9
+
+
+def test_a_board_with_more_power_than_its_lender_reaches_more() -> None:
+    """What an L4 reaches is what its 72 W pay for; an L40S has more for each flop."""
+    found = transfer.Move.between("ada", machines.load("l40s")).adapted(
+        Key.parse("gemm.fp32"), row("gemm", compute=0.3)
+    )
+    assert found.coefficients["compute"] == pytest.approx(0.3 * (350 / 91.6) / (72 / 30.3), rel=0.01)
 
 
 def test_boards_short_of_power_reach_what_was_timed_on_them() -> None:

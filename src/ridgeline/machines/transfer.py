@@ -7,7 +7,7 @@ a coefficient means decides how it moves to another machine:
     latencies, which are clock cycles        x clock of the lender / clock of the machine
     launches of several kernels              the shortest launch stays, the rest is cycles
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
-    vector products                          at most the rate that the board's power pays for
+    vector products                          the same share of the rate that the board's power pays for
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Move:
 
     slower: float  # how much longer a clock cycle takes
     per_cycle: float  # how much less of its peak a kernel reaches that does as many flops per core and cycle
-    powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype; 1 where it is absent
+    powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype
+    lender_powered: float  # and that of the lender
 
     @classmethod
     def between(cls, lender: str, machine: Machine) -> Move:
@@ -103,7 +104,8 @@ class Move:
         return cls(
             defaults("lender_clock")[lender] / mine if mine else 1.0,
             rates[lender] / rate if rate and lender in rates else 1.0,
-            {dtype: _powered(machine, dtype) for dtype in VECTOR_FORMATS},
+            {dtype: powered(machine, dtype) for dtype in VECTOR_FORMATS},
+            defaults("lender_powered").get(lender, 1.0),
         )
 
     def adapted(self, key: Key, row: Fitted) -> Fitted:
@@ -118,7 +120,7 @@ class Move:
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
-            values["compute"] = min(values["compute"], self.powered[key.dtype])
+            values["compute"] = min(values["compute"] / self.lender_powered, 1.0) * self.powered[key.dtype]
         for name in SHARES:
             if values.get(name, 0.0) > 1.0:
                 values[name] = 1.0
@@ -138,7 +140,7 @@ def per_cycle(machine: Machine) -> float | None:
     return peak / mine / cores if peak and mine and cores else None
 
 
-def _powered(machine: Machine, dtype: str) -> float:
+def powered(machine: Machine, dtype: str) -> float:
     """Share of the vector peak that the power of the board pays for; 1 where it is not known to be short."""
     try:
         name = machine.engine("matrix", dtype)
