@@ -469,7 +469,9 @@ def test_variants_of_streams(op: str, n: float, wanted: str) -> None:
     [(1.0, 0.0, ("decode", "full")), (1.0, 1.0, ("decode", "full")), (2.0, 1.0, ("attention", "causal"))],
 )
 def test_a_single_query_is_decoding_and_has_no_mask(q: float, causal: float, wanted: tuple[str, str]) -> None:
-    assert [(key.kernels, key.op) for key, _ in keys("attention", {"q": q, "causal": causal, "d": 128.0}, "bf16")] == [wanted]
+    assert [(key.kernels, key.op) for key, _ in keys("attention", {"q": q, "causal": causal, "d": 128.0}, "bf16")] == [
+        wanted
+    ]
 
 
 @pytest.mark.parametrize(("d", "wanted"), [(64.0, "-narrow"), (80.0, ""), (128.0, ""), (136.0, "-wide")])

@@ -149,7 +149,10 @@ def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
         key = 2 * _padded(g["d"], c, off) * g["stored"] * factor / (c["core"] * hw.bandwidth / places)
         fill = 0.0 if "fill" in off else c["fill"]
         late = waves(units, places, c["waves"]) * (kv * key * c["unsplit"] + fill)
-        most, adding = np.minimum(np.maximum(kv / MIN_SPLIT_KEYS, 1.0), c["splits"]), 0.0 if "split" in off else c["split"]
+        most, adding = (
+            np.minimum(np.maximum(kv / MIN_SPLIT_KEYS, 1.0), c["splits"]),
+            0.0 if "split" in off else c["split"],
+        )
         for rounds in SPLIT_ROUNDS:
             parts = pieces(units, places, rounds, most)
             split = rounds * (kv / parts * key + fill) + adding

@@ -54,7 +54,9 @@ def moe(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
             for columns, inner in ((2 * inter, hidden), (hidden, inter)):
                 units = rows * np.ceil(columns / TILE_COLUMNS)
                 again = units * (tall + TILE_COLUMNS) * inner * g["stored"] / (c["reuse"] * hw.bandwidth)
-                total = total + np.maximum(waves(units, hw.cores, c["waves"]) * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again)
+                total = total + np.maximum(
+                    waves(units, hw.cores, c["waves"]) * 2 * tall * TILE_COLUMNS * (inner + fill) / core, again
+                )
             compute = np.minimum(compute, total)
     time = overlapped(under_load(compute, c, off), memory, c, off)
     if "tokens" not in off:

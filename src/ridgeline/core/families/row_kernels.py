@@ -71,7 +71,9 @@ def _matrix_vectors(g: Sizes) -> dict[str, Mask]:
     ragged = off(np.asarray(g["rows"]) * g["y"], LOAD_BYTES)
     every = _softmaxes(g)
     apart = {f"{kernels}-ragged": every[kernels] & ragged for kernels in ("rows", "rows-short")}
-    return {kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()} | apart
+    return {
+        kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()
+    } | apart
 
 
 def _sums(g: Sizes) -> dict[str, Mask]:
@@ -107,7 +109,8 @@ def _searches(g: Sizes) -> dict[str, Mask]:
 def scan_threads(rows: Array, cols: Array) -> Array:
     """Threads that a row gets in a prefix sum: more for longer rows, fewer for more of them."""
     power = np.floor((np.log2(BLOCK_THREADS) + np.ceil(np.log2(cols)) - np.ceil(np.log2(rows))) / 2)
-    return 2.0 ** np.clip(power, *np.log2(SCAN_THREADS))
+    threads: Array = 2.0 ** np.clip(power, *np.log2(SCAN_THREADS))
+    return threads
 
 
 def scan_variants(g: Sizes, op: str) -> dict[str, Mask]:

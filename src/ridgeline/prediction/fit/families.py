@@ -34,6 +34,7 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
+POOL_TIMINGS = 1500  # of a pool, which its groups start from
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
 TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
@@ -257,7 +258,7 @@ def fit_cases(
         if pool not in pool_fits:
             known = machine.fitted.get(pool)
             start = known.coefficients if known else None
-            pool_fits[pool] = fit(pooled[pool], source, optional, start, min_timings=few)
+            pool_fits[pool] = fit(_thinned(pooled[pool]), source, optional, start, min_timings=few)
         known = machine.fitted.get(key)
         nearest = known or pool_fits[pool]
         start = nearest.coefficients if nearest else None
@@ -269,6 +270,12 @@ def fit_cases(
         if tell:
             tell(f"{key}: {better.cases} timings, {better.errors}")
     return _completed(fitted, pool_fits, machine)
+
+
+def _thinned(groups: Sequence[Group]) -> list[Group]:
+    """At most some POOL_TIMINGS of the groups, spread evenly: where its groups start needs no more."""
+    step = max(sum(map(len, groups)) // POOL_TIMINGS, 1)
+    return [timed.part(np.arange(len(timed)) % step == 0) for timed in groups]
 
 
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:

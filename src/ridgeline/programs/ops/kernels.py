@@ -22,7 +22,14 @@ def product_kernel(
 
 
 def row_kernel(
-    op: str, rows: Array, cols: Array, dtype: str, out: str, per_row: Array = 0.0, fresh: Array = 1.0, family: str = "rows"
+    op: str,
+    rows: Array,
+    cols: Array,
+    dtype: str,
+    out: str,
+    per_row: Array = 0.0,
+    fresh: Array = 1.0,
+    family: str = "rows",
 ) -> tuple[Kernel, ...]:
     """Rows of `cols` elements, each read and written whole.
 
