@@ -35,6 +35,7 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
+MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
 TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
@@ -172,15 +173,19 @@ def _timings(groups: Sequence[Group], coefficients: Mapping[str, float]) -> near
 def _coefficients(
     groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """The best fit over every combination of the coefficients that take one of a few values."""
+    """The best fit over every combination of the coefficients that take one of a few values.
+
+    A sample of the timings decides: a dozen coefficients need no thousand of them.
+    """
+    groups = _thinned(groups, MAX_FITTED)
     rows = groups[0].family.coefficients
     used = {name: row for name, row in rows.items() if not row.optional or name in optional}
     free = {name: row for name, row in used.items() if name not in CHOICES}
-    choices = [name for name in used if name in CHOICES]
+    options = {name: CHOICES[name] for name in used if name in CHOICES}
     measured = np.concatenate([timed.times for timed in groups])
     fits: list[tuple[float, dict[str, float]]] = []
-    for values in product(*(CHOICES[name] for name in choices)):
-        fixed = dict(zip(choices, values, strict=True))
+    for values in product(*options.values()):
+        fixed = dict(zip(options, values, strict=True))
 
         def predict(given: dict[str, float], fixed: dict[str, float] = fixed) -> Vector:
             return np.concatenate([timed.formula_times({**given, **fixed}) for timed in groups])
@@ -189,6 +194,12 @@ def _coefficients(
         errors = np.abs(np.log(predict(coefficients) / measured))
         fits.append((float(np.mean(np.minimum(errors, MAX_CHOICE_ERROR))), coefficients))
     return min(fits, key=lambda fitted: fitted[0])[1]
+
+
+def _thinned(groups: Sequence[Group], count: int) -> list[Group]:
+    """About so many of the timings, spread evenly, or all where there are fewer."""
+    step = max(sum(map(len, groups)) // count, 1)
+    return [timed.part(np.arange(len(timed)) % step == 0) for timed in groups]
 
 
 def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -> Fitted | None:
@@ -258,7 +269,7 @@ def fit_cases(
         if pool not in pool_fits:
             known = machine.fitted.get(pool)
             start = known.coefficients if known else None
-            pool_fits[pool] = fit(_thinned(pooled[pool]), source, optional, start, min_timings=few)
+            pool_fits[pool] = fit(_thinned(pooled[pool], POOL_TIMINGS), source, optional, start, min_timings=few)
         known = machine.fitted.get(key)
         nearest = known or pool_fits[pool]
         start = nearest.coefficients if nearest else None
@@ -272,10 +283,6 @@ def fit_cases(
     return _completed(fitted, pool_fits, machine)
 
 
-def _thinned(groups: Sequence[Group]) -> list[Group]:
-    """At most some POOL_TIMINGS of the groups, spread evenly: where its groups start needs no more."""
-    step = max(sum(map(len, groups)) // POOL_TIMINGS, 1)
-    return [timed.part(np.arange(len(timed)) % step == 0) for timed in groups]
 
 
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:
