@@ -1,7 +1,7 @@
 """Coefficients of kernel families from timed cases, with the error on timings that were held out.
 
 Each group is fitted on one half and evaluated on the other, both ways; what is kept is fitted to all of it, with the
-error and the interval of the held-out halves. The timings of a machine are kept with its coefficients, and correct the
+error and the interval of the held-out timings. The timings of a machine are kept with its coefficients, and correct the
 formula around them. 16-bit dtypes mostly run the same kernels, and are then fitted together.
 """
 
@@ -34,6 +34,7 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
+FOLDS = 4  # that held-out timings are judged in
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
 MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
@@ -126,8 +127,7 @@ def fit(
         train = [timed.part(half == side) for timed, half in zip(groups, sides, strict=True)]
         held_out = [timed.part(half != side) for timed, half in zip(groups, sides, strict=True)]
         coefficients = _coefficients(train, optional, start)
-        table = _timings(train, coefficients) if keep_timings else None
-        ratios += [timed.times / _predicted(timed, coefficients, table) for timed in held_out]
+        ratios += _ratios(train, held_out, coefficients, FOLDS if keep_timings else 0)
     coefficients = {name: rounded(value) for name, value in _coefficients(groups, optional, start).items()}
     ratio = np.concatenate(ratios)
     errors = Errors.of(1 / ratio, np.ones_like(ratio))
@@ -154,6 +154,24 @@ def fit(
 def rounded(value: float) -> float:
     """Four digits: more than the timings support."""
     return float(f"{value:.4g}")
+
+
+def _ratios(
+    train: Sequence[Group], held_out: Sequence[Group], coefficients: Mapping[str, float], folds: int
+) -> list[Vector]:
+    """Measured over predicted times of what was held out; in folds, each corrected by all timings but its own fold.
+
+    A prediction is corrected by every timing there is: judged by half of them, its interval would be too wide.
+    """
+    if not folds:
+        return [timed.times / timed.formula_times(coefficients) for timed in held_out]
+    ratios: list[Vector] = []
+    for fold in range(folds):
+        judged = [timed.part(np.arange(len(timed)) % folds == fold) for timed in held_out]
+        others = [timed.part(np.arange(len(timed)) % folds != fold) for timed in held_out]
+        table = _timings([*train, *others], coefficients)
+        ratios += [timed.times / _predicted(timed, coefficients, table) for timed in judged if len(timed)]
+    return ratios
 
 
 def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Nearby | None) -> Vector:
