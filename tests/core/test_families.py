@@ -338,7 +338,9 @@ def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> N
     }
     case |= drawn
     if name == "conv":
-        case |= {"ho": case["h"], "wo": case["w"]}
+        case |= {"ho": case["h"], "wo": case["w"], "groups": np.where(case["c_in"] % 3 == 0, case["c_in"], 1.0)}
+    if name == "weight_only":
+        case |= {"w": 4.125 / 8}  # four bits and a scale of sixteen for 128 of them
     # defaults may be neutral, the middle of the bounds is not
     numbers = {key: float(np.sqrt(row.low * row.high)) for key, row in family.coefficients.items()}
     plain = family.time(case, HAND, numbers)
@@ -487,6 +489,9 @@ def test_head_sizes_have_kernels_of_their_own(d: float, wanted: str) -> None:
 CONV = {"kernel": 3.0, "stride": 1.0, "groups": 1.0, "x": 2.0, "ho": 56.0, "wo": 56.0, "c_in": 64.0, "c_out": 64.0}
 CONVS = [
     ({}, "conv"),
+    ({"c_in": 72.0}, "conv-loose-halved"),
+    ({"c_in": 3.0, "kernel": 7.0}, "conv-few-odd-large"),
+    ({"c_in": 68.0, "kernel": 7.0}, "conv-odd-large"),
     ({"c_out": 72.0}, "conv-loose"),  # 72 = 2 x 32 + 8
     ({"c_in": 68.0}, "conv-odd"),  # 68 = 8 x 8 + 4
     ({"c_in": 3.0}, "conv-few-odd"),

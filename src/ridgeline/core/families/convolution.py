@@ -15,7 +15,8 @@ from .product import ALIGNMENT, GEMM, tiled
 
 NOT_FROM_GEMM = ("reuse", "prepare", "row", "parts", "most")  # coefficients of products that convolutions do without
 VECTOR_CHANNELS = 8.0  # that are loaded at once
-BLOCK_CHANNELS = 32.0  # and those that a step of the product takes
+BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
+HALF_BLOCK = 16.0  # or half a step
 MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
 MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
 CHANNELS_LAST = "nhwc"  # the layout that stores a pixel's channels together
@@ -23,7 +24,10 @@ WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 
 CONV = {
     **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
+    "compute": Coefficient(0.80, 0.01, 1.0, "share of the peak that a large tile reaches"),
     "thin": Coefficient(5.0, 0.2, 300.0, "channels more that the inner loop costs as much as"),
+    "tap": Coefficient(8.0, 2.0, 300.0, "flops at the vector peak that one tap of a channel by itself costs"),
+    "output": Coefficient(50.0, 0.5, 3000.0, "and those that its output costs"),
     "winograd": Coefficient(0.8, 0.2, 1.0, "speed of the products of a transform over that of direct ones", True),
     "transform": Coefficient(1.0, 0.1, 10.0, "passes over the transformed images and weights", True),
     "layout": Coefficient(1.0, 0.02, 8.0, "passes over the images to change their layout", True),
@@ -43,9 +47,11 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     loose = (op != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
     loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
     rest, few = ~grouped & ~point, c_in <= MAX_FEW_CHANNELS
+    halved = off(c_in, HALF_BLOCK)
     return {
         "conv": rest & ~odd & ~few & ~large & ~loose_channels,
-        "conv-loose": rest & ~odd & ~few & ~large & loose_channels,
+        "conv-loose": rest & ~odd & ~few & ~large & loose_channels & ~halved,
+        "conv-loose-halved": rest & ~odd & ~few & ~large & loose_channels & halved,
         "conv-grouped": grouped & ~alone,
         "conv-grouped-alone": grouped & alone & ~large,
         "conv-grouped-alone-large": grouped & alone & large,
@@ -53,10 +59,13 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         "conv-point-one": point & ~odd & (pixels == 1),
         "conv-point-odd": point & odd,
         "conv-point-odd-pixels": point & loose & ~odd,
-        "conv-few": rest & few & ~odd,
-        "conv-few-odd": rest & few & odd,
+        "conv-few": rest & few & ~odd & ~large,
+        "conv-few-large": rest & few & ~odd & large,
+        "conv-few-odd": rest & few & odd & ~large,
+        "conv-few-odd-large": rest & few & odd & large,
         "conv-large": rest & ~few & ~odd & large,
-        "conv-odd": rest & ~few & odd,
+        "conv-odd": rest & ~few & odd & ~large,
+        "conv-odd-large": rest & ~few & odd & large,
     }
 
 
@@ -72,6 +81,10 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     compute: Array = 2 * groups * product["m"] * columns * product["k"] / rate
     if "quantization" not in off:
         compute = tiled(product, hw, c, off, rate)
+        alone = (np.asarray(groups) > 1) & (np.asarray(groups) == g["c_in"])
+        if np.any(alone):  # a channel by itself is no product of matrices: its outputs are summed tap by tap
+            each = (c["tap"] * taps + c["output"]) / hw.vector
+            compute = np.where(alone, images * g["c_out"] * ho * wo * each, compute)
     small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1)
     if c["winograd"] and "transform" not in off and np.any(small):
         for tile in WINOGRAD_OUTPUTS:

@@ -60,6 +60,22 @@ def _gathers(g: Sizes) -> dict[str, Mask]:
     return {"rows": ~few & ~odd, "rows-odd": ~few & odd, "rows-few": few & (odd | ~odd)}
 
 
+def _scatters(g: Sizes) -> dict[str, Mask]:
+    """Gradients of a table: where it has fewer rows than are added to it, most are added to the same ones."""
+    repeated, short = np.asarray(g["per_row"]) < g["cols"], np.asarray(g["cols"]) <= MAX_SHORT_ROW
+    return {"rows": ~repeated & ~short, "rows-short": ~repeated & short, "rows-repeated": repeated}
+
+
+def _matrix_vectors(g: Sizes) -> dict[str, Mask]:
+    """Products of a matrix and a vector run as products of matrices where rows and results lie on 16 bytes."""
+    ragged = off(np.asarray(g["rows"]) * g["y"], LOAD_BYTES)
+    every = _softmaxes(g)
+    apart = {f"{kernels}-ragged": every[kernels] & ragged for kernels in ("rows", "rows-short")}
+    return {
+        kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()
+    } | apart
+
+
 def _sums(g: Sizes) -> dict[str, Mask]:
     """A row is summed by a few threads of a block, by a block, or by several blocks and once more."""
     cols = np.asarray(g["cols"])
@@ -141,6 +157,8 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), _softmax_gradients),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
     "embedding": _gathers,
+    "embedding_backward": _scatters,
+    "gemv": _matrix_vectors,
     "sum_rows": _sums,
     "sort": _sorts,
     "topk": _searches,

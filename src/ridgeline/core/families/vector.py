@@ -133,4 +133,6 @@ SCANNING = Family("scan", scan, SCAN, (CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("
 CHUNKS = Effect("chunk", "chunks of one block", "shape")
 STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, OVERLAP, RAMP, LAUNCH)
 STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES)
-ROWWISE = Family("rows", rows, ROWS, (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH), ("rows", "cols"), BYTES)
+ROWWISE = Family(
+    "rows", rows, ROWS, (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH), ("rows", "cols", "per_row"), BYTES
+)

@@ -13,11 +13,13 @@ from .effects import FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
 from .rounds import pieces, waves
 
+BITS = 8.0  # of a byte
 ROUNDS = (1.0, 2.0)  # that a split k fills
 
 WEIGHT_ONLY = {
     "compute": Coefficient(0.1, 0.004, 1.0, "share of the peak that the products of a unit reach"),
     "unpack": Coefficient(4.0, 0.05, 200.0, "flops at the vector peak that unpacking one weight costs"),
+    "scale": Coefficient(0.5, 0.01, 20.0, "more of it for a bit of scales per weight"),
     "memory": Coefficient(0.75, 0.1, 1.0, "share of the main bandwidth that weights stream at"),
     "launch": Coefficient(2.5e-6, 5e-7, 8e-5, "seconds of the shortest call"),
     "blend": Coefficient(3.0, 1.0, 8.0, "how well compute and memory overlap"),
@@ -36,7 +38,8 @@ def weight_only(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) ->
     padded = m if "quantization" in off else tall * c["rows"]
     moved = m * k * g["a"] + n * k * g["w"] + m * n * g["c"]
     memory: Array = moved / (c["memory"] * hw.bandwidth)
-    unpacked = 0.0 if "unpack" in off else c["unpack"] * tall / hw.vector
+    scales = BITS * g["w"] - np.floor(BITS * g["w"])  # bits of scales and zero points per weight
+    unpacked = 0.0 if "unpack" in off else c["unpack"] * (1 + c["scale"] * scales) * tall / hw.vector
     each = (2 * padded / (c["compute"] * hw.peak) + unpacked) * hw.cores  # core seconds of a weight
     if "quantization" in off:
         time: Array = n * k * each / hw.cores

@@ -1,7 +1,7 @@
 """Coefficients of kernel families from timed cases, with the error on timings that were held out.
 
 Each group is fitted on one half and evaluated on the other, both ways; what is kept is fitted to all of it, with the
-error and the interval of the held-out halves. The timings of a machine are kept with its coefficients, and correct the
+error and the interval of the held-out timings. The timings of a machine are kept with its coefficients, and correct the
 formula around them. 16-bit dtypes mostly run the same kernels, and are then fitted together.
 """
 
@@ -34,6 +34,9 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
+FOLDS = 4  # that held-out timings are judged in
+POOL_TIMINGS = 1500  # of a pool, which its groups start from
+MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
 INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
 TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
@@ -124,8 +127,7 @@ def fit(
         train = [timed.part(half == side) for timed, half in zip(groups, sides, strict=True)]
         held_out = [timed.part(half != side) for timed, half in zip(groups, sides, strict=True)]
         coefficients = _coefficients(train, optional, start)
-        table = _timings(train, coefficients) if keep_timings else None
-        ratios += [timed.times / _predicted(timed, coefficients, table) for timed in held_out]
+        ratios += _ratios(train, held_out, coefficients, FOLDS if keep_timings else 0)
     coefficients = {name: rounded(value) for name, value in _coefficients(groups, optional, start).items()}
     ratio = np.concatenate(ratios)
     errors = Errors.of(1 / ratio, np.ones_like(ratio))
@@ -154,6 +156,24 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def _ratios(
+    train: Sequence[Group], held_out: Sequence[Group], coefficients: Mapping[str, float], folds: int
+) -> list[Vector]:
+    """Measured over predicted times of what was held out; in folds, each corrected by all timings but its own fold.
+
+    A prediction is corrected by every timing there is: judged by half of them, its interval would be too wide.
+    """
+    if not folds:
+        return [timed.times / timed.formula_times(coefficients) for timed in held_out]
+    ratios: list[Vector] = []
+    for fold in range(folds):
+        judged = [timed.part(np.arange(len(timed)) % folds == fold) for timed in held_out]
+        others = [timed.part(np.arange(len(timed)) % folds != fold) for timed in held_out]
+        table = _timings([*train, *others], coefficients)
+        ratios += [timed.times / _predicted(timed, coefficients, table) for timed in judged if len(timed)]
+    return ratios
+
+
 def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Nearby | None) -> Vector:
     """The formula's times, corrected by timings nearby where there are some."""
     times = timed.formula_times(coefficients)
@@ -171,15 +191,19 @@ def _timings(groups: Sequence[Group], coefficients: Mapping[str, float]) -> near
 def _coefficients(
     groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """The best fit over every combination of the coefficients that take one of a few values."""
+    """The best fit over every combination of the coefficients that take one of a few values.
+
+    A sample of the timings decides: a dozen coefficients need no thousand of them.
+    """
+    groups = _thinned(groups, MAX_FITTED)
     rows = groups[0].family.coefficients
     used = {name: row for name, row in rows.items() if not row.optional or name in optional}
     free = {name: row for name, row in used.items() if name not in CHOICES}
-    choices = [name for name in used if name in CHOICES]
+    options = {name: CHOICES[name] for name in used if name in CHOICES}
     measured = np.concatenate([timed.times for timed in groups])
     fits: list[tuple[float, dict[str, float]]] = []
-    for values in product(*(CHOICES[name] for name in choices)):
-        fixed = dict(zip(choices, values, strict=True))
+    for values in product(*options.values()):
+        fixed = dict(zip(options, values, strict=True))
 
         def predict(given: dict[str, float], fixed: dict[str, float] = fixed) -> Vector:
             return np.concatenate([timed.formula_times({**given, **fixed}) for timed in groups])
@@ -188,6 +212,12 @@ def _coefficients(
         errors = np.abs(np.log(predict(coefficients) / measured))
         fits.append((float(np.mean(np.minimum(errors, MAX_CHOICE_ERROR))), coefficients))
     return min(fits, key=lambda fitted: fitted[0])[1]
+
+
+def _thinned(groups: Sequence[Group], count: int) -> list[Group]:
+    """About so many of the timings, spread evenly, or all where there are fewer."""
+    step = max(sum(map(len, groups)) // count, 1)
+    return [timed.part(np.arange(len(timed)) % step == 0) for timed in groups]
 
 
 def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -> Fitted | None:
@@ -258,7 +288,7 @@ def fit_cases(
         if pool not in pool_fits:
             known = machine.fitted.get(pool)
             start = known.coefficients if known else None
-            pool_fits[pool] = fit(pooled[pool], source, optional, start, min_timings=few)
+            pool_fits[pool] = fit(_thinned(pooled[pool], POOL_TIMINGS), source, optional, start, min_timings=few)
         known = machine.fitted.get(key)
         nearest = known or pool_fits[pool]
         start = nearest.coefficients if nearest else None
@@ -270,6 +300,8 @@ def fit_cases(
         if tell:
             tell(f"{key}: {better.cases} timings, {better.errors}")
     return _both_halves(_completed(fitted, pool_fits, machine), every)
+
+
 
 
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:

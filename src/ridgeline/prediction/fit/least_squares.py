@@ -22,6 +22,7 @@ PRIOR_SHARE = 0.02  # weight of a coefficient's start, per factor of e: as many 
 MIN_PRIOR = 4.0  # and at least this many
 DIFFERENCE = 1e-4  # relative step of derivatives: formulas have kinks, which smaller steps do not see across
 MAX_EVALUATIONS = 200
+CONVERGED = 1e-4  # relative change of the sum of squares, or of the coefficients, below which a fit is done
 
 
 def available() -> bool:
@@ -69,6 +70,8 @@ def solve(
         f_scale=SOFT_RESIDUAL,
         diff_step=DIFFERENCE,
         max_nfev=MAX_EVALUATIONS,
+        ftol=CONVERGED,
+        xtol=CONVERGED,
     )
     return dict(zip(names, np.exp(fit.x).tolist(), strict=True))
 
