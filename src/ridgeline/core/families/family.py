@@ -83,6 +83,12 @@ def off(size: Array, step: float) -> Mask:
     return np.asarray(size != step * np.floor(np.asarray(size) / step))
 
 
+def element_width(stored: Array) -> Array:
+    """Bytes of an element without the scales that elements share, which lie apart from them."""
+    width: Array = np.floor(8 * np.asarray(stored)) / 8
+    return width
+
+
 def blend(first: Array, second: Array, power: float) -> Array:
     """Two things that overlap: between their maximum (large power) and their sum (power 1)."""
     larger, smaller = np.maximum(first, second), np.minimum(first, second)

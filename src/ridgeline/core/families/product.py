@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
-from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
+from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, element_width, off, overlapped, under_load
 from .rounds import pieces, waves
 
 TILE_SIDES = (
@@ -65,8 +65,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     Elements of one or two bytes are moved tile by tile; where rows are off a cache line (`ragged`), tiles share lines.
     Off 16 bytes, few rows have variants of their own: a single one (`one`), on 4 bytes (`loose`), on less.
     """
-    # weights that are unpacked need the alignment of A; scales that elements share lie apart from them
-    k, n = np.asarray(g["k"]) * np.floor(8 * np.asarray(g["a"])) / 8, np.asarray(g["n"]) * g["c"]
+    # weights that are unpacked need the alignment of A
+    k, n = np.asarray(g["k"]) * element_width(g["a"]), np.asarray(g["n"]) * g["c"]
     loose = off(k, ALIGNMENT) | off(n, ALIGNMENT)
     odd = off(k, WORD) | off(n, WORD)
     rows = np.minimum(g["m"], g["n"])

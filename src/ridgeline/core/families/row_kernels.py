@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .effects import Array
-from .family import Mask, Sizes, off
+from .family import Mask, Sizes, element_width, off
 
 MAX_SHORT_ROW = 2048.0  # elements up to which norms and softmaxes give a row to a warp or a small block
 VECTOR_LOAD = 4.0  # elements that a norm loads at once
@@ -42,12 +42,12 @@ def _norms(g: Sizes) -> dict[str, Mask]:
 def _softmaxes(g: Sizes) -> dict[str, Mask]:
     """The same, with other limits: rows off 16 bytes are not loaded in vectors, nor kept on chip."""
     cols = np.asarray(g["cols"])
-    return _short_and_odd(cols <= MAX_SHORT_ROW, off(cols * g["x"], LOAD_BYTES))
+    return _short_and_odd(cols <= MAX_SHORT_ROW, off(cols * element_width(g["x"]), LOAD_BYTES))
 
 
 def _softmax_gradients(g: Sizes) -> dict[str, Mask]:
     cols = np.asarray(g["cols"])
-    return _short_and_odd(cols <= MAX_SHORT_GRADIENT, off(cols * g["x"], LOAD_BYTES))
+    return _short_and_odd(cols <= MAX_SHORT_GRADIENT, off(cols * element_width(g["x"]), LOAD_BYTES))
 
 
 def _short_and_odd(short: Mask, odd: Mask) -> dict[str, Mask]:
@@ -56,7 +56,7 @@ def _short_and_odd(short: Mask, odd: Mask) -> dict[str, Mask]:
 
 def _gathers(g: Sizes) -> dict[str, Mask]:
     """Rows on 16 bytes are copied in vectors; a few are taken one after the other."""
-    few, odd = np.asarray(g["rows"]) <= FEW_GATHERED, off(np.asarray(g["cols"]) * g["x"], LOAD_BYTES)
+    few, odd = np.asarray(g["rows"]) <= FEW_GATHERED, off(np.asarray(g["cols"]) * element_width(g["x"]), LOAD_BYTES)
     return {"rows": ~few & ~odd, "rows-odd": ~few & odd, "rows-few": few & (odd | ~odd)}
 
 
@@ -69,7 +69,8 @@ def _scatters(g: Sizes) -> dict[str, Mask]:
 def _matrix_vectors(g: Sizes) -> dict[str, Mask]:
     """Products of a matrix and a vector run as products of matrices where rows and results lie on 16 bytes."""
     ragged = off(np.asarray(g["rows"]) * g["y"], LOAD_BYTES)
-    every = _softmaxes(g)
+    # a matrix that is stored narrower is unpacked to the width of the vectors
+    every = _softmaxes({**g, "x": np.maximum(g["x"], g["y"])})
     apart = {f"{kernels}-ragged": every[kernels] & ragged for kernels in ("rows", "rows-short")}
     return {
         kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()

@@ -14,7 +14,7 @@ from . import row_kernels
 from .attention import NARROW_HEAD, USUAL_HEAD
 from .convolution import BLOCK_CHANNELS, MAX_FEW_CHANNELS, MIN_LARGE_KERNEL, VECTOR_CHANNELS
 from .effects import Array
-from .family import Mask, Sizes, off
+from .family import Mask, Sizes, element_width, off
 from .product import MAX_FEW_ROWS
 
 WITH_ELEMENTS = ("read", "written", "elements", "flops", "special")  # sizes of a stream, which grow together
@@ -44,7 +44,7 @@ class Switch:
         below = size <= self.at
         if self.only is not None:
             below = below & np.asarray(self.only(sizes))
-        above = self.above(size, sizes[self.width] if self.width else 1.0)
+        above = self.above(size, element_width(sizes[self.width]) if self.width else 1.0)
         return {**sizes, self.size: np.where(below, above, size)}, below
 
 
@@ -64,8 +64,10 @@ SEARCHES = tuple(
 )
 BY_OP: dict[str, tuple[Switch, ...]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), SOFTMAXES),
+    "gemv": (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.LOAD_BYTES, "y"),),
     **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), GRADIENTS),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
+    "embedding_backward": (Switch("cols", row_kernels.MAX_SHORT_ROW),),
     "embedding": (Switch("rows", row_kernels.FEW_GATHERED),),
     "sum_rows": (Switch("cols", row_kernels.BLOCK_SUM - 1), Switch("cols", row_kernels.SPLIT_SUM - 1)),
     "sort": (
@@ -97,6 +99,8 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
             yield larger, cases
     if family == "stream" and op == "copy":
         yield from _longer_copies(sizes)
+    if op == "embedding_backward":
+        yield from _other_scatters(sizes)
 
 
 def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
@@ -109,6 +113,17 @@ def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
         if np.any(cases):
             factor = np.where(cases, above * row_kernels.EVEN_COPY / size, 1.0)
             yield {**sizes, **{name: sizes[name] * factor for name in WITH_ELEMENTS}}, cases
+
+
+def _other_scatters(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Rows that are added to a larger table have more above them, those added to a smaller one a larger table."""
+    rows, cols, per_row = (np.asarray(sizes[name], dtype=np.float64) for name in ("rows", "cols", "per_row"))
+    repeated, table = per_row < cols, rows * per_row / cols
+    if np.any(~repeated):
+        more = np.where(repeated, rows, np.floor(table) + 1)
+        yield {**sizes, "rows": more, "per_row": table * cols / more}, ~repeated
+    if np.any(repeated):
+        yield {**sizes, "per_row": np.where(repeated, cols, per_row)}, repeated
 
 
 def next_scans(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
