@@ -107,7 +107,8 @@ class Inherited(Expected):
         """With nothing hidden."""
         if len(self.sources) == 1:
             return self._shortest
-        return total(source.launch + source.left for source in self.sources)
+        # reads and writes alone may be faster than their mix in the fused kernel
+        return np.maximum(total(source.launch + source.left for source in self.sources), self._shortest)
 
     @cached_property
     def unbounded(self) -> Array:
