@@ -60,7 +60,13 @@ def test_every_command_gives_the_same_figures(
         }
         assert (other["bound"], other["ceilings"]) == (python.bound, python.bounds[0].kinds)
     assert answer["ridge"] == formats["ridge"] == python.ridge
-    if kind is None:  # a what-if and a chart take the default
+    drawn = [
+        point.details
+        for point in rl.plot(real(machine), [python]).chart.points
+        if point.role in ("expected", "overhead")
+    ]
+    assert [point["time_us"] for point in drawn] == pytest.approx([right["time_us"]] * bool(python.flops), rel=1e-12)
+    if kind is None:  # a what-if takes the default
         baseline = document("whatif", name, *words, "--on", machine, "--dtype", "bf16", "--do", "bandwidth=2")["stops"][
             0
         ]

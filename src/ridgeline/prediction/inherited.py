@@ -11,7 +11,7 @@ the share of the roofline that they reach together:
     time   = launch + sum(left_i) x floor / sum of the floors of what is left
 
 A fused kernel takes no longer than what is left of all, one after the other. It does all that each of them does, so it
-takes as long as the longest at least; only where its floor is below that of one alone, less of that one's time counts.
+takes as long as the longest at least; where its floor is below that of one alone, that one's time counts less so much.
 """
 
 from __future__ import annotations
@@ -98,14 +98,17 @@ class Inherited(Expected):
         if len(self.sources) == 1:
             return self.sources[0].at_share(self.bound.floor)
         return largest(
-            source.at_share(np.minimum(self.bound.floor, source.prediction.floor)) for source in self.sources
+            source.prediction.time - np.maximum(source.prediction.floor - self.bound.floor, 0.0)
+            for source in self.sources
         )
 
     @cached_property
     def _longest(self) -> Array:
         """With nothing hidden."""
-        apart = total(source.launch + source.left for source in self.sources)
-        return self._shortest if len(self.sources) == 1 else np.maximum(apart, self._shortest)
+        if len(self.sources) == 1:
+            return self._shortest
+        # reads and writes alone may be faster than their mix in the fused kernel
+        return np.maximum(total(source.launch + source.left for source in self.sources), self._shortest)
 
     @cached_property
     def unbounded(self) -> Array:
