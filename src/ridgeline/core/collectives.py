@@ -77,18 +77,13 @@ def expected(
     op: str, size: Array, group: Group, rates: Mapping[str, float], paths: Mapping[str, Path], start: float
 ) -> Times:
     """Of the algorithms for a group of ranks, case by case the fastest."""
-    best: Times | None = None
-    for algorithm in algorithms(op, size, group):
-        time, latency = _time(algorithm, group, rates, paths, start)
-        place = np.full(time.shape, ALGORITHMS.index(algorithm.name))
-        if best is None:
-            best = Times(time, latency, place)
-        else:
-            faster = time < best.time
-            best = Times(*(np.where(faster, new, old) for new, old in
-                           zip((time, latency, place), (best.time, best.latency, best.algorithm), strict=True)))  # fmt: skip
-    assert best is not None  # every collective has an algorithm
-    return best
+    made = [
+        (algorithm.name, *_time(algorithm, group, rates, paths, start)) for algorithm in algorithms(op, size, group)
+    ]
+    times, latencies = (np.stack([row[place] for row in made]) for place in (1, 2))
+    fastest = np.argmin(times, axis=0)[np.newaxis]
+    time, latency = (np.take_along_axis(values, fastest, axis=0)[0] for values in (times, latencies))
+    return Times(time, latency, np.array([ALGORITHMS.index(name) for name, *_ in made])[fastest[0]])
 
 
 def _time(
