@@ -7,7 +7,7 @@ a coefficient means decides how it moves to another machine:
     latencies, which are clock cycles        x clock of the lender / clock of the machine
     launches of several kernels              the shortest launch stays, the rest is cycles
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
-    vector products                          the same share of the rate that the board's power pays for
+    vector products                          at most the rate that the board's power pays for
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Move:
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
-            values["compute"] = min(values["compute"] / self.lender_powered, 1.0) * self.powered[key.dtype]
+            limit = self.powered[key.dtype]
+            values["compute"] = min(values["compute"] * max(limit / self.lender_powered, 1.0), limit)
         for name in SHARES:
             if values.get(name, 0.0) > 1.0:
                 values[name] = 1.0
