@@ -133,7 +133,10 @@ def left_out_ratios(lenders: Mapping[str, Lender]) -> Ratios:
                         ratio = predicted(timed, key, blank(values), lender.architecture, machine) / timed.times
                         # kernels that decide their time count twice, since most of the timings are of short ones
                         long = timed.times > (LONG["fp32"] if key.dtype == "fp32" else LONG[""])
-                        into.setdefault((table, key), []).append(np.concatenate([ratio, ratio[long]]))
+                        ratio = np.concatenate([ratio, ratio[long]])
+                        # a lender that is nobody's best says how far machines differ, not which of them is slower
+                        both = ratio if best else np.concatenate([ratio, 1 / ratio])
+                        into.setdefault((table, key), []).append(both)
     ratios = {**spare, **ratios}
     pooled: Ratios = {}  # for a row that serves all ops of a family that was timed op by op
     for (table, key), parts in ratios.items():
