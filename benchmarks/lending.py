@@ -133,8 +133,15 @@ def left_out_ratios(lenders: Mapping[str, Lender]) -> Ratios:
                         ratio = predicted(timed, key, blank(values), lender.architecture, machine) / timed.times
                         # kernels that decide their time count twice, since most of the timings are of short ones
                         long = timed.times > (LONG["fp32"] if key.dtype == "fp32" else LONG[""])
-                        into.setdefault((table, key), []).append(np.concatenate([ratio, ratio[long]]))
-    return {**spare, **ratios}
+                        ratio = np.concatenate([ratio, ratio[long]])
+                        # a lender that is nobody's best says how far machines differ, not which of them is slower
+                        both = ratio if best else np.concatenate([ratio, 1 / ratio])
+                        into.setdefault((table, key), []).append(both)
+    ratios = {**spare, **ratios}
+    pooled: Ratios = {}  # for a row that serves all ops of a family that was timed op by op
+    for (table, key), parts in ratios.items():
+        pooled.setdefault((table, key._replace(op="")), []).extend(parts)
+    return {**pooled, **ratios}
 
 
 def ends_of(ratios: Any, widening: float = 1.0) -> dict[str, float]:
@@ -150,9 +157,6 @@ def known_ends(tables: Collection[str], key: Key, dtypes: Iterable[str], ratios:
         for path in dict.fromkeys((key.backend, "")):
             for wider in key._replace(dtype=dtype, backend=path).wider():
                 parts = [part for table in tables for part in ratios.get((table, wider), ())]
-                if not parts and not wider.op:  # a row for all ops of a family that was timed op by op
-                    same = [at for at in ratios if at[0] in tables and at[1]._replace(op="") == wider]
-                    parts = [part for at in same for part in ratios[at]]
                 if parts:
                     return ends_of(np.concatenate(parts), 1.0 if dtype == key.dtype else OTHER_FORMAT)
     return {}

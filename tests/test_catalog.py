@@ -13,7 +13,6 @@ from ridgeline.core.figure import KINDS, Figure
 from ridgeline.core.machine import Machine
 from ridgeline.machines import files, reader, schema, transfer
 from ridgeline.machines.load import USUAL, load
-from ridgeline.prediction.coefficients import CORE_UNITS
 
 CATALOG = sorted(path.stem for path in files.CATALOG.glob("*.toml"))
 TERA, GIGA = 1e12, 1e9
@@ -383,7 +382,7 @@ def test_every_gpu_has_what_borrowed_coefficients_need(name: str) -> None:
     """Cores and their clock; and, but for Apple's, the size of the last-level cache."""
     machine = load(name)
     assert transfer.clock(machine)
-    assert any(unit in machine.units for unit in CORE_UNITS)
+    assert transfer.cores(machine)
     assert machine.vendor == "Apple" or machine.level("l2").total
 
 

@@ -41,6 +41,9 @@ def test_figures_of_lenders_are_those_of_the_catalog() -> None:
         assert defaults("lender_clock")[architecture] == transfer.clock(lender)
     for architecture, figure in defaults("lender_per_cycle").items():
         assert figure == pytest.approx(transfer.per_cycle(machines.load(LENDING[architecture])), rel=1e-4)
+    for architecture, name in (LENDING | {"hopper": "h100-sxm", "ampere": "a100-pcie-40gb"}).items():
+        fed = transfer.bytes_per_cycle(machines.load(name))
+        assert defaults("lender_bytes_per_cycle")[architecture] == pytest.approx(fed, rel=1e-3)
     for architecture, name in LENDING.items():
         share = defaults("lender_powered").get(architecture, 1.0)
         assert share == pytest.approx(transfer.powered(machines.load(name), "fp32"), rel=1e-3), name
@@ -94,6 +97,29 @@ def test_a_faster_clock_never_adds_a_latency(name: str, hertz: float, faster: fl
         for clock in (hertz, hertz * faster)
     )
     assert all(fast[coefficient] <= value * (1 + 1e-12) for coefficient, value in slow.items())
+
+
+def test_a_board_with_little_memory_bandwidth_keeps_its_caches() -> None:
+    """An L40S has a quarter of an A100's bandwidth for each core and cycle, and an L2 that is not slower for that."""
+    key, lent, l40s = Key.parse("gemm.bf16"), row("gemm"), machines.load("l40s")
+    found = transfer.Move.between("ampere", l40s).adapted(key, lent).coefficients
+    fed = defaults("lender_bytes_per_cycle")["ampere"] / (864e9 / 142 / 2.52e9)
+    assert found["reuse"] == pytest.approx(lent.coefficients["reuse"] * fed, rel=1e-3)
+    rich = transfer.Move.between("hopper", machines.load("b200-sxm")).adapted(key, lent).coefficients
+    assert rich["reuse"] == lent.coefficients["reuse"]
+
+
+@given(
+    st.sampled_from(["gemm.bf16", "decode.full.bf16@vllm", "moe.bf16@vllm"]), st.floats(1e11, 1e13), st.floats(1.0, 8.0)
+)
+def test_more_bandwidth_never_slows_caches_or_cores(name: str, rate: float, more: float) -> None:
+    key = Key.parse(name)
+    l40s, lent = machines.load("l40s"), row(key.family)
+    rates = []
+    for bandwidth in (rate, rate * more):
+        found = transfer.Move.between("ampere", l40s.with_figures(bandwidth=bandwidth)).adapted(key, lent).coefficients
+        rates.append([found[coefficient] * bandwidth for coefficient in transfer.OVER_MEMORY[key.family]])
+    assert all(low <= high * (1 + 1e-9) for low, high in zip(*rates, strict=True))
 
 
 def test_weight_only_products_keep_their_flops_per_cycle() -> None:

@@ -6,8 +6,9 @@ a coefficient means decides how it moves to another machine:
     shares of the peak or the bandwidth      as they are, because the formula multiplies them with the machine's figures
     latencies, which are clock cycles        x clock of the lender / clock of the machine
     launches of several kernels              the shortest launch stays, the rest is cycles
+    caches and cores over main memory        the same bytes per core and cycle, where the machine has less memory bandwidth
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
-    vector products                          the same share of the rate that the board's power pays for
+    vector products                          at most the rate that the board's power pays for
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does witho
     from ..core.families import Key
 
 Tables = Callable[[str], Mapping["Key", Fitted]]
+CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
 WITHIN, BEYOND = "within", "beyond"  # tables of an architecture: for machines of it, and for all others
 # The architectures that lend, most alike first. Kernels for one generation of tensor units are mostly written for it,
 # so those with the same instructions come first; boards that are short of power (turing, ada) come last.
@@ -49,6 +51,8 @@ CYCLES: Mapping[str, tuple[str, ...]] = {
     "moe": ("token", "expert"),
     "rows": ("serial", "row", "element"),
 }
+# Coefficients that say how much faster L2, or what one core can pull, is than main memory.
+OVER_MEMORY: Mapping[str, tuple[str, ...]] = {"gemm": ("reuse",), "moe": ("reuse",), "decode": ("core",)}
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
@@ -95,6 +99,7 @@ class Move:
 
     slower: float  # how much longer a clock cycle takes
     per_cycle: float  # how much less of its peak a kernel reaches that does as many flops per core and cycle
+    scarcer: float  # how much less main memory gives a core per cycle; 1 where it gives as much
     powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype
     lender_powered: float  # and that of the lender
 
@@ -104,6 +109,7 @@ class Move:
         return cls(
             defaults("lender_clock")[lender] / mine if mine else 1.0,
             rates[lender] / rate if rate and lender in rates else 1.0,
+            max(defaults("lender_bytes_per_cycle")[lender] / fed, 1.0) if (fed := bytes_per_cycle(machine)) else 1.0,
             {dtype: powered(machine, dtype) for dtype in VECTOR_FORMATS},
             defaults("lender_powered").get(lender, 1.0),
         )
@@ -114,13 +120,17 @@ class Move:
         for name in CYCLES.get(key.family, ()):
             if name in values:
                 values[name] *= self.slower
+        for name in OVER_MEMORY.get(key.family, ()):
+            if name in values:
+                values[name] *= self.scarcer
         if key.family in SEVERAL_KERNELS:
             shortest = min(values["launch"], defaults("launch")["gpu"])
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
-            values["compute"] = min(values["compute"] / self.lender_powered, 1.0) * self.powered[key.dtype]
+            limit = self.powered[key.dtype]
+            values["compute"] = min(values["compute"] * max(limit / self.lender_powered, 1.0), limit)
         for name in SHARES:
             if values.get(name, 0.0) > 1.0:
                 values[name] = 1.0
@@ -133,11 +143,22 @@ def clock(machine: Machine) -> float | None:
     return next((value for figure in figures if figure and (value := figure.value())), None)
 
 
+def cores(machine: Machine) -> int | None:
+    return next((machine.units[name] for name in CORE_UNITS if name in machine.units), None)
+
+
+def bytes_per_cycle(machine: Machine) -> float | None:
+    """Bytes that the main memory gives a core per clock cycle."""
+    count, mine = cores(machine), clock(machine)
+    rate = machine.main.bandwidth.stated if machine.levels else None
+    return rate / mine / count if rate and mine and count else None
+
+
 def per_cycle(machine: Machine) -> float | None:
     """bf16 flops of a core's matrix units per clock cycle."""
-    figure, mine, cores = machine.peaks.get("tensor.bf16"), clock(machine), machine.units.get("sm")
+    figure, mine, count = machine.peaks.get("tensor.bf16"), clock(machine), cores(machine)
     peak = figure.stated if figure else None
-    return peak / mine / cores if peak and mine and cores else None
+    return peak / mine / count if peak and mine and count else None
 
 
 def powered(machine: Machine, dtype: str) -> float:

@@ -21,9 +21,8 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
-from ..machines.transfer import backends
+from ..machines.transfer import CORE_UNITS, backends
 
-CORE_UNITS = ("sm", "cu", "xe_core", "gpu_core")  # vendors' names of the units that kernels' blocks are dealt to
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
 SUBSTITUTES = {
