@@ -301,8 +301,6 @@ def fit_cases(
     return _completed(fitted, pool_fits, machine)
 
 
-
-
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:
     """With what is known of variants, ops and dtypes that were not timed themselves."""
     fitted = dict(fitted)
