@@ -17,7 +17,7 @@ from typing import Any
 
 from judge_h200 import DATA, rows
 
-from ridgeline.core.families import Key, formula
+from ridgeline.core.families import Key
 from ridgeline.core.machine import Fitted
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
@@ -35,17 +35,6 @@ def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:
     return fit_cases(cases, machine, SOURCE, lambda text: print(text, file=sys.stderr, flush=True))
 
 
-def within_bounds(key: Key, row: Fitted) -> Fitted:
-    """With coefficients that were fitted within wider bounds, such as a share of the peak above 1, moved to the bounds."""
-    bounds = formula(key.family).coefficients
-    inside = {
-        name: min(max(value, bounds[name].low), bounds[name].high)
-        for name, value in row.coefficients.items()
-        if name in bounds
-    }
-    return replace(row, coefficients=inside)
-
-
 def main() -> None:
     wanted = set(sys.argv[1:])
     cases = [row for name in CALIBRATIONS for row in rows(DATA / name)]
@@ -59,7 +48,7 @@ def main() -> None:
         part = fitted_to([row for row in cases if row["op"] in side])
         families = {key.family for key in part}
         others = {key: row for key, row in fitted.items() if key.family not in families or key.backend not in ours}
-        fitted = {key: within_bounds(key, row) for key, row in (others | part).items()}
+        fitted = {key: coefficients.within_bounds(key, row) for key, row in (others | part).items()}
         coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 
