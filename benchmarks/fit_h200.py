@@ -48,7 +48,7 @@ def main() -> None:
         part = fitted_to([row for row in cases if row["op"] in side])
         families = {key.family for key in part}
         others = {key: row for key, row in fitted.items() if key.family not in families or key.backend not in ours}
-        fitted = others | part
+        fitted = {key: coefficients.within_bounds(key, row) for key, row in (others | part).items()}
         coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 

@@ -409,6 +409,22 @@ def test_variants_of_products(shape: tuple[int, int, int], wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("width", "shape", "wanted"),
+    [
+        (8.0, (64, 64, 64), "gemm"),
+        (8.0, (64, 64, 66), "gemm-ragged"),  # 528 bytes: on 16, off four elements
+        (8.0, (64, 64, 65), "gemm-loose"),
+        (4.0, (64, 64, 68), "gemm"),
+        (4.0, (1, 64, 68), "gemm-few-one"),
+        (1.0, (64, 64, 64), "gemm-ragged"),  # half a cache line
+    ],
+)
+def test_variants_of_products_by_width(width: float, shape: tuple[int, int, int], wanted: str) -> None:
+    case = dict(zip("mnk", map(float, shape), strict=True)) | {"b": 1.0, "a": width, "w": width, "c": width}
+    assert [key.kernels for key, _ in keys("gemm", case, "bf16")] == [wanted]
+
+
+@pytest.mark.parametrize(
     ("cols", "wanted"),
     [(2048.0, "rows-short"), (2052.0, "rows"), (2047.0, "rows-short-odd"), (2049.0, "rows-odd"), (4.0, "rows-short")],
 )

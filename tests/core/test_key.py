@@ -74,4 +74,4 @@ def test_every_shipped_key_is_read_and_written_as_it_stands(path: Path) -> None:
         key = Key.parse(text)
         assert str(key) == text
         assert key.family in {*FORMULAS, *SHARED}
-        assert not key.variant or key.family in VARIANTS
+        assert not key.variant or key.family in {*VARIANTS, "decode"}  # which is attention of one query

@@ -185,6 +185,8 @@ class Expected:
     @property
     def label(self) -> str | NDArray[np.str_]:
         """`calibrated`, `transferred` or `uncalibrated`, by the kernel of a case that is known least."""
+        if self.collectives:
+            return max((made.label for made in self.collectives), key=LABELS.index)
         if not self.kernels:
             return UNCALIBRATED
         codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]

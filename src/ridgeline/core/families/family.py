@@ -78,7 +78,7 @@ class Family:
         return tuple(items)
 
 
-def off(size: Array, step: float) -> Mask:
+def off(size: Array, step: Array) -> Mask:
     """Where a size is no multiple of a step."""
     return np.asarray(size != step * np.floor(np.asarray(size) / step))
 

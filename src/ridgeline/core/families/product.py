@@ -22,6 +22,7 @@ UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
 LINE = 128.0  # bytes of a cache line
 MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
+VECTOR_LOAD = 4.0  # wider elements that are loaded at once
 WORD = 4.0  # and without which they are loaded element by element
 MAX_FEW_ROWS = 8.0  # rows or columns up to which a product may be done as several products with a vector
 MIN_SPLIT_K = 256.0  # a split never gets fewer steps of k
@@ -63,7 +64,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
 
     Elements of one or two bytes are moved tile by tile; where rows are off a cache line (`ragged`), tiles share lines.
-    Off 16 bytes, few rows have variants of their own: a single one (`one`), on 4 bytes (`loose`), on less.
+    Wider ones are loaded four at a time, where rows are multiples of that. Off 16 bytes, few rows have variants of their
+    own: a single one (`one`; wider elements have it on 16 bytes too), on 4 bytes (`loose`), on less.
     """
     # weights that are unpacked need the alignment of A
     k, n = np.asarray(g["k"]) * element_width(g["a"]), np.asarray(g["n"]) * g["c"]
@@ -71,13 +73,16 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     odd = off(k, WORD) | off(n, WORD)
     rows = np.minimum(g["m"], g["n"])
     few, single = rows <= MAX_FEW_ROWS, rows == 1
-    ragged = (off(k, LINE) | off(n, LINE)) & (np.asarray(g["w"]) <= MAX_TILE_WIDTH)
+    wide = np.asarray(g["w"]) > MAX_TILE_WIDTH
+    alone, even = single & wide, np.where(wide, VECTOR_LOAD * np.asarray(g["w"]), LINE)
+    ragged = off(k, even) | off(n, even)
     return {
         "gemm": ~loose & ~few & ~ragged,
         "gemm-ragged": ~loose & ~few & ragged,
         "gemm-loose": loose & ~odd & ~few,
         "gemm-odd": odd & ~few,
-        "gemm-few": few & ~loose,
+        "gemm-few": few & ~loose & ~alone,
+        "gemm-few-one": few & ~loose & alone,
         "gemm-few-odd-one": single & loose,
         "gemm-few-odd-loose": few & ~single & loose & ~odd,
         "gemm-few-odd": few & ~single & odd,
