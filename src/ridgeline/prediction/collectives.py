@@ -21,8 +21,8 @@ from ..machines.defaults import defaults
 
 SMALL = 1e6  # bytes below which a collective is mostly latency
 INTERVALS = {True: (0.8, 3.0), False: (0.82, 1.42)}  # that hold 80 % of published times, of small ones and of others
-OWN = "calibrated: published nccl-tests or rccl-tests tables of this machine"
-OTHERS = "transferred: published nccl-tests and rccl-tests tables of other machines"
+OWN = "transferred from published nccl-tests or rccl-tests tables of this machine"
+OTHERS = "transferred from published nccl-tests and rccl-tests tables of other machines"
 
 
 @cache

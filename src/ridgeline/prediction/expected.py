@@ -25,7 +25,7 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from ..machines.transfer import backends
-from .coefficients import LABELS, UNCALIBRATED
+from .coefficients import LABELS, TRANSFERRED, UNCALIBRATED
 from .collectives import Collective, collective_items, step_collectives
 from .kernel_times import KernelTime, kernel_times
 
@@ -186,7 +186,7 @@ class Expected:
     def label(self) -> str | NDArray[np.str_]:
         """`calibrated`, `transferred` or `uncalibrated`, by the kernel of a case that is known least."""
         if self.collectives:
-            return max((made.label for made in self.collectives), key=LABELS.index)
+            return TRANSFERRED  # from published tables, which are not of every op, size and library
         if not self.kernels:
             return UNCALIBRATED
         codes = [np.asarray(self.uncovered) * LABELS.index(UNCALIBRATED)]

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from ..core.bound import bound
 from ..core.families import TimeItem, merged
 from ..core.machine import Machine
+from ..core.roofline import label
 from ..core.work import Array, largest, total
+from .coefficients import LABELS
 from .expected import Expected, flat_items, flat_time
 from .kernel_times import KernelTime
 
@@ -123,6 +125,14 @@ class Inherited(Expected):
         """An end of the interval over the time, as the sources have it, by their shares of the time."""
         return total(getattr(source.prediction, end) for source in self.sources) / total(
             source.prediction.time for source in self.sources
+        )
+
+    @property
+    def label(self) -> str | NDArray[np.str_]:
+        """Never `calibrated`: no library has this kernel."""
+        of_parts = np.asarray(super().label)
+        return label(
+            np.maximum([LABELS.index(str(part)) for part in of_parts.ravel()], 1).reshape(of_parts.shape), LABELS
         )
 
     @property
