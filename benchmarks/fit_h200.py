@@ -26,7 +26,7 @@ from ridgeline.prediction.fit import fit_cases
 # ops that are fitted together; a family's ops must be in one of them
 SIDES = (("linear",), ("attention", "attention_backward"), ("gemm", "bmm"), ("conv2d", "conv_transpose2d"))
 CALIBRATIONS = ("h200-calibration.csv.gz", "h200-further-calibration.csv.gz", "h200-smooth-calibration.csv.gz")
-SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11 default paths), 2026-11-15"
+SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
 
 
 def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:

@@ -359,14 +359,14 @@ def test_every_case_of_the_test_set_is_judged(judged: evaluate.Evaluation) -> No
 
 def test_the_pooled_error_on_shapes_never_fitted_to(judged: evaluate.Evaluation) -> None:
     score = judged.pooled.errors()
-    assert score.median <= 0.07
-    assert score.p90 <= 0.26
+    assert score.median <= 0.06
+    assert score.p90 <= 0.23
     assert abs(score.signed) <= 0.02
     for method in evaluate.METHODS[1:]:
         assert score.median < 0.3 * judged.pooled.errors(method).median, method
 
 
-MOST = {"stream": 0.04, "rows": 0.06, "attention": 0.09, "attention decode": 0.10, "gemm bf16": 0.07, "conv": 0.16}
+MOST = {"stream": 0.03, "rows": 0.05, "attention": 0.055, "attention decode": 0.07, "gemm bf16": 0.06, "conv": 0.15}
 
 
 @pytest.mark.parametrize(("family", "most"), MOST.items())
@@ -375,7 +375,7 @@ def test_the_error_of_a_family(judged: evaluate.Evaluation, family: str, most: f
     assert one.errors().median <= most
 
 
-@pytest.mark.parametrize(("name", "family", "most"), [("layers", "conv", 0.11), ("projections", "gemm bf16", 0.055)])
+@pytest.mark.parametrize(("name", "family", "most"), [("layers", "conv", 0.11), ("projections", "gemm bf16", 0.05)])
 def test_the_error_on_what_networks_ask_for(name: str, family: str, most: float) -> None:
     found = judge(f"h200-{name}.csv")
     (one,) = [one for one in found.families if one.family == family]

@@ -20,7 +20,7 @@ TILE_SIDES = (
 )
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
-LINE = 128.0  # bytes of a cache line
+LINE, SECTOR = 128.0, 32.0  # bytes of a cache line, and of the part of it that memory moves at once
 MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
 VECTOR_LOAD = 4.0  # wider elements that are loaded at once
 WORD = 4.0  # and without which they are loaded element by element
@@ -63,7 +63,8 @@ def gemm(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a product gets: rows on 16 bytes, on 4 (`loose`), on less (`odd`); a few rows or columns (`few`).
 
-    Elements of one or two bytes are moved tile by tile; where rows are off a cache line (`ragged`), tiles share lines.
+    Elements of one or two bytes are moved tile by tile; where rows are off a cache line (`ragged`), tiles share lines,
+    and where they are off its sectors (`straddling`), every row of a tile takes one more.
     Wider ones are loaded four at a time, where rows are multiples of that. Off 16 bytes, few rows have variants of their
     own: a single one (`one`; wider elements have it on 16 bytes too), on 4 bytes (`loose`), on less.
     """
@@ -75,10 +76,11 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     few, single = rows <= MAX_FEW_ROWS, rows == 1
     wide = np.asarray(g["w"]) > MAX_TILE_WIDTH
     alone, even = single & wide, np.where(wide, VECTOR_LOAD * np.asarray(g["w"]), LINE)
-    ragged = off(k, even) | off(n, even)
+    ragged, straddling = off(k, even) | off(n, even), off(k, SECTOR) & ~wide
     return {
         "gemm": ~loose & ~few & ~ragged,
-        "gemm-ragged": ~loose & ~few & ragged,
+        "gemm-ragged": ~loose & ~few & ragged & ~straddling,
+        "gemm-ragged-straddling": ~loose & ~few & ragged & straddling,
         "gemm-loose": loose & ~odd & ~few,
         "gemm-odd": odd & ~few,
         "gemm-few": few & ~loose & ~alone,

@@ -108,10 +108,13 @@ def _searches(g: Sizes) -> dict[str, Mask]:
 
 
 def scan_threads(rows: Array, cols: Array) -> Array:
-    """Threads that a row gets in a prefix sum: more for longer rows, fewer for more of them."""
-    power = np.floor((np.log2(BLOCK_THREADS) + np.ceil(np.log2(cols)) - np.ceil(np.log2(rows))) / 2)
-    threads: Array = 2.0 ** np.clip(power, *np.log2(SCAN_THREADS))
-    return threads
+    """Threads that a row gets in a prefix sum: more for longer rows, fewer for more of them.
+
+    PyTorch takes half the difference of the logarithms as an unsigned number: very many short rows get a whole block each.
+    """
+    doubled = np.log2(BLOCK_THREADS) + np.ceil(np.log2(cols)) - np.ceil(np.log2(rows))
+    threads: Array = 2.0 ** np.clip(np.floor(doubled / 2), *np.log2(SCAN_THREADS))
+    return np.where(doubled < 0, BLOCK_THREADS, threads)
 
 
 def scan_variants(g: Sizes, op: str) -> dict[str, Mask]:

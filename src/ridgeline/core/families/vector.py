@@ -10,7 +10,7 @@ import numpy as np
 
 from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
-from .row_kernels import scan_threads
+from .row_kernels import BLOCK_THREADS, scan_threads
 
 CHUNK = 65536.0  # elements of a tensor that an optimizer gives to one block
 BYTES = "bytes at achieved bandwidth"  # their time without any effect
@@ -88,6 +88,7 @@ SCAN = {
     **{name: ROWS[name] for name in ("launch", "blend", "kept", "inner")},
     "memory": Coefficient(0.80, 0.2, 1.0, "share of the main bandwidth that long rows reach"),
     "element": Coefficient(5e-10, 1e-11, 1e-7, "core seconds that an element costs among many"),
+    "block": Coefficient(8e-7, 1e-9, 1e-5, "core seconds that a block costs among many"),
     "serial": Coefficient(1.5e-6, 1e-9, 1e-5, "seconds of a step in which every thread of a row takes two elements"),
 }
 
@@ -97,10 +98,10 @@ def scan(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     number, cols = g["rows"], g["cols"]
     size = number * cols * g["x"]
     time = _memory(size, size, hw, c, off)
-    crowd: Array = 0.0 if "crowd" in off else number * cols * c["element"] / hw.cores
-    alone: Array = 0.0
-    if "alone" not in off:  # a single row is scanned by all cores
-        alone = np.where(np.asarray(number) > 1, np.ceil(cols / (2 * scan_threads(number, cols))) * c["serial"], 0.0)
+    several, threads = np.asarray(number) > 1, scan_threads(number, cols)  # a single row is scanned by all cores
+    blocks = np.where(several, number * threads / BLOCK_THREADS, 0.0)
+    crowd: Array = 0.0 if "crowd" in off else (blocks * c["block"] + number * cols * c["element"]) / hw.cores
+    alone: Array = 0.0 if "alone" in off else np.where(several, np.ceil(cols / (2 * threads)) * c["serial"], 0.0)
     time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
     return time if "launch" in off else time + c["launch"]
 
