@@ -18,6 +18,7 @@ from .family import Mask, Sizes, element_width, off
 from .product import MAX_FEW_ROWS
 
 WITH_ELEMENTS = ("read", "written", "elements", "flops", "special")  # sizes of a stream, which grow together
+ALIGNED_COLUMNS = 16.0  # of a product, at which rows of the narrowest elements lie on 16 bytes
 HEAD_STEP = 8.0  # multiples that head sizes come in
 
 
@@ -48,7 +49,6 @@ class Switch:
         return {**sizes, self.size: np.where(below, above, size)}, below
 
 
-FEW_ROWS = (Switch("m", 1.0), Switch("n", 1.0), Switch("m", MAX_FEW_ROWS), Switch("n", MAX_FEW_ROWS, 16.0))
 CHANNELS = (Switch("c_in", MAX_FEW_CHANNELS, VECTOR_CHANNELS), Switch("c_in", MAX_FEW_CHANNELS, BLOCK_CHANNELS))
 HEADS = (Switch("d", NARROW_HEAD, HEAD_STEP), Switch("d", USUAL_HEAD, HEAD_STEP))
 NORMS = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.VECTOR_LOAD),)
@@ -77,7 +77,6 @@ BY_OP: dict[str, tuple[Switch, ...]] = {
     "topk": (*SEARCHES, Switch("per_row", 1.0)),
 }
 SWITCHES: dict[str, tuple[Switch, ...]] = {
-    "gemm": FEW_ROWS,
     "attention": (Switch("q", 1.0), *HEADS),
     "attention_backward": HEADS,
     "conv": (*CHANNELS, Switch("kernel", 1.0), Switch("kernel", MIN_LARGE_KERNEL - 1)),
@@ -97,10 +96,21 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         nearer[switch.size, switch.step] = before | below
         if np.any(cases := below & ~before):
             yield larger, cases
+    if family == "gemm":
+        yield from _more_rows(sizes)
     if family == "stream" and op == "copy":
         yield from _longer_copies(sizes)
     if op == "embedding_backward":
         yield from _other_scatters(sizes)
+
+
+def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """The smaller of rows and columns decides: one, a few, or more; both are raised where both are few."""
+    m, n = np.asarray(sizes["m"], dtype=np.float64), np.asarray(sizes["n"], dtype=np.float64)
+    for at in (1.0, MAX_FEW_ROWS):
+        if np.any(few := np.minimum(m, n) <= at):
+            columns = np.where(n <= at, Switch("n", at, ALIGNED_COLUMNS).above(n), n)
+            yield {**sizes, "m": np.where(m <= at, at + 1, m), "n": columns}, few
 
 
 def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
