@@ -50,11 +50,13 @@ class Selected:
 @cache
 def _candidates(key: Key, backend: str, last_dtype: str) -> tuple[tuple[Key, bool], ...]:
     """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
-    arithmetic = key.dtypes[0]
-    dtypes = dict.fromkeys((key.dtype, arithmetic))
+    arithmetic, *weights = key.dtypes
+    others = SUBSTITUTES.get(arithmetic, ())
+    narrow = [f"{other}-{stored}" for other in others for stored in weights]  # the same weights in other arithmetic
+    dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
     return tuple(
         (wider, place > 0)
-        for place, dtype in enumerate(filter(None, (*dtypes, *SUBSTITUTES.get(arithmetic, ()), last_dtype)))
+        for place, dtype in enumerate(filter(None, dtypes))
         for path in backends(backend)
         for wider in key._replace(dtype=dtype, backend=path).wider()
     )

@@ -24,7 +24,7 @@ from .coefficients import CALIBRATED, Selected, hardware, kernels, lender_scale,
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL = "kernel of the next larger size"
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
-MAX_PADDED = {"rows": 3, "scan": 3, "attention": 3, "attention_backward": 3, "conv": 3}
+MAX_PADDED = {"rows": 3, "scan": 2, "attention": 3, "attention_backward": 3, "conv": 3}
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 
 
@@ -119,7 +119,7 @@ class KernelTime:
     def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
         if self.asked.padded < MAX_PADDED.get(self.kernel.family, 1):
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
-        if self.kernel.family == "scan" and not self.asked.padded:
+        if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
 
     def _beyond(self, low: bool) -> Array:

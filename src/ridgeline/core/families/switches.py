@@ -114,14 +114,14 @@ def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
 
 
 def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
-    """A short copy has the longer ones above it, a ragged one the next that is even."""
+    """A short copy has the longer ones above it, a ragged one the next that is even, an even one the next that is ragged."""
     size = np.asarray(sizes["written"], dtype=np.float64)
     short, ragged = size <= row_kernels.SHORT_COPY, off(size, row_kernels.EVEN_COPY)
-    long = np.floor(row_kernels.SHORT_COPY / row_kernels.EVEN_COPY) + 1
-    even = np.ceil(size / row_kernels.EVEN_COPY)
-    for above, cases in ((long, short), (even, ragged & ~short)):
+    least, unit = np.maximum(size, row_kernels.SHORT_COPY), row_kernels.EVEN_COPY
+    even = np.where(short, (np.floor(least / unit) + 1) * unit, np.ceil(least / unit) * unit)
+    for above, cases in ((even, short | ragged), (least + 1, short | ~ragged)):
         if np.any(cases):
-            factor = np.where(cases, above * row_kernels.EVEN_COPY / size, 1.0)
+            factor = np.where(cases, above / size, 1.0)
             yield {**sizes, **{name: sizes[name] * factor for name in WITH_ELEMENTS}}, cases
 
 
@@ -137,7 +137,12 @@ def _other_scatters(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
 
 
 def next_scans(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
-    """Beyond the next powers of two a row of a prefix sum may get twice the threads."""
-    power = 2.0 ** np.ceil(np.log2(np.asarray(sizes["cols"], dtype=np.float64)))
+    """Beyond the next powers of two a row of a prefix sum may get twice the threads; one that is not very short, fewer."""
+    rows, cols = (np.asarray(sizes[name], dtype=np.float64) for name in ("rows", "cols"))
+    power = 2.0 ** np.ceil(np.log2(cols))
+    every = np.ones(np.broadcast_shapes(rows.shape, cols.shape), dtype=bool)
     for further in (1.0, 2.0):
-        yield {**sizes, "cols": power * further + 1}, np.ones(np.shape(power), dtype=bool)
+        yield {**sizes, "cols": power * further + 1}, every
+    long = np.floor(2.0 ** (np.ceil(np.log2(rows)) - 1) / row_kernels.BLOCK_THREADS) + 1
+    if np.any(short := cols < long):
+        yield {**sizes, "cols": np.where(short, long, cols)}, short
