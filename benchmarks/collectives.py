@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.core.collectives import FABRIC, HOST, Path, expected
+from ridgeline.core.figure import NETWORK
 from ridgeline.core.machine import Machine
-from ridgeline.core.network import NETWORK, groups
+from ridgeline.core.network import groups
 from ridgeline.machines.defaults import defaults
 from ridgeline.machines.load import load
 from ridgeline.prediction.collectives import SMALL

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.bound import bound
 from ridgeline.core.errors import MissingFigure, SchemaError
-from ridgeline.core.figure import Link
+from ridgeline.core.figure import MESH, NETWORK, SWITCH, TORUS, Link
 from ridgeline.core.machine import Machine
-from ridgeline.core.network import MESH, NETWORK, SWITCH, TORUS, groups
+from ridgeline.core.network import groups
 from ridgeline.machines import schema, write
 from ridgeline.programs import ops
 from ridgeline.programs.ops import OPS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -35,16 +36,17 @@ def test_an_aligned_size_has_nothing_to_pad(machine: str) -> None:
 def test_a_switch_is_named_only_with_timings_of_the_machine() -> None:
     """Every neighbour that is named does take less though larger, or more though smaller."""
     named = 0
-    for batch in (8, 16, 24, 48, 64, 96, 128, 200, 256, 400, 512):
-        made = asked("linear", "h200-sxm", batch=batch, in_features=8192, out_features=8192)
+    for op, cols in product(
+        ("sort", "topk", "cumsum", "sum_rows", "softmax"), (64, 256, 1024, 4160, 8192, 16384, 131072)
+    ):
+        values = {"rows": 64, "cols": cols, "dtype": "fp32", **({"k": 8} if op == "topk" else {})}
+        made = asked(op, "h200-sxm", **values)
         for note in (text for text in made.remarks if text.startswith("kernel switch")):
             name, size = note.split()[2].split("=")
-            values = {"batch": batch, "in_features": 8192, "out_features": 8192, name: int(size)}
-            other = predict(OPS["linear"](**values), rl.machine("h200-sxm")).time
-            smaller = int(size) < {**made.values}[name]
-            assert (other > made.prediction.time) == smaller
+            other = predict(OPS[op](**{**values, name: int(size)}), rl.machine("h200-sxm")).time
+            assert (other > made.prediction.time) == (int(size) < values[name])
             named += 1
-        there = asked("linear", "b200-sxm", batch=batch, in_features=8192, out_features=8192)
+        there = asked(op, "b200-sxm", **values)
         assert not [text for text in there.remarks if text.startswith("kernel switch")]
     assert named
 

@@ -118,8 +118,11 @@ def test_a_collective_is_answered_with_its_algorithm_and_bandwidths() -> None:
 
 
 def test_the_basis_says_whose_tables_it_rests_on() -> None:
-    for name, label in (("h100-sxm", "calibrated"), ("b300-sxm", "transferred"), ("l4", "transferred")):
-        assert str(predicted(name, "all_reduce", 2**20, 8).expected[0].confidence).startswith(label)
+    for name, whose in (("h100-sxm", "this machine"), ("b300-sxm", "other machines"), ("l4", "other machines")):
+        made = predicted(name, "all_reduce", 2**20, 8).expected[0]
+        assert str(made.confidence).startswith("transferred from published")
+        assert whose in str(made.confidence)
+        assert made.label == "transferred"
 
 
 def test_other_ops_have_no_fields_of_collectives() -> None:

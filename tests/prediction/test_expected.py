@@ -391,7 +391,7 @@ def test_an_unknown_backend_falls_back_and_says_so() -> None:
 @pytest.mark.parametrize("name", [name for name in CALIBRATED if backends(rl.machine(name))])
 def test_the_command_line_takes_a_backend(name: str, tmp_path: Any) -> None:
     one = machine(name)
-    backend = next(key.backend for key in one.fitted if key.kernels == "gemm" and key.backend)
+    backend = next(key.backend for key in one.calibrated if key.kernels == "gemm" and key.backend)
     dtype = next(
         key.dtype for key in one.fitted if key.kernels == "gemm" and key.backend == backend and key.op != "bmm"
     )

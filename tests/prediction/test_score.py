@@ -347,7 +347,7 @@ def test_bad_input_is_one_message_and_exit_code_2(
 def test_the_backend_of_a_file_of_cases(tmp_path: Path) -> None:
     """Cases that do not say take the one of the option; those that do keep theirs."""
     one = rl.machine("h100-sxm")
-    backend = next(key.backend for key in one.fitted if str(key).startswith("gemm.bf16@"))
+    backend = next(key.backend for key in one.calibrated if str(key).startswith("gemm.bf16@"))
     path = tmp_path / "cases.csv"
     path.write_text(
         f"op,dtype,m,n,k,backend,time_us\ngemm,bf16,4096,4096,4096,,300\ngemm,bf16,4096,4096,4096,{backend},300\n"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .figure import Link
-from .network import BUS, MESH, NETWORK, PAIR, TORUS, Group
+from .figure import BUS, MESH, NETWORK, PAIR, TORUS, Link
+from .network import Group
 from .work import Array
 
 ALGORITHMS = ("ring", "tree", "in-network", "hierarchical", "direct")

@@ -109,6 +109,11 @@ class Level:
         return self.source or self.bandwidth.source
 
 
+# How devices are joined.
+SWITCH, MESH, TORUS, PAIR, BUS, NETWORK = "switch", "mesh", "torus", "pair", "bus", "network"
+TOPOLOGIES = (SWITCH, MESH, TORUS, PAIR, BUS, NETWORK)
+
+
 @dataclass(frozen=True)
 class Link:
     """A connection to other devices. `per_direction` is the payload rate one way of all its links of a device together.

@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import MissingFigure
-from .figure import Link
+from .figure import MESH, NETWORK, TORUS, Link
 from .machine import Machine
 from .work import Array, Kernel, Work
 
 FAMILY = "collective"  # of the kernels that stand for collectives
-SWITCH, MESH, TORUS, PAIR, BUS, NETWORK = "switch", "mesh", "torus", "pair", "bus", "network"
-TOPOLOGIES = (SWITCH, MESH, TORUS, PAIR, BUS, NETWORK)
 
 
 def collectives(work: Work) -> tuple[Kernel, ...]:

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import TABLE
-from ..core.figure import NO_SHARE, Figure, Level, Link, of_reads
+from ..core.figure import NETWORK, NO_SHARE, TOPOLOGIES, TORUS, Figure, Level, Link, of_reads
 from ..core.machine import ENGINES, Machine
-from ..core.network import NETWORK, TOPOLOGIES, TORUS
 from . import coefficients
 from .reader import Reader, toml
 

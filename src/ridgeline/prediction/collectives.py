@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.collectives import ALGORITHMS, FABRIC, HOST, Path, expected
 from ..core.families import TimeItem
-from ..core.network import NETWORK, Group, collectives, groups, sent
+from ..core.figure import NETWORK
+from ..core.network import Group, collectives, groups, sent
 from ..core.roofline import label, scalar_or_array
 from ..core.units import show
 from ..core.work import Array, Kernel, total

@@ -122,7 +122,8 @@ def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     for above, cases in ((even, short | ragged), (least + 1, short | ~ragged)):
         if np.any(cases):
             factor = np.where(cases, above / size, 1.0)
-            yield {**sizes, **{name: sizes[name] * factor for name in WITH_ELEMENTS}}, cases
+            grown = {name: sizes[name] * factor for name in WITH_ELEMENTS}
+            yield {**sizes, **grown, "written": np.where(cases, above, size)}, cases
 
 
 def _other_scatters(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
