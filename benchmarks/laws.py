@@ -36,7 +36,7 @@ from ridgeline.programs.ops import OPS, Op
 
 PER_CALL = 100  # cases of one op, machine, dtype and backend
 ROUNDING = 1e-9
-ALIGNMENT = 64  # growing by multiples of it keeps every alignment class
+ALIGNMENT = 256  # growing by multiples of it keeps every alignment class, down to half a byte on a line of 128
 FASTER = 1.3
 DTYPES = ("bf16", "fp16", "fp32", "fp64", "tf32", "fp8_e4m3", "int8")
 STORED = ("int4_g128", "int8", "fp8_e4m3", "bf16")

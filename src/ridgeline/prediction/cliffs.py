@@ -16,7 +16,7 @@ from ..programs.ops import Op
 from .coefficients import CALIBRATED
 from .predict import Prediction, plain, predict
 
-ALIGNMENTS = (8, 16, 64)  # elements, to which a size may be padded
+ALIGNMENTS = (8, 16, 64, 128)  # elements, to which a size may be padded
 SMALLER = (0.5, 0.75)  # of a size: below the timings nearby, and one octave below
 NOTABLE = 0.03  # of the time; smaller differences are within the error of timings
 

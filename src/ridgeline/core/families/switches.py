@@ -67,7 +67,7 @@ BY_OP: dict[str, tuple[Switch, ...]] = {
     "gemv": (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.LOAD_BYTES, "y"),),
     **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), GRADIENTS),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
-    "embedding_backward": (Switch("cols", row_kernels.MAX_SHORT_ROW),),
+    "embedding_backward": (),  # below
     "embedding": (Switch("rows", row_kernels.FEW_GATHERED),),
     "sum_rows": (Switch("cols", row_kernels.BLOCK_SUM - 1), Switch("cols", row_kernels.SPLIT_SUM - 1)),
     "sort": (
@@ -130,8 +130,11 @@ def _other_scatters(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     """Rows that are added to a larger table have more above them, those added to a smaller one a larger table."""
     rows, cols, per_row = (np.asarray(sizes[name], dtype=np.float64) for name in ("rows", "cols", "per_row"))
     repeated, table = per_row < cols, rows * per_row / cols
+    if np.any(short := cols <= row_kernels.MAX_SHORT_ROW):
+        long = np.where(short, row_kernels.MAX_SHORT_ROW + 1, cols)
+        yield {**sizes, "cols": long, "per_row": per_row * long / cols}, short
     if np.any(~repeated):
-        more = np.where(repeated, rows, np.floor(table) + 1)
+        more = np.where(repeated, rows, np.rint(table) + 1)
         yield {**sizes, "rows": more, "per_row": table * cols / more}, ~repeated
     if np.any(repeated):
         yield {**sizes, "per_row": np.where(repeated, cols, per_row)}, repeated
