@@ -480,7 +480,7 @@ def test_a_chain_is_a_document_of_plain_values() -> None:
 
 
 def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_machine() -> None:
-    stops = chain("quantize=fp8,compute=2,batch=8,machine=b200-sxm", case("linear", H200, **LAYER))
+    stops = chain("quantize=fp8,compute=2,batch=8,machine=h100-sxm", case("linear", H200, **LAYER))
     chart = CHARTS["changes"](H200, stops=stops).charts[0]
     # the second change moves nothing, so the third arrow follows the first
     assert [arrow.label for arrow in chart.arrows] == ["1", "3", "4"]
@@ -490,7 +490,7 @@ def test_the_chart_has_a_numbered_arrow_for_every_move_and_a_roof_for_every_mach
     assert {line.group for line in chart.lines if line.role == "peak"} == {
         "h200-sxm",
         "h200-sxm compute x2",
-        "b200-sxm",
+        "h100-sxm",
     }
     for point in chart.points:
         if point.role == "expected":

@@ -89,6 +89,7 @@ class CommunicationRoofline:
     peak: float
     links: dict[str, float]
     training: dict[str, float]  # FLOP per byte sent by each device in data-parallel training
+    carriers: dict[str, str]  # the link that carries it
 
     def ridge(self, link: str) -> float:
         return self.peak / self.links[link]
@@ -106,9 +107,15 @@ def communication(machine: Machine, dtype: str | None = None, ceilings: str | No
     """The links of the catalog and common network cards."""
     engine = engine_for(machine, dtype or default_dtype(machine), ceilings)
     rates = {link.name: link.per_direction.value() for link in machine.links}
-    links = {name: rate for name, rate in rates.items() if rate} | NICS
-    training = {
-        f"data parallel, {count} devices": data_parallel_intensity(TRAINING_TOKENS, count, 2.0)
-        for count in DEVICE_COUNTS
-    }
-    return CommunicationRoofline(machine, engine, machine.peak(engine, ceilings).value, links, training)
+    links = {name: rate for name, rate in rates.items() if rate}
+    links |= {name: rate for name, rate in NICS.items() if rate not in links.values()}
+    names = {count: f"data parallel, {count} devices" for count in DEVICE_COUNTS}
+    training = {name: data_parallel_intensity(TRAINING_TOKENS, count, 2.0) for count, name in names.items()}
+    carriers = {name: _carrier(machine, links, count) for count, name in names.items()}
+    return CommunicationRoofline(machine, engine, machine.peak(engine, ceilings).value, links, training, carriers)
+
+
+def _carrier(machine: Machine, links: dict[str, float], count: int) -> str:
+    """The fastest link that joins so many devices; a network card joins any number."""
+    reach = {link.name: link.devices or count for link in machine.links}
+    return max((name for name in links if reach.get(name, count) >= count), key=lambda name: links[name])

@@ -64,7 +64,6 @@ def communication(study: CommunicationRoofline) -> Chart:
     """Attainable rate against FLOP per byte communicated, one roof and one ridge for each link."""
     machine, peak = study.machine, study.peak
     ridges = {name: study.ridge(name) for name in study.links}
-    fastest = max(study.links, key=lambda name: study.links[name])
     spread = [min(ridges.values()) / 16, max(ridges.values()) * 4, *study.training.values()]
     across = power_span(spread, 2.0, 1.2)
     low = across[0] * min(study.links.values()) * 4
@@ -87,12 +86,13 @@ def communication(study: CommunicationRoofline) -> Chart:
     flat = ((min(ridges.values()), peak), (across[1], peak))
     lines.append(Line(flat, "peak", f"{engine} {rate(peak, study.engine)}", study.engine.partition(".")[0]))
     for name, x in study.training.items():
-        attainable = min(peak, x * study.links[fastest])
-        bound = "compute-bound" if x >= ridges[fastest] else "link-bound"
-        points.append(Point(x, attainable, name, bound, "value", f"{name} over {fastest}", {"intensity": x}))
+        link = study.carriers[name]
+        attainable = min(peak, x * study.links[link])
+        bound = "compute-bound" if x >= ridges[link] else "link-bound"
+        points.append(Point(x, attainable, name, bound, "value", f"{name} over {link_title(link)}", {"intensity": x}))
     notes = (
         "numbers at the corners: ridge of each link, in FLOP per byte sent",
-        f"data parallel: {TRAINING_TOKENS} tokens per step, ring all-reduce of bf16 gradients over {link_title(fastest)}",
+        f"data parallel: {TRAINING_TOKENS} tokens per step, ring all-reduce of bf16 gradients over the fastest link that joins all devices",
         "NIC: nominal rates of common network cards; links: payload per direction",
     )
     return Chart(

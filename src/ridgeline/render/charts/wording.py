@@ -39,7 +39,7 @@ def bound_title(bound: str) -> str:
 
 
 def link_title(link: str) -> str:
-    return {"nvlink": "NVLink", "pcie": "PCIe"}.get(link, link)
+    return {"nvlink": "NVLink", "pcie": "PCIe", "nic": "NIC", "ici": "ICI"}.get(link, link)
 
 
 def is_integer(engine: str) -> bool:
