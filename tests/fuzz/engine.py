@@ -171,7 +171,8 @@ def _watch(session: Session, worker: Any, shared: Any, found: Any, tell: Any) ->
         except queue.Empty:
             if not worker.is_alive() and found.empty():
                 return None
-            if shared[1] and time.monotonic() - shared[1] > MAX_WAIT:
+            began = shared[1]  # read once: the worker sets it to 0 between two inputs
+            if began and time.monotonic() - began > MAX_WAIT:
                 worker.kill()
                 worker.join()
                 return False

@@ -171,7 +171,9 @@ def edited_fields(row: Mapping[str, Any] | None, claims: Mapping[str, Any]) -> d
 def checked_content(kind: str, content: Any) -> dict[str, Any]:
     """The content of a record with clean texts; raises where it is not what `seal` or `settle` writes."""
     door = Door("the record")
-    kept = door.table(content, "content")
+    given = door.table(content, "content")
+    checked_below = {"predictions", "items", "machine", "environment"}
+    kept = {clean(key): value if key in checked_below else door.plain(value, key) for key, value in given.items()}
     after = door.text(kept.get("evidence_after"), "evidence_after")
     if after and parse_time(after) is None:
         door.complain("evidence_after", "is no time")
