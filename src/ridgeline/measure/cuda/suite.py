@@ -69,8 +69,7 @@ def kernels() -> list[GpuKernel]:
 
 
 def _work(case: Case) -> Work:
-    op = find(str(case["op"]))
-    return op.make(**op.check({key: value for key, value in case.items() if key != "op"}))
+    return find(str(case["op"]))(**{key: value for key, value in case.items() if key != "op"})
 
 
 def ceilings(quick: bool, on_progress: Progress) -> list[Observation]:
