@@ -123,13 +123,13 @@ def test_recorded_spills_and_conflicts() -> None:
 
 def test_thousands_of_tiny_kernels() -> None:
     """A thousand launches of 2.1 us for what one kernel does in a few."""
-    work = replace(ops.add(1024 * 1000, dtype="fp32"), name="many")
+    work = ops.add(1024 * 1000, dtype="fp32")
     each = {"vector.fp32": 1024.0}
     items = [
         Observation("many", "many", (2.1e-6,), kernel="add", counters=QUIET | {"blocks": 1.0, "waves": 0.0}, flops=each, bytes={"hbm": 12288.0})
         for _ in range(1000)
     ]  # fmt: skip
-    (item,) = reconcile(predict(work, H200), items).items
+    (item,) = reconcile(predict(Program((Step("many", work),)), H200), items).items
     assert item.top is not None
     assert (item.top.rule, item.top.status, item.top.move) == ("tiny kernels", "shown", "fuse kernels")
     assert "kernels 1,000" in item.top.evidence

@@ -27,10 +27,13 @@ def drawn() -> list[shapes.Case]:
 
 def test_the_calibration_has_as_many_cases_of_each_family_as_planned(calibration: list[shapes.Case]) -> None:
     assert len(calibration) == sum(count for _, count, _ in shapes.PLAN)
-    by = Counter(case["op"] for case in calibration)
+    by = Counter(case["op"] for case in calibration if not case.get("backend"))
     assert by["gemm"] == 800 + 300 + 300 + 350 + 350 + 250 + 200
-    assert by["attention"] == 600 + 360 + 40
-    assert sum(by[op] for op in shapes.ROWS) == 2000
+    assert by["attention"] == 600 + 360 + 40 + 440
+    assert sum(by[op] for op in shapes.ROWS) == 2000 + 280
+    assert {case["backend"] for case in calibration if case.get("backend")} == {
+        *["cudnn", "efficient", "flash2", "rowwise", "triton"]
+    }
     assert {case["dtype"] for case in calibration} == set(FORMATS) - {"fp8_e5m2"}
     assert sum(case.get("layout") == "nhwc" for case in calibration) > 50
     assert len(shapes.calibration_cases(quick=True)) < len(calibration) / 6
@@ -58,7 +61,7 @@ def test_drawn_cases_are_ones_their_ops_accept_within_the_caps(
     calibration: list[shapes.Case], drawn: list[shapes.Case]
 ) -> None:
     for case in calibration + drawn:
-        sizes = {key: value for key, value in case.items() if key != "op"}
+        sizes = {key: value for key, value in case.items() if key not in ("op", "backend")}
         work = find(case["op"])(**sizes)
         assert work.flops <= (3e12 if case["dtype"] in ("fp32", "fp64") else 3e13), case
         assert work.footprint <= 12 * (1 << 30), case
