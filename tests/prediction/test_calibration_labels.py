@@ -16,7 +16,6 @@ from ridgeline.programs.ops import OPS
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 SAME_KERNELS = {"linear": "gemm", "attention": "attention", "syrk": "gemm", "symm": "gemm", "trmm": "gemm"}
-OTHERS = ("vllm", "sglang", "trtllm")  # backends whose timings are not ours
 FORMATS = ("bf16", "fp16", "fp32", "fp64", "tf32", "fp8_e4m3", "int8")
 
 
