@@ -17,7 +17,7 @@ from typing import Any
 
 from judge_h200 import DATA, rows
 
-from ridgeline.core.families import Key
+from ridgeline.core.families import Key, formula
 from ridgeline.core.machine import Fitted
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
@@ -27,6 +27,17 @@ from ridgeline.prediction.fit import fit_cases
 SIDES = (("linear",), ("attention", "attention_backward"), ("gemm", "bmm"), ("conv2d", "conv_transpose2d"))
 CALIBRATIONS = ("h200-calibration.csv.gz", "h200-further-calibration.csv.gz", "h200-smooth-calibration.csv.gz")
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
+
+
+def within_bounds(key: Key, row: Fitted) -> Fitted:
+    """A row that was fitted before its formula changed: coefficients moved to their bounds, new ones at their defaults."""
+    fitted: dict[str, float] = {}
+    for name, bounds in formula(key.family).coefficients.items():
+        if name in row.coefficients:
+            fitted[name] = min(max(row.coefficients[name], bounds.low), bounds.high)
+        elif not bounds.optional:
+            fitted[name] = bounds.default
+    return replace(row, coefficients=fitted)
 
 
 def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:
@@ -48,7 +59,7 @@ def main() -> None:
         part = fitted_to([row for row in cases if row["op"] in side])
         families = {key.family for key in part}
         others = {key: row for key, row in fitted.items() if key.family not in families or key.backend not in ours}
-        fitted = {key: coefficients.within_bounds(key, row) for key, row in (others | part).items()}
+        fitted = {key: within_bounds(key, row) for key, row in (others | part).items()}
         coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 

@@ -168,19 +168,6 @@ def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
         _timings_path(path).write_bytes(gzip.compress(json.dumps(timings).encode(), 9, mtime=0))
 
 
-def within_bounds(key: Key, row: Fitted) -> Fitted:
-    """A row that was fitted before its formula changed: coefficients moved to their bounds, new ones at their defaults."""
-    from ..core.families import formula
-
-    fitted: dict[str, float] = {}
-    for name, bounds in formula(key.family).coefficients.items():
-        if name in row.coefficients:
-            fitted[name] = min(max(row.coefficients[name], bounds.low), bounds.high)
-        elif not bounds.optional:
-            fitted[name] = bounds.default
-    return replace(row, coefficients=fitted)
-
-
 def _timings_path(path: Path) -> Path:
     return path.with_suffix(".nearby.json.gz")
 
