@@ -1,0 +1,129 @@
+"""Timeline: what one run of a program did and when, as a profiler recorded it.
+
+    sites       where the program calls an operator: the call with its arguments, its phase, modules and source line
+    activities  what a device did there: kernels, copies, fills, collectives
+    runs        the instances of activities: start, end, activity, site, stream
+    calls       the instances of sites on the host: start, end, site
+    waits       times the host stood still for the device
+    steps       the repetitions of the program's loop
+
+Sites and activities are few and are objects; runs, calls and waits are many and are columns. Times are seconds from the
+first event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+KERNEL, COPY, FILL, COLLECTIVE, OPERATOR = "kernel", "memcpy", "memset", "collective", "operator"
+FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, COPIES, OTHER = (
+    "forward", "backward", "optimizer", "communication", "copy", "other",
+)  # fmt: skip
+PHASES = (FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, COPIES, OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """`dtype` in ridgeline's names, empty where it was not recorded; `strides` empty where the layout was not."""
+
+    shape: tuple[int, ...]
+    dtype: str = ""
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator with its arguments at the places of its schema: tensors, tuples of tensors, numbers, texts, None.
+
+    `outputs` is empty where results were not recorded, as in profiles.
+    """
+
+    name: str  # `aten::addmm`, or a compiled kernel's own name
+    args: tuple[Any, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors among the arguments, those in lists too."""
+        flat = (item for arg in self.args for item in (arg if isinstance(arg, tuple) else (arg,)))
+        return tuple(item for item in flat if isinstance(item, Tensor))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place of the program that calls an operator; equal calls at one place are one site."""
+
+    call: Call
+    phase: str = OTHER  # one of PHASES
+    modules: tuple[str, ...] = ()  # outermost first
+    source: str = ""  # `train.py:31`, the innermost line of the user's program
+    outer: tuple[str, ...] = ()  # operators around the call, outermost first
+    fused: tuple[str, ...] = ()  # of a compiled kernel: the operators it was made of
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A kernel, copy, fill or collective, or an operator that ran on the host itself; all but its time."""
+
+    kind: str
+    name: str  # short, without template arguments
+    kernel: str = ""  # full
+    device: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Equally long columns in order of `start`; `-1` is no site or no step."""
+
+    start: np.ndarray
+    end: np.ndarray
+    site: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class Runs(Columns):
+    activity: np.ndarray
+    stream: np.ndarray
+    correlated: np.ndarray  # whether the site follows from the profiler's correlation ids
+    graph: np.ndarray  # whether a graph replay launched it
+    launched: np.ndarray  # when the launch call returned; NaN where it was not recorded
+
+
+@dataclass(frozen=True)
+class Waits(Columns):
+    what: tuple[str, ...]  # `cudaStreamSynchronize`, `aten::item`
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`how` says what the steps were recognised by: `profiler`, `marked`, `repetition`, or `single` for the entire run."""
+
+    start: np.ndarray
+    end: np.ndarray
+    how: str = "single"
+    warmup: int = 0  # steps at the beginning that were left out
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    sites: tuple[Site, ...]
+    activities: tuple[Activity, ...]
+    runs: Runs
+    calls: Columns
+    waits: Waits
+    steps: Steps
+    shapes: bool = True  # whether arguments were recorded
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    tool: str = ""
+    notes: tuple[str, ...] = ()
