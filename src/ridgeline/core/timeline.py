@@ -2,9 +2,9 @@
 
     sites       where the program calls an operator: the call with its arguments, its phase, modules and source line
     activities  what a device did there: kernels, copies, fills, collectives
-    runs        the instances of activities: start, end, activity, site, stream
+    runs        the instances of activities: start, end, activity, site, call, step, stream
     calls       the instances of sites on the host: start, end, site
-    waits       times the host stood still for the device
+    waits       times the host stood still for the device or for data
     steps       the repetitions of the program's loop
 
 Sites and activities are few and are objects; runs, calls and waits are many and are columns. Times are seconds from the
@@ -61,8 +61,9 @@ class Site:
     phase: str = OTHER  # one of PHASES
     modules: tuple[str, ...] = ()  # outermost first
     source: str = ""  # `train.py:31`, the innermost line of the user's program
-    outer: tuple[str, ...] = ()  # operators around the call, outermost first
+    outer: tuple[Call, ...] = ()  # operators around the call with their arguments, outermost first
     fused: tuple[str, ...] = ()  # of a compiled kernel: the operators it was made of
+    ranges: tuple[str, ...] = ()  # named ranges of the user around the call, outermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Columns:
-    """Equally long columns in order of `start`; `-1` is no site or no step."""
+    """Equally long columns in order of `start`; `-1` is no site, no call or no step."""
 
     start: np.ndarray
     end: np.ndarray
@@ -90,7 +91,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Runs(Columns):
+    """On a host an operator's run is a stretch of its time outside the operators it called, so one call may have several."""
+
     activity: np.ndarray
+    call: np.ndarray  # row of `calls` that launched it: the kernels of one call share it
+    step: np.ndarray  # kept step whose host code launched it; the device may run it later
     stream: np.ndarray
     correlated: np.ndarray  # whether the site follows from the profiler's correlation ids
     graph: np.ndarray  # whether a graph replay launched it
@@ -99,12 +104,16 @@ class Runs(Columns):
 
 @dataclass(frozen=True)
 class Waits(Columns):
-    what: tuple[str, ...]  # `cudaStreamSynchronize`, `aten::item`
+    what: tuple[str, ...]  # the operator that waits (`aten::item`), else the library call, else `data loader`
+    through: tuple[str, ...]  # the library call or range that was recorded: `cudaStreamSynchronize`
 
 
 @dataclass(frozen=True)
 class Steps:
-    """`how` says what the steps were recognised by: `profiler`, `marked`, `repetition`, or `single` for the entire run."""
+    """The steps that were kept; each begins where the device finished the one before (on a host: where it began).
+
+    `how` says what they were recognised by: `profiler`, `marked`, `repetition`, or `single` for the entire run.
+    """
 
     start: np.ndarray
     end: np.ndarray
