@@ -43,7 +43,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "gate": [("gate", "before.csv", "after.csv")],
     "glossary": [("glossary",), ("glossary", "ridge")],
     "import": [("import", "kernels.csv", *H200), ("import", "counters.csv")],
-    "ledger": [("ledger", "report"), ("ledger", "verify"), ("ledger", "show"), ("ledger", "efficiency")],
+    "ledger": [("ledger", "report"), ("ledger", "verify"), ("ledger", "show"), ("ledger", "efficiency"), ("ledger", "head")],
     "machines": [("machines", "h200-sxm"), ("machines",)],
     "measure": [("measure", "cpu"), ("measure",)],
     "merge": [("merge", "machine.toml", "machine.toml", "--out", "merged.toml")],

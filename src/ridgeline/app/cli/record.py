@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from ...core.units import counted
 from .echo import echo
 from .options import (
     PATH,
@@ -206,24 +207,25 @@ def present_gaps(
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["report", "verify", "show", "efficiency"]), default="report")
-@click.option("--expect", metavar="HASH", help="With verify: a head hash kept elsewhere that the ledger must contain.")
+@click.argument("what", type=click.Choice(["report", "verify", "show", "efficiency", "head"]), default="report")
+@click.option("--expect", metavar="HEAD", help="With verify: a head kept elsewhere, its hash or its file.")
 @ledger_option
-@output_options("With show: predictions.md to read and commit, or .json.")
+@output_options("With show: predictions.md to read and commit, or .json; with head: its .json file.")
 @click.pass_context
 def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None, output: Output) -> None:
     """Accuracy of sealed predictions.
 
     `report` has the errors, `verify` checks the hash chain, `show` prints every record, `efficiency` the share of
-    roofline that settled kernels reached, a value for `predict --efficiency`. The exit code of `report`, `verify` and
-    `efficiency` is 1 where the chain is broken.
+    roofline that settled kernels reached, a value for `predict --efficiency`. `head --out head.json` writes the head to
+    keep or sign elsewhere; `verify --expect head.json` then finds an end that was cut off. The exit code is 1 where the
+    chain is broken (`show` prints it all the same).
     """
     from ...core.files import write_text
     from ...gaps.ledger import open_ledger
     from ...render.tables.gaps import efficiency_answer, efficiency_table, ledger_answer, ledger_tables
 
     if expect is not None and what != "verify":
-        raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HASH")
+        raise InputError(f"--expect goes with verify, got {what}: ridgeline ledger verify --expect HEAD")
     book = open_ledger(path)
     if what == "verify":
         verify(ctx, book, expect, output)
@@ -239,6 +241,13 @@ def ledger(ctx: click.Context, what: str, expect: str | None, path: Path | None,
         tables = [efficiency_table(rows)] if rows else []
         present(Result(lambda: tables, rows, answer=lambda: [efficiency_answer(rows)]), output)
         ctx.exit(0 if report["intact"] else 1)
+    elif what == "head":
+        if output.out is not None:
+            check_suffix(output.out, (".json",), "a head is")
+        with broken_is_1(ctx):
+            head = book.anchor()
+        line = f"head {head.hash} after {counted(head.records, 'record')}, {head.time}"
+        present(Result(document=head, answer=lambda: [line]), output)
     else:
         if output.out is not None:
             check_suffix(output.out, (".md", ".json"), "the record is")

@@ -3,12 +3,12 @@
     hash(n) = SHA-256 of record n's fields, among them hash(n - 1) and the hash of its content;
     the number n itself is its place in the chain
 
-What the chain finds: any field of any record that was changed, a record removed, put in, replaced or moved, and,
-because the head counts along, records cut off at the end. What it cannot find alone: a ledger written anew from the
-start with every hash recomputed, an older copy of the whole file, and a computer whose clock was set wrong on
-purpose. The head's hash, committed where others see it (it is on top of the markdown view), guards against the first
-two: `verify(expect=...)` asks whether that record is still in the chain. Whoever dates that commit
-guards against the third.
+What the chain finds: any field of any record that was changed, a record removed, put in, replaced or moved, and records
+cut off the end while the head still counts them. What it cannot find alone: records cut off the end with the head set
+back to fit, a ledger written anew from the start with every hash recomputed, an older copy of the whole file, and a
+computer whose clock was set wrong on purpose. A head kept elsewhere (`anchor`, or the hash on top of the markdown view)
+guards against the first three: `verify(expect=...)` asks whether that record is still in the chain. Whoever signs or
+dates that head guards against the fourth.
 
 A record is appended after a look at the file's layout, the head and the last record, at a cost that does not grow; the
 whole chain is checked by `verify`, and by every report.
@@ -20,9 +20,10 @@ it began after that, because an earlier one may have been made before the seal. 
 
 from __future__ import annotations
 
+from .head import Head
 from .ledger import Ledger, open_ledger
 from .record import Sealed, Settled, text_hash
 from .store import Broken
 from .verify import Finding
 
-__all__ = ["Broken", "Finding", "Ledger", "Sealed", "Settled", "open_ledger", "text_hash"]
+__all__ = ["Broken", "Finding", "Head", "Ledger", "Sealed", "Settled", "open_ledger", "text_hash"]

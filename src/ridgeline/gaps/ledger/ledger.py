@@ -15,6 +15,7 @@ from ...core.files import user_path
 from ...core.intake import Door, clean, refuse_over
 from ...machines.folders import folder
 from . import store
+from .head import Head, expected_head
 from .record import (
     ID_DIGITS,
     Record,
@@ -130,30 +131,37 @@ class Ledger:
             count, last = store.head(connection)
         return printable(count), printable(last)
 
+    def anchor(self) -> Head:
+        """The head of an intact ledger, to be kept or signed elsewhere; Broken where it is not intact."""
+        records, _, findings = self._snapshot()
+        faults = [finding for finding in findings if finding.fault]
+        if faults:
+            raise Broken(f"the ledger '{self.path}' is broken, so its head shows nothing: {faults[0].text}")
+        if not records:
+            raise InputError(f"'{self.path}' has no records: seal predictions first")
+        last = records[-1]
+        return Head(last.hash, last.number, last.time)
+
     def export(self) -> list[dict[str, Any]]:
         """Every record with its content as a document (as it stands, where it is none)."""
         with self._store.read() as connection:
             records = store.records(connection, "ORDER BY number")
         return [record.document() for record in records]
 
-    def verify(self, expect: str | None = None) -> list[Finding]:
+    def verify(self, expect: str | Path | None = None) -> list[Finding]:
         """All faults of the ledger; empty when it is intact.
 
-        `expect` is a head's hash committed elsewhere: everything up to that record is then as it
-        was when the hash was taken, even if someone recomputed the whole chain.
+        `expect` is the hash of a head, or the file of one, that was kept elsewhere: everything up to that record is then
+        as it was when the head was taken, even if someone cut the end off or recomputed the whole chain.
         """
-        if expect is not None and not re.fullmatch("[0-9a-f]{64}", expect):
-            raise InputError(f"'{expect}' is not a complete hash; give all 64 hex digits, a part could be forged")
+        kept = None if expect is None else expected_head(expect)
         try:
             records, _, findings = self._snapshot()
         except store.Foreign as error:
             return layout_findings(error.differences)
         except store.Damaged as error:
             return [Finding(None, "damaged", str(error))]
-        if expect is not None and not any(record.hash_matches and record.hash == expect for record in records):
-            text = f"no record has the expected hash {expect}: the ledger was rewritten or truncated since"
-            findings.append(Finding(None, "expected", text))
-        return findings
+        return findings if kept is None else findings + kept.check(records)
 
     def report(self) -> dict[str, Any]:
         """Accuracy of the predictions: sealed evidence, its blind part, and unsealed results, separately."""
