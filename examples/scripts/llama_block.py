@@ -94,7 +94,8 @@ def main() -> None:
     prompt = 64 if args.small else args.prompt
     length = prompt + args.steps + 1
     sizes = (1000, 128, 4, 2, 352, 2) if args.small else (128256, 4096, 32, 8, 14336, args.depth)
-    model = Decoder(*sizes, length).to(device, dtype).eval()
+    with torch.device(device):
+        model = Decoder(*sizes, length).to(dtype).eval()
     run = torch.compile(model) if args.compile else model
     ids = torch.randint(sizes[0], (args.batch, prompt), device=device)
     model.start(args.batch, length)
