@@ -137,7 +137,7 @@ def _events(source: _JsonStream) -> Iterator[tuple[str, Any]]:
 # -- spans of a thread ---------------------------------------------------------------------------------------------
 
 MAX_OPEN = 1000  # spans of a thread inside each other, as deep as Python's own calls
-OP, RANGE, MODULE, LAUNCH = "op", "range", "module", "launch"
+OP, RANGE, MODULE, FRAME, LAUNCH = "op", "range", "module", "frame", "launch"
 SLACK = 1e-3  # microseconds by which the rounding of a start and a length may let neighbours overlap
 
 

@@ -16,6 +16,7 @@ from ..core.intake.door import shown
 from ..core.intake.source import HEAD, head, refuse_bomb
 from ..core.observation import Observation, admitted
 from ..core.tabular import json_document
+from ..core.timeline import Timeline
 from .plain import not_json
 
 FORMATS = "`ridgeline import --help` lists the formats"
@@ -39,6 +40,27 @@ def formats() -> dict[str, str]:
 
 def load(path: str | Path, as_: str | None = None) -> list[Observation]:
     """The observations of a file, its format recognised from the content unless `as_` names it."""
+    path, as_ = _recognised(path, as_)
+    observations: list[Observation] = importers()[as_].read(path)
+    if not observations:
+        raise InputError(f"'{path}' reads as {as_} and has no timings; export it again: {formats()[as_]}")
+    return observations if as_ == "plain" else admitted(observations, f"'{path}'")
+
+
+def timeline(path: str | Path, as_: str | None = None) -> Timeline:
+    """The timeline of a trace, its format recognised from the content unless `as_` names it."""
+    path, as_ = _recognised(path, as_)
+    module = importers()[as_]
+    if not hasattr(module, "timeline"):
+        traces = " or ".join(how for name, how in formats().items() if hasattr(importers()[name], "timeline"))
+        raise InputError(
+            f"'{path}' reads as {as_}, which records kernels and not when they ran; give a trace: {traces}"
+        )
+    result: Timeline = module.timeline(path)
+    return result
+
+
+def _recognised(path: str | Path, as_: str | None) -> tuple[Path, str]:
     path = user_path(path)
     if as_ is not None and as_ not in importers():
         raise unknown("format", as_, importers())
@@ -52,10 +74,7 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
     if as_ is None:
         raise _unrecognised(start, path)
-    observations: list[Observation] = importers()[as_].read(path)
-    if not observations:
-        raise InputError(f"'{path}' reads as {as_} and has no timings; export it again: {formats()[as_]}")
-    return observations if as_ == "plain" else admitted(observations, f"'{path}'")
+    return path, as_
 
 
 def _unrecognised(start: str, path: Path) -> InputError:

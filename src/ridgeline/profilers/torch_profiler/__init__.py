@@ -1,7 +1,8 @@
 """torch.profiler traces: kernels joined to the ops, shapes, modules and ranges that launched them; idle gaps of the device.
 
-`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `results` sums up. An observation says how its kernels were launched, one by one or in a graph, and how long the device waited for the
-host between them. Without kernels the ops' self time counts: an op's time less that of the ops it called, so that every
+`chrome_trace` reads the file, `events` sorts its events, `links` joins devices and host, `results` sums up and `timeline`
+keeps the order of events. An observation says how its kernels were launched, one by one or in a graph, and how long the
+device waited for the host between them. Without kernels the ops' self time counts: an op's time less that of the ops it called, so that every
 microsecond is counted once.
 
 Bytes are never read from the allocator: its `[memory]` events say what was reserved, not what moved.
@@ -13,12 +14,14 @@ from pathlib import Path
 
 from ...core.errors import InputError
 from ...core.observation import Observation
+from ...core.timeline import Timeline
 from ..chrome_trace import EVENTS, items
 from .events import Events
 from .links import Trace
 from .results import HEADER, idle_times, observations
+from .timeline import timeline as trace_timeline
 
-__all__ = ["HOW", "idle_times", "load", "observations", "read", "recognises"]
+__all__ = ["HOW", "idle_times", "load", "observations", "read", "recognises", "timeline"]
 
 HOW = "torch.profiler: profiler.export_chrome_trace('trace.json.gz'), with record_shapes and with_stack for shapes and modules"
 
@@ -46,8 +49,19 @@ def recognises(head: str, path: Path) -> bool:
 def read(path: Path) -> list[Observation]:
     result = observations(load(path))
     if not result:
-        raise InputError(
-            f"'{path}' holds no kernels and no ops; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
-            "and run something inside the profiler"
-        )
+        raise _nothing(path)
     return result
+
+
+def timeline(path: Path) -> Timeline:
+    result = trace_timeline(load(path))
+    if not len(result.runs):
+        raise _nothing(path)
+    return result
+
+
+def _nothing(path: Path) -> InputError:
+    return InputError(
+        f"'{path}' holds no kernels and no ops; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
+        "and run something inside the profiler"
+    )

@@ -9,25 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...core.intake import Door
+from ...core.intake import Door, clean
 from ...core.intake.door import shown
-from ..chrome_trace import LAUNCH, MAX_START, MODULE, OP, RANGE, Span, times, usable
+from ...core.timeline import COLLECTIVE, COPY, FILL, KERNEL, Call
+from ..chrome_trace import FRAME, LAUNCH, MAX_START, MODULE, OP, RANGE, Span, times, usable
+from .arguments import DTYPES, arguments
+from .frames import source_line
 
-KERNEL, COPY, FILL, COLLECTIVE = "kernel", "memcpy", "memset", "collective"
 ON_DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": FILL}
 MODULE_NAME = "nn.Module: "
 STEP = "ProfilerStep#"  # the profiler's own range, a new name each step
+STEP_MARK = "ridgeline.step#"  # a step that the program marks itself
+STEPS = (STEP, STEP_MARK)
 
-DTYPES = {
-    "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "c10::Float8_e4m3fn": "fp8_e4m3",
-    "c10::Float8_e5m2": "fp8_e5m2", "signed char": "int8", "unsigned char": "uint8", "short int": "int16",
-    "int": "int32", "long int": "int64", "long": "int64", "bool": "bool",
-    # as collectives write them
-    "Float": "fp32", "Double": "fp64", "Half": "fp16", "BFloat16": "bf16", "Float8_e4m3fn": "fp8_e4m3",
-    "Float8_e5m2": "fp8_e5m2", "Char": "int8", "Byte": "uint8", "Short": "int16", "Int": "int32", "Long": "int64",
-    "Bool": "bool",
-}  # fmt: skip
-TENSOR_LIST = "TensorList"  # its tensors' shapes are in the trace, their dtypes are not
 UNKNOWN = "unknown"
 # Ops whose work is not in the shapes of their tensors alone: stride, padding, causal come as scalars.
 WITH_SCALARS = re.compile(r"conv|attention|attn|pool")
@@ -52,10 +46,22 @@ DESCRIPTION = (*LAUNCH_SETTINGS.values(), OCCUPANCY, "dtype", "stream", "device"
 class Op:
     """One op with one set of inputs; there is one object for all its calls, so equal is identical."""
 
-    name: str
-    shapes: tuple[Any, ...] = ()
-    dtypes: tuple[str, ...] = ()
+    call: Call
+    alike: Op | None = None  # the op that stands for all whose shapes and dtypes are these, whatever their layout
     scalars: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.call.name
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tensor.shape for tensor in self.call.tensors)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        dtypes = tuple(tensor.dtype for tensor in self.call.tensors)
+        return tuple(dtype or UNKNOWN for dtype in dtypes) if any(dtypes) else ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -92,6 +98,7 @@ class Events:
     device_lanes: dict[str, list[Span]] = field(default_factory=dict)  # ranges as the device saw them
     forward: dict[int, tuple[str, float]] = field(default_factory=dict)  # by the id of the arrow between the two
     backward: dict[tuple[str, float], int] = field(default_factory=dict)
+    marks: list[Span] = field(default_factory=list)  # steps of the profiler and of the program
     launchers: set[str] = field(default_factory=set)  # processes that launched something
     first: float = math.inf
     base: float | None = None  # the first time of the file; the others are kept from there, which saves their digits
@@ -115,15 +122,19 @@ class Events:
         if category == "cpu_op":
             self._span(event, OP, self._op(name, args), self._ident(args, "External id"))
         elif category == "user_annotation":
-            if not name.startswith(STEP):
+            if name.startswith(STEPS):
+                self._mark(event, name)
+            else:
                 self._span(event, RANGE, self._name(name), self._ident(args, "External id"))
         elif category == "python_function":
             if name.startswith(MODULE_NAME):
                 self._span(event, MODULE, self._name(name.removeprefix(MODULE_NAME)))
+            elif source := source_line(name):
+                self._span(event, FRAME, source)
         elif category in ON_DEVICE:
             self._record(event, category, name, args)
         elif category == "gpu_user_annotation":
-            if not name.startswith(STEP) and (times := self._times(event)) is not None:
+            if not name.startswith(STEPS) and (times := self._times(event)) is not None:
                 self.device_lanes.setdefault(_lane(event), []).append(Span(*times, RANGE, self._name(name)))
         elif category.endswith(("_runtime", "_driver")) and "correlation" in args:
             self.launchers.add(str(event.get("pid")))
@@ -165,6 +176,10 @@ class Events:
         if (times := self._times(event)) is not None:
             self.lanes.setdefault(_lane(event), []).append(Span(*times, kind, what, ident))
 
+    def _mark(self, event: dict[str, Any], name: str) -> None:
+        if (times := self._times(event)) is not None:
+            self.marks.append(Span(*times, RANGE, STEP if name.startswith(STEP) else STEP_MARK))
+
     def _record(self, event: dict[str, Any], category: str, name: str, args: Mapping[str, Any]) -> None:
         times = self._times(event)
         key = f"{category} {name} {event.get('pid')} {[args.get(part) for part in DESCRIPTION]}"
@@ -181,12 +196,21 @@ class Events:
 
     def _op(self, name: str, args: Mapping[str, Any]) -> Op:
         dims, types = args.get("Input Dims"), args.get("Input type")
-        inputs = args.get("Concrete Inputs") if WITH_SCALARS.search(name) else None
-        key = f"{name} {dims} {types} {inputs}"  # the quickest thing that is equal where the inputs are
+        strides, inputs = args.get("Input Strides"), args.get("Concrete Inputs")
+        key = f"{name} {dims} {types} {strides} {inputs}"  # the quickest thing that is equal where the inputs are
         op: Op | None = self.shared.get(key)
         if op is None:
+            call = Call(clean(name), arguments(dims, types, strides, inputs))
+            op = self.shared[key] = Op(call, self._alike(name, dims, types, inputs))
+        return op
+
+    def _alike(self, name: str, dims: Any, types: Any, inputs: Any) -> Op:
+        inputs = inputs if WITH_SCALARS.search(name) else None
+        key = f"{name} {dims} {types} {inputs}"
+        op: Op | None = self.shared.get(f"alike {key}")
+        if op is None:
             scalars = tuple((place, str(text)) for place, text in enumerate(listed(inputs)) if text not in ("", []))
-            op = self.shared[key] = Op(name, *_tensors(listed(_frozen(dims)), listed(_frozen(types))), scalars)
+            op = self.shared[f"alike {key}"] = Op(Call(name, arguments(dims, types)), None, scalars)
         return op
 
 
@@ -225,25 +249,6 @@ def _collective(stated: str, kernel: str) -> str:
             if part in plain:
                 return name
     return COLLECTIVE
-
-
-def _tensors(dims: tuple[Any, ...], types: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-    """Shapes and dtypes of the inputs that are tensors; without types, the inputs that have dimensions."""
-    if not types:
-        return tuple(shape for shape in dims if shape and isinstance(shape, tuple)), ()
-    shapes: list[Any] = []
-    dtypes: list[str] = []
-    for shape, kind in zip(dims, types, strict=False):
-        if not isinstance(shape, tuple):
-            continue
-        if kind == TENSOR_LIST:
-            inner = [item for item in shape if isinstance(item, tuple)]
-            shapes += inner
-            dtypes += [UNKNOWN] * len(inner)
-        elif kind in DTYPES or str(kind).startswith("c10::"):
-            shapes.append(shape)
-            dtypes.append(DTYPES.get(kind, str(kind).removeprefix("c10::")))
-    return tuple(shapes), tuple(dtypes)
 
 
 def _lane(event: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ op -- thread and time --> ops, modules and ranges around it; a backward op takes
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,10 +15,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...core.errors import InputError
-from ..chrome_trace import LAUNCH, MODULE, OP, RANGE, Span, nested
-from .events import Events, Op, Record
+from ..chrome_trace import FRAME, LAUNCH, MODULE, OP, RANGE, Span, nested
+from .events import Events, Record
 
 MAX_OPEN_RANGES = 200  # of one stream; ranges of people are a few inside each other
+WAIT = re.compile(
+    r"(?:cuda|cu|hip)(?:Stream|Device|Event|Ctx)Synchronize|(?:cuda|hip)Memcpy|cuMemcpy(?!\w*Async)\w*_v2"
+)
+DATA_LOADER = "enumerate(DataLoader)#"  # the range of `next` on a torch data loader
 # Ops that move no data themselves (what copies in `to` and `reshape` is an op they call). Inside another op they are
 # part of it: making room for a result belongs to computing it.
 BOOKKEEPING = {
@@ -34,20 +39,28 @@ BOOKKEEPING = {
 class Chain:
     """Ops, or modules and ranges, around something. Equal ones are one object, so that a deep trace is held once."""
 
-    __slots__ = ("depth", "item", "outer")
+    __slots__ = ("depth", "item", "kind", "outer")
 
-    def __init__(self, outer: Chain | None, item: Any) -> None:
-        self.outer, self.item = outer, item
+    def __init__(self, outer: Chain | None, item: Any, kind: str) -> None:
+        self.outer, self.item, self.kind = outer, item, kind
         self.depth: int = 1 if outer is None else outer.depth + 1
 
     def __iter__(self) -> Iterator[Any]:
         """Outermost first."""
-        items: list[Any] = []
+        return (link.item for link in self.links())
+
+    def links(self) -> list[Chain]:
+        """The chains this one is made of, the shortest first."""
+        links: list[Chain] = []
         chain: Chain | None = self
         while chain is not None:
-            items.append(chain.item)
+            links.append(chain)
             chain = chain.outer
-        return iter(items[::-1])
+        return links[::-1]
+
+    def named(self, kind: str) -> tuple[str, ...]:
+        """The names of one kind, outermost first."""
+        return tuple(link.item for link in self.links() if link.kind == kind)
 
 
 class Context(NamedTuple):
@@ -55,7 +68,8 @@ class Context(NamedTuple):
 
     ops: Chain | None = None
     path: Chain | None = None  # modules and ranges
-    call: float = 0.0  # when the innermost op began: kernels of one call share it
+    call: Span | None = None  # the innermost op: kernels of one call share it
+    source: str = ""  # innermost line of the user's program
     forward: tuple[str, float] | None = None  # thread and start of the op this one is the derivative of
 
 
@@ -68,7 +82,8 @@ class Links(NamedTuple):
     by_op: dict[int, Context]  # by External id
     by_launch: dict[int, Context]  # by correlation
     launches: dict[int, Span]  # by correlation
-    paths: dict[tuple[str, float], Chain | None]  # of the ops that have a derivative
+    forward: dict[tuple[str, float], Context]  # around the ops that have a derivative
+    waits: list[tuple[Span, Context]]  # of the host: synchronisations, and ranges of a data loader
 
 
 @dataclass
@@ -76,13 +91,14 @@ class Trace:
     """The events of a trace and how they are connected."""
 
     events: Events
-    chains: dict[tuple[Chain | None, Any], Chain] = field(default_factory=dict)
+    chains: dict[tuple[Chain | None, Any, str], Chain] = field(default_factory=dict)
+    _alike: dict[Chain, Chain] = field(default_factory=dict)
 
-    def _chain(self, outer: Chain | None, item: Any) -> Chain:
-        key = outer, item
+    def _chain(self, outer: Chain | None, item: Any, kind: str) -> Chain:
+        key = outer, item, kind
         chain = self.chains.get(key)
         if chain is None:
-            chain = self.chains[key] = Chain(outer, item)
+            chain = self.chains[key] = Chain(outer, item, kind)
         return chain
 
     def _contexts(self, lane: str) -> Iterator[tuple[Span, Span | None, Context, Context]]:
@@ -97,9 +113,12 @@ class Trace:
             context = around = inside[id(outer)] if outer is not None else NOWHERE
             if span.kind == OP:
                 derivative_of = around.forward or forward.get(backward.get((lane, span.start)))  # type: ignore[arg-type]
-                context = Context(self._chain(around.ops, span.what), around.path, span.start, derivative_of)
+                ops = self._chain(around.ops, span.what, OP)
+                context = Context(ops, around.path, span, around.source, derivative_of)
             elif span.kind in (RANGE, MODULE):
-                context = around._replace(path=self._chain(around.path, span.what))
+                context = around._replace(path=self._chain(around.path, span.what, span.kind))
+            elif span.kind == FRAME:
+                context = around._replace(source=span.what)
             inside[id(span)] = context
             yield span, outer, around, context
 
@@ -114,25 +133,31 @@ class Trace:
         externals = {record.external for record in events.records if record.external}
         correlations = {record.correlation for record in events.records if record.correlation}
         differentiated = set(events.forward.values())
-        links = Links({}, {}, {}, {})
+        links = Links({}, {}, {}, {}, [])
         for lane in events.lanes:
             for span, _, around, context in self._contexts(lane):
                 if span.kind == LAUNCH:
                     if span.ident in correlations:
                         links.launches[span.ident] = span
                         links.by_launch[span.ident] = around
+                    if WAIT.fullmatch(span.what):
+                        links.waits.append((span, around))
+                elif span.kind == RANGE:
+                    if span.what.startswith(DATA_LOADER):
+                        links.waits.append((span, around))
                 elif span.kind == OP:
                     if span.ident in externals:
                         links.by_op[span.ident] = context
                     if (lane, span.start) in differentiated:
-                        links.paths[lane, span.start] = around.path
+                        links.forward[lane, span.start] = around
         return links
 
     def _placed(self, context: Context) -> Context:
-        """A backward op belongs to the modules and ranges of its forward op."""
-        if context.forward is None or context.forward not in self.links.paths:
+        """A backward op belongs to the modules, ranges and line of its forward op."""
+        if context.forward is None or context.forward not in self.links.forward:
             return context
-        return context._replace(path=self.links.paths[context.forward])
+        forward = self.links.forward[context.forward]
+        return context._replace(path=forward.path, source=forward.source or context.source)
 
     def on_device(self) -> Iterator[tuple[Record, Context]]:
         """Everything that ran on a device in the order it began, with what lay around its launch."""
@@ -156,17 +181,16 @@ class Trace:
                 if span.kind == LAUNCH:
                     path = None
                     for other in around:
-                        path = self._chain(path, other.what) if other.end > span.start else path
+                        path = self._chain(path, other.what, RANGE) if other.end > span.start else path
                     paths[id(span.what)] = path
         return paths
 
-    def on_host(self) -> Iterator[tuple[Op, Context, float, frozenset[str]]]:
-        """Ops of a trace without kernels with their self time and the ops they called."""
+    def on_host(self) -> Iterator[tuple[Span, Context, list[Span]]]:
+        """Ops of a trace without kernels, each with the ops that it called, in the order they began."""
         lanes = self.events.lanes
         for lane in sorted(lanes, key=lambda lane: min(span.start for span in lanes[lane])):
-            inside: dict[int, float] = defaultdict(float)
-            called: dict[int, set[str]] = {}
-            kept: dict[int, tuple[Span, Context]] = {}
+            called: dict[int, list[Span]] = {}
+            kept: list[tuple[Span, Context]] = []
             callers: dict[int, int | None] = {}  # the innermost op that is kept, of the span and all around it
             for span, outer, _, context in self._contexts(lane):
                 caller = callers[id(outer)] if outer is not None else None
@@ -174,13 +198,23 @@ class Trace:
                 if span.kind != OP or (caller is not None and span.what.name in BOOKKEEPING):
                     continue
                 if caller is not None:
-                    inside[caller] += span.end - span.start
-                    called.setdefault(caller, set()).add(span.what.name)
+                    called.setdefault(caller, []).append(span)
                 callers[id(span)] = id(span)
-                kept[id(span)] = span, context
-            for span, context in kept.values():
-                self_time = span.end - span.start - inside[id(span)]
-                yield span.what, self._placed(context), self_time, frozenset(called.get(id(span), ()))
+                kept.append((span, context))
+            for span, context in kept:
+                yield span, self._placed(context), called.get(id(span), [])
+
+    def alike(self, ops: Chain | None) -> Chain | None:
+        """The chain of the ops that stand for these, whatever the layout of their inputs."""
+        if ops is None:
+            return None
+        chain = self._alike.get(ops)
+        if chain is None:
+            for link in ops.links():
+                chain = self._chain(chain, link.item.alike, OP)
+            assert chain is not None
+            self._alike[ops] = chain
+        return chain
 
     def by_device(self) -> dict[Any, list[Record]]:
         devices: dict[Any, list[Record]] = defaultdict(list)

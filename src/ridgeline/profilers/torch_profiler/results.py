@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 from ...core.intake import refuse_over
 from ...core.observation import SHORTEST, Observation
+from ...core.timeline import COLLECTIVE, KERNEL
 from ...core.units import counted
 from ..chrome_trace import MICRO, OP, SLACK, Span
-from .events import COLLECTIVE, KERNEL, Activity, Record, listed, number
+from .events import Activity, Record, listed, number
 from .links import Chain, Context, Trace
+from .phases import ENGINE
 
 TOOL = "torch.profiler"
-BACKWARD = "autograd::engine::evaluate_function"
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version")
 HEADER = frozenset({*VERSIONS, "baseTimeNanoseconds", "deviceProperties", "distributedInfo"})  # what is used of it
 DEFINED_DEVICE = {
@@ -41,13 +42,13 @@ class _Group:
     activity: Activity | None
     called: frozenset[str] = frozenset()
     samples: list[float] = field(default_factory=list)
-    calls: set[float] = field(default_factory=set)
+    calls: set[int] = field(default_factory=set)
     without_time: int = 0
     launch_modes: set[str] = field(default_factory=set)
     waits: list[float] = field(default_factory=list)  # microseconds
 
     def take(self, length: float, context: Context) -> None:
-        self.calls.add(context.call)
+        self.calls.add(id(context.call))
         if length * MICRO >= SHORTEST:
             self.samples.append(length * MICRO)
         else:
@@ -61,24 +62,26 @@ def observations(trace: Trace) -> list[Observation]:
         records = list(trace.on_device())
         waits = _host_waits(trace, {id(record): context.path for record, context in records})
         for record, context in records:
-            key = record.activity, context.ops, context.path
+            key: Any = record.activity, trace.alike(context.ops), context.path
             group = groups.setdefault(key, _Group(context, record.activity))
             group.take(record.end - record.start, context)
             group.launch_modes.add(trace.launch_mode(record))
             if id(record) in waits:
                 group.waits.append(waits[id(record)])
     else:
-        for op, context, self_time, called in trace.on_host():
-            groups.setdefault((op, context.ops, context.path), _Group(context, None, called)).take(self_time, context)
+        for span, context, called in trace.on_host():
+            key = trace.alike(context.ops), context.path
+            group = groups.setdefault(key, _Group(context, None, frozenset(inner.what.name for inner in called)))
+            group.take(span.end - span.start - math.fsum(inner.end - inner.start for inner in called), context)
     refuse_over("kernels", len(groups), f"'{trace.events.path}', {len(groups):,} different kernels or ops,")
     names = sum(chain.depth for group in groups.values() for chain in group.context[:2] if chain is not None)
     refuse_over("rows", names, f"'{trace.events.path}': the {names:,} ops and modules around its kernels")
-    device_names, conditions = _device_names(trace), dict[Any, dict[str, Any]]()
+    names_of_devices, conditions = device_names(trace), dict[Any, dict[str, Any]]()
     timed = []
     for group in groups.values():
         device = group.activity.device if group.activity else None
         if device not in conditions:
-            conditions[device] = _conditions(trace, group.activity, device_names)
+            conditions[device] = recording_conditions(trace, group.activity, names_of_devices)
         if group.samples:
             timed.append(_observation(trace, group, conditions[device]))
     timeless = len(groups) - len(timed)
@@ -108,7 +111,7 @@ def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any]) -> 
 
 
 def _settings(group: _Group) -> dict[str, Any]:
-    activity, ops = group.activity, tuple(group.context.ops or ())
+    activity, ops = group.activity, tuple(op.alike for op in group.context.ops or ())
     settings: dict[str, Any] = {"kind": activity.kind if activity else OP, "count": len(group.samples)}
     if ops:
         op = ops[-1]
@@ -116,7 +119,7 @@ def _settings(group: _Group) -> dict[str, Any]:
         shapes = [list(shape) for shape in op.shapes]
         inputs = {"shapes": shapes, "dtypes": list(op.dtypes), "scalars": dict(op.scalars)}
         settings |= {key: value for key, value in inputs.items() if value}
-        if any(outer.name.startswith(BACKWARD) for outer in ops):
+        if any(outer.name.startswith(ENGINE) for outer in ops):
             settings["pass"] = "backward"
     if group.called:
         settings["called"] = sorted(group.called)
@@ -129,7 +132,7 @@ def _settings(group: _Group) -> dict[str, Any]:
     return settings
 
 
-def _conditions(trace: Trace, activity: Activity | None, names: Mapping[Any, str]) -> dict[str, Any]:
+def recording_conditions(trace: Trace, activity: Activity | None, names: Mapping[Any, str]) -> dict[str, Any]:
     header = trace.events.header
     conditions: dict[str, Any] = {"cache": "as the program left it"}
     base = number(header.get("baseTimeNanoseconds"))
@@ -182,7 +185,7 @@ def _host_waits(trace: Trace, paths: Mapping[int, Chain | None]) -> dict[int, fl
 
 def idle_times(trace: Trace) -> dict[str, Any]:
     """Idle time of each device between its first and last kernel, and the part spent waiting for the host."""
-    names = _device_names(trace)
+    names = device_names(trace)
     rows = [
         {"device": device, "name": names.get(device, ""), **_device_row(records, trace.links.launches)}
         for device, records in trace.by_device().items()
@@ -220,7 +223,7 @@ def _device_row(records: list[Record], launches: Mapping[int, Span]) -> dict[str
     return row
 
 
-def _device_names(trace: Trace) -> dict[Any, str]:
+def device_names(trace: Trace) -> dict[Any, str]:
     names: dict[Any, str] = {}
     for row in listed(trace.events.header.get("deviceProperties")):
         if isinstance(row, dict) and isinstance(row.get("id"), int | str):

@@ -1,0 +1,238 @@
+"""A torch.profiler trace as a Timeline: every kernel with the call, phase, modules and line that launched it.
+
+Kernels are joined by External id and correlation, never by name. Without kernels the operators' own stretches of time on
+the host are the runs: their time outside the operators they called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.intake import Door, clean, refuse_over
+from ...core.observation import plain_table
+from ...core.timeline import OPERATOR, Activity, Call, Columns, Runs, Site, Timeline, Waits
+from ..chrome_trace import MICRO, MODULE, RANGE, Span
+from . import events as recorded
+from .compiled import fused_operators
+from .events import Record
+from .links import Context, Trace
+from .phases import calls_outside_engine, phase
+from .results import TOOL, device_names, recording_conditions
+from .steps import find_steps
+
+GRAPH_LAUNCH = "cudaGraphLaunch"
+DATA_LOADER = "data loader"
+
+
+class Row(NamedTuple):
+    """One run while it is gathered; times in microseconds of the trace."""
+
+    start: float
+    end: float
+    site: int
+    activity: int
+    call: int
+    stream: int
+    correlated: bool
+    graph: bool
+    launch: Span | None
+
+
+@dataclass
+class _Gathered:
+    """Sites, activities and calls, each once, numbered in the order they appear."""
+
+    door: Door
+    sites: list[Site] = field(default_factory=list)
+    activities: list[Activity] = field(default_factory=list)
+    calls: list[tuple[Span, int]] = field(default_factory=list)
+    numbers: dict[Any, int] = field(default_factory=dict)
+    phases: dict[Any, str] = field(default_factory=dict)
+
+    def site(self, context: Context, activity: recorded.Activity | None, graph: bool = False) -> int:
+        if context.ops is None and context.path is None and not context.source:
+            return -1
+        of_phase = self._phase(context, activity)
+        name = "" if context.ops is not None or activity is None else GRAPH_LAUNCH if graph else activity.name
+        key = "site", context.ops, context.path, context.source, of_phase, name
+        if key not in self.numbers:
+            self.numbers[key] = len(self.sites)
+            self.sites.append(_site(context, of_phase, name))
+        return self.numbers[key]
+
+    def _phase(self, context: Context, activity: recorded.Activity | None) -> str:
+        key = context.ops, context.path, context.forward is None, id(activity)
+        if key not in self.phases:
+            self.phases[key] = phase(context, activity)
+        return self.phases[key]
+
+    def activity(self, item: recorded.Activity) -> int:
+        key = "activity", id(item)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.activities)
+            settings = plain_table(self.door, dict(item.settings), "settings of a kernel")
+            names = clean(item.name), clean(item.kernel), clean(str(item.device))
+            self.activities.append(Activity(item.kind, *names, settings))
+        return self.numbers[key]
+
+    def operator(self, name: str) -> int:
+        key = "operator", name
+        if key not in self.numbers:
+            self.numbers[key] = len(self.activities)
+            self.activities.append(Activity(OPERATOR, name, device="cpu"))
+        return self.numbers[key]
+
+    def call(self, span: Span | None, site: int) -> int:
+        if span is None or site < 0:
+            return -1
+        key = "call", id(span), site
+        if key not in self.numbers:
+            self.numbers[key] = len(self.calls)
+            self.calls.append((span, site))
+        return self.numbers[key]
+
+
+def _site(context: Context, of_phase: str, name: str) -> Site:
+    calls = tuple(op.call for op in context.ops or ())
+    call = calls[-1] if calls else Call(clean(name))
+    path = context.path
+    return Site(
+        call,
+        of_phase,
+        modules=tuple(map(clean, path.named(MODULE))) if path is not None else (),
+        source=context.source,
+        outer=calls[:-1],
+        fused=fused_operators(call.name),
+        ranges=tuple(map(clean, path.named(RANGE))) if path is not None else (),
+    )
+
+
+def timeline(trace: Trace) -> Timeline:
+    """The Timeline of a trace; sites and steps are those of one process."""
+    events, gathered = trace.events, _Gathered(Door(f"'{trace.events.path}'"))
+    rows = list(_device_rows(trace, gathered) if events.records else _host_rows(trace, gathered))
+    refuse_over("kernels", len(gathered.sites), f"'{events.path}', {len(gathered.sites):,} different calls,")
+    rows.sort(key=lambda row: row.start)
+    waits = list(_waits(trace, gathered))
+    zero = events.first - (events.base or 0.0)
+    steps, step_of = find_steps(events, rows, gathered.sites, gathered.activities, zero)
+    order = sorted(range(len(gathered.calls)), key=lambda place: gathered.calls[place][0].start)
+    rank = np.empty(len(order) + 1, np.int64)
+    rank[order], rank[-1] = np.arange(len(order)), -1  # call -1 stays -1
+    calls = [gathered.calls[place] for place in order]
+
+    def seconds(values: list[float]) -> np.ndarray:
+        return (np.asarray(values, np.float64) - zero) * MICRO
+
+    conditions = _conditions(trace, gathered.door)
+    gathered.door.close()
+    return Timeline(
+        sites=tuple(gathered.sites),
+        activities=tuple(gathered.activities),
+        runs=Runs(
+            start=seconds([row.start for row in rows]),
+            end=seconds([row.end for row in rows]),
+            site=_integers([row.site for row in rows]),
+            activity=_integers([row.activity for row in rows]),
+            call=rank[_integers([row.call for row in rows])],
+            step=step_of,
+            stream=_integers([row.stream for row in rows]),
+            correlated=np.array([row.correlated for row in rows], bool),
+            graph=np.array([row.graph for row in rows], bool),
+            launched=seconds([row.launch.end if row.launch else math.nan for row in rows]),
+        ),
+        calls=Columns(
+            seconds([span.start for span, _ in calls]),
+            seconds([span.end for span, _ in calls]),
+            _integers([site for _, site in calls]),
+        ),
+        waits=Waits(
+            start=seconds([span.start for span, *_ in waits]),
+            end=seconds([span.end for span, *_ in waits]),
+            site=_integers([site for _, site, *_ in waits]),
+            what=tuple(what for *_, what, _ in waits),
+            through=tuple(through for *_, through in waits),
+        ),
+        steps=steps,
+        shapes=any(site.call.tensors or any(call.tensors for call in site.outer) for site in gathered.sites),
+        conditions=conditions,
+        tool=TOOL,
+        notes=_notes(steps.how, bool(events.records)),
+    )
+
+
+def _integers(values: list[int]) -> np.ndarray:
+    return np.asarray(values, np.int64)
+
+
+def _device_rows(trace: Trace, gathered: _Gathered) -> Iterator[Row]:
+    launches = trace.links.launches
+    for record, context in trace.on_device():
+        launch, graph = launches.get(record.correlation), trace.launch_mode(record) == "graph"
+        site = gathered.site(context, record.activity, graph)
+        yield Row(
+            record.start,
+            record.end,
+            site,
+            gathered.activity(record.activity),
+            gathered.call(context.call, site),
+            _stream(record),
+            context.ops is not None,
+            graph,
+            launch,
+        )
+
+
+def _stream(record: Record) -> int:
+    stream = record.activity.settings.get("stream")
+    return stream if type(stream) is int and abs(stream) < 2**62 else -1
+
+
+def _host_rows(trace: Trace, gathered: _Gathered) -> Iterator[Row]:
+    for span, context, called in trace.on_host():
+        site = gathered.site(context, None)
+        activity, call = gathered.operator(span.what.name), gathered.call(span, site)
+        for start, end in stretches(span, called):
+            yield Row(start, end, site, activity, call, -1, True, False, None)
+
+
+def stretches(span: Span, inner: list[Span]) -> Iterator[tuple[float, float]]:
+    """The parts of a span outside the spans in it, which come in the order they began."""
+    at = span.start
+    for other in inner:
+        if other.start > at:
+            yield at, min(other.start, span.end)
+        at = max(at, other.end)
+    if at < span.end or not inner:
+        yield at, max(at, span.end)
+
+
+def _waits(trace: Trace, gathered: _Gathered) -> Iterator[tuple[Span, int, str, str]]:
+    for span, context in sorted(trace.links.waits, key=lambda wait: wait[0].start):
+        name = clean(span.what)
+        operators = calls_outside_engine(context.ops)
+        if span.kind == RANGE:
+            what = DATA_LOADER
+        else:
+            what = next(
+                (operator for operator in operators if operator.startswith("aten::")),
+                operators[0] if operators else name,
+            )
+        yield span, gathered.site(context, None), what, name
+
+
+def _conditions(trace: Trace, door: Door) -> dict[str, Any]:
+    activity = trace.events.records[0].activity if trace.events.records else None
+    conditions: dict[str, Any] = plain_table(door, recording_conditions(trace, activity, device_names(trace)), "header")
+    return conditions
+
+
+def _notes(how: str, device: bool) -> tuple[str, ...]:
+    recording = "recording slows the host: idle time of the device is an upper bound" if device else ""
+    single = "no repeated step was recognised: the entire run counts as a single step" if how == "single" else ""
+    return tuple(note for note in (recording, single) if note)
