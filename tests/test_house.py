@@ -47,7 +47,7 @@ HEAVY = {
 OWNERS = {
     "matplotlib": ("render/draw/mpl",),
     "pyarrow": ("core/parquet_files.py",),
-    "torch": ("measure/", "profilers/"),
+    "torch": ("measure/", "profilers/", "programs/torch_dispatch.py"),
     "cupy": ("measure/", "profilers/self_check.py"),
     "scipy": ("prediction/",),
 }

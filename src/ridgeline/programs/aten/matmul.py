@@ -1,0 +1,250 @@
+"""Products of matrices: 2 m n k flops, every operand read once and the result written once.
+
+Shapes are as the operator sees them: a transposed operand has its sizes swapped, and strides tell its layout, which changes
+no count. fp32 runs on the tensor cores only where tf32 is allowed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...core.dtypes import result
+from ...core.timeline import Tensor
+from ...core.work import Work
+from .. import ops
+from .arguments import Arguments, Missing, elements
+from .building import named, streamed, with_moves
+from .counted import Counted, Rule, by
+from .formats import INTEGER, known, matrix_format
+
+PACKED_COLUMNS = 8  # columns of an int4 matrix in the outermost dimension of its packed form
+
+
+def product_format(arguments: Arguments, tensor: Tensor) -> str:
+    """The format that products of a tensor run in; integers that have no product units count as int32."""
+    row = known(tensor)
+    if row.name == "fp32" and arguments.settings.tf32 and arguments.settings.device == "cuda":
+        return "tf32"
+    name = matrix_format(row)
+    if name is None and row.kind == INTEGER:
+        return "int32"
+    if name is None:
+        raise Missing(f"products of {row.name} are not counted")
+    return name
+
+
+def _output(arguments: Arguments, dtype: str) -> str:
+    """The format of the result: as recorded, else the operand's."""
+    if arguments.outputs:
+        name = matrix_format(known(arguments.outputs[0]))
+        if name is not None:
+            return name
+    return result(dtype).name
+
+
+def _sizes(a: Tensor, b: Tensor) -> tuple[int, int, int]:
+    """m, n and k of A[m,k] B[k,n]."""
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+        raise Missing(f"shapes {a.shape} and {b.shape} are no product of matrices")
+    return a.shape[0], b.shape[1], a.shape[1]
+
+
+def _gemm(arguments: Arguments, a: Tensor, b: Tensor, out: str | None = None) -> Work:
+    m, n, k = _sizes(a, b)
+    dtype = product_format(arguments, a)
+    return ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=out or _output(arguments, dtype))
+
+
+def _bmm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
+    if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise Missing(f"shapes {a.shape} and {b.shape} are no batch of products")
+    dtype = product_format(arguments, a)
+    sizes = {"batch": a.shape[0], "m": a.shape[1], "n": b.shape[2], "k": a.shape[2]}
+    return ops.bmm(**sizes, dtype=dtype, out_dtype=_output(arguments, dtype))
+
+
+def with_addend(work: Work, addend: Tensor | None, scale: object = 1) -> Work:
+    """The product plus beta times a vector or matrix: read once, one addition per result; beta = 0 reads nothing."""
+    if addend is None or scale == 0:
+        return work
+    return with_moves(work, read={"addend": addend})
+
+
+def _mm(arguments: Arguments) -> Work:
+    return _gemm(arguments, arguments.tensor(0), arguments.tensor(1))
+
+
+def _addmm(arguments: Arguments) -> Work:
+    """addmm(addend, A, B, beta, alpha): the addend has the result's shape or broadcasts to it (a bias)."""
+    work = _gemm(arguments, arguments.tensor(1), arguments.tensor(2))
+    return with_addend(work, arguments.tensor(0), arguments.at(3))
+
+
+def _bmm_rule(arguments: Arguments) -> Work:
+    return _bmm(arguments, arguments.tensor(0), arguments.tensor(1))
+
+
+def _baddbmm(arguments: Arguments) -> Work:
+    work = _bmm(arguments, arguments.tensor(1), arguments.tensor(2))
+    return with_addend(work, arguments.tensor(0), arguments.at(3))
+
+
+def _addbmm(arguments: Arguments) -> Work:
+    """C + sum over the batch of A_b B_b: one product over k times the batch."""
+    a, b = arguments.tensor(1), arguments.tensor(2)
+    _bmm(arguments, a, b)  # checks the sizes
+    dtype = product_format(arguments, a)
+    work = ops.gemm(m=a.shape[1], n=b.shape[2], k=a.shape[0] * a.shape[2], dtype=dtype)
+    return with_addend(work, arguments.tensor(0), arguments.at(3))
+
+
+def _gemv(arguments: Arguments, matrix: Tensor, vector: Tensor) -> Work:
+    if len(matrix.shape) != 2 or len(vector.shape) != 1 or matrix.shape[1] != vector.shape[0]:
+        raise Missing(f"shapes {matrix.shape} and {vector.shape} are no product of a matrix and a vector")
+    dtype = known(matrix).arithmetic  # by the vector units
+    return ops.gemv(m=matrix.shape[0], n=matrix.shape[1], dtype=dtype)
+
+
+def _mv(arguments: Arguments) -> Work:
+    return _gemv(arguments, arguments.tensor(0), arguments.tensor(1))
+
+
+def _addmv(arguments: Arguments) -> Work:
+    work = _gemv(arguments, arguments.tensor(1), arguments.tensor(2))
+    return with_addend(work, arguments.tensor(0), arguments.at(3))
+
+
+def _dot(arguments: Arguments) -> Work:
+    a, b = arguments.tensor(0), arguments.tensor(1)
+    if a.shape != b.shape or len(a.shape) != 1:
+        raise Missing(f"shapes {a.shape} and {b.shape} are no dot product")
+    return ops.dot(n=a.shape[0], dtype=known(a).arithmetic)
+
+
+def _outer(arguments: Arguments) -> Work:
+    """addr(A, x, y): A + x y^T, 2 m n flops."""
+    a, x, y = arguments.tensor(0), arguments.tensor(1), arguments.tensor(2)
+    out = Tensor((elements(x), elements(y)), x.dtype)
+    return streamed("ger", named("A x y", a, x, y), {"out": out}, known(x), 2.0 * elements(out))
+
+
+def linear(arguments: Arguments) -> Work:
+    """linear(x, W[out,in], bias): the leading dimensions of x are rows."""
+    x, weights, bias = arguments.tensor(0), arguments.tensor(1, "weight"), arguments.optional(2)
+    if not x.shape or len(weights.shape) not in (1, 2) or x.shape[-1] != weights.shape[-1]:
+        raise Missing(f"shapes {x.shape} and {weights.shape} are no linear layer")
+    dtype = product_format(arguments, x)
+    rows, out = prod(x.shape[:-1]), weights.shape[0] if len(weights.shape) == 2 else 1
+    sizes = {"batch": rows, "in_features": x.shape[-1], "out_features": out}
+    stored = matrix_format(known(weights)) if weights.dtype != x.dtype else None
+    return ops.linear(**sizes, dtype=dtype, weights=stored, out_dtype=_output(arguments, dtype), bias=bias is not None)
+
+
+def matmul(arguments: Arguments) -> Work:
+    """matmul(A, B): a vector, a matrix or a batch on either side; batches broadcast, and a shared side is read once."""
+    a, b = arguments.tensor(0), arguments.tensor(1)
+    if len(a.shape) == len(b.shape) == 1:
+        return _dot(arguments)
+    if len(b.shape) == 1 and a.shape[-1] == b.shape[0]:
+        return ops.gemv(m=prod(a.shape[:-1]), n=a.shape[-1], dtype=known(a).arithmetic)
+    if len(a.shape) == 1 and len(b.shape) >= 2 and a.shape[0] == b.shape[-2]:
+        return ops.gemv(m=elements(b) // a.shape[0] if a.shape[0] else 0, n=a.shape[0], dtype=known(a).arithmetic)
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
+        raise Missing(f"shapes {a.shape} and {b.shape} are no product of matrices")
+    dtype = product_format(arguments, a)
+    m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
+    if len(b.shape) == 2:
+        return ops.gemm(m=prod(a.shape[:-1]), n=n, k=k, dtype=dtype)
+    batch = broadcast((a.shape[:-2], b.shape[:-2]))
+    work = ops.bmm(batch=prod(batch), m=m, n=n, k=k, dtype=dtype)
+    return with_moves(work, read={"A": a, "B": b})
+
+
+def broadcast(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    joined = []
+    for sizes in zip(*padded, strict=True):
+        larger = {size for size in sizes if size != 1}
+        if len(larger) > 1:
+            raise Missing(f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        joined.append(larger.pop() if larger else 1)
+    return tuple(joined)
+
+
+def _scaled_mm(arguments: Arguments) -> Counted:
+    """_scaled_mm(A, B, scale_a, scale_b, bias, scale_result, out_dtype): fp8 or fp4 with scales; bf16 unless recorded."""
+    a, b = arguments.tensor(0), arguments.tensor(1)
+    m, n, k = _sizes(a, b)
+    row = known(a)
+    if row.name == "fp4_pair":  # two elements a byte
+        k, dtype = 2 * k, "nvfp4"
+    else:
+        dtype = product_format(arguments, a)
+    work = ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=_output(arguments, dtype))
+    scales = named("scale_a scale_b bias", arguments.optional(2), arguments.optional(3), arguments.optional(4))
+    per_row = any(isinstance(scale, Tensor) and elements(scale) > 1 for scale in scales.values())
+    return by("rowwise" if per_row and dtype.startswith("fp8") else "", with_moves(work, read=scales))
+
+
+def _grouped(arguments: Arguments) -> Work:
+    """_grouped_mm(A, B, offs): products of different sizes at once.
+
+    2-D A[rows,k] times 3-D B[groups,k,n]: the groups share the rows, 2 rows n k flops, and every group's matrix is read.
+    2-D A[m,k] times 2-D B[k,n] split along k: groups of m x n results, 2 m n k flops. 3-D times 3-D is a bmm.
+    """
+    a, b = arguments.tensor(0), arguments.tensor(1)
+    if len(a.shape) == len(b.shape) == 3:
+        return _bmm(arguments, a, b)
+    dtype = product_format(arguments, a)
+    offsets = next((item for item in arguments.tensors[2:] if known(item).kind == INTEGER), None)
+    groups = (
+        b.shape[0] if len(b.shape) == 3 else a.shape[0] if len(a.shape) == 3 else elements(offsets) if offsets else 0
+    )
+    if not groups:
+        raise Missing("the number of groups was not recorded")
+    if len(a.shape) == 2 and len(b.shape) == 3 and a.shape[1] == b.shape[1]:
+        rows, n, k = a.shape[0], b.shape[2], a.shape[1]
+        work = ops.bmm(batch=groups, m=max(rows // groups, 1), n=n, k=k, dtype=dtype)
+        out = Tensor((rows, n), result(dtype).name)
+    elif len(a.shape) == len(b.shape) == 2 and a.shape[1] == b.shape[0]:
+        rows, n, k = a.shape[0], b.shape[1], a.shape[1]
+        work = ops.bmm(batch=groups, m=rows, n=n, k=max(k // groups, 1), dtype=dtype)
+        out = Tensor((groups, rows, n), result(dtype).name)
+    else:
+        raise Missing(f"shapes {a.shape} and {b.shape} are no grouped product")
+    exact = dict.fromkeys(work.counts, 2.0 * rows * n * k)
+    work = with_moves(work, read={"A": a, "B": b}, write={"C": out})
+    return Work(**{**vars(work), "counts": exact})
+
+
+def _int4(arguments: Arguments) -> Work:
+    """_weight_int4pack_mm(x, packed, group size, scales and zeros): packed is [n/8, k/(16 tiles), 32, tiles/2] of int32.
+
+    On CPU packed is [n, k/2] bytes.
+    """
+    x, packed, group = arguments.tensor(0), arguments.tensor(1), arguments.integer(2, "group size")
+    n = packed.shape[0] * (PACKED_COLUMNS if len(packed.shape) == 4 else 1)
+    dtype = product_format(arguments, x)
+    return ops.linear(prod(x.shape[:-1]), x.shape[-1], n, dtype=dtype, weights=f"int4_g{group}z", out_dtype=dtype)
+
+
+def _int8(arguments: Arguments) -> Work:
+    """_weight_int8pack_mm(x, W[n,k] int8, scales): arithmetic in the format of x."""
+    x, weights = arguments.tensor(0), arguments.tensor(1)
+    dtype = product_format(arguments, x)
+    work = ops.linear(prod(x.shape[:-1]), x.shape[-1], weights.shape[0], dtype=dtype, weights="int8", out_dtype=dtype)
+    return with_moves(work, read=named("scales", arguments.optional(2)))
+
+
+RULES: dict[str, Rule] = {
+    "mm": _mm, "_int_mm": _mm, "hspmm": _mm,
+    "addmm": _addmm, "_addmm_activation": _addmm, "addmm_": _addmm,
+    "bmm": _bmm_rule, "baddbmm": _baddbmm, "baddbmm_": _baddbmm, "addbmm": _addbmm, "addbmm_": _addbmm,
+    "mv": _mv, "addmv": _addmv, "addmv_": _addmv, "dot": _dot, "vdot": _dot, "addr": _outer, "addr_": _outer,
+    "_scaled_mm": _scaled_mm, "_scaled_mm_v2": _scaled_mm,
+    "_grouped_mm": _grouped, "_scaled_grouped_mm": _grouped, "_scaled_grouped_mm_v2": _grouped,
+    "_weight_int4pack_mm": _int4, "_weight_int4pack_mm_for_cpu": _int4, "_weight_int8pack_mm": _int8,
+    "_linear_pointwise": linear, "mkldnn_linear": linear, "linear": linear, "matmul": matmul, "linalg_matmul": matmul,
+}  # fmt: skip

@@ -1,0 +1,265 @@
+"""Normalisations and softmaxes over rows, and their gradients.
+
+Layer, RMS and softmax kernels keep a row on chip: read once, written once. Batch and group norms need the statistics of
+the data first: one pass to reduce them, one to apply them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ...core.timeline import Tensor
+from ...core.work import Work
+from .. import ops
+from .arguments import Arguments, Missing, elements
+from .building import after, named, rows_and_columns, streamed, with_moves
+from .counted import Rule
+from .formats import REAL, known
+
+LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD = 13.0, 9.0  # flops per element, as ops.layernorm_backward derives them
+
+
+def _row_format(tensor: Tensor) -> str:
+    row = known(tensor)
+    if row.kind != REAL:
+        raise Missing(f"norms of {row.name} are not counted")
+    return row.name
+
+
+def _normalized(arguments: Arguments, tensor: Tensor, place: int = 1) -> tuple[int, int]:
+    """Rows and columns of a norm over the last dimensions, whose shape is given."""
+    shape = arguments.integers(place, "normalized_shape")
+    if not shape or tensor.shape[len(tensor.shape) - len(shape) :] != shape:
+        raise Missing(f"a shape of {tensor.shape} does not end in {shape}")
+    return rows_and_columns(tensor, len(shape))
+
+
+def _layer_norm(arguments: Arguments) -> Work:
+    """native_layer_norm(x, shape, weight, bias, eps) -> y and, for the backward pass, mean and 1/sigma of each row."""
+    x = arguments.tensor(0)
+    rows, cols = _normalized(arguments, x)
+    saved: tuple[float, str] = (float(rows), "fp32")
+    work = ops.layernorm(rows=rows, cols=cols, dtype=_row_format(x))
+    parameters = named("gamma beta", arguments.optional(2), arguments.optional(3))
+    return with_moves(work, parameters, {"mean": saved, "rstd": saved}, without=("gamma", "beta"))
+
+
+def _rms_norm(arguments: Arguments) -> Work:
+    """_fused_rms_norm(x, shape, weight, eps) -> y and the 1/rms of each row."""
+    x = arguments.tensor(0)
+    rows, cols = _normalized(arguments, x)
+    work = ops.rmsnorm(rows=rows, cols=cols, dtype=_row_format(x))
+    return with_moves(work, named("gamma", arguments.optional(2)), {"rstd": (float(rows), "fp32")}, without=("gamma",))
+
+
+def _layer_norm_backward(arguments: Arguments) -> Work:
+    """native_layer_norm_backward(dy, x, shape, mean, rstd, weight, bias, mask of dx, dgamma, dbeta)."""
+    dy, x = arguments.tensor(0), arguments.tensor(1)
+    rows, cols = _normalized(arguments, x, 2)
+    mask, weight = arguments.flags(7, 3), arguments.optional(5)
+    work = ops.layernorm_backward(rows=rows, cols=cols, dtype=_row_format(dy))
+    without = [name for name, wanted in zip(("dx", "dgamma", "dbeta"), mask, strict=True) if not wanted]
+    return with_moves(work, without=(*without, *(("gamma",) if weight is None else ())))
+
+
+def _rms_norm_backward(arguments: Arguments) -> Work:
+    """_fused_rms_norm_backward(dy, x, shape, rstd, weight, mask of dx, dgamma)."""
+    dy, x = arguments.tensor(0), arguments.tensor(1)
+    rows, cols = _normalized(arguments, x, 2)
+    mask, weight = arguments.flags(5, 2), arguments.optional(4)
+    work = ops.rmsnorm_backward(rows=rows, cols=cols, dtype=_row_format(dy))
+    without = [name for name, wanted in zip(("dx", "dgamma"), mask, strict=True) if not wanted]
+    return with_moves(work, without=(*without, *(("gamma",) if weight is None else ())))
+
+
+def _softmax_rows(arguments: Arguments, tensor: Tensor, place: int) -> tuple[int, int]:
+    dimension = arguments.integer(place, "dim")
+    rank = len(tensor.shape)
+    if not -max(rank, 1) <= dimension < max(rank, 1):
+        raise Missing(f"dimension {dimension} is not one of {tensor.shape}")
+    cols = tensor.shape[dimension] if rank else 1
+    return elements(tensor) // max(cols, 1), cols
+
+
+def _softmax(arguments: Arguments) -> Work:
+    """_softmax(x, dim, half_to_float); the logarithm subtracts the log of the sum in place of dividing: 5 flops too."""
+    x = arguments.tensor(0)
+    rows, cols = _softmax_rows(arguments, x, 1)
+    out = "fp32" if arguments.flag(2, "half_to_float", False) else None
+    work = ops.softmax(rows=rows, cols=cols, dtype=_row_format(x), out_dtype=out)
+    return replace(work, name="log_softmax") if arguments.base == "_log_softmax" else work
+
+
+def _softmax_backward(arguments: Arguments) -> Work:
+    """_softmax_backward_data(dy, y, dim, dtype of x); of the logarithm dx = dy - exp(y) sum dy: 4 flops too, one of them exp."""
+    dy, y = arguments.tensor(0), arguments.tensor(1)
+    rows, cols = _softmax_rows(arguments, y, 2)
+    work = ops.softmax_backward(rows=rows, cols=cols, dtype=_row_format(dy))
+    if arguments.outputs and arguments.outputs[0].dtype != dy.dtype:
+        work = with_moves(work, write={"dx": arguments.outputs[0]})
+    if arguments.base.startswith("_log"):
+        return replace(work, name="log_softmax_backward", special=float(rows * cols))
+    return work
+
+
+def _channels(tensor: Tensor) -> int:
+    if len(tensor.shape) < 2:
+        raise Missing(f"a shape of {tensor.shape} has no channels")
+    return tensor.shape[1]
+
+
+def _statistics(
+    name: str, tensors: dict[str, Tensor | tuple[float, str]], channels: float, lead: Tensor, flops: float
+) -> Work:
+    """A pass that reduces tensors to two sums per channel or group."""
+    sums: tuple[float, str] = (channels, "fp32")
+    return streamed(
+        name, tensors, {"mean": sums, "rstd": sums}, known(lead), flops * elements(lead), op="sum", family="reduce"
+    )
+
+
+def _batch_norm(arguments: Arguments) -> Work:
+    """Training: mean and variance per channel (4 flops per element), then normalised (4): x read twice, y written.
+
+    Inference applies stored statistics: 4 flops per element, x read once, y written, four vectors of channels read.
+    """
+    x = arguments.tensor(0)
+    channels = float(_channels(x))
+    training = arguments.base not in ("_native_batch_norm_legit_no_training",)
+    if arguments.base in ("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "miopen_batch_norm"):
+        at = 3 if arguments.base == "_native_batch_norm_legit" and isinstance(arguments.at(3), bool) else 5
+        training = arguments.flag(at, "training")
+    parameters = named("gamma beta", arguments.optional(1), arguments.optional(2))
+    statistics: tuple[float, str] = (channels, "fp32")
+    apply = streamed(
+        "batch_norm", {"x": x, **parameters, "mean": statistics, "rstd": statistics}, {"y": x}, known(x),
+        4.0 * elements(x), op="mul",
+    )  # fmt: skip
+    if not training:
+        return apply
+    reduced = _statistics("batch_norm_stats", {"x": x}, channels, x, 4.0)
+    running = named("running_mean running_var", arguments.optional(3), arguments.optional(4))
+    return after("batch_norm", reduced, with_moves(apply, running, running))
+
+
+def _batch_norm_backward(arguments: Arguments) -> Work:
+    """Sums of dy and dy xhat per channel (5 flops per element), then dx (5): dy and x read twice, dx written.
+
+    With stored statistics (evaluation) dx needs no sums of its own; dgamma and dbeta still do.
+    """
+    first, second = arguments.tensor(0), arguments.tensor(1)
+    dy, x = (
+        (second, first)
+        if arguments.base in ("cudnn_batch_norm_backward", "miopen_batch_norm_backward")
+        else (first, second)
+    )
+    channels = float(_channels(x))
+    reduced = _statistics("batch_norm_backward_reduce", {"dy": dy, "x": x}, channels, x, 5.0)
+    sums: tuple[float, str] = (channels, "fp32")
+    apply = streamed(
+        "batch_norm_backward", {"dy": dy, "x": x, "mean": sums, "rstd": sums, "gamma": sums}, {"dx": x}, known(x),
+        5.0 * elements(x), op="mul",
+    )  # fmt: skip
+    return after("batch_norm_backward", reduced, apply)
+
+
+def _batch_norm_stats(arguments: Arguments) -> Work:
+    """batch_norm_stats(x, eps): mean and 1/sigma per channel, 4 flops per element."""
+    x = arguments.tensor(0)
+    return _statistics("batch_norm_stats", {"x": x}, float(_channels(x)), x, 4.0)
+
+
+def _batch_norm_elemt(arguments: Arguments) -> Work:
+    """batch_norm_elemt(x, weight, bias, mean, invstd, eps): 4 flops per element."""
+    x = arguments.tensor(0)
+    parameters = named("gamma beta mean rstd", *(arguments.optional(place) for place in range(1, 5)))
+    return streamed("batch_norm_elemt", {"x": x, **parameters}, {"y": x}, known(x), 4.0 * elements(x), op="mul")
+
+
+def _batch_norm_reduce(arguments: Arguments) -> Work:
+    """batch_norm_backward_reduce(dy, x, ...): two sums per channel, 5 flops per element."""
+    dy, x = arguments.tensor(0), arguments.tensor(1)
+    return _statistics("batch_norm_backward_reduce", {"dy": dy, "x": x}, float(_channels(x)), x, 5.0)
+
+
+def _batch_norm_backward_elemt(arguments: Arguments) -> Work:
+    """batch_norm_backward_elemt(dy, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count): 5 flops per element."""
+    dy, x = arguments.tensor(0), arguments.tensor(1)
+    vectors = named("mean rstd gamma sum_dy sum_dy_xmu", *(arguments.optional(place) for place in range(2, 7)))
+    return streamed(
+        "batch_norm_backward_elemt", {"dy": dy, "x": x, **vectors}, {"dx": x}, known(x), 5.0 * elements(x), op="mul"
+    )
+
+
+def _group_norm(arguments: Arguments) -> Work:
+    """native_group_norm(x, weight, bias, N, C, HxW, groups, eps): sums per group (4 flops per element), then applied (4)."""
+    x = arguments.tensor(0)
+    n, groups = arguments.integer(3, "N"), arguments.integer(6, "group")
+    rows = float(n * groups)
+    parameters = named("gamma beta", arguments.optional(1), arguments.optional(2))
+    sums: tuple[float, str] = (rows, "fp32")
+    reduced = _group_statistics(x, rows)
+    apply = streamed(
+        "group_norm",
+        {"x": x, **parameters, "mean": sums, "rstd": sums},
+        {"y": x},
+        known(x),
+        4.0 * elements(x),
+        op="mul",
+    )
+    return after("group_norm", reduced, apply)
+
+
+def _group_statistics(x: Tensor, rows: float) -> Work:
+    """Mean and variance of each group: a pass over rows, one per group of an image."""
+    cols = elements(x) / rows if rows else 0.0
+    work = ops.sum_rows(rows=rows, cols=int(cols), dtype=known(x).arithmetic, out_dtype="fp32")
+    counts = {(engine, dtype, "moments"): 4.0 * elements(x) for engine, dtype, _ in work.counts}
+    return replace(work, name="group_norm_stats", counts=counts)
+
+
+def _group_norm_backward(arguments: Arguments) -> Work:
+    """Sums of dy and dy x per channel of an image (4 flops per element), then dx (5): dy and x read twice, dx written."""
+    dy, x = arguments.tensor(0), arguments.tensor(1)
+    images, channels = arguments.integer(5, "N"), arguments.integer(6, "C")
+    reduced = _statistics("group_norm_backward_reduce", {"dy": dy, "x": x}, float(images * channels), x, 4.0)
+    sums: tuple[float, str] = (float(images * channels), "fp32")
+    apply = streamed(
+        "group_norm_backward",
+        {"dy": dy, "x": x, "scale": sums, "shift": sums},
+        {"dx": x},
+        known(x),
+        5.0 * elements(x),
+        op="mul",
+    )
+    return after("group_norm_backward", reduced, apply)
+
+
+def _weight_norm(arguments: Arguments) -> Work:
+    """_weight_norm_interface(v, g, dim): v g / norm(v) over all but one dimension; v read twice, w written; 4 flops each."""
+    v, g = arguments.tensor(0), arguments.tensor(1)
+    size = elements(v)
+    twice: tuple[float, str] = (2.0 * prod(v.shape), v.dtype)
+    return streamed("weight_norm", {"v": twice, "g": g}, {"w": v, "norms": g}, known(v), 4.0 * size, count=size)
+
+
+BATCH_NORMS = (
+    "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit",
+    "_native_batch_norm_legit_no_training", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
+)  # fmt: skip
+RULES: dict[str, Rule] = {
+    "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
+    "_fused_rms_norm": _rms_norm, "_fused_rms_norm_backward": _rms_norm_backward,
+    "_softmax": _softmax, "_log_softmax": _softmax, "_safe_softmax": _softmax, "_masked_softmax": _softmax,
+    "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _softmax_backward,
+    **dict.fromkeys(BATCH_NORMS, _batch_norm),
+    **dict.fromkeys(
+        ("native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward"),
+        _batch_norm_backward,
+    ),
+    "batch_norm_stats": _batch_norm_stats, "batch_norm_elemt": _batch_norm_elemt,
+    "batch_norm_backward_reduce": _batch_norm_reduce, "batch_norm_backward_elemt": _batch_norm_backward_elemt,
+    "native_group_norm": _group_norm, "native_group_norm_backward": _group_norm_backward,
+    "_weight_norm_interface": _weight_norm,
+}  # fmt: skip
