@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "gemm_path"))
 
 from bench import Kernel, main  # noqa: E402
+from planted import PLANTED  # noqa: E402
 from products import launch, linear, numbers, rms_norm, square  # noqa: E402
 
 FAULTS = HERE / "faults.cu"
@@ -239,6 +240,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "fused": fused,
     "fp32_gemm": partial(_library, "fp32_gemm", False),
     "tf32_gemm": partial(_library, "tf32_gemm", True),
+    **PLANTED,
 }
 
 if __name__ == "__main__":

@@ -76,6 +76,16 @@ def reducing(reads: tuple[str, ...], each: tuple[str, ...], last: tuple[str, ...
     return loop
 
 
+def stated(engine: str) -> Callable[..., None]:
+    def loop(t: Tally, bytes: int, flops: int = 0, **_: Any) -> None:
+        for place in range(bytes):
+            t.load("data", place)
+        for _ in range(flops):
+            t.flops[engine] += 1
+
+    return loop
+
+
 FORMULAS: dict[str, Callable[[Num], float]] = {
     "relu": lambda x: x.max(0.0),
     "gelu": lambda x: x * 0.5 * (1.0 + (0.7978845608 * (x + 0.044715 * (x * x * x))).tanh()),
@@ -555,6 +565,10 @@ def rows() -> list[Row]:
     row("moe", moe, expert, tokens=9, experts=4, topk=2, hidden=3, inter=4)  # every expert visited
     row("moe", moe, expert, 5, tokens=9, experts=4, topk=2, hidden=3, inter=4, fused=False)
     row("moe", moe, expert | {"weights": MXFP4}, tokens=3, experts=3, topk=3, hidden=4, inter=8, weights="mxfp4")
+    # counts that the caller states: flops of either engine, bytes of one width
+    row("custom", stated("vector"), each(1, "data"), bytes=10, flops=6)
+    row("custom", stated("matrix"), each(1, "data"), bytes=10, flops=6, engine="matrix", dtype="bf16")
+    row("custom", stated("vector"), each(1, "data"), bytes=3)
     return found + training_rows()
 
 

@@ -103,11 +103,14 @@ def _tensor_rows() -> list[Metric]:
 
 
 _GLOBAL = "pipe_lsu_mem_global_op_"
+_REQUESTS = f"l1tex__t_requests_{_GLOBAL}"
 _LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_"
 _SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_"
 _BANKS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_"
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 _ACTIVE = ".avg.pct_of_peak_sustained_active"
+_OF_ELAPSED = _ELAPSED.removeprefix(".avg")
+_OPS = "smsp__sass_thread_inst_executed_op_"
 
 STALLS = {
     "barrier": "waiting at a block barrier", "branch_resolving": "waiting for a branch target",
@@ -143,6 +146,13 @@ METRICS: tuple[Metric, ...] = (
     _row("passes", "condition", "roofline", "1", "profiler__replayer_passes", meaning="times the kernel was replayed to count everything"),
     _row("cycles", "counter", "roofline", "cycle", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", meaning="cycles from start to end"),
     _row("sm_active", "counter", "diagnosis", "1", "sm__cycles_active.avg / sm__cycles_elapsed.avg", meaning="share of the time a multiprocessor had work; low when the grid is too small or unbalanced"),
+    # How evenly the instances of a unit are loaded: the busiest over their mean
+    *(_row(name, "counter", "diagnosis", "1", f"{metric}.max / {metric}.avg", *others, meaning=text)
+      for name, metric, others, text in (
+          ("sm_imbalance", "sm__cycles_active", (), "active cycles of the busiest multiprocessor over their mean"),
+          ("l2_imbalance", "lts__t_sectors", (f"lts__t_sectors.max{_OF_ELAPSED} / lts__t_sectors{_ELAPSED}",), "sectors of the busiest L2 slice over their mean"),
+          ("hbm_imbalance", "dram__cycles_active", (), "active cycles of the busiest memory channel over their mean"))),
+    _row("l2_slice_busy", "counter", "diagnosis", "1", f"lts__throughput.max{_OF_ELAPSED}", meaning="busiest L2 slice"),
     # Launch
     _row("blocks", "counter", "diagnosis", "block", "launch__grid_size", meaning="blocks of the grid"),
     _row("threads_per_block", "counter", "diagnosis", "thread", "launch__block_size", meaning="threads of a block"),
@@ -168,7 +178,17 @@ METRICS: tuple[Metric, ...] = (
     *(_row(f"stall.{reason}", "counter", "diagnosis", "warp", f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio", since=HOPPER if reason == "gmma" else 7.0, before=BLACKWELL if reason in ("gmma", "imc_miss") else 99.0, meaning=f"warps per issued instruction: {text}")
       for reason, text in STALLS.items()),
     _row("threads_per_instruction", "counter", "diagnosis", "thread", "smsp__thread_inst_executed_per_inst_executed.ratio", meaning="threads that take part in an instruction, of 32; fewer where branches part them"),
+    _row("enabled_per_instruction", "counter", "diagnosis", "thread", "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio", meaning="threads that take part in an instruction and are not switched off by a predicate, of 32"),
+    _row("instructions", "counter", "diagnosis", "inst", "smsp__inst_executed.sum", meaning="instructions of warps"),
+    _row("thread_instructions", "counter", "diagnosis", "inst", "smsp__thread_inst_executed.sum", meaning="instructions of threads"),
+    _row("integer_instructions", "counter", "diagnosis", "inst", f"{_OPS}integer_pred_on.sum", meaning="integer instructions of threads: addresses, indices, counters"),
+    _row("conversions", "counter", "diagnosis", "inst", f"{_OPS}conversion_pred_on.sum", meaning="conversions between formats, of threads"),
+    # Atomics
+    _row("atomics", "counter", "diagnosis", "request", f"{_REQUESTS}red.sum + {_REQUESTS}atom.sum", meaning="atomic and reduction requests of warps to global memory"),
+    _row("atomic_busy", "counter", "diagnosis", "1", f"lts__d_atomic_input_cycles_active.max{_OF_ELAPSED}", meaning="atomic unit of the busiest L2 slice"),
     # Access patterns
+    *(_row(f"{way}_requests", "counter", "diagnosis", "request", f"{_REQUESTS}{op}.sum", meaning=f"global {way} requests of warps")
+      for way, op in (("load", "ld"), ("store", "st"))),
     *(_row(f"sectors_per_{way}", "counter", "diagnosis", "sector", f"l1tex__average_t_sectors_per_request_{_GLOBAL}{op}.ratio", f"l1tex__t_sectors_{_GLOBAL}{op}.sum / l1tex__t_requests_{_GLOBAL}{op}.sum", meaning=f"32-byte sectors a global {way} of a warp touches: 4 for 4-byte elements side by side, 32 when each is elsewhere, 0 where there are none")
       for way, op in (("load", "ld"), ("store", "st"))),
     *(_row(f"bytes_per_sector_{way}", "counter", "diagnosis", "B", f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio", meaning=f"bytes used of each 32-byte sector of a global {way}")
@@ -184,6 +204,8 @@ METRICS: tuple[Metric, ...] = (
     _row("l2_busy", "counter", "diagnosis", "1", f"lts__throughput{_ELAPSED}", meaning="L2"),
     _row("l1_busy", "counter", "diagnosis", "1", f"l1tex__throughput{_ACTIVE}", meaning="L1 and shared memory"),
     _row("tensor_busy", "counter", "diagnosis", "1", f"sm__pipe_tensor_cycles_active{_ACTIVE}", f"sm__inst_executed_pipe_tensor{_ACTIVE}", meaning="tensor units, all types"),
+    _row("wgmma_busy", "counter", "diagnosis", "1", f"sm__inst_executed_pipe_tensor_op_gmma{_ACTIVE}", since=HOPPER, before=BLACKWELL, meaning="matrix products of warp groups, which only Hopper has"),
+    _row("mma_busy", "counter", "diagnosis", "1", f"sm__inst_executed_pipe_tensor_op_hmma{_ACTIVE}", since=HOPPER, before=BLACKWELL, meaning="matrix products of single warps in 16 and 19 bits, which Hopper runs at part of its peak"),
     *(_row(f"{name}_busy", "counter", "diagnosis", "1", f"sm__inst_executed_pipe_{pipe}{_ACTIVE}", since=since, meaning=text)
       for name, pipe, since, text in (("fma", "fma", AMPERE, "multiply-add pipe"), ("alu", "alu", 7.0, "integer, compare and select pipe"), ("fp64", "fp64", 7.0, "fp64 pipe"), ("special", "xu", 7.0, "special functions and conversions"), ("lsu", "lsu", 7.0, "load and store pipe"), ("copy", "tma", HOPPER, "bulk copy unit"))),
 )  # fmt: skip
