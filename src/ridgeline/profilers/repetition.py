@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 MIN_REPEATS = 3
-MIN_COVERED = 0.5  # share of the time that the repeated part must have
+MIN_COVERED = 0.5  # share of the time or of the places that the repeated part must have
+MAX_TRIMS = 10  # lengths of such an end that are tried: 0, 1, 2, 4 and so on
+MAX_PLACES = 200_000  # at the end of a sequence that are looked at
 MAX_TRIMMED = 0.01  # share of the time after the last repetition: a last reading of a result
 
 
@@ -18,6 +20,10 @@ class Period(NamedTuple):
     begin: int
     length: int
     repeats: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.length * self.repeats
 
 
 def period(tokens: Sequence[int], times: np.ndarray) -> Period | None:
@@ -29,17 +35,26 @@ def period(tokens: Sequence[int], times: np.ndarray) -> Period | None:
     total = float(times.sum())
     if total <= 0:
         return None
-    from_end = np.concatenate([[0.0], np.cumsum(times[::-1])])
-    trimmed = 0
-    while trimmed < len(tokens) and from_end[trimmed] <= MAX_TRIMMED * total:
+    skipped = max(0, len(tokens) - MAX_PLACES)
+    tokens = tokens[skipped:]
+    from_end = np.concatenate([[0.0], np.cumsum(times[: skipped - 1 if skipped else None : -1])])
+    for trimmed in (0, *(2**power for power in range(MAX_TRIMS))):
+        if trimmed >= len(tokens) or from_end[trimmed] > MAX_TRIMMED * total:
+            break
         end = len(tokens) - trimmed
         repeated = _repeated_end(tokens[:end])
-        for length in np.flatnonzero(repeated >= (MIN_REPEATS - 1) * np.arange(end)):
-            covered = int(repeated[length]) + int(length)
-            if length and from_end[trimmed + covered] - from_end[trimmed] >= MIN_COVERED * total:
-                count = covered // int(length)
-                return Period(end - count * int(length), int(length), count)
-        trimmed = max(1, 2 * trimmed)
+        lengths = np.flatnonzero(repeated >= (MIN_REPEATS - 1) * np.arange(end))
+        same = (
+            int(repeated[1]) + 1 if end > 1 else 1
+        )  # places at the end with the same token: a loop has more than these
+        covered = repeated[lengths] + lengths
+        time = from_end[trimmed + covered] - from_end[trimmed]
+        enough = (time >= MIN_COVERED * total) | (covered >= MIN_COVERED * len(tokens))
+        lengths = lengths[enough & (lengths > same)]
+        if len(lengths):
+            length = int(lengths[0])
+            count = (int(repeated[length]) + length) // length
+            return Period(skipped + end - count * length, length, count)
     return None
 
 

@@ -17,11 +17,14 @@ from typing import Any, NamedTuple
 from ...core.errors import InputError
 from ..chrome_trace import FRAME, LAUNCH, MODULE, OP, RANGE, Span, nested
 from .events import Events, Record
+from .graphs import BEGIN, END, GRAPH_LAUNCH, Sent, captures, kind_of, replayed
 
 MAX_OPEN_RANGES = 200  # of one stream; ranges of people are a few inside each other
 WAIT = re.compile(
     r"(?:cuda|cu|hip)(?:Stream|Device|Event|Ctx)Synchronize|(?:cuda|hip)Memcpy|cuMemcpy(?!\w*Async)\w*_v2"
 )
+ENGINE = "autograd::engine::evaluate_function"
+NUMBER = re.compile(r"\d+")
 DATA_LOADER = "enumerate(DataLoader)#"  # the range of `next` on a torch data loader
 # Ops that move no data themselves (what copies in `to` and `reshape` is an op they call). Inside another op they are
 # part of it: making room for a result belongs to computing it.
@@ -39,11 +42,12 @@ BOOKKEEPING = {
 class Chain:
     """Ops, or modules and ranges, around something. Equal ones are one object, so that a deep trace is held once."""
 
-    __slots__ = ("depth", "item", "kind", "outer")
+    __slots__ = ("depth", "in_module", "item", "kind", "outer")
 
     def __init__(self, outer: Chain | None, item: Any, kind: str) -> None:
         self.outer, self.item, self.kind = outer, item, kind
         self.depth: int = 1 if outer is None else outer.depth + 1
+        self.in_module: bool = kind == MODULE or (outer is not None and outer.in_module)
 
     def __iter__(self) -> Iterator[Any]:
         """Outermost first."""
@@ -84,6 +88,10 @@ class Links(NamedTuple):
     launches: dict[int, Span]  # by correlation
     forward: dict[tuple[str, float], Context]  # around the ops that have a derivative
     waits: list[tuple[Span, Context]]  # of the host: synchronisations, and ranges of a data loader
+    blocks: dict[tuple[str, str], list[Span]]  # by thread and name: ranges, frames and modules that no module is around
+    backward: list[Span]  # outermost ops of the autograd engine
+    captures: list[Span]  # calls that begin and end the capture of a graph
+    sent: list[Sent]  # launches that no kernel belongs to: those captured in a graph
 
 
 @dataclass
@@ -106,20 +114,24 @@ class Trace:
 
         A context follows from the one around it in one step, however deep it is.
         """
-        inside: dict[int, Context] = {}
+        inside: list[Context] = []  # of the open spans
         forward, backward = self.events.forward, self.events.backward
         for span, open_spans in nested(self.events.lanes[lane], self.events.path):
+            del inside[len(open_spans) :]
             outer = open_spans[-1] if open_spans else None
-            context = around = inside[id(outer)] if outer is not None else NOWHERE
+            context = around = inside[-1] if inside else NOWHERE
             if span.kind == OP:
                 derivative_of = around.forward or forward.get(backward.get((lane, span.start)))  # type: ignore[arg-type]
+                if derivative_of is not None and outer is not None and around.forward is None and outer.kind == OP:
+                    inside[-1] = around._replace(forward=derivative_of)  # what the engine does afterwards is part of it
                 ops = self._chain(around.ops, span.what, OP)
                 context = Context(ops, around.path, span, around.source, derivative_of)
             elif span.kind in (RANGE, MODULE):
                 context = around._replace(path=self._chain(around.path, span.what, span.kind))
             elif span.kind == FRAME:
                 context = around._replace(source=span.what)
-            inside[id(span)] = context
+            if span.kind != LAUNCH:
+                inside.append(context)
             yield span, outer, around, context
 
     @cached_property
@@ -133,19 +145,28 @@ class Trace:
         externals = {record.external for record in events.records if record.external}
         correlations = {record.correlation for record in events.records if record.correlation}
         differentiated = set(events.forward.values())
-        links = Links({}, {}, {}, {}, [])
+        links = Links({}, {}, {}, {}, [], {}, [], [], [])
         for lane in events.lanes:
             for span, _, around, context in self._contexts(lane):
                 if span.kind == LAUNCH:
                     if span.ident in correlations:
                         links.launches[span.ident] = span
                         links.by_launch[span.ident] = around
+                    elif kind := kind_of(span.what):
+                        links.sent.append(Sent(span, kind, around))
+                    elif span.what.endswith((BEGIN, END)):
+                        links.captures.append(span)
                     if WAIT.fullmatch(span.what):
                         links.waits.append((span, around))
-                elif span.kind == RANGE:
-                    if span.what.startswith(DATA_LOADER):
+                elif span.kind != OP:
+                    if around.ops is None and (around.path is None or not around.path.in_module):
+                        name = NUMBER.sub("#", span.what) if span.kind == RANGE else span.what
+                        links.blocks.setdefault((lane, name), []).append(span)
+                    if span.kind == RANGE and span.what.startswith(DATA_LOADER):
                         links.waits.append((span, around))
-                elif span.kind == OP:
+                else:
+                    if around.ops is None and span.what.name.startswith(ENGINE):
+                        links.backward.append(span)
                     if span.ident in externals:
                         links.by_op[span.ident] = context
                     if (lane, span.start) in differentiated:
@@ -167,6 +188,16 @@ class Trace:
             if context is None:  # the host was not recorded: the device's own view of the ranges is all there is
                 context = Context(path=self._device_ranges.get(id(record)))
             yield record, self._placed(context)
+
+    @cached_property
+    def replayed(self) -> dict[int, Context]:
+        """What lay around the capture of each record that a graph replay ran, by its identity."""
+        replays: dict[int, list[Record]] = defaultdict(list)
+        for record in self.events.records:
+            if self.launch_mode(record) == "graph":
+                replays[record.correlation].append(record)
+        captured = captures(self.links.captures, self.links.sent) if replays else []
+        return {ident: self._placed(sent.around) for ident, sent in replayed(replays, captured).items()}
 
     @cached_property
     def _device_ranges(self) -> dict[int, Chain | None]:
@@ -225,6 +256,6 @@ class Trace:
     def launch_mode(self, record: Record) -> str:
         """Whether the host launched it alone or in a graph; empty where the launch was not recorded."""
         launch = self.links.launches.get(record.correlation)
-        if "graph" in record.activity.settings or (launch is not None and "GraphLaunch" in launch.what):
+        if "graph" in record.activity.settings or (launch is not None and GRAPH_LAUNCH in launch.what):
             return "graph"
         return "one by one" if launch is not None else ""

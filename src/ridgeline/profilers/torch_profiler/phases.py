@@ -10,16 +10,18 @@ other           nothing around the launch says; a range of the user named `forwa
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect
 
 from ...core.timeline import BACKWARD, COLLECTIVE, COMMUNICATION, COPIES, COPY, FORWARD, OPTIMIZER, OTHER
 from ..chrome_trace import RANGE
 from .events import Activity
-from .links import Chain, Context
+from .links import ENGINE, Chain, Context, Links
 
-ENGINE = "autograd::engine::evaluate_function"
 _DERIVATIVE = re.compile(r"\w+Backward\d*|torch::autograd::\w+")
-_OPTIMIZER_RANGES = ("Optimizer.step#", "Optimizer.zero_grad#")
+OPTIMIZER_STEP = "Optimizer.step#"
+_OPTIMIZER_RANGES = (OPTIMIZER_STEP, "Optimizer.zero_grad#")
 _OPTIMIZER_OPS = re.compile(r"aten::_(?:fused_(?:adam|adamw|sgd|adagrad)_|foreach_\w+|amp_\w+)")
 _COLLECTIVE_OPS = ("c10d::", "_c10d_functional::", "nccl:", "record_param_comms")
 _RANGE_NAMES = {"forward": FORWARD, "fwd": FORWARD, "backward": BACKWARD, "bwd": BACKWARD, "optimizer": OPTIMIZER,
@@ -27,7 +29,22 @@ _RANGE_NAMES = {"forward": FORWARD, "fwd": FORWARD, "backward": BACKWARD, "bwd":
 _ACROSS = ("memcpy HtoD", "memcpy DtoH")
 
 
-def phase(context: Context, activity: Activity | None) -> str:
+class GradientWork:
+    """The times between a backward pass and the optimizer step that follows it."""
+
+    def __init__(self, links: Links) -> None:
+        steps = [span for (_, name), spans in links.blocks.items() if name.startswith(OPTIMIZER_STEP) for span in spans]
+        self.steps = sorted(span.start for span in steps)
+        ends = sorted(span.end for span in links.backward)
+        places = (bisect(ends, start) for start in self.steps)
+        self.begins = [ends[place - 1] if place else math.inf for place in places]
+
+    def holds(self, time: float) -> bool:
+        place = bisect(self.steps, time)
+        return place < len(self.steps) and time >= self.begins[place]
+
+
+def phase(context: Context, activity: Activity | None, after_backward: bool = False) -> str:
     """The phase of what `activity` did under this context; of an op on the host without an activity."""
     names = [op.name for op in context.ops or ()]
     if (activity is not None and activity.kind == COLLECTIVE) or any(
@@ -41,7 +58,7 @@ def phase(context: Context, activity: Activity | None) -> str:
         return OPTIMIZER
     if context.forward is not None or any(_differentiates(name) for name in names):
         return BACKWARD
-    if any(_OPTIMIZER_OPS.match(name) for name in names):
+    if after_backward or any(_OPTIMIZER_OPS.match(name) for name in names):
         return OPTIMIZER
     stated = [_RANGE_NAMES[name.lower()] for name in ranges if name.lower() in _RANGE_NAMES]
     if stated:

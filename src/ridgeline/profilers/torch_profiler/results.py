@@ -18,8 +18,7 @@ from ...core.timeline import COLLECTIVE, KERNEL
 from ...core.units import counted
 from ..chrome_trace import MICRO, OP, SLACK, Span
 from .events import Activity, Record, listed, number
-from .links import Chain, Context, Trace
-from .phases import ENGINE
+from .links import ENGINE, Chain, Context, Trace
 
 TOOL = "torch.profiler"
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version")

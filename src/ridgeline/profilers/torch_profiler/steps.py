@@ -1,7 +1,7 @@
 """The steps of a traced program, and which step launched what.
 
-In this order: the profiler's own marks, `ridgeline.step()`, a range of the user that repeats and covers the run, the end of
-`Optimizer.step`, the data loader, the period of the launches, else the entire run. Leading steps that take much longer than
+In this order: the profiler's own marks, `ridgeline.step()`, the end of `Optimizer.step`, the data loader, a range, function or
+module that is called over and over, the period of the launches, else the entire run. Leading steps that take much longer than
 the others (compilation, autotuning, first allocations) are left out and counted.
 
 A host runs ahead of its device, so a step ends when the device has finished what the step launched, and the next begins
@@ -10,9 +10,7 @@ there.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,16 +19,17 @@ import numpy as np
 from ...core.timeline import BACKWARD, COPY, FILL, OPTIMIZER, Activity, Site, Steps
 from ..chrome_trace import MICRO, RANGE, SLACK, Span
 from ..repetition import MIN_REPEATS, period
-from .events import STEP, STEP_MARK, Events
-from .links import DATA_LOADER
+from .events import STEP, STEP_MARK
+from .links import DATA_LOADER, Trace
+from .phases import OPTIMIZER_STEP
 
 if TYPE_CHECKING:
     from .timeline import Row
 
-OPTIMIZER_STEP = "Optimizer.step#"
-MIN_RANGE_COVERAGE = 0.8  # of the time from the first to the last of the ranges that are taken for steps
+Blocks = Mapping[tuple[str, str], Sequence[Span]]
+MIN_COVERAGE = 0.8  # of the time from the first to the last call of what is taken for a step
+MIN_WORK = 0.5  # of the time of all kernels, that the steps must have launched
 WARMUP_RATIO = 1.5  # of the median of the others, from which a leading step is warm-up
-_NUMBER = re.compile(r"\d+")
 
 
 class Marks(NamedTuple):
@@ -39,25 +38,60 @@ class Marks(NamedTuple):
     starts: np.ndarray
     end: float
     how: str
+    unsure: bool = False  # whether the beginning of the first step is not known
+
+
+class Launches(NamedTuple):
+    """Kernels and operators in the order the host launched them; copies and fills are left out."""
+
+    start: np.ndarray  # of the launch
+    times: np.ndarray
+    exact: list[int]  # the same number for the same site and kernel
+    names: list[int]  # the same number for the same operator and kernel
+    phases: list[str]
 
 
 def find_steps(
-    events: Events, rows: Sequence[Row], sites: Sequence[Site], activities: Sequence[Activity], zero: float
+    trace: Trace, rows: Sequence[Row], sites: Sequence[Site], activities: Sequence[Activity], zero: float
 ) -> tuple[Steps, np.ndarray]:
     """The kept steps, and for every run the kept step that launched it or -1; `zero` is the time to count from."""
     launched = np.array([row.launch.start if row.launch else row.start for row in rows])
-    ends = np.array([row.end for row in rows])
-    marks = _marked(events, rows) or _by_period(rows, sites, activities, launched)
+    begins, ends = np.array([row.start for row in rows]), np.array([row.end for row in rows])
+    launches = _launches(rows, sites, activities, launched)
+    marks = _marked(trace, launches) or _by_period(launches) or _single_range(trace.links.blocks, launches)
     if marks is None:
-        first = min((row.start for row in rows), default=zero)
-        marks = Marks(np.array([min([first, *launched])]), max([*ends, first]), "single")
+        first = min([*launched, *begins], default=zero)
+        marks = Marks(np.array([first]), max([*ends, first]), "single")
     step_of = np.searchsorted(marks.starts, launched, "right") - 1
     step_of[launched > marks.end] = -1
-    starts, finished = _boundaries(marks, step_of, ends, bool(events.records))
-    warmup = _warmup(finished - starts)
+    starts, finished = _boundaries(marks, step_of, ends, bool(trace.events.records))
+    work = np.bincount(step_of[step_of >= 0], (ends - begins)[step_of >= 0], len(starts))
+    first = int(marks.unsure)
+    warmup = first + _warmup((finished - starts)[first:], work[first:])
     step_of = np.where(step_of >= warmup, step_of - warmup, -1)
     kept = slice(warmup, None)
     return Steps((starts[kept] - zero) * MICRO, (finished[kept] - zero) * MICRO, marks.how, warmup), step_of
+
+
+def _launches(
+    rows: Sequence[Row], sites: Sequence[Site], activities: Sequence[Activity], launched: np.ndarray
+) -> Launches:
+    order = [
+        place
+        for place in np.argsort(launched, kind="stable")
+        if activities[rows[place].activity].kind not in (COPY, FILL)
+    ]
+    exact: dict[tuple[int, str], int] = {}
+    names: dict[tuple[str, str], int] = {}
+    described = [(rows[place].site, activities[rows[place].activity].name) for place in order]
+    named = [(sites[site].call.name if site >= 0 else "", kernel) for site, kernel in described]
+    return Launches(
+        launched[order],
+        np.array([rows[place].end - rows[place].start for place in order]),
+        [exact.setdefault(item, len(exact)) for item in described],
+        [names.setdefault(item, len(names)) for item in named],
+        [sites[rows[place].site].phase if rows[place].site >= 0 else "" for place in order],
+    )
 
 
 def _boundaries(marks: Marks, step_of: np.ndarray, ends: np.ndarray, device: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -74,107 +108,105 @@ def _boundaries(marks: Marks, step_of: np.ndarray, ends: np.ndarray, device: boo
     return np.append(marks.starts[0], finished[:-1]), finished
 
 
-def _warmup(lengths: np.ndarray) -> int:
-    """How many leading steps take more than 1.5 times the median of those after them; at most half of all."""
-    count = 0
-    while 2 * (count + 1) <= len(lengths) and lengths[count] > WARMUP_RATIO * np.median(lengths[count + 1 :]):
-        count += 1
-    return count
+def _warmup(lengths: np.ndarray, work: np.ndarray) -> int:
+    """How many leading steps, a third at most, end with one that is unlike those after it.
+
+    Such a step takes more than 1.5 times their median (compilation, autotuning), or has its device work for more than 1.5
+    times as long or as short (the prefill before a loop that decodes).
+    """
+    warmup = 0
+    for place in range(len(lengths) // 3):
+        others = slice(place + 1, None)
+        ratio = work[place] / np.median(work[others]) if np.median(work[others]) > 0 else 1.0
+        if lengths[place] > WARMUP_RATIO * np.median(lengths[others]) or not 1 / WARMUP_RATIO <= ratio <= WARMUP_RATIO:
+            warmup = place + 1
+    return warmup
 
 
 # -- marks ---------------------------------------------------------------------------------------------------------
 
 
-def _marked(events: Events, rows: Sequence[Row]) -> Marks | None:
+def _marked(trace: Trace, launches: Launches) -> Marks | None:
     for mark, how in ((STEP, "profiler"), (STEP_MARK, "marked")):
-        spans = sorted((span for span in events.marks if span.what == mark), key=lambda span: span.start)
+        spans = sorted((span for span in trace.events.marks if span.what == mark), key=lambda span: span.start)
         if spans:
             return _from_spans(spans, how)
-    ranges = _ranges(events)
-    return _covering(ranges) or _ended_by(ranges, OPTIMIZER_STEP, rows) or _begun_by(ranges, DATA_LOADER, rows)
+    blocks = trace.links.blocks
+    return _ended_by(blocks, launches) or _begun_by(blocks, launches) or _covering(blocks, launches)
 
 
 def _from_spans(spans: Sequence[Span], how: str) -> Marks:
     return Marks(np.array([span.start for span in spans]), max(span.end for span in spans), how)
 
 
-def _ranges(events: Events) -> dict[tuple[str, str], list[Span]]:
-    """The user's ranges by thread and name without its numbers, in the order they began."""
-    ranges: dict[tuple[str, str], list[Span]] = defaultdict(list)
-    for lane, spans in events.lanes.items():
-        for span in spans:
-            if span.kind == RANGE:
-                ranges[lane, _NUMBER.sub("#", span.what)].append(span)
-    for spans in ranges.values():
-        spans.sort(key=lambda span: span.start)
-    return ranges
+def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
+    """A training step ends with the optimizer; of several optimizers the one that steps least often ends it.
 
-
-def _covering(ranges: dict[tuple[str, str], list[Span]]) -> Marks | None:
-    """The range that repeats one after the other and has most of the time."""
-    best: tuple[float, Sequence[Span]] | None = None
-    for (_, name), spans in ranges.items():
-        if len(spans) < MIN_REPEATS or name.startswith((OPTIMIZER_STEP, DATA_LOADER)):
-            continue
-        apart = all(span.end <= following.start + SLACK for span, following in pairwise(spans))
-        covered = sum(span.end - span.start for span in spans)
-        length = spans[-1].end - spans[0].start
-        if apart and covered >= MIN_RANGE_COVERAGE * length and (best is None or covered > best[0]):
-            best = covered, spans
-    return _from_spans(best[1], "marked") if best else None
-
-
-def _ended_by(ranges: dict[tuple[str, str], list[Span]], name: str, rows: Sequence[Row]) -> Marks | None:
-    """A training step ends with the optimizer; of several optimizers the one that steps least often ends it."""
-    candidates = [spans for (_, other), spans in ranges.items() if other.startswith(name) and len(spans) > 1]
-    if not candidates or not rows:
+    Where the first step began is not known: of three or more it is left out, with what was set up before it.
+    """
+    candidates = [spans for (_, name), spans in blocks.items() if name.startswith(OPTIMIZER_STEP) and len(spans) > 1]
+    if not candidates or not len(launches.start):
         return None
     spans = min(candidates, key=len)
-    first = min(rows[0].launch.start if rows[0].launch else rows[0].start, spans[0].start)
-    return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "repetition")
+    first = min(float(launches.start.min()), spans[0].start)
+    return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "repetition", len(spans) > 2)
 
 
-def _begun_by(ranges: dict[tuple[str, str], list[Span]], name: str, rows: Sequence[Row]) -> Marks | None:
+def _begun_by(blocks: Blocks, launches: Launches) -> Marks | None:
     """A step begins with its data; the last call of an exhausted loader begins none."""
-    candidates = [spans for (_, other), spans in ranges.items() if other.startswith(name) and len(spans) >= MIN_REPEATS]
-    if not candidates or not rows:
+    candidates = [spans for (_, name), spans in blocks.items() if name.startswith(DATA_LOADER)]
+    if not candidates or not len(launches.start):
         return None
-    spans = max(candidates, key=len)
-    launched = [row.launch.start if row.launch else row.start for row in rows]
-    last = max(launched)
-    starts = [span.start for span in spans if span.start <= last]
+    last = float(launches.start.max())
+    starts = [span.start for span in max(candidates, key=len) if span.start <= last]
     return Marks(np.array(starts), last, "repetition") if len(starts) >= MIN_REPEATS else None
+
+
+def _covering(blocks: Blocks, launches: Launches) -> Marks | None:
+    """The range, function or module that is called over and over, one call after the other, and has most of the time."""
+    best: tuple[float, Sequence[Span]] | None = None
+    for spans in blocks.values():
+        if len(spans) < MIN_REPEATS or any(span.end > following.start + SLACK for span, following in pairwise(spans)):
+            continue
+        covered = sum(span.end - span.start for span in spans)
+        if covered < MIN_COVERAGE * (spans[-1].end - spans[0].start) or (best and covered <= best[0]):
+            continue
+        edges = np.array([edge for span in spans for edge in (span.start, span.end)])
+        inside = np.searchsorted(edges, launches.start) % 2 == 1
+        if launches.times[inside].sum() >= MIN_WORK * launches.times.sum():
+            best = covered, spans
+    how = "marked" if best and best[1][0].kind == RANGE else "repetition"
+    return _from_spans(best[1], how) if best else None
+
+
+def _single_range(blocks: Blocks, launches: Launches) -> Marks | None:
+    """The only range of the user that launched most of the work: what the user wants to look at."""
+    candidates = []
+    for (_, name), spans in blocks.items():
+        if len(spans) == 1 and spans[0].kind == RANGE and not name.startswith((OPTIMIZER_STEP, DATA_LOADER)):
+            inside = (launches.start >= spans[0].start) & (launches.start <= spans[0].end)
+            if launches.times[inside].sum() >= MIN_WORK * launches.times.sum() > 0:
+                candidates.append(spans[0])
+    return _from_spans(candidates, "marked") if len(candidates) == 1 else None
 
 
 # -- the period of the launches ------------------------------------------------------------------------------------
 
 
-def _by_period(
-    rows: Sequence[Row], sites: Sequence[Site], activities: Sequence[Activity], launched: np.ndarray
-) -> Marks | None:
+def _by_period(launches: Launches) -> Marks | None:
     """By sites and kernels; where shapes change from step to step (a growing cache), by operators and kernels."""
-    order = [
-        place
-        for place in np.argsort(launched, kind="stable")
-        if activities[rows[place].activity].kind not in (COPY, FILL)
-    ]
-    if not order:
-        return None
-    times = np.array([rows[place].end - rows[place].start for place in order])
-    exact = [(rows[place].site, activities[rows[place].activity].name) for place in order]
-    names = [(sites[site].call.name if site >= 0 else "", kernel) for site, kernel in exact]
-    for described in (exact, names):
-        numbers: dict[object, int] = {}
-        tokens = [numbers.setdefault(item, len(numbers)) for item in described]
-        repeated = period(tokens, times)
+    for tokens in (launches.exact, launches.names):
+        repeated = period(tokens, launches.times)
         if repeated is None:
             continue
-        phases = [sites[rows[place].site].phase if rows[place].site >= 0 else "" for place in order]
-        begin = _begin(phases[repeated.begin : repeated.begin + repeated.length]) + repeated.begin
-        count = repeated.repeats if begin == repeated.begin else repeated.repeats - 1
-        starts = launched[[order[begin + turn * repeated.length] for turn in range(count)]]
-        last = order[begin + count * repeated.length - 1]
-        return Marks(starts, float(launched[last]), "repetition")
+        begin, turns = repeated.begin, repeated.repeats
+        if repeated.end < len(
+            tokens
+        ):  # what follows belongs to a step in part: where one begins is not known by the end
+            begin += _begin(launches.phases[begin : begin + repeated.length])
+            turns -= begin > repeated.begin
+        starts = launches.start[begin : begin + turns * repeated.length : repeated.length]
+        return Marks(starts, float(launches.start[begin + turns * repeated.length - 1]), "repetition")
     return None
 
 

@@ -21,7 +21,7 @@ from . import events as recorded
 from .compiled import fused_operators
 from .events import Record
 from .links import Context, Trace
-from .phases import calls_outside_engine, phase
+from .phases import GradientWork, calls_outside_engine, phase
 from .results import TOOL, device_names, recording_conditions
 from .steps import find_steps
 
@@ -48,9 +48,10 @@ class _Gathered:
     """Sites, activities and calls, each once, numbered in the order they appear."""
 
     door: Door
+    gradient_work: GradientWork
     sites: list[Site] = field(default_factory=list)
     activities: list[Activity] = field(default_factory=list)
-    calls: list[tuple[Span, int]] = field(default_factory=list)
+    calls: list[tuple[Span, int]] = field(default_factory=list)  # when, and the site
     numbers: dict[Any, int] = field(default_factory=dict)
     phases: dict[Any, str] = field(default_factory=dict)
 
@@ -66,9 +67,10 @@ class _Gathered:
         return self.numbers[key]
 
     def _phase(self, context: Context, activity: recorded.Activity | None) -> str:
-        key = context.ops, context.path, context.forward is None, id(activity)
+        after = context.call is not None and self.gradient_work.holds(context.call.start)
+        key = context.ops, context.path, context.forward is None, after, id(activity)
         if key not in self.phases:
-            self.phases[key] = phase(context, activity)
+            self.phases[key] = phase(context, activity, after)
         return self.phases[key]
 
     def activity(self, item: recorded.Activity) -> int:
@@ -87,13 +89,14 @@ class _Gathered:
             self.activities.append(Activity(OPERATOR, name, device="cpu"))
         return self.numbers[key]
 
-    def call(self, span: Span | None, site: int) -> int:
+    def call(self, span: Span | None, site: int, replay: Span | None = None) -> int:
+        """The call of an op; of a captured op each replay of the graph is another one."""
         if span is None or site < 0:
             return -1
-        key = "call", id(span), site
+        key = "call", id(span), site, id(replay)
         if key not in self.numbers:
             self.numbers[key] = len(self.calls)
-            self.calls.append((span, site))
+            self.calls.append((replay or span, site))
         return self.numbers[key]
 
 
@@ -114,13 +117,13 @@ def _site(context: Context, of_phase: str, name: str) -> Site:
 
 def timeline(trace: Trace) -> Timeline:
     """The Timeline of a trace; sites and steps are those of one process."""
-    events, gathered = trace.events, _Gathered(Door(f"'{trace.events.path}'"))
+    events, gathered = trace.events, _Gathered(Door(f"'{trace.events.path}'"), GradientWork(trace.links))
     rows = list(_device_rows(trace, gathered) if events.records else _host_rows(trace, gathered))
     refuse_over("kernels", len(gathered.sites), f"'{events.path}', {len(gathered.sites):,} different calls,")
     rows.sort(key=lambda row: row.start)
     waits = list(_waits(trace, gathered))
     zero = events.first - (events.base or 0.0)
-    steps, step_of = find_steps(events, rows, gathered.sites, gathered.activities, zero)
+    steps, step_of = find_steps(trace, rows, gathered.sites, gathered.activities, zero)
     order = sorted(range(len(gathered.calls)), key=lambda place: gathered.calls[place][0].start)
     rank = np.empty(len(order) + 1, np.int64)
     rank[order], rank[-1] = np.arange(len(order)), -1  # call -1 stays -1
@@ -171,21 +174,14 @@ def _integers(values: list[int]) -> np.ndarray:
 
 
 def _device_rows(trace: Trace, gathered: _Gathered) -> Iterator[Row]:
-    launches = trace.links.launches
-    for record, context in trace.on_device():
+    launches, replayed = trace.links.launches, trace.replayed
+    for record, around in trace.on_device():
         launch, graph = launches.get(record.correlation), trace.launch_mode(record) == "graph"
+        context = replayed.get(id(record), around)
         site = gathered.site(context, record.activity, graph)
-        yield Row(
-            record.start,
-            record.end,
-            site,
-            gathered.activity(record.activity),
-            gathered.call(context.call, site),
-            _stream(record),
-            context.ops is not None,
-            graph,
-            launch,
-        )
+        call = gathered.call(context.call, site, launch if graph else None)
+        activity, correlated = gathered.activity(record.activity), around.ops is not None
+        yield Row(record.start, record.end, site, activity, call, _stream(record), correlated, graph, launch)
 
 
 def _stream(record: Record) -> int:
