@@ -305,7 +305,7 @@ def _backward(arguments: Arguments) -> Work | Counted:
     if mask[2] and (arguments.settings.leaf or not parts):
         bias = Tensor((dy.shape[1] if len(dy.shape) > 1 else 1,), dy.dtype)
         adds = float(elements(dy) - elements(bias))
-        parts.append(streamed("bias_grad", {"dy": dy}, {"dbias": bias}, known(dy), adds, op="sum", family="reduce"))
+        parts.append(streamed("bias_grad", {"dy": dy}, {"dbias": bias}, known(dy), adds, family="reduce"))
     if not parts:
         raise Missing("its output mask asks for no gradient")
     return after("conv_backward", *parts) if len(parts) > 1 else parts[0]

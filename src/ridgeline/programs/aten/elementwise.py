@@ -61,13 +61,9 @@ COSTS: dict[str, tuple[float, float]] = {
     "sigmoid_backward": (3.0, 0.0), "tanh_backward": (3.0, 0.0), "log_sigmoid_backward": (6.0, 1.0), "logit": (3.0, 2.0),
     "leaky_relu_backward": (2.0, 0.0), "hardtanh_backward": (2.0, 0.0), "hypot": (4.0, 1.0), "logsigmoid": (5.0, 2.0),
 }  # fmt: skip
-# The timed op whose kernels an operator runs, where its own name is not one.
-TIMED = {
-    "sub": "add", "rsub": "add", "div": "mul", "true_divide": "mul", "threshold_backward": "relu_backward",
-    "clamp_min": "relu", "clamp_max": "relu", "neg": "relu", "abs": "relu", "square": "relu", "eq": "add", "ne": "add",
-    "lt": "add", "le": "add", "gt": "add", "ge": "add", "maximum": "add", "minimum": "add", "sqrt": "exp", "rsqrt": "exp",
-    "reciprocal": "exp", "log": "exp", "sin": "exp", "cos": "exp", "erf": "tanh", "bitwise_and": "add", "bitwise_or": "add",
-}  # fmt: skip
+# The timed op whose kernel an operator runs, where its own name is not one.
+TIMED = {"sub": "add", "rsub": "add", "threshold_backward": "relu_backward", "clamp_min": "relu", "leaky_relu": "relu"}
+STRIDED, CONVERTED = "strided", "converted"  # kernels that index every element, and that convert formats as they load
 SCALED = ("add", "sub", "rsub", "mul", "div")  # by a number they run as `scal` does
 COMPLEX_FACTOR = {"mul": 6.0, "div": 11.0}  # real flops for one of complex numbers; others take 2
 
@@ -111,6 +107,36 @@ def result_of(name: str, arguments: Arguments, read: tuple[Tensor, ...], row: Fo
     return Tensor(shape, (real_result(row) if special else row).name)
 
 
+def _kernel(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
+    """The timed op whose kernel runs: contiguous tensors of one format are loaded in vectors, others are not."""
+    operands = [tensor for tensor in read if tensor.shape] or [out]
+    if any(
+        tensor.shape != out.shape or order(tensor) != order(operands[0]) or not dense(tensor) for tensor in operands
+    ):
+        return STRIDED
+    if any(tensor.dtype != operands[0].dtype for tensor in operands):
+        return CONVERTED
+    return "scal" if name in SCALED and len(operands) == 1 else TIMED.get(name, name)
+
+
+def order(tensor: Tensor) -> tuple[int, ...]:
+    """Dimensions of more than one element from the outermost in memory to the innermost."""
+    sized = [place for place, size in enumerate(tensor.shape) if size > 1]
+    return tuple(sorted(sized, key=lambda place: -tensor.strides[place])) if tensor.strides else tuple(sized)
+
+
+def dense(tensor: Tensor) -> bool:
+    """Whether the elements fill their storage without gaps or repeats; taken so where the layout was not recorded."""
+    if not tensor.strides:
+        return True
+    step = 1
+    for place in reversed(order(tensor)):
+        if tensor.strides[place] != step:
+            return False
+        step *= tensor.shape[place]
+    return True
+
+
 def elementwise(arguments: Arguments) -> Work:
     """Reads each operand once, writes the result once."""
     name = root(arguments.base)
@@ -126,9 +152,7 @@ def elementwise(arguments: Arguments) -> Work:
     reads: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(read)}
     write: dict[str, Tensor | tuple[float, str]] = {"x0" if arguments.in_place else "y": out}
     flops, special = costs(name, row, float(elements(out)))
-    scalar = len(read) == 1 or all(not tensor.shape for tensor in read[1:])
-    op = "scal" if name in SCALED and scalar else TIMED.get(name, name)
-    return streamed(name, reads, write, row, flops, special, op=op, count=float(elements(out)))
+    return streamed(name, reads, write, row, flops, special, op=_kernel(name, read, out), count=float(elements(out)))
 
 
 def _log_sigmoid(arguments: Arguments) -> Work:

@@ -68,7 +68,7 @@ def _pool(arguments: Arguments) -> Work:
     write: dict[str, Tensor | tuple[float, str]] = {"y": out}
     if arguments.base.endswith("_with_indices"):
         write["places"] = (float(elements(out)), "int64")
-    return streamed(arguments.base, {"x": x}, write, known(x), max(taps - 1.0, 1.0) * elements(out), op="mul")
+    return streamed(arguments.base, {"x": x}, write, known(x), max(taps - 1.0, 1.0) * elements(out))
 
 
 def _adaptive(arguments: Arguments) -> Work:
@@ -81,7 +81,7 @@ def _adaptive(arguments: Arguments) -> Work:
     if "max" in arguments.base:
         write["places"] = (float(elements(out)), "int64")
     family = "reduce" if elements(out) < elements(x) else "stream"
-    return streamed(arguments.base.strip("_"), {"x": x}, write, known(x), float(elements(x)), op="sum", family=family)
+    return streamed(arguments.base.strip("_"), {"x": x}, write, known(x), float(elements(x)), family=family)
 
 
 def _pool_backward(arguments: Arguments) -> Work:
@@ -98,7 +98,7 @@ def _pool_backward(arguments: Arguments) -> Work:
         )
         reads["places"] = indices or (float(elements(dy)), "int64")
         adds = float(elements(dy))
-    return streamed(arguments.base.strip("_"), reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds, op="mul")
+    return streamed(arguments.base.strip("_"), reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds)
 
 
 def _method(base: str) -> float:
@@ -114,7 +114,7 @@ def _upsample(arguments: Arguments) -> Work:
     if len(out.shape) != len(x.shape):
         raise Missing("argument 1 (output_size) was not recorded")
     name = arguments.base.strip("_")
-    return streamed(name, {"x": x}, {"y": out}, known(x), _method(name) * elements(out), op="mul")
+    return streamed(name, {"x": x}, {"y": out}, known(x), _method(name) * elements(out))
 
 
 def _upsample_backward(arguments: Arguments) -> Work:
@@ -122,7 +122,7 @@ def _upsample_backward(arguments: Arguments) -> Work:
     dy = arguments.tensor(0)
     out = result(arguments, arguments.integers(2, "input_size", ()) or None, dy.dtype)
     name = arguments.base.strip("_")
-    return streamed(name, {"dy": dy}, {"dx": out}, known(dy), max(_method(name), 1.0) * elements(dy), op="mul")
+    return streamed(name, {"dy": dy}, {"dx": out}, known(dy), max(_method(name), 1.0) * elements(dy))
 
 
 def _pad(arguments: Arguments) -> Work:
@@ -136,15 +136,13 @@ def _pad(arguments: Arguments) -> Work:
         shape[len(shape) - 1 - pair] += pads[2 * pair] + pads[2 * pair + 1]
     out = result(arguments, tuple(shape), x.dtype)
     taken: tuple[float, str] = (float(min(elements(x), elements(out))), x.dtype)
-    return streamed(arguments.base, {"x": taken}, {"y": out}, known(x), op="stream_copy", count=float(elements(out)))
+    return streamed(arguments.base, {"x": taken}, {"y": out}, known(x), count=float(elements(out)))
 
 
 def _pad_backward(arguments: Arguments) -> Work:
     """The gradient of a padding: dy read and added up into dx."""
     dy, x = arguments.tensor(0), arguments.tensor(1)
-    return streamed(
-        arguments.base, {"dy": dy}, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), float(elements(dy)), op="mul"
-    )
+    return streamed(arguments.base, {"dy": dy}, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), float(elements(dy)))
 
 
 def _unfold(arguments: Arguments) -> Work:
@@ -160,7 +158,7 @@ def _unfold(arguments: Arguments) -> Work:
         rows = zip(x.shape[-2:], kernel, dilation, padding, stride, strict=True)
         outputs = prod((size + 2 * pad - spread * (taps - 1) - 1) // step + 1 for size, taps, spread, pad, step in rows)
         out = Tensor((*x.shape[:-3], x.shape[-3] * prod(kernel), outputs), x.dtype)
-    return streamed("im2col", {"x": x}, {"y": out}, known(x), op="stream_copy", count=float(elements(out)))
+    return streamed("im2col", {"x": x}, {"y": out}, known(x), count=float(elements(out)))
 
 
 def _fold(arguments: Arguments) -> Work:
@@ -169,7 +167,7 @@ def _fold(arguments: Arguments) -> Work:
     size = arguments.integers(1, "output_size")
     channels = x.shape[-2] // max(prod(kernel), 1)
     out = result(arguments, (*x.shape[:-2], channels, *size), x.dtype)
-    return streamed("col2im", {"x": x}, {"y": out}, known(x), float(elements(x)), op="mul")
+    return streamed("col2im", {"x": x}, {"y": out}, known(x), float(elements(x)))
 
 
 def _grid_sample(arguments: Arguments) -> Work:
@@ -177,7 +175,7 @@ def _grid_sample(arguments: Arguments) -> Work:
     x, grid = arguments.tensor(0), arguments.tensor(1)
     points = elements(grid) // max(grid.shape[-1] if grid.shape else 1, 1)
     size = float(points * (x.shape[1] if len(x.shape) > 1 else 1))
-    return streamed("grid_sample", {"x": x, "grid": grid}, {"y": (size, x.dtype)}, known(x), 11.0 * size, op="mul")
+    return streamed("grid_sample", {"x": x, "grid": grid}, {"y": (size, x.dtype)}, known(x), 11.0 * size)
 
 
 POOLS = ("max_pool{}d_with_indices", "avg_pool{}d", "max_pool{}d", "mkldnn_max_pool{}d", "quantized_max_pool{}d")

@@ -54,7 +54,7 @@ def _index(arguments: Arguments) -> Work:
     out = result(arguments, shape, table.dtype)
     taken = float(min(elements(out), elements(table)))
     return streamed(
-        "index", {"x": (taken, table.dtype), **_reads(indices)}, {"y": out}, known(table), op="stream_copy",
+        "index", {"x": (taken, table.dtype), **_reads(indices)}, {"y": out}, known(table),
         notes=(DATA_DEPENDENT,) if assumed and not arguments.outputs else (),
     )  # fmt: skip
 
@@ -77,9 +77,7 @@ def _index_select(arguments: Arguments) -> Work:
     )
     out = result(arguments, shape, table.dtype)
     taken = float(min(elements(out), elements(table)))
-    return streamed(
-        "index_select", {"x": (taken, table.dtype), "index": index}, {"y": out}, known(table), op="stream_copy"
-    )
+    return streamed("index_select", {"x": (taken, table.dtype), "index": index}, {"y": out}, known(table))
 
 
 def _embedding(arguments: Arguments) -> Work:
@@ -111,16 +109,14 @@ def _gather(arguments: Arguments) -> Work:
     table, index = arguments.tensor(0), arguments.tensor(2)
     taken: tuple[float, str] = (float(min(elements(index), elements(table))), table.dtype)
     out = result(arguments, index.shape, table.dtype)
-    return streamed("gather", {"x": taken, "index": index}, {"y": out}, known(table), op="stream_copy")
+    return streamed("gather", {"x": taken, "index": index}, {"y": out}, known(table))
 
 
 def _take(arguments: Arguments) -> Work:
     """take(x, index): as gather, of all elements."""
     table, index = arguments.tensor(0), arguments.tensor(1)
     taken: tuple[float, str] = (float(min(elements(index), elements(table))), table.dtype)
-    return streamed(
-        "take", {"x": taken, "index": index}, {"y": like(index, dtype=table.dtype)}, known(table), op="stream_copy"
-    )
+    return streamed("take", {"x": taken, "index": index}, {"y": like(index, dtype=table.dtype)}, known(table))
 
 
 def _written(arguments: Arguments, values: Tensor | None, index: Reads, count: float, adds: bool, name: str) -> Work:
@@ -134,7 +130,7 @@ def _written(arguments: Arguments, values: Tensor | None, index: Reads, count: f
     if adds:
         reads["x"] = touched
     flops = count if adds else 0.0
-    return streamed(name, reads, write, known(target), flops, op="" if adds else "stream_copy", count=count)
+    return streamed(name, reads, write, known(target), flops, count=count)
 
 
 def _index_put(arguments: Arguments) -> Work:
@@ -199,7 +195,7 @@ def _placed(arguments: Arguments) -> Work:
     dy = arguments.tensor(0)
     out = result(arguments, arguments.integers(1, "input_sizes", ()) or None, dy.dtype)
     total: tuple[float, str] = (float(elements(out) + (elements(dy) if arguments.settings.leaf else 0)), dy.dtype)
-    return streamed(arguments.base, {"dy": dy}, {"dx": total}, known(dy), op="stream_copy", launches=2.0)
+    return streamed(arguments.base, {"dy": dy}, {"dx": total}, known(dy), launches=2.0)
 
 
 RULES: dict[str, Rule] = {

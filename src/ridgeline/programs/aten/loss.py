@@ -36,7 +36,7 @@ def elementwise_loss(arguments: Arguments) -> Work:
     write: tuple[float, str] = (1.0 if reduced else size, x.dtype)
     return streamed(
         arguments.base, named("x target weight", x, target, weight), {"loss": write}, known(x),
-        (each + reduced) * size, special * size, op="sum" if reduced else "add", family="reduce" if reduced else "stream",
+        (each + reduced) * size, special * size, family="reduce" if reduced else "stream",
         count=size,
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ def elementwise_backward(arguments: Arguments) -> Work:
     dx = Tensor(x.shape, x.dtype)
     return streamed(
         arguments.base, named("dloss x target weight", dloss, x, target, weight), {"dx": dx}, known(x),
-        each * size, special * size / 2, op="gelu_backward", count=size,
+        each * size, special * size / 2, count=size,
     )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def _with_logits(arguments: Arguments) -> Work:
     write: tuple[float, str] = (1.0 if reduced else size, x.dtype)
     return streamed(
         arguments.base, {"x": x, "target": target, **further}, {"loss": write}, known(x), (6.0 + reduced) * size,
-        2.0 * size, op="sum" if reduced else "add", count=size,
+        2.0 * size, count=size,
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def _nll(arguments: Arguments) -> Work:
     write: tuple[float, str] = (2.0 if reduced else rows + 1, logp.dtype)
     taken: tuple[float, str] = (rows, logp.dtype)
     reads = {"logp": taken, **named("target weight", target, arguments.optional(2))}
-    return streamed("nll_loss", reads, {"loss": write}, known(logp), 2.0 * rows, op="sum", family="reduce", count=rows)
+    return streamed("nll_loss", reads, {"loss": write}, known(logp), 2.0 * rows, family="reduce", count=rows)
 
 
 def _nll_backward(arguments: Arguments) -> Work:
@@ -94,7 +94,6 @@ def _nll_backward(arguments: Arguments) -> Work:
         {"dx": (float(written), logp.dtype)},
         known(logp),
         rows,
-        op="fill",
         count=float(written),
     )
 
@@ -103,8 +102,7 @@ def _margin(arguments: Arguments) -> Work:
     """multi_margin_loss(x, target, ...): 3 flops per element, x and the targets read, one value written."""
     x, target = arguments.tensor(0), arguments.tensor(1, "target")
     return streamed(
-        arguments.base, {"x": x, "target": target}, {"loss": (1.0, x.dtype)}, known(x), 3.0 * elements(x), op="sum",
-        family="reduce",
+        arguments.base, {"x": x, "target": target}, {"loss": (1.0, x.dtype)}, known(x), 3.0 * elements(x), family="reduce",
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from .. import ops
 from .arguments import Arguments, Missing, elements
 from .building import distinct, like, streamed, with_moves
 from .counted import Rule
+from .elementwise import STRIDED, dense, order
 from .formats import INTEGER, Format, format_of, known, number_kind
 
 # torch.ScalarType by number, as profiles record it.
@@ -61,6 +62,8 @@ def copied(name: str, source: Tensor, target: Tensor) -> Work:
     ):
         return _transposed(name, source, target, read_along or 0, written_along or 0)
     op = "copy" if source.dtype == target.dtype else "cast"
+    if order(source) != order(target) or not (dense(source) and dense(target)) or source.shape != target.shape:
+        op = STRIDED
     return streamed(name, {"x": source}, {"y": target}, row, op=op, count=float(elements(target)))
 
 
@@ -124,9 +127,7 @@ def rearranged(arguments: Arguments) -> Work:
     x = arguments.tensor(0)
     out = result(arguments, x.shape, x.dtype)
     name = arguments.base.strip("_")
-    return streamed(
-        name, {"x": (float(min(distinct(x), elements(out))), x.dtype)}, {"y": out}, known(x), op="stream_copy"
-    )
+    return streamed(name, {"x": (float(min(distinct(x), elements(out))), x.dtype)}, {"y": out}, known(x))
 
 
 def _repeat(arguments: Arguments) -> Work:
@@ -134,19 +135,19 @@ def _repeat(arguments: Arguments) -> Work:
     x = arguments.tensor(0)
     times = prod(arguments.integers(1, "repeats")) if not arguments.outputs else 1
     out = result(arguments, (elements(x) * times,), x.dtype)
-    return streamed("repeat", {"x": x}, {"y": out}, known(x), op="stream_copy", count=float(elements(out)))
+    return streamed("repeat", {"x": x}, {"y": out}, known(x), count=float(elements(out)))
 
 
 def _split_copy(arguments: Arguments) -> Work:
     """split_with_sizes_copy(x, ...), unbind_copy(x): x read and written in parts."""
     x = arguments.tensor(0)
-    return streamed("split_copy", {"x": x}, {"y": like(x, strides=())}, known(x), op="stream_copy")
+    return streamed("split_copy", {"x": x}, {"y": like(x, strides=())}, known(x))
 
 
 def _triangle(arguments: Arguments) -> Work:
     """tril(x), triu(x): as the kernels run, all read and all written."""
     x = arguments.tensor(0)
-    return streamed(arguments.base.strip("_"), {"x": x}, {"y": like(x, strides=())}, known(x), op="stream_copy")
+    return streamed(arguments.base.strip("_"), {"x": x}, {"y": like(x, strides=())}, known(x))
 
 
 def filled(tensor: Tensor, name: str = "fill") -> Work:

@@ -114,9 +114,7 @@ def _statistics(
 ) -> Work:
     """A pass that reduces tensors to two sums per channel or group."""
     sums: tuple[float, str] = (channels, "fp32")
-    return streamed(
-        name, tensors, {"mean": sums, "rstd": sums}, known(lead), flops * elements(lead), op="sum", family="reduce"
-    )
+    return streamed(name, tensors, {"mean": sums, "rstd": sums}, known(lead), flops * elements(lead), family="reduce")
 
 
 def _batch_norm(arguments: Arguments) -> Work:
@@ -134,7 +132,7 @@ def _batch_norm(arguments: Arguments) -> Work:
     statistics: tuple[float, str] = (channels, "fp32")
     apply = streamed(
         "batch_norm", {"x": x, **parameters, "mean": statistics, "rstd": statistics}, {"y": x}, known(x),
-        4.0 * elements(x), op="mul",
+        4.0 * elements(x),
     )  # fmt: skip
     if not training:
         return apply
@@ -159,7 +157,7 @@ def _batch_norm_backward(arguments: Arguments) -> Work:
     sums: tuple[float, str] = (channels, "fp32")
     apply = streamed(
         "batch_norm_backward", {"dy": dy, "x": x, "mean": sums, "rstd": sums, "gamma": sums}, {"dx": x}, known(x),
-        5.0 * elements(x), op="mul",
+        5.0 * elements(x),
     )  # fmt: skip
     return after("batch_norm_backward", reduced, apply)
 
@@ -174,7 +172,7 @@ def _batch_norm_elemt(arguments: Arguments) -> Work:
     """batch_norm_elemt(x, weight, bias, mean, invstd, eps): 4 flops per element."""
     x = arguments.tensor(0)
     parameters = named("gamma beta mean rstd", *(arguments.optional(place) for place in range(1, 5)))
-    return streamed("batch_norm_elemt", {"x": x, **parameters}, {"y": x}, known(x), 4.0 * elements(x), op="mul")
+    return streamed("batch_norm_elemt", {"x": x, **parameters}, {"y": x}, known(x), 4.0 * elements(x))
 
 
 def _batch_norm_reduce(arguments: Arguments) -> Work:
@@ -187,9 +185,7 @@ def _batch_norm_backward_elemt(arguments: Arguments) -> Work:
     """batch_norm_backward_elemt(dy, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count): 5 flops per element."""
     dy, x = arguments.tensor(0), arguments.tensor(1)
     vectors = named("mean rstd gamma sum_dy sum_dy_xmu", *(arguments.optional(place) for place in range(2, 7)))
-    return streamed(
-        "batch_norm_backward_elemt", {"dy": dy, "x": x, **vectors}, {"dx": x}, known(x), 5.0 * elements(x), op="mul"
-    )
+    return streamed("batch_norm_backward_elemt", {"dy": dy, "x": x, **vectors}, {"dx": x}, known(x), 5.0 * elements(x))
 
 
 def _group_norm(arguments: Arguments) -> Work:
@@ -206,7 +202,6 @@ def _group_norm(arguments: Arguments) -> Work:
         {"y": x},
         known(x),
         4.0 * elements(x),
-        op="mul",
     )
     return after("group_norm", reduced, apply)
 
@@ -231,7 +226,6 @@ def _group_norm_backward(arguments: Arguments) -> Work:
         {"dx": x},
         known(x),
         5.0 * elements(x),
-        op="mul",
     )
     return after("group_norm_backward", reduced, apply)
 

@@ -13,7 +13,7 @@ from ...core.work import Work
 from .arguments import Arguments, Missing, elements
 from .building import named, streamed
 from .counted import Rule
-from .elementwise import PLACES, TIMED, costs
+from .elementwise import PLACES, costs
 from .formats import BOOL, known, number_kind, promoted, real_result
 
 CHUNK, BLOCKS = 65536, 320  # elements of a piece, pieces of a launch
@@ -66,20 +66,17 @@ def foreach(arguments: Arguments) -> Work:
     read = {f"x{place}": _together(items) for place, items in enumerate(lists)}
     if name in ("zero", "copy"):
         source = {"x1": read["x1"]} if name == "copy" and "x1" in read else {}
-        return streamed(f"foreach_{name}", source, {"x0": read["x0"]}, known(first[0]), op=name, launches=count)
+        return streamed(f"foreach_{name}", source, {"x0": read["x0"]}, known(first[0]), launches=count)
     if name in ("norm", "max"):
         results: tuple[float, str] = (float(len(first)), first[0].dtype)
         each = 2.0 if name == "norm" else 1.0
-        return streamed(
-            f"foreach_{name}", read, {"y": results}, row, each * size, op="nrm2", family="reduce", launches=count + 1
-        )
+        return streamed(f"foreach_{name}", read, {"y": results}, row, each * size, family="reduce", launches=count + 1)
     if name not in PLACES:
         raise Missing(f"no rule for {arguments.name}")
     flops, special = costs(name, row, size)
     out = row if not special else real_result(row)
     write: dict[str, tuple[float, str]] = {"x0": read["x0"]} if in_place else {"y": (size, out.name)}
-    op = TIMED.get(name, name)
-    return streamed(f"foreach_{name}", read, write, row, flops, special, op=op, launches=count, count=size)
+    return streamed(f"foreach_{name}", read, write, row, flops, special, launches=count, count=size)
 
 
 def _tensors(arg: object) -> bool:
@@ -124,7 +121,7 @@ def _unscale(arguments: Arguments) -> Work:
     size = float(sum(elements(tensor) for tensor in tensors))
     both = {"g": _together(tensors)}
     count = launches([elements(tensor) for tensor in tensors], 1)
-    return streamed("unscale", both, both, known(tensors[0]), 2.0 * size, op="scal", launches=count, count=size)
+    return streamed("unscale", both, both, known(tensors[0]), 2.0 * size, launches=count, count=size)
 
 
 def _update_scale(arguments: Arguments) -> Work:

@@ -24,6 +24,24 @@ COSTS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 DIMENSIONS = {"norm": 2, "linalg_vector_norm": 2}  # else 1
 KEYWORD_ONLY = ("sum", "mean", "prod", "max", "min", "all", "any", "median", "nanmedian")  # a short call reduces all
+FULL = {
+    "mean": "sum",
+    "nansum": "sum",
+    "linalg_vector_norm": "nrm2",
+    "norm": "nrm2",
+}  # ops that are timed of these kernels
+ONE_VALUE = {
+    "sum",
+    "mean",
+    "nansum",
+    "prod",
+    "amax",
+    "amin",
+    "all",
+    "any",
+    "norm",
+    "linalg_vector_norm",
+}  # as row sums are
 PAIRS = {"var_mean", "std_mean", "aminmax"}
 PLACES_TOO = {"max", "min", "median", "nanmedian", "mode"}  # with a dimension: values and 64-bit places
 LOGICAL = {"all", "any", "_is_all_true", "_is_any_true"}
@@ -73,13 +91,25 @@ def reduction(arguments: Arguments) -> Work:
         write["places"] = (results, "int64")
     flops = each * elements(x) - results if each == 1.0 else each * elements(x)
     work = streamed(
-        name, {"x": x}, write, row, max(flops, 0.0), special * elements(x), op="sum", family="reduce", count=elements(x)
+        name,
+        {"x": x},
+        write,
+        row,
+        max(flops, 0.0),
+        special * elements(x),
+        op=FULL.get(name, name),
+        family="reduce",
+        count=elements(x),
     )
+    if results > 1:  # only full reductions are timed under these names
+        work = replace(work, kernels=tuple(replace(kernel, op="columns") for kernel in work.kernels))
     rows = reduced == tuple(range(len(x.shape) - len(reduced), len(x.shape))) and _rows_contiguous(x)
     if rows and results > 1:
         cols = elements(x) / results
         timed = row.copied if row.kind == REAL else "fp32"
-        kernels = row_kernel("sum_rows", results, cols, timed, timed, per_row=float(len(write)))
+        kernels = row_kernel(
+            "sum_rows" if name in ONE_VALUE else name, results, cols, timed, timed, per_row=float(len(write))
+        )
         shape = {"rows": results, "cols": cols}
         return replace(work, family="rows", shape=shape, kernels=kernels)
     return work

@@ -99,7 +99,7 @@ def _random(arguments: Arguments) -> Work:
     timed = row if row.kind == REAL else known(Tensor((), "fp32"))
     return streamed(
         arguments.base.strip("_"), named("p", probability), {"x": like(x, strides=())}, timed, RANDOM_FLOPS * size,
-        size if "normal" in arguments.base or "exponential" in arguments.base else 0.0, op="dropout",
+        size if "normal" in arguments.base or "exponential" in arguments.base else 0.0,
     )  # fmt: skip
 
 
@@ -127,7 +127,6 @@ def _dropout_backward(arguments: Arguments) -> Work:
         {"dx": like(dy, strides=())},
         known(dy),
         2.0 * elements(dy),
-        op="mul",
     )
 
 
@@ -138,14 +137,14 @@ def _search(arguments: Arguments) -> Work:
     steps = log2(max(table.shape[-1] if table.shape else 1, 2))
     out: tuple[float, str] = (float(elements(values)), "bool" if arguments.base == "isin" else "int64")
     reads = {"values": values, "table": table}
-    return streamed(arguments.base, reads, {"y": out}, known(values), steps * elements(values), op="exp")
+    return streamed(arguments.base, reads, {"y": out}, known(values), steps * elements(values))
 
 
 def _histogram(arguments: Arguments) -> Work:
     """bincount(x), histc(x): one addition per element; bins are few beside the data."""
     x = arguments.tensor(0)
     out = result(arguments, (elements(x),), "int64")
-    return streamed(arguments.base, {"x": x}, {"y": out}, known(x), float(elements(x)), op="sum")
+    return streamed(arguments.base, {"x": x}, {"y": out}, known(x), float(elements(x)))
 
 
 def _unique(arguments: Arguments) -> Work:
