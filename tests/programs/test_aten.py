@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.timeline import Call, Tensor
-from ridgeline.programs.aten import RULES, Settings, count, coverage
+from ridgeline.programs.aten import RULES, Settings, count, coverage, evidence
+from ridgeline.programs.aten.evidence import kernel_format
 from ridgeline.programs.aten.kinds import FREE, HOST, WRAPPERS
 from ridgeline.programs.aten.optimizer import launches
 
@@ -309,3 +310,48 @@ def test_coverage_names_what_is_not_known() -> None:
     assert timed.share == pytest.approx(0.1)
     assert timed.unknown[0].share == pytest.approx(0.9)
     assert "mylib::op x2: 90 % of time" in repr(timed)
+
+
+# -- lists that profilers leave out ----------------------------------------------------------------------------------
+
+
+def test_kernels_say_the_format_and_the_pieces_of_a_long_list() -> None:
+    name = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<1>, BinaryOpScalarFunctor<float, 1, 1, 0>>"
+    call = Call("aten::_foreach_mul_", ((), 0.9))
+    assert "more than 30" in count(call).reason
+    settings = evidence(Settings(), [(name, (320, 1, 1)), (name, (141, 1, 1))])
+    assert (settings.dtype, settings.pieces) == ("fp32", 461)
+    counted = count(call, settings)
+    assert counted.work is not None
+    assert counted.work.bytes == 2 * 4 * 461 * 65536
+    assert any("upper limit" in note for note in counted.work.notes)
+    exact = count(call, Settings(lists=(T(1000, dtype="fp32"), T(24, dtype="fp32"))))
+    assert exact.work is not None
+    assert exact.work.bytes == 2 * 4 * 1024
+    assert not exact.work.notes
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [
+        ("CatArrayBatchedCopy<at::native::OpaqueType<2u>, unsigned int, 4, 64, 64>", "bf16"),
+        ("vectorized_elementwise_kernel<4, BinaryFunctor<c10::Half, c10::Half, c10::Half, MulFunctor<float>>>", "fp16"),
+        ("multi_tensor_apply_kernel<FusedAdamMathFunctor<double, 4>>", "fp64"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32", ""),
+    ],
+)
+def test_template_arguments_name_a_format(kernel: str, dtype: str) -> None:
+    assert kernel_format(kernel) == dtype
+
+
+def test_fused_optimizers_on_long_lists_read_what_their_flags_say() -> None:
+    numbers = (1e-3, 0.9, 0.999, 0.01, 1e-8)
+    settings = Settings(lists=(T(1000, dtype="fp32"),))
+    for amsgrad, passes in ((False, 7), (True, 9)):
+        counted = count(Call("aten::_fused_adamw_", ((),) * 6 + (*numbers, amsgrad, False, None, None)), settings)
+        assert counted.work is not None
+        assert counted.work.bytes == passes * 4000
+    for momentum, passes in ((0.0, 3), (0.9, 5)):
+        counted = count(Call("aten::_fused_sgd_", ((), (), (), 0.0, momentum, 0.1, 0.0, False, False, False)), settings)
+        assert counted.work is not None
+        assert counted.work.bytes == passes * 4000

@@ -8,6 +8,7 @@ Rules are by family of operators, one file each. Where a call does not decide it
 from .arguments import Settings
 from .counted import Counted
 from .coverage import Coverage, UnknownOperator, coverage
+from .evidence import evidence
 from .table import RULES, count, rule_of
 
-__all__ = ["RULES", "Counted", "Coverage", "Settings", "UnknownOperator", "count", "coverage", "rule_of"]
+__all__ = ["RULES", "Counted", "Coverage", "Settings", "UnknownOperator", "count", "coverage", "evidence", "rule_of"]

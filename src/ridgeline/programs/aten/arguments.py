@@ -26,7 +26,9 @@ class Settings:
     conv_tf32: bool = True  # fp32 convolutions there (torch.backends.cudnn.allow_tf32)
     device: str = "cuda"  # or "cpu"
     leaf: bool = False  # whether the call made no further operator calls: then a wrapper does its work itself
-    dtype: str = ""  # of tensors whose format was not recorded, where the caller knows it
+    dtype: str = ""  # of tensors whose format was not recorded, where the caller knows it (see `evidence`)
+    lists: tuple[Tensor, ...] = ()  # of lists too long to be recorded, where the caller knows the tensors (parameters)
+    pieces: int = 0  # blocks of the multi-tensor kernels of a call on such lists, where those are known instead
     ranks: int = 0  # of the process group of a collective, where the caller knows it
 
 

@@ -6,8 +6,10 @@ tensors that shrinks with the lists that are passed at once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
+from ...core.notes import ASSUMED, Note
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .arguments import Arguments, Missing, elements
@@ -50,12 +52,47 @@ def _together(tensors: tuple[Tensor, ...]) -> tuple[float, str]:
     return moved / lead.bytes, lead.name
 
 
+AT_MOST = Note(
+    ASSUMED, "the list of tensors was too long to be recorded: counted as full pieces of its launches, an upper limit"
+)
+
+
+def lists_of(arguments: Arguments, places: tuple[int, ...] | None = None) -> dict[int, tuple[Tensor, ...]]:
+    """The lists of tensors by their places. Profilers leave lists of more than 30 tensors out: then those the caller knows.
+
+    Where the caller knows the pieces that were launched, the list is one tensor of as many full pieces.
+    """
+    settings = arguments.settings
+    known_lists = {place: arg for place, arg in enumerate(arguments.args) if _tensors(arg)}
+    empty = [place for place, arg in enumerate(arguments.args) if arg == () and (places is None or place in places)]
+    if not known_lists and empty:
+        tensors = tuple(settings.lists)
+        if not tensors and settings.pieces:
+            if not settings.dtype:
+                raise Missing("the format of its tensors was not recorded")
+            tensors = (Tensor((settings.pieces * CHUNK,), settings.dtype),)
+        if not tensors:
+            raise Missing("its lists of tensors were not recorded (profilers leave out lists of more than 30)")
+        known_lists = dict.fromkeys(empty, tensors)
+    if not known_lists:
+        raise Missing("shapes were not recorded")
+    return known_lists
+
+
+def noted(arguments: Arguments, work: Work) -> Work:
+    """With the note that sizes are an upper limit, where they are."""
+    limited = arguments.settings.pieces and not arguments.settings.lists and not arguments.tensors
+    return replace(work, notes=(*work.notes, AT_MOST)) if limited else work
+
+
 def foreach(arguments: Arguments) -> Work:
+    return noted(arguments, _foreach(arguments))
+
+
+def _foreach(arguments: Arguments) -> Work:
     """_foreach_mul_(list, list | numbers): an elementwise operator over every tensor, all lists read once."""
     name = arguments.base.removeprefix("_foreach_").removesuffix("_")
-    lists = [arg for arg in arguments.args if _tensors(arg)]
-    if not lists:
-        raise Missing("shapes were not recorded")
+    lists = list(lists_of(arguments).values())
     first = lists[0]
     size = float(sum(elements(tensor) for tensor in first))
     in_place = arguments.in_place
@@ -85,7 +122,8 @@ def _tensors(arg: object) -> bool:
 
 def _step(arguments: Arguments, name: str, lists: dict[str, int], written: str, flops: float, special: float) -> Work:
     """One pass of a fused optimizer: the lists at these places read, those named in `written` written."""
-    tensors = {tensor: arguments.listed(place) for tensor, place in lists.items() if _tensors(arguments.at(place))}
+    given = lists_of(arguments, tuple(lists.values()))
+    tensors = {tensor: given[place] for tensor, place in lists.items() if place in given}
     if "p" not in tensors or "g" not in tensors:
         raise Missing("shapes were not recorded")
     sizes = [elements(tensor) for tensor in tensors["p"]]
@@ -95,19 +133,24 @@ def _step(arguments: Arguments, name: str, lists: dict[str, int], written: str, 
     row = known(tensors["p"][0])
     # the timings of these kernels are of one tensor, so that the launches its pieces take are in them
     count = launches(sizes, len(tensors), FUSED_TENSORS) - launches([int(size)], len(tensors), FUSED_TENSORS) + 1.0
-    return streamed(name, read, write, row, flops * size, special * size, op=name, launches=max(count, 1.0), count=size)
+    work = streamed(name, read, write, row, flops * size, special * size, launches=max(count, 1.0), count=size)
+    return noted(arguments, work)
 
 
 def _adamw(arguments: Arguments) -> Work:
     """_fused_adamw_(p, g, m, v, max v, steps, ...): 14 flops per parameter, as ops.adamw derives them."""
-    lists = {"p": 0, "g": 1, "m": 2, "v": 3, "max_v": 4}
+    lists = {"p": 0, "g": 1, "m": 2, "v": 3}
+    if arguments.flag(11, "amsgrad", False) or _tensors(arguments.at(4)):
+        lists["max_v"] = 4
     return _step(arguments, "adamw_fused", lists, "p m v max_v", 14.0, 2.0)
 
 
 def _sgd(arguments: Arguments) -> Work:
     """_fused_sgd_(p, g, momentum, ...): 2 flops per parameter, 4 with momentum."""
-    momentum = _tensors(arguments.at(2))
-    return _step(arguments, "sgd", {"p": 0, "g": 1, "v": 2}, "p v", 4.0 if momentum else 2.0, 0.0)
+    factor = arguments.at(4)
+    momentum = _tensors(arguments.at(2)) or (isinstance(factor, float) and factor != 0)
+    lists = {"p": 0, "g": 1, "v": 2} if momentum else {"p": 0, "g": 1}
+    return _step(arguments, "sgd", lists, "p v", 4.0 if momentum else 2.0, 0.0)
 
 
 def _adagrad(arguments: Arguments) -> Work:
@@ -117,11 +160,12 @@ def _adagrad(arguments: Arguments) -> Work:
 
 def _unscale(arguments: Arguments) -> Work:
     """_amp_foreach_non_finite_check_and_unscale_(g, found, scale): each gradient checked and scaled, 2 flops."""
-    tensors = arguments.listed(0)
+    tensors = lists_of(arguments, (0,))[0]
     size = float(sum(elements(tensor) for tensor in tensors))
     both = {"g": _together(tensors)}
     count = launches([elements(tensor) for tensor in tensors], 1)
-    return streamed("unscale", both, both, known(tensors[0]), 2.0 * size, launches=count, count=size)
+    work = streamed("unscale", both, both, known(tensors[0]), 2.0 * size, launches=count, count=size)
+    return noted(arguments, work)
 
 
 def _update_scale(arguments: Arguments) -> Work:
