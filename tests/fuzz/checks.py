@@ -8,8 +8,11 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
+from ridgeline.core.timeline import PHASES, Timeline
 
 
 class WrongValue(AssertionError):
@@ -105,3 +108,35 @@ def machine(value: Machine) -> None:
     for name, rate in value.per_cycle.items():
         printable(name, "a name of per_cycle")
         finite(rate, "a rate per cycle", 0.0)
+
+
+def timeline(line: Timeline) -> None:
+    """Columns of equal length in order, numbers that point somewhere, steps one after the other, clean names."""
+    for columns in (line.runs, line.calls, line.waits):
+        arrays = [value for value in vars(columns).values() if isinstance(value, np.ndarray)]
+        hold(len({len(array) for array in arrays}) == 1, "columns of unequal length")
+        hold(bool(np.isfinite(columns.start).all() and np.isfinite(columns.end).all()), "a time that is no number")
+        hold(bool((columns.start <= columns.end).all()), "an end before its start")
+        hold(bool((np.diff(columns.start) >= 0).all()), "rows out of order")
+        indexes(columns.site, len(line.sites), "a site")
+    indexes(line.runs.activity, len(line.activities), "an activity", 0)
+    indexes(line.runs.call, len(line.calls), "a call")
+    indexes(line.runs.step, len(line.steps), "a step")
+    hold(len(line.waits.what) == len(line.waits.through) == len(line.waits), "a wait without its name")
+    hold(len(line.steps) > 0 and bool((line.steps.start <= line.steps.end).all()), "a step that ends before it starts")
+    for site in line.sites:
+        hold(site.phase in PHASES, f"a phase {site.phase}")
+        calls = (site.call, *site.outer)
+        sizes = [size for call in calls for tensor in call.tensors for size in (*tensor.shape, *tensor.strides)]
+        hold(all(isinstance(size, int) and size >= 0 for size in sizes), "a shape that is none")
+        texts = (site.source, *site.modules, *site.ranges, *site.fused, *(call.name for call in calls))
+        for text in (*texts, *(tensor.dtype for call in calls for tensor in call.tensors)):
+            printable(text, "a name")
+    for activity in line.activities:
+        printable(activity.name + activity.kernel + activity.device, "a kernel")
+        writable(dict(activity.settings), "settings")
+    writable(dict(line.conditions), "conditions")
+
+
+def indexes(values: np.ndarray, count: int, what: str, low: int = -1) -> None:
+    hold(bool(((values >= low) & (values < count)).all()), f"{what} that does not exist")

@@ -18,6 +18,7 @@ from fuzz.inputs import as_file, entries_of, json_or_nothing, text_of
 from fuzz.ledgers import ledger_file, ledger_records
 from ridgeline.core import dtypes, units
 from ridgeline.core.documents import to_document
+from ridgeline.core.errors import RidgelineError
 from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.tabular import parse_json
@@ -48,6 +49,22 @@ def profile(data: bytes, suffix: str, form: str | None) -> list[Observation]:
     checks.observations(items)
     checks.writable(profiles.document(items), "the import")
     return items
+
+
+def trace(data: bytes, suffix: str, form: str) -> None:
+    """A trace as observations and as a timeline; one may be refused where the other is read."""
+    refused: list[RidgelineError] = []
+    for read in (lambda: profile(data, suffix, form), lambda: timeline(data, suffix, form)):
+        try:
+            read()
+        except RidgelineError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+def timeline(data: bytes, suffix: str, form: str) -> None:
+    checks.timeline(profiles.timeline(as_file(data, f"profile{suffix}"), form))
 
 
 def plain_csv(data: bytes) -> None:
@@ -207,12 +224,14 @@ def call(text: str) -> None:
 
 def _targets() -> dict[str, Target]:
     forms = {
-        "ncu": ("ncu", ".csv"), "torch": ("torch_profiler", ".json"), "jax": ("jax_profiler", ".json"),
+        "ncu": ("ncu", ".csv"),
         "perf": ("perf", ".csv"), "likwid": ("likwid", ".csv"), "rocprof": ("rocprof", ".csv"),
         "advisor": ("advisor", ".csv"), "plain-json": ("plain", ".json"),
     }  # fmt: skip
     return {
         **{name: partial(profile, suffix=suffix, form=form) for name, (form, suffix) in forms.items()},
+        "torch": partial(trace, suffix=".json", form="torch_profiler"),
+        "jax": partial(trace, suffix=".json", form="jax_profiler"),
         "any-profile": partial(profile, suffix="", form=None),
         "plain-csv": plain_csv,
         "observation": observation,

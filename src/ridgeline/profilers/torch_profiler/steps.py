@@ -109,17 +109,19 @@ def _boundaries(marks: Marks, step_of: np.ndarray, ends: np.ndarray, device: boo
 
 
 def _warmup(lengths: np.ndarray, work: np.ndarray) -> int:
-    """How many leading steps, a third at most, end with one that is unlike those after it.
+    """How many steps at the beginning, a third of all at most, come before two in a row that are like those after them.
 
-    Such a step takes more than 1.5 times their median (compilation, autotuning), or has its device work for more than 1.5
-    times as long or as short (the prefill before a loop that decodes).
+    A step unlike the others takes more than 1.5 times their median (compilation, autotuning), or has its device work for
+    more than 1.5 times as long or as short (the prefill before a loop that decodes).
     """
-    warmup = 0
+    warmup = alike = 0
     for place in range(len(lengths) // 3):
-        others = slice(place + 1, None)
-        ratio = work[place] / np.median(work[others]) if np.median(work[others]) > 0 else 1.0
-        if lengths[place] > WARMUP_RATIO * np.median(lengths[others]) or not 1 / WARMUP_RATIO <= ratio <= WARMUP_RATIO:
-            warmup = place + 1
+        usual, usual_work = np.median(lengths[place + 1 :]), np.median(work[place + 1 :])
+        ratio = work[place] / usual_work if usual_work > 0 else 1.0
+        unlike = lengths[place] > WARMUP_RATIO * usual or not 1 / WARMUP_RATIO <= ratio <= WARMUP_RATIO
+        warmup, alike = (place + 1, 0) if unlike else (warmup, alike + 1)
+        if alike == 2:
+            break
     return warmup
 
 

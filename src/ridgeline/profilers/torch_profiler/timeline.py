@@ -122,7 +122,7 @@ def timeline(trace: Trace) -> Timeline:
     refuse_over("kernels", len(gathered.sites), f"'{events.path}', {len(gathered.sites):,} different calls,")
     rows.sort(key=lambda row: row.start)
     waits = list(_waits(trace, gathered))
-    zero = events.first - (events.base or 0.0)
+    zero = events.first - (events.base or 0.0) if math.isfinite(events.first) else 0.0
     steps, step_of = find_steps(trace, rows, gathered.sites, gathered.activities, zero)
     order = sorted(range(len(gathered.calls)), key=lambda place: gathered.calls[place][0].start)
     rank = np.empty(len(order) + 1, np.int64)
