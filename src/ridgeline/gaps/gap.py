@@ -123,13 +123,13 @@ class Gap:
 
     @property
     def excess_bytes(self) -> float | None:
-        moved = self.counts.bytes
-        return moved / self.target.bytes if moved is not None and self.target.bytes else None
+        moved, target = self.counts.bytes, self.target
+        return moved / target.bytes if moved is not None and target.bytes and target.algorithm_known else None
 
     @property
     def excess_flops(self) -> float | None:
-        flops = self.counts.flops
-        return flops / self.target.flops if flops is not None and self.target.flops else None
+        flops, target = self.counts.flops, self.target
+        return flops / target.flops if flops is not None and target.flops and target.algorithm_known else None
 
     @property
     def horizontal(self) -> float | None:

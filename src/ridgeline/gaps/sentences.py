@@ -80,6 +80,31 @@ def bound_text(gap: Gap) -> str:
     return f"{bound_by(observed.limiter)} (predicted: {bound_by(predicted)})"
 
 
+def kernel_bound(gap: Gap | None, short: bool = False) -> str:
+    """The bound of a profiled kernel: `memory (HBM)` or in short `HBM`, `latency`, `-` where nothing was counted."""
+    if gap is None:
+        return "-"
+    if not gap.regime.limited:
+        return "launch" if gap.regime.bound == OVERHEAD else gap.regime.bound
+    unit = "issue" if gap.regime.limiter == "issue" else unit_name(gap.regime.limiter)
+    return unit if short else f"{gap.regime.bound} ({unit})"
+
+
+def kernel_judgement(gap: Gap | None) -> str:
+    """What to say of a kernel without any cause."""
+    if gap is None:
+        return "no counters: collect them with ncu"
+    if as_expected(gap):
+        return "as fast as expected"
+    return "no rule matches its counters" if gap.regime.basis == COUNTERS else "no counters"
+
+
+def as_expected(gap: Gap) -> bool:
+    """Whether the time is within what the tool itself expects of a kernel without faults."""
+    reachable = gap.target.high if gap.target.algorithm_known else gap.target.achievable
+    return gap.measured <= reachable
+
+
 def findings(gap: Gap) -> tuple[str, ...]:
     """What the counts show."""
     texts = (_above(gap), _bytes(gap), _flops(gap), _regime(gap), _waiting(gap), *gap.notes)

@@ -18,6 +18,31 @@ NOT_STALLED = ("selected", "not_selected")
 STALL = "stall."  # prefix of the warp-stall counters
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
+# Counters behind the figures that are made of several; every other figure of a counter has its name.
+SOURCES: dict[str, tuple[str, ...]] = {
+    "wasted": ("sectors_per_load", "bytes_per_sector_load", "sectors_per_store", "bytes_per_sector_store"),
+    "l2_excess": ("l2_to_sm",),
+    "inner_intensity": ("l1", "l2", "shared"),
+    "reuse_lost": ("l1", "l2"),
+    "conflict_share": ("bank_conflicts", "shared_wavefronts"),
+    "spilled": ("local_sectors",),
+    "block_share": ("blocks", "sms"),
+    "fill": ("waves",),
+    "stall": tuple(f"stall.{reason}" for reason in ("long_scoreboard", "barrier", "wait", "short_scoreboard", "math_pipe_throttle", "lg_throttle", "mio_throttle")),
+    "busiest": ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active"),
+    "limiter": ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active"),
+    "limiter_side": ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active"),
+    "engine_share": ("fma_busy", "tensor_busy"),
+    "main_share": ("hbm", "hbm_busy"),
+    "excess_bytes": ("hbm",),
+}  # fmt: skip
+
+
+def counters_of(figure: str) -> tuple[str, ...]:
+    """The counters that a figure of the rules is made of."""
+    return SOURCES.get(figure, (figure,))
+
+
 Known = dict[str, float | str | None]
 
 

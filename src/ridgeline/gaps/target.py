@@ -56,6 +56,7 @@ class Target:
     matrix_flops: float
     count: float
     steps: tuple[str, ...]
+    algorithm_known: bool = True  # False: the counted work stands for it, so nothing is known to be in excess
 
     @property
     def fused(self) -> bool:

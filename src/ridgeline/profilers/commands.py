@@ -29,11 +29,16 @@ def ncu(
     kernel: str = "",
     launches: int = 0,
     tool: str = "ncu",
+    metrics: Sequence[str] = (),
 ) -> list[Command]:
-    """Nsight Compute over a program: `kernel` keeps names that match, `launches` stops after so many kernels."""
+    """Nsight Compute over a program: `kernel` keeps names that match, `launches` stops after so many kernels.
+
+    `metrics` are collected in place of those of a use.
+    """
     if use not in USES:
         raise InputError(f"'{use}' is no use of Nsight Compute; choose {', '.join(USES)}")
-    counters = ["--set", "full"] if use == "full" else ["--metrics", ",".join(metrics_for(use, capability))]
+    asked = ",".join(metrics or metrics_for(use, capability))
+    counters = ["--set", "full"] if use == "full" and not metrics else ["--metrics", asked]
     kept = ["--kernel-name", f"regex:{kernel}"] if kernel else []
     kept += ["--launch-count", str(launches)] if launches else []
     words = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,8 +15,10 @@ from .options import PATH, format_option, json_output, output_options, refuse, v
 from .present import Output, Result, present
 
 if TYPE_CHECKING:
+    from ...core.machine import Machine
     from ...core.observation import Observation
     from ...render.chart import Picture
+    from ...render.table import Table
 
 MAX_KERNELS = 20  # on the terminal without -v
 to_stderr = partial(echo, err=True)
@@ -35,50 +37,72 @@ class _Import(click.Command):
 @click.command("import", cls=_Import)
 @click.argument("file", type=PATH)
 @format_option
-@click.option("--on", "on", metavar="MACHINE", help="The machine whose roofline a picture shows.")
+@click.option("--on", "on", metavar="MACHINE", help="Put every kernel on the roofline of this machine and diagnose it.")
 @verbose_option
 @output_options("Write a file: .json .csv .md (data); with --on also .svg .png .pdf .html (picture).", theme=True)
 def import_file(file: Path, form: str | None, on: str | None, verbose: bool, output: Output) -> None:
     """Read the file of a profiler.
 
     Nsight Compute, torch.profiler, JAX, LIKWID, perf, Advisor, rocprof-compute, CSV or JSON, recognised from the content.
-    Counts that the tool did not make are absent, never 0.
+    Counts that the tool did not make are absent, never 0. With --on every kernel gets its AI, rates, MFU, MBU, bound,
+    share of roofline and diagnosis; -v lists all kernels and causes with their evidence.
     """
     from ...profilers.load import load
 
-    present_observations(load(file, form), output, verbose, on)
+    observations = load(file, form)
+    if on is None:
+        present_observations(observations, output, verbose)
+    else:
+        from .options import load_machine
+
+        present_kernels(observations, load_machine(on), output, verbose)
 
 
-def present_observations(
-    observations: Sequence[Observation], output: Output, verbose: bool, on: str | None = None
-) -> None:
+def present_kernels(observations: Sequence[Observation], machine: Machine, output: Output, verbose: bool) -> None:
+    """Kernels on the roofline: the answer, the top kernels, what to collect next; all of it with -v and in files."""
+    from ...gaps.kernels import report_of_kernels
+    from ...profilers.load import document
+    from ...render.charts.gaps import profile_chart
+    from ...render.tables.kernels import causes_table, kernels_answer, kernels_data, kernels_table
+    from ..collect import collect_next
+
+    report = report_of_kernels(observations, machine)
+    everything = verbose or output.complete
+    limit = None if everything else MAX_KERNELS
+
+    def rows() -> list[dict[str, Any]]:
+        return [{**row, **more} for row, more in zip(document(observations), report.document(), strict=True)]
+
+    def tables() -> list[Table]:
+        if output.out is not None and output.out.suffix == ".csv":
+            return [kernels_data(report, rows())]
+        return [kernels_table(report, limit), *([causes_table(report)] if everything else [])]
+
+    def terminal() -> list[Table | str]:
+        return [*tables(), *collect_next(report)]
+
+    answer = partial(kernels_answer, report)
+    present(Result(tables, rows, terminal, partial(profile_chart, machine, observations), answer=answer), output)
+
+
+def present_observations(observations: Sequence[Observation], output: Output, verbose: bool) -> None:
     """Kernel count, total time and the top kernel; then the kernels by time, all of them with -v and in files."""
     from ...profilers.load import document
     from ...render.tables.observed import observations_answer, observations_data, observations_table
 
     csv = output.out is not None and output.out.suffix == ".csv"
     limit = None if verbose or output.complete else MAX_KERNELS
+
+    def picture() -> Picture:
+        raise InputError("a picture needs the machine that the kernels ran on: name it with --on")
+
     result = Result(
         lambda: [observations_data(observations) if csv else observations_table(observations, limit)],
         lambda: document(observations),
-        picture=profile_picture(observations, on),
+        picture=picture,
         answer=lambda: [observations_answer(observations)],
     )
     present(result, output)
-
-
-def profile_picture(observations: Sequence[Observation], on: str | None) -> Callable[[], Picture]:
-    """The kernels on the roofline of a machine, for files that hold a picture."""
-
-    def picture() -> Picture:
-        from ...render.charts.gaps import profile_chart
-        from .options import load_machine
-
-        if on is None:
-            raise InputError("a picture needs the machine that the kernels ran on: name it with --on")
-        return profile_chart(load_machine(on), observations)
-
-    return picture
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

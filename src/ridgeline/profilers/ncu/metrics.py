@@ -7,6 +7,7 @@ report gives only per second or per cycle is multiplied back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 HOPPER = 9.0
@@ -298,3 +299,14 @@ def metrics_for(use: str = "diagnosis", capability: float = HOPPER) -> list[str]
         fitting = [way.formula for way in peaks if way.fits(capability)]
         names.update(dict.fromkeys([*fitting[-1:], clocks[0]]))  # the newest instruction of a chip is its fastest
     return list(names)
+
+
+def metrics_of_counters(names: Iterable[str], capability: float = HOPPER) -> list[str]:
+    """The ncu metrics that give counters, by ridgeline's names of these."""
+    wanted = set(names)
+    metrics: dict[str, None] = {}
+    for metric in METRICS:
+        way = next((way for way in metric.ways if way.fits(capability) and way.asked), None)
+        if way is not None and metric.name in wanted:
+            metrics.update(dict.fromkeys(metrics_of(way.formula)))
+    return list(metrics)

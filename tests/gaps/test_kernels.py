@@ -1,0 +1,118 @@
+"""Kernels of an ncu report on the roofline without any cases: figures by hand, known ops, the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.observation import Observation
+from ridgeline.gaps.kernel_ops import NAMED, RECORDED, known_op
+from ridgeline.gaps.kernels import KernelReport, ProfiledKernel, counted_work, report_of_kernels
+from ridgeline.machines.load import load
+from ridgeline.profilers import load as observe
+
+NCU = Path(__file__).parents[1] / "fixtures" / "ncu"
+H200 = load("h200-sxm")
+
+
+@pytest.fixture(scope="module")
+def report() -> KernelReport:
+    return report_of_kernels(observe.load(NCU / "h200_raw.csv"), H200)
+
+
+def kernel(report: KernelReport, name: str) -> ProfiledKernel:
+    return next(item for item in report.kernels if item.name == name)
+
+
+def profiled(name: str = "k", **values: object) -> Observation:
+    given = {"flops": {"vector.fp32": 1e9}, "bytes": {"hbm": 4e8}, "counters": {}, **values}
+    return Observation(name=name, target=name, samples=(1e-4,), tool="ncu", kernel=name, **given)  # type: ignore[arg-type]
+
+
+def test_figures_follow_from_counts_time_and_ceilings() -> None:
+    item = profiled(flops={"tensor.bf16": 4e10, "vector.fp32": 1e9})
+    (row,) = report_of_kernels([item], H200).document()
+    tensor, memory = H200.peak("tensor.bf16").value, H200.bandwidth("hbm").value
+    assert row["rate"] == {"tensor.bf16": pytest.approx(4e14), "vector.fp32": pytest.approx(1e13)}
+    assert row["engine"] == "tensor.bf16"
+    assert row["intensity"] == pytest.approx(100)
+    assert row["mfu"] == pytest.approx(4e14 / tensor)
+    assert row["mbu"] == pytest.approx(4e12 / memory)
+    assert row["share_of_roofline"] == pytest.approx(max(4e14 / tensor, 4e12 / memory), rel=0.02)  # by access mix
+    assert row["bound"] == "memory"
+
+
+def test_every_kernel_of_a_report_has_its_figures(report: KernelReport) -> None:
+    rows = {item.name: row for item, row in zip(report.observations, report.document(), strict=True)}
+    assert len(rows) == 14
+    for name, row in rows.items():
+        assert {"mbu", "share_of_roofline", "bound", "limiter", "diagnosis"} <= set(row), name
+        assert 0 < row["share_of_roofline"] < 1.05, name
+        for cause in row["diagnosis"]:
+            assert cause["status"] in ("shown", "possible")
+            assert cause["evidence"] or cause["status"] == "possible", (name, cause["cause"])
+    assert rows["gemm_bf16_8192"]["mfu"] > 0.9
+    assert rows["triad_fp32_2^27"]["mbu"] > 0.9
+    assert "mfu" not in rows["tiny_relu"]  # no FLOPs counted: absent, not 0
+
+
+def test_ops_that_name_and_counters_agree_on_are_predicted(report: KernelReport) -> None:
+    texts = {item.name: item.op.text for item in report.kernels if item.op is not None}
+    assert texts["gemm_bf16_4096x4096x128"] == "gemm m=4096 n=4096 k=128 bf16"
+    assert texts["gemm_fp64_2048"] == "gemm m=2048 n=2048 k=2048 fp64"
+    assert texts["gemm_fp8_8192"].startswith("gemm m=8192 n=8192 k=8192 fp8")
+    assert "flash_attention_bf16" not in texts  # no sizes in its name
+    assert kernel(report, "gemm_bf16_8192").predicted == pytest.approx(1.34e-3, rel=0.05)
+    assert {item.op.shown_by for item in report.kernels if item.op is not None} == {NAMED}
+
+
+@pytest.mark.parametrize("name", ["gemm_bf16_4096", "gemm m=4096 n=4096 k=64", "step 12", "softmax 128x128"])
+def test_a_name_that_the_counters_contradict_names_no_op(name: str) -> None:
+    assert known_op(profiled(name, flops={"tensor.bf16": 2.0 * 8192**3})) is None
+
+
+def test_a_recorded_call_names_the_op_and_its_sizes() -> None:
+    text = "aten::mm, seq = 3, sizes = [[4096, 1024], [1024, 512]]"
+    item = profiled("nvjet_gemm", flops={"tensor.bf16": 2.0 * 4096 * 1024 * 512}, path=("forward", text))
+    op = known_op(item)
+    assert op is not None
+    assert op.shown_by == RECORDED
+    assert op.work.flops == 2.0 * 4096 * 1024 * 512
+    assert op.work.dtype == "bf16"
+    (row,) = report_of_kernels([item], H200).document()
+    assert row["op"] == "aten::mm 4096x1024 1024x512"
+    assert row["predicted_us"] > row["floor_us"] > 0
+
+
+def test_counted_work_has_what_was_counted_and_no_more() -> None:
+    work = counted_work(profiled(flops={"tensor.bf16": 5e9, "vector.fp32": 0.0, "vector.unknown": 7.0}), H200)
+    assert work is not None
+    assert dict(work.by_engine()) == {("matrix", "bf16"): 5e9}
+    assert work.bytes == 4e8
+    assert counted_work(profiled(flops={}, bytes={}), H200) is None
+
+
+def test_without_an_op_nothing_is_in_excess(report: KernelReport) -> None:
+    item = kernel(report, "flash_attention_bf16")
+    assert item.gap is not None
+    assert (item.gap.excess_bytes, item.gap.excess_flops, item.gap.horizontal) == (None, None, None)
+
+
+def test_launches_of_one_kernel_are_one_row() -> None:
+    items = [profiled("a"), profiled("b"), profiled("a")]
+    grouped = report_of_kernels(items, H200)
+    assert [(item.name, item.launches) for item in grouped.kernels] == [("a", 2), ("b", 1)]
+    assert len(grouped.document()) == 3
+    assert grouped.time == pytest.approx(3e-4)
+
+
+def test_times_alone_are_kept_and_called_so() -> None:
+    (item,) = report_of_kernels([profiled(flops={}, bytes={})], H200).kernels
+    assert (item.gap, item.share, item.bound) == (None, None, None)
+
+
+def test_no_kernels_are_refused() -> None:
+    with pytest.raises(InputError, match="no kernels"):
+        report_of_kernels([], H200)
