@@ -170,6 +170,17 @@ def nested(spans: Iterable[Span], path: Path, most: int = MAX_OPEN) -> Iterator[
                 )
 
 
+def stretches(span: Span, inner: list[Span]) -> Iterator[tuple[float, float]]:
+    """The parts of a span outside the spans in it, which come in the order they began."""
+    at = span.start
+    for other in inner:
+        if other.start > at:
+            yield at, min(other.start, span.end)
+        at = max(at, other.end)
+    if at < span.end or not inner:
+        yield at, max(at, span.end)
+
+
 MAX_START = 1e18  # microseconds; clocks count from a boot or from 1970
 
 

@@ -13,8 +13,8 @@ from ...core.intake import Door, clean
 from ...core.intake.door import shown
 from ...core.timeline import COLLECTIVE, COPY, FILL, KERNEL, Call
 from ..chrome_trace import FRAME, LAUNCH, MAX_START, MODULE, OP, RANGE, Span, times, usable
+from ..frames import source_line
 from .arguments import DTYPES, arguments
-from .frames import source_line
 
 ON_DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": FILL}
 MODULE_NAME = "nn.Module: "

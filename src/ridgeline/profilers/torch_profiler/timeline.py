@@ -16,7 +16,7 @@ import numpy as np
 from ...core.intake import Door, clean, refuse_over
 from ...core.observation import plain_table
 from ...core.timeline import OPERATOR, Activity, Call, Columns, Runs, Site, Timeline, Waits
-from ..chrome_trace import MICRO, MODULE, RANGE, Span
+from ..chrome_trace import MICRO, MODULE, RANGE, Span, stretches
 from . import events as recorded
 from .compiled import fused_operators
 from .events import Record
@@ -195,17 +195,6 @@ def _host_rows(trace: Trace, gathered: _Gathered) -> Iterator[Row]:
         activity, call = gathered.operator(span.what.name), gathered.call(span, site)
         for start, end in stretches(span, called):
             yield Row(start, end, site, activity, call, -1, True, False, None)
-
-
-def stretches(span: Span, inner: list[Span]) -> Iterator[tuple[float, float]]:
-    """The parts of a span outside the spans in it, which come in the order they began."""
-    at = span.start
-    for other in inner:
-        if other.start > at:
-            yield at, min(other.start, span.end)
-        at = max(at, other.end)
-    if at < span.end or not inner:
-        yield at, max(at, span.end)
 
 
 def _waits(trace: Trace, gathered: _Gathered) -> Iterator[tuple[Span, int, str, str]]:

@@ -1,6 +1,6 @@
 """Which Python frames of a trace belong to the user's program.
 
-The profiler names a frame `file(line): function`, the file from the folder on Python's search path that holds it, the line
+torch.profiler names a frame `file(line): function`, the file from the folder on Python's search path that holds it, the line
 where the function begins. Frames of Python, torch and libraries installed beside it are left out.
 """
 
@@ -10,7 +10,7 @@ import re
 import sys
 from functools import lru_cache
 
-from ...core.intake import clean
+from ..core.intake import clean
 
 _FRAME = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d{1,9})\): (?P<function>.+)")
 _INSTALLED = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/")
@@ -35,9 +35,14 @@ def source_line(name: str) -> str:
     frame = _FRAME.fullmatch(name)
     if frame is None:
         return ""
-    file = frame["file"].replace("\\", "/")
+    return user_line(frame["file"], int(frame["line"]), frame["function"])
+
+
+def user_line(file: str, line: int, function: str) -> str:
+    """`train.py:14 (step)` for a line of the user's program; empty for one of a library."""
+    file = file.replace("\\", "/")
     top = file.partition("/")[0].removesuffix(".py")
     python = top in sys.stdlib_module_names and not (top in SCRIPT_NAMES and file == f"{top}.py")
-    if top in LIBRARIES or python or _INSTALLED.search(file):
+    if not file or file.startswith("<") or top in LIBRARIES or python or _INSTALLED.search(file):
         return ""
-    return clean(f"{file}:{frame['line']} ({frame['function']})", MAX_TEXT)
+    return clean(f"{file}:{line} ({function})" if function else f"{file}:{line}", MAX_TEXT)

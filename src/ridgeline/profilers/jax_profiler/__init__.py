@@ -10,17 +10,21 @@ Flops and bytes in such a trace are the compiler's estimates, not counts of what
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError
-from ..core.intake import Door, refuse_over
-from ..core.observation import Observation
-from ..core.units import counted
-from .chrome_trace import EVENTS, MICRO, OP, SLACK, Span, items, nested, times, usable
+from ...core.errors import InputError
+from ...core.intake import Door, refuse_over
+from ...core.observation import Observation
+from ...core.timeline import Timeline
+from ...core.units import counted
+from ..chrome_trace import EVENTS, MICRO, OP, RANGE, SLACK, Span, items, nested, stretches, times, usable
+from .timeline import Event, Recorded
+from .timeline import timeline as trace_timeline
 
 TOOL = "jax.profiler"
 HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/profile/*/*.trace.json.gz"
@@ -30,9 +34,11 @@ MAX_EVENTS = 1_000_000  # events after which the profiler leaves out the rest
 ESTIMATES = ("flops", "model_flops", "bytes_accessed")  # numbers the compiler wrote down when it made the program
 TIME = "start to end of the op or kernel, less the ops inside it"
 ESTIMATE = "the compiler's estimate for the op, not counted while it ran"
-WANTED = (*ESTIMATES, "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details")
+WANTED = (*ESTIMATES, "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details",
+          "cuda_graph_id")  # fmt: skip
 MAX_DIGITS = 18  # of a size of a launch
 TRACE = "trace.json.gz"
+WAIT = re.compile(r"\w*Buffer::Await|\w*::BlockHostUntil\w+|LocalDeviceState::WaitFor|BlockHostUntilReady")
 
 
 @dataclass
@@ -55,6 +61,9 @@ class _Trace:
     threads: dict[tuple[str, str], str] = field(default_factory=dict)
     spans: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     known: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)  # one copy of what comes again and again
+    launches: dict[int, tuple[float, float]] = field(default_factory=dict)  # of the host, by correlation
+    marks: list[Span] = field(default_factory=list)  # StepTraceAnnotation
+    waits: list[Span] = field(default_factory=list)
     events: int = 0
     taken: int = 0
 
@@ -75,11 +84,23 @@ class _Trace:
         elif event.get("ph") == "X":
             self.events += 1
             stretch = times(event, self.door, self.taken, _number(event.get("ts")), _number(event.get("dur")))
-            if stretch is None or ("hlo_op" not in args and HOST in self.processes.get(pid, "")):
+            if stretch is None:
                 return
-            name, kept = str(event.get("name", "")), {key: args[key] for key in WANTED if key in args}
+            name, correlation = str(event.get("name", "")), _correlation(args)
+            if "hlo_op" not in args and HOST in self.processes.get(pid, ""):
+                self._host(stretch, name, args, correlation)
+                return
+            kept = {key: args[key] for key in WANTED if key in args}
             what = self.known.setdefault(f"{name} {kept}", (name, kept))
-            self.spans.setdefault((pid, tid), []).append(Span(*stretch, OP, what))
+            self.spans.setdefault((pid, tid), []).append(Span(*stretch, OP, what, correlation))
+
+    def _host(self, stretch: tuple[float, float], name: str, args: Mapping[str, Any], correlation: int) -> None:
+        if correlation:
+            self.launches[correlation] = stretch
+        elif "step_num" in args:
+            self.marks.append(Span(*stretch, RANGE, name))
+        elif WAIT.fullmatch(name):
+            self.waits.append(Span(*stretch, RANGE, name))
 
     def lanes(self) -> list[_Lane]:
         """The lines that hold each device's time once."""
@@ -102,14 +123,19 @@ class _Trace:
 
 def _self_times(lane: _Lane, path: Path) -> Iterator[tuple[Span, float]]:
     """Each op with its time less that of the ops inside it: a loop holds its body, but kernels hold no kernels."""
-    inside: dict[int, float] = defaultdict(float)
+    for span, inner in _held(lane, path):
+        yield span, span.end - span.start - math.fsum(item.end - item.start for item in inner)
+
+
+def _held(lane: _Lane, path: Path) -> list[tuple[Span, list[Span]]]:
+    """Each op with the ops inside it, in order."""
+    inside: dict[int, list[Span]] = defaultdict(list)
     order: list[Span] = []
     for span, around in nested(lane.spans, path):
         if around and not lane.streams and span.end <= around[-1].end + SLACK:
-            inside[id(around[-1])] += span.end - span.start
+            inside[id(around[-1])].append(span)
         order.append(span)
-    for span in order:
-        yield span, span.end - span.start - inside[id(span)]
+    return [(span, inside[id(span)]) for span in order]
 
 
 def _described(lane: _Lane, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,9 +191,33 @@ def recognises(head: str, path: Path) -> bool:
 
 
 def read(path: Path) -> list[Observation]:
+    return _observations(_loaded(Path(path)))
+
+
+def timeline(path: Path) -> Timeline:
+    """The timeline of a trace; of the binary profile, that of the plain trace next to it."""
     path = Path(path)
     if path.name.endswith(".xplane.pb"):
-        plain = path.with_name(path.name.removesuffix("xplane.pb") + TRACE)
+        path = _plain(path)
+        if not path.exists():
+            raise InputError(f"'{path}' is missing: JAX writes it next to the binary profile, and ridgeline reads both")
+    trace = _loaded(path)
+    events = [
+        Event(span, list(stretches(span, inner)), lane.device, lane.name, lane.streams)
+        for lane in _lanes(trace)
+        for span, inner in _held(lane, trace.path)
+    ]
+    marks = sorted(trace.marks, key=lambda span: span.start)
+    return trace_timeline(Recorded(path, events, trace.launches, marks, trace.waits, _cut(trace), TOOL))
+
+
+def _plain(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix("xplane.pb") + TRACE)
+
+
+def _loaded(path: Path) -> _Trace:
+    if path.name.endswith(".xplane.pb"):
+        plain = _plain(path)
         where = f"'{plain}', which is next to it" if plain.exists() else f"the .{TRACE} that JAX writes next to it"
         raise InputError(f"'{path}' is JAX's binary profile; ridgeline reads {where}")
     trace = _Trace(path)
@@ -178,16 +228,31 @@ def read(path: Path) -> list[Observation]:
     except RecursionError as error:
         raise InputError(f"'{path}' nests values too deeply for a trace; record it again") from error
     trace.door.close()
-    return _observations(trace)
+    return trace
 
 
-def _observations(trace: _Trace) -> list[Observation]:
+def _lanes(trace: _Trace) -> list[_Lane]:
     lanes = trace.lanes()
     if not lanes:
         raise InputError(
             f"'{trace.path}' holds no XLA ops and no kernels, only {trace.events} events of the host; call the jitted "
             "function and block_until_ready() inside jax.profiler.trace"
         )
+    return lanes
+
+
+def _cut(trace: _Trace) -> tuple[str, ...]:
+    cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
+    return cut if trace.events >= MAX_EVENTS else ()
+
+
+def _correlation(args: Mapping[str, Any]) -> int:
+    text = str(args.get("correlation_id", ""))
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
+
+
+def _observations(trace: _Trace) -> list[Observation]:
+    lanes = _lanes(trace)
     taken = [(span, time, lane) for lane in lanes for span, time in _self_times(lane, trace.path)]
     described: dict[tuple[int, int], _Group] = {}  # by lane and what ran: both are one object for all of an op's runs
     groups: dict[str, _Group] = {}
@@ -198,8 +263,7 @@ def _observations(trace: _Trace) -> list[Observation]:
             described[key] = groups.setdefault(repr(fields), _Group(fields))
         described[key].take(time)
     refuse_over("kernels", len(groups), f"'{trace.path}', {len(groups):,} different kernels or ops,")
-    cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
-    notes = cut if trace.events >= MAX_EVENTS else ()
+    notes = _cut(trace)
     timeless = sum(not group.samples for group in groups.values())
     omitted = (f"{counted(timeless, 'more op')} of the trace without measurable time, omitted",) if timeless else ()
     timed = [group for group in groups.values() if group.samples]
