@@ -93,7 +93,7 @@ class Module:
 def modules(path: Path) -> dict[str, list[Module]]:
     """The programs in an `.xplane.pb` by name; one of each for every set of shapes it was compiled for."""
     refuse_over("document", path.stat().st_size, f"'{path}'")
-    found: dict[str, list[Module]] = {}
+    programs: dict[str, list[Module]] = {}
     space = memoryview(path.read_bytes())
     for plane in messages(space, 1):
         if text(plane, 2) != METADATA:
@@ -104,8 +104,8 @@ def modules(path: Path) -> dict[str, list[Module]]:
                     for proto in messages(statistic, 6):
                         for module in messages(proto, 1):
                             made = _module(module)
-                            found.setdefault(made.name, []).append(made)
-    return found
+                            programs.setdefault(made.name, []).append(made)
+    return programs
 
 
 def _module(message: memoryview) -> Module:

@@ -230,8 +230,8 @@ def _replayed(events: Sequence[Event], gathered: _Gathered) -> dict[int, str]:
         kernels = tuple(event.span.what[0] for event in members)
         if (program, kernels) not in known:
             versions = [instructions(module, kernels) for module in gathered.programs.get(program, ())]
-            told = [names for names in versions if any(names)]
-            known[program, kernels] = told[0] if len(told) == 1 else [""] * len(kernels)
+            joins = [names for names in versions if any(names)]
+            known[program, kernels] = joins[0] if len(joins) == 1 else [""] * len(kernels)
         joined.update((id(event), name) for event, name in zip(members, known[program, kernels], strict=True) if name)
     return joined
 
