@@ -6,6 +6,7 @@ of optimizers included.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ class Recorded:
     calls: tuple[Call, ...]
     result: Any
     device: str  # "cuda" or "cpu"
+    tf32: bool = False  # whether products of fp32 matrices may run on the tensor cores
+    conv_tf32: bool = True  # and convolutions
 
 
 def record(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Recorded:
@@ -48,7 +51,19 @@ def record(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mappi
 
     with Recorder():
         result = function(*args, **(kwargs or {}))
-    return Recorded(tuple(calls), result, "cuda" if "cuda" in devices else "cpu")
+    device = "cuda" if "cuda" in devices else "cpu"
+    tf32 = torch.get_float32_matmul_precision() != "highest" or torch.backends.cuda.matmul.allow_tf32
+    return Recorded(tuple(calls), result, device, bool(tf32), bool(torch.backends.cudnn.allow_tf32))
+
+
+def holds_torch(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a function is a module of torch or has one of its tensors among its arguments, without loading torch."""
+    if "torch" not in sys.modules:
+        return False
+    import torch
+
+    kinds = (torch.Tensor, torch.nn.Module)
+    return isinstance(function, kinds) or any(isinstance(item, kinds) for item in _flat((args, tuple(kwargs.values()))))
 
 
 def _placed(torch: Any, func: Any, args: Any, kwargs: Mapping[str, Any], devices: set[str]) -> tuple[Any, ...]:

@@ -249,12 +249,15 @@ def _against_roof(prediction: Prediction, seconds: float) -> dict[str, Any]:
 
 def _work(item: Observation) -> Work | None:
     """The work of an op that did it itself; one that called another op has only its own few instructions."""
-    from ...programs.calls import has_rule, work_of
+    from ...core.timeline import Tensor
+    from ...programs.aten.python_calls import has_work, work_of
 
     settings = item.settings
-    if any(has_rule(name) and not name.startswith("aten::copy") for name in settings.get("called", [])):
+    if any(has_work(name) and not name.startswith("aten::copy") for name in settings.get("called", [])):
         return None
-    return work_of(str(settings.get("op", item.name)), settings.get("shapes", []), settings.get("dtypes", []))
+    shapes, dtypes = settings.get("shapes", []), settings.get("dtypes", [])
+    tensors = [Tensor(tuple(shape), dtype) for shape, dtype in zip(shapes, dtypes, strict=False)]
+    return work_of(str(settings.get("op", item.name)), tensors)
 
 
 def _title(item: Observation) -> str:

@@ -171,13 +171,13 @@ def check(
     clock: protocol.Clock = protocol.REAL,
 ) -> Checked:
     """Time a function and compare it with its roofline; NoMachine without ceilings, InputError for wrong options."""
-    from ...programs.calls import work_of_call as called
+    from ...programs.aten.python_calls import work_of_call as called
 
     if of not in (ROOF, EXPECTED):
         raise InputError(f"ridgeline_check: of is '{ROOF}' or '{EXPECTED}', got {of!r}")
     if not isinstance(at_least, int | float) or not at_least > 0:
         raise InputError(f"ridgeline_check: at_least is a fraction above 0, such as 0.7, got {at_least!r}")
-    work = work if work is not None else called(function, args)
+    work = work if work is not None else called(function, args, kwargs)
     if work is None:
         raise InputError(
             "ridgeline_check: the work of this call is unknown; give it, as in work=ridgeline.ops.gemm(m=512, n=512, k=512, dtype='fp32')"

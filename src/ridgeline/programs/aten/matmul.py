@@ -33,13 +33,10 @@ def product_format(arguments: Arguments, tensor: Tensor) -> str:
     return name
 
 
-def _output(arguments: Arguments, dtype: str) -> str:
-    """The format of the result: as recorded, else the operand's."""
-    if arguments.outputs:
-        name = matrix_format(known(arguments.outputs[0]))
-        if name is not None:
-            return name
-    return result(dtype).name
+def _output(arguments: Arguments, dtype: str) -> str | None:
+    """The format of the result where it was recorded and is not the usual one of such a product."""
+    name = matrix_format(known(arguments.outputs[0])) if arguments.outputs else None
+    return name if name is not None and known(arguments.outputs[0]).bytes != result(dtype).bytes else None
 
 
 def _sizes(a: Tensor, b: Tensor) -> tuple[int, int, int]:
@@ -49,10 +46,10 @@ def _sizes(a: Tensor, b: Tensor) -> tuple[int, int, int]:
     return a.shape[0], b.shape[1], a.shape[1]
 
 
-def _gemm(arguments: Arguments, a: Tensor, b: Tensor, out: str | None = None) -> Work:
+def _gemm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
     m, n, k = _sizes(a, b)
     dtype = product_format(arguments, a)
-    return ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=out or _output(arguments, dtype))
+    return ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=_output(arguments, dtype))
 
 
 def _bmm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
@@ -227,14 +224,14 @@ def _int4(arguments: Arguments) -> Work:
     x, packed, group = arguments.tensor(0), arguments.tensor(1), arguments.integer(2, "group size")
     n = packed.shape[0] * (PACKED_COLUMNS if len(packed.shape) == 4 else 1)
     dtype = product_format(arguments, x)
-    return ops.linear(prod(x.shape[:-1]), x.shape[-1], n, dtype=dtype, weights=f"int4_g{group}z", out_dtype=dtype)
+    return ops.linear(prod(x.shape[:-1]), x.shape[-1], n, dtype=dtype, weights=f"int4_g{group}z")
 
 
 def _int8(arguments: Arguments) -> Work:
     """_weight_int8pack_mm(x, W[n,k] int8, scales): arithmetic in the format of x."""
     x, weights = arguments.tensor(0), arguments.tensor(1)
     dtype = product_format(arguments, x)
-    work = ops.linear(prod(x.shape[:-1]), x.shape[-1], weights.shape[0], dtype=dtype, weights="int8", out_dtype=dtype)
+    work = ops.linear(prod(x.shape[:-1]), x.shape[-1], weights.shape[0], dtype=dtype, weights="int8")
     return with_moves(work, read=named("scales", arguments.optional(2)))
 
 
