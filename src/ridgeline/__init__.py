@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .gaps.report import reconcile
     from .machines.files import names as machine_names
     from .machines.load import load as machine
+    from .prediction.explain import explain
     from .prediction.many import predict_cases
     from .prediction.predict import Prediction, predict
     from .prediction.simple import predict_matmul
@@ -39,6 +40,7 @@ _LAZY = {
     "attainable": "core.roofline:attainable",
     "batch_intensity": "core.roofline:batch_intensity",
     "critical_batch": "core.roofline:critical_batch",
+    "explain": "prediction.explain:explain",
     "machine": "machines.load:load",
     "machine_names": "machines.files:names",
     "observe": "profilers.live:observe",
@@ -54,7 +56,8 @@ _LAZY = {
 
 __all__ = [
     "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
-    "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge", "two_number",
+    "explain", "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge",
+    "two_number",
 ]  # fmt: skip
 
 
