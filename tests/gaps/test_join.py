@@ -46,7 +46,7 @@ def test_names_paths_and_ops_join() -> None:
     ]
     joined = join(steps("layers.0.attn", "layers.0.mlp", "head", "absent"), observed)
     assert [(pair.steps, pair.observations[0].median, pair.how) for pair in joined.pairs] == [
-        ((0,), 1e-3, "name"),
+        ((0,), 1e-3, "nvtx"),
         ((1,), 2e-3, "name"),
         ((2,), 3e-3, "name"),
         ((3,), 4e-3, "order"),  # one of each is left, and nothing speaks against it
@@ -278,23 +278,82 @@ def test_samples_of_repeated_runs_are_pooled() -> None:
     assert reconcile(prediction, kernels).items[0].gap.measurement.samples == pytest.approx((2e-3, 2e-3, 4e-3, 4e-3))
 
 
-def test_samples_of_one_observation_are_parts_where_one_cannot_be_the_whole() -> None:
-    """The step needs 10 us at the roof. A trace has a thousand kernels of 1 us, or four of 12 us, as samples of one."""
+def test_samples_of_one_observation_are_parts_only_where_their_counts_say_so() -> None:
+    """The step needs 10 MB and 10 us at the roof. A trace has a thousand kernels of 1 us: by time alone these are runs."""
     prediction = predict(amounts(0, 1e7, "a"), simple())
     parts = replace(observation(1e-6, "a", kernel="k"), samples=(1e-6,) * 999 + (2e-6,))
-    many = reconcile(prediction, [parts]).items[0].gap
-    assert many.measured == pytest.approx(1.001e-3)
-    assert many.measurement.launches == 1000
-    runs = replace(parts, samples=(1.1e-5, 1.2e-5, 1.2e-5, 1.4e-5))
-    whole = reconcile(prediction, [runs]).items[0].gap
-    assert whole.measured == pytest.approx(1.2e-5)
-    assert (len(whole.measurement.samples), whole.measurement.launches) == (4, 1)
-    counted = replace(parts, bytes={"hbm": 1e4})
-    assert reconcile(prediction, [counted]).items[0].gap.excess_bytes == pytest.approx(1.0)
+    many = reconcile(prediction, [parts]).items[0]
+    assert (many.gap.measured, many.gap.measurement.runs) == (pytest.approx(1e-6), 1000)
+    assert "above the roofline" in many.band
+    counted = reconcile(prediction, [replace(parts, bytes={"hbm": 1e4})]).items[0].gap
+    assert (counted.measured, counted.measurement.launches) == (pytest.approx(1.001e-3), 1000)
+    assert counted.excess_bytes == pytest.approx(1.0)
+    runs = replace(parts, samples=(1.1e-5, 1.2e-5, 1.2e-5, 1.4e-5), bytes={"hbm": 1e7})
+    complete = reconcile(prediction, [runs]).items[0].gap
+    assert (complete.measured, len(complete.measurement.samples), complete.measurement.launches) == (
+        pytest.approx(1.2e-5),
+        4,
+        1,
+    )
     twice = predict(Program((Step("a", amounts(0, 1e7), 2.0),)), simple())
-    halves = reconcile(twice, [parts]).items[0].gap
+    halves = reconcile(twice, [replace(parts, bytes={"hbm": 1e4})]).items[0].gap
     assert halves.measurement.samples == pytest.approx((500e-6, 501e-6))
     assert halves.measurement.launches == 500
+
+
+@pytest.mark.parametrize(("count", "time"), [(10, 50e-6), (3, 50e-6), (1, 50e-6)])
+def test_a_time_is_never_made_of_samples_that_are_too_fast(count: int, time: float) -> None:
+    """A copy that needs 125 us at the roof, sampled at 50 us: 50 us above the roofline, however often it was sampled."""
+    work = ops.copy(n=1.25e8, dtype="fp32")
+    prediction = predict(Program((Step("copy", work),)), H200)
+    floor = float(np.asarray(prediction.floor))
+    assert floor > 2 * time
+    item = reconcile(
+        prediction, [replace(observation(time, "copy", kernel="copy_kernel"), samples=(time,) * count)]
+    ).items[0]
+    assert item.gap.measured == pytest.approx(time)
+    assert item.gap.share == pytest.approx(floor / time)
+    assert "above the roofline" in item.band
+
+
+def test_kernels_of_a_range_are_parts_of_its_runs() -> None:
+    """A range that ran twice, with 500 kernels of 1 us each time: two runs of 500 us. Without its runs, 1000 runs of 1 us."""
+    prediction = predict(amounts(0, 1e7, "train"), simple())
+    kernels = replace(observation(1e-6, "aten::add", kernel="k", path=("train",)), samples=(1e-6,) * 1000)
+    ranged = reconcile(prediction, [replace(kernels, settings={"range_runs": 2})]).items[0].gap
+    assert ranged.how == "nvtx"
+    assert ranged.measurement.samples == pytest.approx((500e-6, 500e-6))
+    assert reconcile(prediction, [kernels]).items[0].gap.measured == pytest.approx(1e-6)
+
+
+def test_forward_and_backward_never_mix() -> None:
+    """One module, two passes: the kernels of the backward pass belong to no step of the forward pass, whatever their path."""
+    observed = [
+        observation(2.8e-6, "aten::native_layer_norm", path=("norm",), kernel="layer_norm"),
+        observation(9.5e-6, "aten::native_layer_norm_backward", path=("norm",), kernel="layer_norm_grad", settings={"pass": "backward"}),
+    ]  # fmt: skip
+    forward = reconcile(steps("norm"), observed)
+    assert forward.items[0].gap.measured == pytest.approx(2.8e-6)
+    assert forward.unmatched["observed"] == ["aten::native_layer_norm_backward"]
+    both = reconcile(
+        steps("norm", "norm_backward", work=replace(amounts(1e9, 1e6), family="rows", name="layernorm")), observed
+    )
+    assert [item.gap.measured for item in both.items] == pytest.approx([2.8e-6, 9.5e-6])
+
+
+def test_doubtful_joins_are_shown_and_count_for_nothing() -> None:
+    """A case `softmax` and a kernel `big_softmax_fused`: joined by family, with low confidence, and no hit."""
+    work = ops.softmax(rows=4096, cols=4096)
+    prediction = predict(Program((Step("softmax", work),)), H200)
+    expected = float(np.asarray(prediction.time))
+    report = reconcile(prediction, [observation(expected, "kernel", kernel="big_softmax_fused")])
+    (item,) = report.items
+    assert item.gap.how in ("order", "family")
+    assert item.gap.confidence == "low"
+    assert item.gap.inside
+    assert (report.verdict["inside"], report.verdict["items"], report.verdict["doubtful"]) == (0, 0, 1)
+    assert "doubtful" in report.sentence
+    assert report.trusted == []
 
 
 def test_a_step_that_runs_often_is_told_per_run() -> None:

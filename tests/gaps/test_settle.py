@@ -220,7 +220,8 @@ def test_reconcile_without_a_seal_says_so_and_draws(cases: Path, seen: Path, tmp
         run(*words, "--out", str(tmp_path / name))
         assert (tmp_path / name).stat().st_size > 1000
     assert "Time by cause" in run(*words, "-v").output
-    assert "give either --seal ID" in run("reconcile", str(seen), code=2).output
+    both = run("reconcile", str(seen), "--cases", str(cases), "--seal", "1", "--on", "h200-sxm", code=2)
+    assert "give either --seal ID" in both.output
     assert "no machine" in run("reconcile", str(seen), "--cases", str(cases), code=2).output
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..core.machine import Machine
     from ..core.observation import Observation
     from ..gaps.report import Report
+    from ..gaps.steps.report import ProgramReport
     from ..measure.session import Measured
     from ..render.chart import Chart, Picture
     from ..render.table import Table
@@ -137,8 +138,39 @@ def gap_report(
     write(out, Page(title, sections, document, answer or [report.sentence], scores(items)), theme)
 
 
+def step_page(report: ProgramReport, out: Path, theme: str | None = None) -> None:
+    """The program report: the step, its phases and moves, the operators on the roofline, then all tables."""
+    from ..render.charts.steps import op_chart, phase_chart
+    from ..render.tables.steps import move_lines, step_answer, step_tables
+
+    items = [{**row, "name": item.name} for row, item in zip(to_document(report.items), report.items, strict=True)]
+    phases = drawable(lambda: phase_chart(report))
+    operators = drawable(lambda: with_facts(replace(op_chart(report), subtitle=""), items))
+    by_phase, listed, *others = step_tables(report)
+    sections = [
+        Section("Device time by phase", "", phases, [replace(by_phase, title="")]),
+        Section("Operators", "", operators, [replace(listed, title="")]),
+        *(Section(table.title, tables=[replace(table, title="")], folded=True) for table in others),
+    ]
+    title = f"ridgeline reconcile: a step on {report.machine.name}"
+    answer = [*step_answer(report), *(line.strip() for line in move_lines(report.moves))]
+    write(out, Page(title, sections, to_document(report), answer, step_figures(report)), theme)
+
+
+def step_figures(report: ProgramReport) -> dict[str, str]:
+    """Key figures of a step."""
+    view = report.view
+    return {
+        "step": show(view.wall, "s", 3),
+        "device busy": show(view.device, "s", 3),
+        "predicted": show(view.predicted, "s", 3),
+        "explained": f"{show(view.explained_share * 100, '', 2)} %",
+    }
+
+
 def scores(items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """How good the predictions were, as key figures: by the names that items have in JSON."""
+    items = [item for item in items if item.get("confidence") != "low"]  # doubtful joins say nothing about predictions
     if not items:
         return {}
     inside = sum(bool(item["inside"]) for item in items)

@@ -79,6 +79,9 @@ def memory_terms(
         elif level == MAIN:
             name = machine.level(resident or MAIN).name
             terms[name] = _level_term(work, level, machine, name, ceilings)
+        elif any(link.name == level for link in machine.links):
+            figure = machine.link(level).per_direction
+            terms[level] = Term("memory", work.bytes_at(level), machine.ceiling(figure, level, ceilings))
         else:
             try:
                 terms[level] = _level_term(work, level, machine, level, ceilings)

@@ -136,3 +136,5 @@ class Timeline:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     tool: str = ""
     notes: tuple[str, ...] = ()
+    gradients: tuple[Tensor, ...] = ()  # of one step: as many and as large as the parameters that are trained
+    host_events: int = 0  # recorded on the host over the entire run; recording each of them took time

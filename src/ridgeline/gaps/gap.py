@@ -25,7 +25,7 @@ from ..core.work import READ, WRITE
 from ..prediction.host import GRAPH, SENT, waiting
 from ..prediction.predict import Prediction
 from .accounting import Cause, Entry, ObservedWork, account, observed_work
-from .join import Pair
+from .join import CONFIDENCE, DOUBTFUL, NVTX, Pair
 from .measurement import Host, Measurement, combine, host_cost
 from .regime import Counts, Regime, Share, busy_shares, find_regime
 from .target import Need, Target, longest, target
@@ -76,7 +76,7 @@ class Gap:
     def of(cls, prediction: Prediction, pair: Pair, sent: str | None = None) -> Gap:
         """A pair as one gap; `sent` is how its kernels are launched, for tools that do not record it."""
         side = target(prediction, pair.steps)
-        measurement = combine(pair.observations, side.work, side.floor, side.count)
+        measurement = combine(pair.observations, side.work, side.count, pair.how == NVTX)
         ways = {way for item in pair.observations if (way := item.settings.get("sent")) in SENT}
         if ways:
             sent = ways.pop() if len(ways) == 1 else None
@@ -87,6 +87,16 @@ class Gap:
     @property
     def name(self) -> str:
         return self.target.name
+
+    @property
+    def confidence(self) -> str:
+        """Of the join: high, medium or low."""
+        return CONFIDENCE.get(self.how, DOUBTFUL)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether another step may have run as these kernels: shown, but neither settled nor counted as a hit."""
+        return self.confidence == DOUBTFUL
 
     @property
     def measured(self) -> float:

@@ -1,8 +1,11 @@
 """Join observed kernels to predicted steps: by name, by order, by kernel family and shape.
 
 A step may have run as several kernels, and a kernel may have run several steps; what cannot be joined is listed on both
-sides. Names come first: a range, module, op or kernel with the name of a step. The remaining kernels are joined in order
-where the families allow it, then by family where only one assignment is possible.
+sides. Names come first: a range, module, op or kernel with the name of a step. The remaining kernels are joined by shape
+where a single step fits, in order where the families allow it, then by family where only one assignment is possible. Order
+and family say little about a kernel: such joins are doubtful, are shown as that, and count for nothing.
+
+What a profiler marked as part of the backward pass is joined only to steps of a backward pass, and nothing else to those.
 """
 
 from __future__ import annotations
@@ -16,6 +19,12 @@ from ..core.observation import Observation
 from ..prediction.predict import Prediction
 from .kernel_families import SERVED_BY, Kernel, Needed, Shapes, Sizes, kernel_of, may_be, needed_by
 
+NAME, NVTX, SHAPE, CORRELATION, HINT, ORDER, FAMILY = "name", "nvtx", "shape", "correlation", "hint", "order", "family"
+CONFIDENCE = {
+    HINT: "high", CORRELATION: "high", NAME: "high", NVTX: "high", SHAPE: "medium", ORDER: "low", FAMILY: "low",
+}  # fmt: skip
+DOUBTFUL = "low"
+BACKWARD = "backward"  # in the settings of an observation, and in the names of steps and ops
 MAX_LEVELS = 64  # of the modules in a name or a path that are looked at
 
 Hints = Mapping[str, str | Sequence[str]]  # name or kernel of an observation -> its step or steps
@@ -27,7 +36,7 @@ class Pair:
 
     steps: tuple[int, ...]
     observations: tuple[Observation, ...]
-    how: str  # name, order, family or hint
+    how: str  # a key of CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -46,17 +55,18 @@ def join(prediction: Prediction, observations: Sequence[Observation], hints: Hin
     for place, item in enumerate(observations):
         hinted = names.hinted(item, hints or {})
         if hinted:
-            matching.take(hinted, [place], "hint")
+            matching.take(hinted, [place], HINT)
             continue
-        steps = names.named(item)
+        steps = matching.of_pass(names.named(item), place)
         if id(steps) not in by_identity:
             by_identity[id(steps)] = named.setdefault(steps, [])
         by_identity[id(steps)].append(place)
     for steps, places in named.items():
+        how = NVTX if all(names.by_range(observations[place]) for place in places) else NAME
         for group, part in names.in_turn(steps, places) if steps else ():
-            matching.take(group, part, "name")
-    matching.by_order()
+            matching.take(group, part, how)
     matching.by_shape()
+    matching.by_order()
     matching.by_family()
     return matching.joined()
 
@@ -111,6 +121,11 @@ class _Names:
             return listed
         return next((self.modules[key] for key in keys if key in self.modules), ())
 
+    def by_range(self, item: Observation) -> bool:
+        """Whether the range or module around it names the step, and not its own name."""
+        name = _plain(item.name)
+        return bool(item.path) and name not in self.steps and name not in self.modules and "+" not in name
+
     def _listed(self, name: str) -> tuple[int, ...]:
         """The steps of a name such as `norm + fc`; none unless all of them are known."""
         if name not in self.lists:
@@ -135,12 +150,14 @@ class _Matching:
 
     def __init__(self, prediction: Prediction, observations: Sequence[Observation]) -> None:
         self.works = [step.work for step in prediction.steps]
+        self.backward = [BACKWARD in f"{step.name} {step.work.name}".lower() for step in prediction.steps]
         self.observations = observations
         self.places: dict[tuple[int, ...], list[int]] = defaultdict(list)  # of observations, by steps
         self.how: dict[tuple[int, ...], str] = {}
         self.free = dict.fromkeys(range(len(observations)))
         self.kernels: dict[int, Kernel] = {}
         self.needed: dict[int, Needed] = {}
+        self.of_passes: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def kernel(self, place: int) -> Kernel:
         if place not in self.kernels:
@@ -151,6 +168,18 @@ class _Matching:
         if place not in self.needed:
             self.needed[place] = needed_by(self.works[place])
         return self.needed[place]
+
+    def same_pass(self, step: int, place: int) -> bool:
+        """Whether a step and an observation are both of the backward pass, or both not."""
+        backward = self.observations[place].settings.get("pass") == BACKWARD
+        return backward == self.backward[step]
+
+    def of_pass(self, steps: tuple[int, ...], place: int) -> tuple[int, ...]:
+        """Of the steps that an observation names, those of its pass; equal steps are always the same tuple."""
+        if all(self.same_pass(step, place) for step in steps):
+            return steps
+        fitting = tuple(step for step in steps if self.same_pass(step, place))
+        return self.of_passes.setdefault(fitting, fitting)
 
     def take(self, steps: tuple[int, ...], places: Iterable[int], how: str) -> None:
         of_steps = self.places[steps]
@@ -188,9 +217,9 @@ class _Matching:
         if not steps or len(steps) != len(groups):
             return
         pairs = list(zip(steps, groups, strict=True))
-        if all(may_be(self.step(step), self.kernel(place)) for step, place in pairs):
+        if all(self.same_pass(step, place) and may_be(self.step(step), self.kernel(place)) for step, place in pairs):
             for step, place in pairs:
-                self.take((step,), groups[place], "order")
+                self.take((step,), groups[place], ORDER)
 
     def by_shape(self) -> None:
         """Kernels of a known family whose shapes name one step."""
@@ -198,8 +227,11 @@ class _Matching:
         fitting = Shapes({step: self.step(step) for step in steps})
         for place, group in self._with_helpers().items() if steps else ():
             kernel = self.kernel(place)
-            if kernel.sizes is not None and kernel.family and (step := fitting.only(kernel)) is not None:
-                self.take((step,), group, "family")
+            if kernel.sizes is None or not kernel.family:
+                continue
+            step = fitting.only(kernel)
+            if step is not None and self.same_pass(step, place):
+                self.take((step,), group, SHAPE)
 
     def by_family(self) -> None:
         """By family, with as many kernels as steps, or a multiple in repeating order."""
@@ -214,7 +246,10 @@ class _Matching:
             sizes = Sizes([self.step(step) for step in steps])
             serving = (places for served, places in by_kernel.items() if family in SERVED_BY.get(served, ()))
             fitting = sorted(
-                place for places in serving for place in places if place in self.free and sizes.fit(self.kernel(place))
+                place
+                for places in serving
+                for place in places
+                if place in self.free and sizes.fit(self.kernel(place)) and all(self.same_pass(s, place) for s in steps)
             )
             if not family or not fitting or len(fitting) % len(steps):
                 continue  # which kernel is which step would be a guess
@@ -222,4 +257,4 @@ class _Matching:
             if len(steps) == 1 or kernels == kernels[: len(steps)] * (len(fitting) // len(steps)):
                 for turn, step in enumerate(steps):
                     for place in fitting[turn :: len(steps)]:
-                        self.take((step,), groups[place], "family")
+                        self.take((step,), groups[place], FAMILY)

@@ -1,7 +1,8 @@
 """Measurement: the observations of a pair as runs of its step, with several kernels combined into one.
 
 Profilers put kernels that differ only in time into one observation, whether they are runs of the step or parts of one
-run. Counted flops or bytes decide which, else the time against the floor.
+run. Counted flops or bytes decide which; without them every sample is a run. A sample faster than the floor is a finding,
+and is never added to others until they make a plausible time.
 
 The dispatch cost per launch comes from the machine's figure or from a trace:
 
@@ -75,12 +76,16 @@ class Measurement:
         return spread(self.samples)
 
 
-def combine(items: Sequence[Observation], work: Work, floor: float, count: float = 1.0) -> Measurement:
-    """The observations of a pair as runs of its step, `count` of which the program has."""
+def combine(items: Sequence[Observation], work: Work, count: float = 1.0, ranged: bool = False) -> Measurement:
+    """The observations of a pair as runs of its step, `count` of which the program has.
+
+    `ranged`: the step is a range of the program, so that all kernels of one of its runs are parts of it.
+    """
     if not items:
         raise InputError("no observations to combine")
-    runs = _runs(items, work, floor, count)
-    parts = _parts(items, runs, work, floor, count)
+    runs = _runs(items, work, count)
+    parts = _in_range(items) if ranged and runs == 1 else 1
+    parts = parts if parts > 1 else _parts(items, runs, work, count)
     weights = [_calls(item) * item.median for item in items]
     threads = items[int(np.argmax(weights))].settings.get("threads")
     return Measurement(
@@ -119,17 +124,17 @@ def _by_kernel(items: Sequence[Observation]) -> list[list[Observation]]:
     return list(groups.values())
 
 
-def _runs(items: Sequence[Observation], work: Work, floor: float, count: float) -> int:
+def _runs(items: Sequence[Observation], work: Work, count: float) -> int:
     """How many times the step ran; repeated kernels are runs only where each can be the complete step."""
     common = gcd(*map(len, _by_kernel(items)))
     if common == 1:
         return 1
     if count > 1:
         return int(count) if common % int(count) == 0 else common
-    return common if _share_of_step(items, work, floor) / common >= MIN_SHARE_OF_STEP else 1
+    return common if _share_of_step(items, work) / common >= MIN_SHARE_OF_STEP else 1
 
 
-def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, count: float) -> int:
+def _parts(items: Sequence[Observation], runs: int, work: Work, count: float) -> int:
     """Samples of each item per run: several where all items together cannot be the complete step.
 
     Only kernels of a profile can be parts. Timings of a step are runs of it; those faster than the floor are a finding.
@@ -137,27 +142,28 @@ def _parts(items: Sequence[Observation], runs: int, work: Work, floor: float, co
     lengths = {len(item.samples) for item in items}
     samples = min(lengths)
     profiled = all(item.kernel for item in items)
-    if (
-        not profiled
-        or runs > 1
-        or len(lengths) > 1
-        or samples == 1
-        or _share_of_step(items, work, floor) >= MIN_SHARE_OF_STEP
-    ):
+    if not profiled or runs > 1 or len(lengths) > 1 or samples == 1 or _share_of_step(items, work) >= MIN_SHARE_OF_STEP:
         return 1
     return samples // int(count) if samples % int(count) == 0 else samples
 
 
-def _share_of_step(items: Sequence[Observation], work: Work, floor: float) -> float:
-    """Share of the step that the items cover: by counted flops or bytes, else by time; infinite where neither is known."""
+def _in_range(items: Sequence[Observation]) -> int:
+    """Samples of each item per run of the range around them, where the profiler counted those; else 1."""
+    runs, lengths = {item.settings.get("range_runs") for item in items}, {len(item.samples) for item in items}
+    number, samples = runs.pop() if len(runs) == 1 else None, lengths.pop() if len(lengths) == 1 else 0
+    if not isinstance(number, int) or number < 1 or samples % number:
+        return 1
+    return samples // number
+
+
+def _share_of_step(items: Sequence[Observation], work: Work) -> float:
+    """Share of the step that the items cover by counted flops or bytes; infinite where neither is known."""
     shares = []
     flops, moved = float(np.asarray(work.flops)), float(np.asarray(work.bytes))
     if flops and all(item.flops for item in items):
         shares.append(sum(sum(item.flops.values()) for item in items) / flops)
     if moved and all(item.bytes for item in items):
         shares.append(sum(max(item.bytes.values()) for item in items) / moved)
-    if not shares and floor:
-        shares.append(sum(_calls(item) * item.median for item in items) / floor)
     return max(shares, default=inf)
 
 

@@ -40,7 +40,7 @@ class Item:
     gap: Gap
     advice: tuple[Advice, ...]
 
-    DOCUMENT: ClassVar = (
+    DOCUMENT: ClassVar[tuple[str, ...]] = (
         "name", "count=gap.target.count", "predicted_us=gap.target.time", "low_us=gap.target.low", "high_us=gap.target.high",
         "inside=gap.inside", "measured_us=gap.measured", "best_us=gap.measurement.best", "samples=gap.measurement.runs",
         "times_us?=gap.measurement.several", "spread=gap.measurement.spread", "error=gap.error", "floor_us=gap.target.floor",
@@ -52,7 +52,7 @@ class Item:
         "ceilings=gap.target.ceiling_kind", "bound_predicted=gap.target.bound", "limiter_predicted=gap.target.limiter",
         "bound_observed=gap.regime.bound", "limiter_observed=gap.regime.limiter", "bound_from=gap.regime.basis",
         "confirmed=gap.regime.confirmed", "shares", "levels=gap.levels", "accounting=gap.accounting", "host", "advice",
-        "direction=gap.direction", "findings", "sentence", "joined_by=gap.how", "steps=gap.target.steps",
+        "direction=gap.direction", "findings", "sentence", "joined_by=gap.how", "confidence=gap.confidence", "steps=gap.target.steps",
         "fused=gap.target.fused", "kernels=gap.measurement.kernels", "launches=gap.measurement.launches",
         "tools=gap.measurement.tools", "conditions=gap.measurement.conditions", "notes=gap.measurement.notes",
     )  # fmt: skip
@@ -171,6 +171,11 @@ class Report:
         on = f"{counted(len(self.items), 'kernel')} on {self.prediction.machine.name}"
         return "\n".join([self.sentence, on, *rows, *more])
 
+    @property
+    def trusted(self) -> list[Item]:
+        """The items whose join is beyond doubt: only those are settled and counted as hits."""
+        return [item for item in self.items if not item.gap.doubtful]
+
     @cached_property
     def waiting(self) -> float | None:
         """Host launch overhead of the program: within its steps or, where that is more, over all its kernels.
@@ -194,6 +199,7 @@ class Report:
         regimes: dict[str, float] = defaultdict(float)
         for item in self.items:
             regimes[item.gap.regime.bound] += item.measured / total
+        trusted = self.trusted
         holders = sorted(self.items, key=lambda item: -item.measured)
         return {
             "measured_us": total * 1e6,
@@ -201,13 +207,14 @@ class Report:
             "predicted_us": sum(item.gap.target.time * item.gap.target.count for item in self.items) * 1e6,
             "floor_us": sum(item.gap.target.floor * item.gap.target.count for item in self.items) * 1e6,
             "unmatched_us": self._unmatched_time * 1e6,
-            "median_error": median([abs(item.gap.error) for item in self.items]),
+            "median_error": median([abs(item.gap.error) for item in trusted]) if trusted else None,
             "holders": [{"name": item.name, "share": item.measured / total} for item in holders],
             "worth_most": self._worth_most(total + (self.waiting or 0.0)),
             "regimes": dict(sorted(regimes.items(), key=lambda row: -row[1])),
             "confirmed": sum(item.gap.regime.confirmed for item in self.items),
-            "inside": sum(item.gap.inside for item in self.items),
-            "items": len(self.items),
+            "inside": sum(item.gap.inside for item in trusted),
+            "items": len(trusted),
+            "doubtful": len(self.items) - len(trusted),
             "causes": self._us_by_cause(),
         }
 
@@ -271,7 +278,10 @@ class Report:
             return (sentences.NOTHING_JOINED,)
         joined = sum(len(pair.observations) for pair in self.joined.pairs)
         observed = joined + len(self.joined.unmatched_observed)
-        first = sentences.coverage(self.explained_share, self._measured + self._unmatched_time, joined, observed)
+        doubts = len(self.items) - len(self.trusted)
+        first = sentences.coverage(
+            self.explained_share, self._measured + self._unmatched_time, joined, observed, doubts
+        )
         alone, counted = len(self.items) == 1, any(item.gap.regime.basis == COUNTERS for item in self.items)
         verdict = (
             sentences.item_verdict(self.items[0].gap) if alone else sentences.program_verdict(self.verdict, counted)
@@ -310,12 +320,18 @@ def reconcile(
     evaluate_together(kernel for step in steps for kernel in prediction.expected[step].kernels)
     gaps = [Gap.of(prediction, pair, _sent(prediction, pair, sent or {})) for pair in joined.pairs]
     items = tuple(Item(gap, tuple(advise(gap))) for gap in with_neighbours(gaps))
-    return Report(prediction, joined, items, sealed, _other_machines(prediction.machine, observations))
+    return Report(
+        prediction,
+        joined,
+        items,
+        sealed,
+        other_machines(prediction.machine, (item.conditions for item in observations)),
+    )
 
 
-def _other_machines(machine: Machine, observations: Iterable[Observation]) -> tuple[str, ...]:
+def other_machines(machine: Machine, conditions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """A note for each observed device that the catalog lists as another machine; unknown names are ignored."""
-    devices = (item.conditions.get(key) for item in observations for key in ("gpu", "device"))
+    devices = (each.get(key) for each in conditions for key in ("gpu", "device"))
     aliases = {" ".join(alias.lower().split()) for alias in machine.aliases}
     notes = []
     for name in dict.fromkeys(name for name in devices if isinstance(name, str)) if aliases else ():

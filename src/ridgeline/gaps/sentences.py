@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.units import percent, show
+from ..core.units import counted, percent, show
 from ..core.work import WRITE
 from ..prediction.simple import TUNED_BAND
 from .accounting import Cause
@@ -227,11 +227,10 @@ NOTHING_JOINED = (
 )
 
 
-def coverage(explained: float, time: float, joined: int, observed: int) -> str:
-    """`93 % of 8.9 ms explained`, and how many observations were joined."""
-    return (
-        f"{percent(explained)} of {show(time, 's', 3)} explained: {joined} of {observed} kernels joined to predictions"
-    )
+def coverage(explained: float, time: float, joined: int, observed: int, doubts: int = 0) -> str:
+    """`93 % of 8.9 ms explained`, how many observations were joined, and how many of the joins are doubtful."""
+    joins = f"{joined} of {observed} kernels joined to predictions{doubtful(doubts)}"
+    return f"{percent(explained)} of {show(time, 's', 3)} explained: {joins}"
 
 
 def program_verdict(verdict: Mapping[str, Any], counted: bool) -> str:
@@ -246,12 +245,18 @@ def program_verdict(verdict: Mapping[str, Any], counted: bool) -> str:
     return f"{held}; median error {percent(verdict['median_error'])}, {hits}"
 
 
+def doubtful(count: int) -> str:
+    """How many joins rest on order or kernel family alone; empty without any."""
+    return f"; {counted(count, 'doubtful join')} not counted" if count else ""
+
+
 def item_verdict(gap: Gap) -> str:
     """Of a single item: bound, share of roofline, error."""
     inside = "inside" if gap.inside else "outside"
     return (
         f"{bound_text(gap)}, {percent(gap.share)} of roofline; "
         f"error {'+' if gap.error > 0 else ''}{percent(gap.error)}, {inside} the 80 % interval"
+        f"{f'; doubtful, joined by {gap.how} alone' if gap.doubtful else ''}"
     )
 
 

@@ -96,7 +96,7 @@ def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ())
 
 
 def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict[str, Any]]:
-    """The items of a report for the ledger, each with the sealed row it was compared with."""
+    """The items of a report for the ledger, each with the sealed row it was compared with; doubtful joins are left out."""
     rows = {str(row["name"]): row for row in sealed.predictions}
     return [
         {
@@ -107,7 +107,7 @@ def settled_items(report: Report, sealed: Sealed, when: str | None) -> list[dict
             "cause": item.top.cause if item.top and item.top.shown else "",
             **({"steps": item.gap.target.steps} if item.gap.target.fused else {"prediction": rows[item.name]}),
         }
-        for item in report.items
+        for item in report.trusted
     ]
 
 
@@ -140,6 +140,10 @@ def settle(
     if not report.items:
         sides = "; ".join(f"{side}: {', '.join(names[:6])}" for side, names in report.unmatched.items())
         raise InputError(f"seal {sealed.id} was not settled: {report.sentence} ({sides})")
+    if not report.trusted:
+        doubtful = ", ".join(f"{item.name} by {item.gap.how}" for item in report.items[:6])
+        hint = "name ranges or rows of the profile as the cases are named"
+        raise InputError(f"seal {sealed.id} was not settled: every join is doubtful ({doubtful}); {hint}")
     when, dated = measured_at(observations, paths)
     items = settled_items(report, sealed, when)
     tools = sorted({item.tool for item in observations})

@@ -47,13 +47,17 @@ def load(path: str | Path, as_: str | None = None) -> list[Observation]:
     return observations if as_ == "plain" else admitted(observations, f"'{path}'")
 
 
+class NoTimeline(InputError):
+    """A profile of a format that does not record when kernels ran."""
+
+
 def timeline(path: str | Path, as_: str | None = None) -> Timeline:
     """The timeline of a trace, its format recognised from the content unless `as_` names it."""
     path, as_ = _recognised(path, as_)
     module = importers()[as_]
     if not hasattr(module, "timeline"):
         traces = " or ".join(how for name, how in formats().items() if hasattr(importers()[name], "timeline"))
-        raise InputError(
+        raise NoTimeline(
             f"'{path}' reads as {as_}, which records kernels and not when they ran; give a trace: {traces}"
         )
     result: Timeline = module.timeline(path)

@@ -129,9 +129,10 @@ def reconcile(
 ) -> None:
     """Explain measured against predicted time.
 
-    FILES are profiles. The answer has the share of the time explained, the verdict, the largest gaps with their moves and
-    the kernels; -v adds the time by cause, all advice with its evidence and the kernels not joined. With --seal the
-    predictions are settled in the ledger; exit code 1 where that is broken. --out takes a picture, a page or data.
+    A trace of torch.profiler or JAX needs nothing else: the step as a whole, its phases, the moves worth most and the
+    operators, each predicted from its recorded arguments. With --cases or --seal, FILES are profiles whose kernels are
+    joined to those predictions; --seal settles them in the ledger, with exit code 1 where that is broken. -v adds all
+    rows with their evidence. --out takes a picture, a page or data.
     """
     from ...gaps import settle
     from ...gaps.ledger import open_ledger
@@ -141,8 +142,15 @@ def reconcile(
 
     if kernel is not None and output.out is None:
         raise InputError("--kernel draws a picture: give --out FILE.svg with it")
-    if (seal_id is None) == (cases is None):
-        raise InputError("nothing to compare with: give either --seal ID, or --cases FILE --on MACHINE")
+    if seal_id is not None and cases is not None:
+        raise InputError("two things to compare with: give either --seal ID, or --cases FILE --on MACHINE")
+    if seal_id is None and cases is None:
+        refuse({"ledger": path}, "without --seal: nothing is settled")
+        refuse({"kernel": kernel}, "without --cases or --seal: a trace has no causes per kernel")
+        from .steps import reconcile_trace
+
+        reconcile_trace(files, machine.load(), form, output, verbose)
+        return
     if cases is not None:
         refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
     observations = [item for file in files for item in load(file, form)]

@@ -103,6 +103,7 @@ class Events:
     first: float = math.inf
     base: float | None = None  # the first time of the file; the others are kept from there, which saves their digits
     taken: int = 0
+    on_host: int = 0  # events of the host, each of which slowed it
     shared: dict[str, Any] = field(default_factory=dict)  # one copy of what comes again and again, by its text
 
     def __post_init__(self) -> None:
@@ -119,6 +120,7 @@ class Events:
                 self._arrow(event)
             return
         name = str(event.get("name", ""))
+        self.on_host += category not in ON_DEVICE and category != "gpu_user_annotation"
         if category == "cpu_op":
             self._span(event, OP, self._op(name, args), self._ident(args, "External id"))
         elif category == "user_annotation":

@@ -7,6 +7,7 @@ launch that ends it returned only after the device had run dry; a kernel queued 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from ...core.intake import refuse_over
 from ...core.observation import SHORTEST, Observation
 from ...core.timeline import COLLECTIVE, KERNEL
 from ...core.units import counted
-from ..chrome_trace import MICRO, OP, SLACK, Span
+from ..chrome_trace import MICRO, MODULE, OP, RANGE, SLACK, Span
 from .events import Activity, Record, listed, number
 from .links import ENGINE, Chain, Context, Trace
 
@@ -75,6 +76,7 @@ def observations(trace: Trace) -> list[Observation]:
     refuse_over("kernels", len(groups), f"'{trace.events.path}', {len(groups):,} different kernels or ops,")
     names = sum(chain.depth for group in groups.values() for chain in group.context[:2] if chain is not None)
     refuse_over("rows", names, f"'{trace.events.path}': the {names:,} ops and modules around its kernels")
+    ranges = Counter(span.what for lane in trace.events.lanes.values() for span in lane if span.kind in (RANGE, MODULE))
     names_of_devices, conditions = device_names(trace), dict[Any, dict[str, Any]]()
     timed = []
     for group in groups.values():
@@ -82,7 +84,7 @@ def observations(trace: Trace) -> list[Observation]:
         if device not in conditions:
             conditions[device] = recording_conditions(trace, group.activity, names_of_devices)
         if group.samples:
-            timed.append(_observation(trace, group, conditions[device]))
+            timed.append(_observation(trace, group, conditions[device], ranges))
     timeless = len(groups) - len(timed)
     if timed and timeless:
         note = f"{counted(timeless, 'more kernel')} of the trace without measurable time, omitted"
@@ -90,7 +92,7 @@ def observations(trace: Trace) -> list[Observation]:
     return timed
 
 
-def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any]) -> Observation:
+def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any], ranges: Mapping[str, int]) -> Observation:
     activity, op = group.activity, group.context.ops and group.context.ops.item
     name = activity.name if activity and (activity.kind != KERNEL or not op) else op.name if op else ""
     name = name or (activity.kind if activity else OP)
@@ -98,7 +100,7 @@ def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any]) -> 
         name=name,
         target=name,
         samples=tuple(group.samples),
-        settings=_settings(group),
+        settings=_settings(group, ranges),
         conditions=conditions,
         tool=TOOL,
         version=trace.events.version,
@@ -109,7 +111,7 @@ def _observation(trace: Trace, group: _Group, conditions: Mapping[str, Any]) -> 
     )
 
 
-def _settings(group: _Group) -> dict[str, Any]:
+def _settings(group: _Group, ranges: Mapping[str, int]) -> dict[str, Any]:
     activity, ops = group.activity, tuple(op.alike for op in group.context.ops or ())
     settings: dict[str, Any] = {"kind": activity.kind if activity else OP, "count": len(group.samples)}
     if ops:
@@ -120,6 +122,9 @@ def _settings(group: _Group) -> dict[str, Any]:
         settings |= {key: value for key, value in inputs.items() if value}
         if any(outer.name.startswith(ENGINE) for outer in ops):
             settings["pass"] = "backward"
+    path = group.context.path
+    if path is not None and path.item in ranges:
+        settings["range_runs"] = ranges[path.item]  # of the innermost range or module around it
     if group.called:
         settings["called"] = sorted(group.called)
     if activity:

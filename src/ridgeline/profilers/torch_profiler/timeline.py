@@ -20,6 +20,7 @@ from ..chrome_trace import MICRO, MODULE, RANGE, Span, stretches
 from . import events as recorded
 from .compiled import fused_operators
 from .events import Record
+from .gradients import gradients
 from .links import Context, Trace
 from .phases import GradientWork, calls_outside_engine, phase
 from .results import TOOL, device_names, recording_conditions
@@ -166,6 +167,8 @@ def timeline(trace: Trace) -> Timeline:
         conditions=conditions,
         tool=TOOL,
         notes=_notes(steps.how, bool(events.records)),
+        gradients=gradients(events, len(steps) + steps.warmup),
+        host_events=events.on_host,
     )
 
 

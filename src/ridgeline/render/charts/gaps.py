@@ -130,13 +130,13 @@ def report_chart(report: Report) -> Chart:
     if not shown:
         raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
     left_out = [_label(item) for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
-    kernels = [_landed_item(machine, item) for item in shown]
+    kernels = [landed_item(machine, item) for item in shown]
     title = (
         f"Predicted vs measured on {machine.name}"
         if machine.name != "here"
         else "Predicted vs measured on this machine"
     )
-    return _with_causes(_landed_chart(machine, title, kernels, left_out), shown)
+    return _with_causes(landed_chart(machine, title, kernels, left_out), shown)
 
 
 def _cause(item: Item) -> str:
@@ -166,7 +166,7 @@ def _with_causes(chart: Chart, items: Iterable[Item]) -> Chart:
     return replace(chart, points=points, notes=(*chart.notes, "in brackets: the cause that the counters show"))
 
 
-def _landed_item(machine: Machine, item: Item) -> Landed:
+def landed_item(machine: Machine, item: Item) -> Landed:
     gap = item.gap
     engine = gap.counts.engine or gap.target.engine
     algorithmic = gap.target.flops / gap.target.bytes
@@ -202,7 +202,7 @@ def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Char
             "profile with Nsight Compute (`ridgeline profile`), which counts them"
         )
     title = f"{len(kernels)} kernels on the roofline of {machine.name}"
-    return _landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
+    return landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
 
 
 def _landed_observation(machine: Machine, name: str, item: Observation) -> Landed | None:
@@ -223,7 +223,7 @@ def _landed_observation(machine: Machine, name: str, item: Observation) -> Lande
     )
 
 
-def _landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_out: Sequence[str]) -> Chart:
+def landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_out: Sequence[str]) -> Chart:
     """Dots with the area of their time, an arrow to the roofline at the largest gaps, the longest kernels named."""
     total = sum(kernel.time for kernel in kernels)
     by_peak = {kernel.engine for kernel in kernels if known_peak(machine, kernel.engine)}

@@ -66,6 +66,11 @@ def report_summary(report: Report) -> Table:
         for item in ranked[:MAX_ROWS]
     ]  # fmt: skip
     notes = [f"and {len(ranked) - MAX_ROWS} more: -v"] if len(ranked) > MAX_ROWS else []
+    notes += _listed(
+        "doubtful joins, by order or kernel family alone",
+        [item.name for item in ranked if item.gap.doubtful],
+        MAX_NAMES,
+    )
     other = [item.name for item in ranked if item.gap.regime.limited and not item.gap.regime.confirmed]
     notes += _listed("bound differs from the prediction", other, MAX_NAMES)
     notes += _unmatched(report, MAX_NAMES)
@@ -120,7 +125,7 @@ def _gap_row(item: Item) -> dict[str, Any]:
         "name": item.name, "bound": bound_text(gap), "measured": gap.measured, "expected": gap.target.time,
         "low": gap.target.low, "high": gap.target.high, "error": gap.error, "inside": "yes" if gap.inside else "no",
         "floor": gap.target.floor, "share": gap.share, "vertical": gap.vertical, "bytes": gap.excess_bytes,
-        "flops": gap.excess_flops, "joined": gap.how, "top": move.move if move else "", "gain": move.gain if move else None,
+        "flops": gap.excess_flops, "joined": f"{gap.how} ({gap.confidence})", "top": move.move if move else "", "gain": move.gain if move else None,
     }  # fmt: skip
 
 

@@ -1,0 +1,167 @@
+"""Elementwise kernels one after the other on the same elements, and casts that are made anew in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ....core.machine import MAIN
+from ....core.timeline import BACKWARD, FORWARD, OPTIMIZER
+from ....core.units import counted, show
+from ....core.work import READ, WRITE, Work
+from ..groups import Group
+from ..view import View
+from .move import Move, expected, price, price_runs, sources
+
+MIN_ELEMENTS = 1 << 14  # below, a kernel is a launch and nothing else
+CASTS = ("copy_", "_to_copy")
+MAX_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Chain:
+    runs: list[int]  # places among the kept runs
+    groups: list[Group]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(group.owner.name.rpartition("::")[2] for group in self.groups)
+
+
+def pointwise_chains(view: View) -> Iterator[Move]:
+    """Intermediates of a chain are written and read once each; one kernel keeps them in registers."""
+    if view.kept.on_host:
+        return
+    chains = _chains(view)
+    if not chains:
+        return
+    training = any(item.group.phase == BACKWARD for item in view.items)
+    changed, dropped = view.kept.time.copy(), []
+    times: dict[tuple[Group, ...], tuple[float, float]] = {}
+    worth: list[Chain] = []
+    spared = 0.0
+    for chain in chains:
+        key = tuple(chain.groups)
+        if key not in times:
+            fused, bytes_spared = _fused(chain.groups, training)
+            times[key] = expected(view, fused), bytes_spared
+        time, bytes_spared = times[key]
+        if time < sum(float(view.kept.time[run]) for run in chain.runs):
+            changed[chain.runs[0]] = time
+            dropped += chain.runs[1:]
+            worth.append(chain)
+            spared += bytes_spared
+    if not worth:
+        return
+    gain, device = price_runs(view, changed, np.array(dropped))
+    groups = list(dict.fromkeys(group for chain in worth for group in chain.groups))
+    evidence = (
+        f"{counted(len(worth) // view.steps or 1, 'chain')} of elementwise kernels per step: {_examples(worth)}",
+        f"{show(spared / view.steps, 'B', 3)} of intermediate traffic less, and {len(dropped) / view.steps:,.0f} launches",
+    )
+    move = "fuse them with torch.compile, or write one kernel"
+    yield Move("pointwise chain", "unfused elementwise chains", move, gain, evidence, device=device,
+               sources=sources(groups), items=tuple(group.name for group in groups[:4]))  # fmt: skip
+
+
+def _examples(chains: list[Chain]) -> str:
+    counts: dict[tuple[str, ...], int] = {}
+    for chain in chains:
+        counts[chain.names] = counts.get(chain.names, 0) + 1
+    ranked = sorted(counts, key=lambda names: -counts[names])[:MAX_NAMED]
+    return ", ".join(" + ".join(names[:4]) for names in ranked)
+
+
+def _chains(view: View) -> list[Chain]:
+    """Runs of elementwise groups that follow each other on a stream and write as many elements."""
+    of_run: dict[int, Group] = {}
+    for item in view.items:
+        if _is_pointwise(item.group):
+            of_run.update(dict.fromkeys(item.group.runs.tolist(), item.group))
+    chains: list[Chain] = []
+    kept = view.kept
+    for stream in np.unique(kept.stream).tolist():
+        runs: list[int] = []
+        for place in np.flatnonzero(kept.stream == stream).tolist():
+            group = of_run.get(place)
+            if group is not None and runs and _follows(view, of_run[runs[-1]], group, runs[-1], place):
+                runs.append(place)
+                continue
+            if len(runs) > 1:
+                chains.append(Chain(runs, [of_run[run] for run in runs]))
+            runs = [place] if group is not None else []
+        if len(runs) > 1:
+            chains.append(Chain(runs, [of_run[run] for run in runs]))
+    return chains
+
+
+def _follows(view: View, before: Group, after: Group, first: int, second: int) -> bool:
+    same = view.kept.step[first] == view.kept.step[second] and before.phase == after.phase
+    return bool(same and elements(before) == elements(after))
+
+
+def _is_pointwise(group: Group) -> bool:
+    work = group.owner.work
+    if work is None or work.family != "stream" or group.phase == OPTIMIZER or group.launches > 1:
+        return False
+    return bool(group.owner.call.tensors) and elements(group) >= MIN_ELEMENTS and group.owner.kind == "work"
+
+
+def elements(group: Group) -> int:
+    """Of the largest tensor of the call."""
+    return max((prod(tensor.shape) for tensor in group.owner.call.tensors), default=0)
+
+
+def _fused(groups: list[Group], training: bool) -> tuple[Work, float]:
+    """One kernel for the chain, and the bytes that it spares.
+
+    What a kernel writes, the next one need not read. It need not be written either, unless a backward pass may want it.
+    """
+    works = [group.owner.work for group in groups if group.owner.work is not None]
+    read = [float(np.asarray(work.bytes_at(MAIN, READ))) for work in works]
+    written = [float(np.asarray(work.bytes_at(MAIN, WRITE))) for work in works]
+    keep = training and groups[0].phase == FORWARD
+    passed = [min(out, into) for out, into in zip(written[:-1], read[1:], strict=True)]
+    reads = sum(read) - sum(passed)
+    writes = sum(written) if keep else written[-1]
+    flops = sum(float(np.asarray(work.flops)) for work in works)
+    widest = max(works, key=lambda work: float(np.asarray(work.bytes)))
+    moves = {(MAIN, "in", READ): max(reads, 0.0), (MAIN, "out", WRITE): writes}
+    counts = {("vector", widest.dtype, "fused"): flops} if flops else {}
+    fused = Work(
+        counts,
+        moves,
+        {"launch": 1.0},
+        name="add",
+        family="stream",
+        dtype=widest.dtype,
+        shape={"n": elements(groups[0])},
+    )
+    return fused, sum(read) + sum(written) - reads - writes
+
+
+def weight_casts(view: View) -> Iterator[Move]:
+    """Casts of tensors that have the shape of a parameter, as autocast makes them in every step."""
+    parameters = {tensor.shape for tensor in view.kept.timeline.gradients if len(tensor.shape) > 1}
+    groups = [
+        item.group
+        for item in view.items
+        if item.group.phase == FORWARD and _is_cast(item.group) and item.group.owner.call.tensors[0].shape in parameters
+    ]
+    if not groups or view.kept.on_host:
+        return
+    gain, device = price(view, dict.fromkeys(groups, 0.0), np.concatenate([group.runs for group in groups]))
+    number = sum(group.count for group in groups)
+    evidence = (f"{number:,.0f} casts of parameters per step, {show(sum(group.time for group in groups), 's', 3)}",)
+    move = "keep the parameters in bf16 (with fp32 copies in the optimizer) instead of casting them in every step"
+    yield Move("weight casts", "autocast casts the parameters again in every step", move, gain, evidence, device=device,
+               sources=sources(groups), items=tuple(group.name for group in groups[:4]))  # fmt: skip
+
+
+def _is_cast(group: Group) -> bool:
+    tensors = group.owner.call.tensors
+    name = group.owner.name.rpartition("::")[2]
+    return name in CASTS and len(tensors) > 1 and tensors[0].dtype != tensors[1].dtype

@@ -1,0 +1,30 @@
+"""Operators that take longer than they should, whatever the reason: the timeline shows that, and not why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....core.units import percent, show
+from ..view import View
+from .move import POSSIBLE, Move, price
+
+MAX_LISTED = 3  # operators
+MIN_FACTOR = 1.2  # measured over expected time, and above the interval
+
+
+def slower_than_expected(view: View) -> Iterator[Move]:
+    """The operators above their interval that lose most time."""
+    slow = [
+        item for item in view.items if item.gap.measured > max(item.gap.target.high, MIN_FACTOR * item.gap.target.time)
+    ]
+    slow.sort(key=lambda item: item.predicted - item.group.time)
+    for item in slow[:MAX_LISTED]:
+        gain, device = price(view, {item.group: item.gap.target.time})
+        measured, expected = show(item.gap.measured, "s", 3), show(item.gap.target.time, "s", 3)
+        evidence = (
+            f"{measured} per call, expected {expected} (80 % interval to {show(item.gap.target.high, 's', 3)})",
+            f"{percent(item.gap.share)} of roofline; {item.gap.target.count:.3g} calls per step",
+        )
+        tool = "ridgeline profile --with ncu" if view.machine.kind == "gpu" else "perf stat or likwid-perfctr"
+        yield Move("slower than expected", f"{item.name} slower than expected", f"count its traffic: {tool}", gain, evidence,
+                   POSSIBLE, device, item.group.sources[:1], (item.name,))  # fmt: skip

@@ -1,0 +1,225 @@
+"""Queue: one step as a queue between host and device, run again with other times.
+
+    host:    each launch returns `cost` after the one before; a synchronisation waits until the device is done
+    device:  a run starts when its launch has returned and its stream is free, `delay` later
+    step:    repeated until it is steady; its wall time is the time between two completions
+
+With the costs, delays and times of the trace this gives back the recorded step. With predicted times it gives the
+predicted one; with fewer waits, launches or bytes it prices what would remove them. A step is host-bound where a faster
+host would shorten it more than faster kernels would.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kept import Floats, Ints, Kept
+
+RUN, SYNC, PAUSE = range(3)  # of events on the host: a launch, a wait for the device, a wait for data
+PROBE = 0.1  # by how much host and device are sped up to see which of them sets the pace
+FULL_QUEUE = 900  # runs that wait on the device, from which a launch call waits for a free place
+SAME = 50e-6  # seconds between a copy that blocked and the synchronisation that belongs to it
+REPEATS = 3  # of a step until it is steady
+DATA_LOADER = "data loader"  # what a wait for data is called
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The events of a step in the order of the host, as columns.
+
+    `cost` is the host time before the event; `time` what a run takes on the device, or a pause on the host; `place` is the
+    run among the kept runs, or the wait among those of the timeline.
+    """
+
+    kind: Ints
+    cost: Floats
+    time: Floats
+    delay: Floats
+    stream: Ints
+    place: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def runs(self) -> NDArray[np.bool_]:
+        return np.asarray(self.kind == RUN)
+
+    def with_times(self, times: Floats) -> Queue:
+        """With other times of the runs, in their order."""
+        time = self.time.copy()
+        time[self.runs] = times
+        return replace(self, time=time)
+
+    def without(self, dropped: NDArray[np.bool_], spared: float = 0.0) -> Queue:
+        """Without some events, and without up to `spared` seconds of the host work before each of them."""
+        cost, carried = self.cost.copy(), 0.0
+        for place, gone in enumerate(dropped.tolist()):
+            if gone:
+                carried += max(float(self.cost[place]) - spared, 0.0)
+            else:
+                cost[place] += carried
+                carried = 0.0
+        kept = ~dropped
+        floats = cost[kept], self.time[kept], self.delay[kept]
+        return Queue(self.kind[kept], *floats, self.stream[kept], self.place[kept])
+
+    def faster(self, host: float = 1.0, device: float = 1.0) -> Queue:
+        """With all times of the host, or of the device, multiplied."""
+        runs = self.runs
+        time = np.where(runs, self.time * device, self.time * host)
+        return replace(self, cost=self.cost * host, time=time, delay=self.delay * device)
+
+    def wall(self) -> float:
+        """Seconds from the completion of a step to that of the next."""
+        host, ends, done, before = 0.0, dict[int, float](), 0.0, 0.0
+        rows = list(
+            zip(
+                self.kind.tolist(), self.cost.tolist(), self.time.tolist(), self.delay.tolist(), self.stream.tolist(),
+                strict=True,
+            )
+        )  # fmt: skip
+        for _ in range(REPEATS):
+            before = max(done, host)
+            for kind, cost, time, delay, stream in rows:
+                host += cost
+                if kind == RUN:
+                    start = max(host, ends.get(stream, 0.0)) + delay
+                    ends[stream] = start + time
+                    done = max(done, start + time)
+                elif kind == SYNC:
+                    host = max(host, done)
+                else:
+                    host += time
+        return max(done, host) - before
+
+    def host_bound(self) -> bool:
+        """Whether a faster host would shorten the step more than faster kernels."""
+        wall = self.wall()
+        return wall - self.faster(host=1 - PROBE).wall() > wall - self.faster(device=1 - PROBE).wall()
+
+
+def queue(kept: Kept, step: int, dispatch: float | None = None) -> Queue:
+    """The queue of a step; `dispatch` is the cost of a launch where the trace has no launches."""
+    if kept.on_host:
+        return _on_host(kept, step)
+    places = kept.of_step(step)
+    returned = kept.launched[places]
+    recorded = not np.isnan(returned).any()
+    # a launch call that blocks returns after its run has started
+    sent = np.where(np.isnan(returned), kept.start[places], np.minimum(returned, kept.start[places]))
+    order = np.argsort(sent, kind="stable")
+    places, sent, returned = places[order], sent[order], returned[order]
+    waits = _waits(kept, step, places, returned)
+    kinds = np.concatenate([np.full(len(places), RUN), waits.kind])
+    at = np.concatenate([sent, waits.start])
+    until = np.concatenate([sent, waits.end])
+    every = np.concatenate([places, waits.place])
+    order = np.argsort(at, kind="stable")
+    kinds, at, until, every = kinds[order], at[order], until[order], every[order]
+    begin, end = kept.host_span(step)
+    reached = np.maximum.accumulate(np.concatenate([[begin], until]))[:-1]
+    cost, is_run = np.maximum(at - reached, 0.0), kinds == RUN
+    cost[is_run] = _own_cost(kept, places, sent, cost[is_run])
+    if not recorded:
+        cost = np.where(is_run, dispatch or 0.0, 0.0)
+    time = np.where(kinds == PAUSE, until - at, 0.0)
+    time[is_run] = kept.time[places]
+    delay, stream = np.zeros(len(at)), np.zeros(len(at), dtype=np.int64)
+    delay[is_run], stream[is_run] = _delays(kept, places, sent, float(kept.begin[step])), kept.stream[places]
+    tail = max(end - max(float(until.max()), begin), 0.0) if recorded else 0.0  # host work after the last event
+    return Queue(
+        np.append(kinds, PAUSE), np.append(cost, 0.0), np.append(time, tail), np.append(delay, 0.0),
+        np.append(stream, 0), np.append(every, -1),
+    )  # fmt: skip
+
+
+def _own_cost(kept: Kept, places: Ints, sent: Floats, cost: Floats) -> Floats:
+    """The cost of launches without the time they were held up because the queue of the device was full."""
+    started = np.searchsorted(np.sort(kept.start[places]), sent, side="right")
+    full = np.arange(len(places)) - started >= FULL_QUEUE
+    free = cost[~full]
+    return np.where(full, np.minimum(cost, np.median(free) if len(free) else 0.0), cost)
+
+
+@dataclass(frozen=True)
+class _Waits:
+    kind: Ints
+    start: Floats
+    end: Floats
+    place: Ints
+
+
+def _waits(kept: Kept, step: int, places: Ints, returned: Floats) -> _Waits:
+    """The waits of a step: for the device, for data, and launch calls that return when their run is done."""
+    waits = kept.timeline.waits
+    start, end = np.asarray(waits.start, dtype=np.float64), np.asarray(waits.end, dtype=np.float64)
+    low, high = kept.host_span(step)
+    listed = np.flatnonzero((start >= low) & (start < high))
+    kinds = np.array([PAUSE if is_data_wait(waits.what[place]) else SYNC for place in listed], dtype=np.int64)
+    blocking = returned >= kept.stop[places]
+    of_wait = _same_wait(start[listed], listed, returned[blocking])
+    return _Waits(
+        np.concatenate([kinds, np.full(int(blocking.sum()), SYNC)]),
+        np.concatenate([start[listed], kept.start[places][blocking]]),
+        np.concatenate([end[listed], returned[blocking]]),
+        np.concatenate([listed, of_wait]),
+    )
+
+
+def _same_wait(start: Floats, listed: Ints, returned: Floats) -> Ints:
+    """The recorded wait that follows each launch call that blocked, -1 without any: both are one synchronisation."""
+    if not len(listed):
+        return np.full(len(returned), -1, dtype=np.int64)
+    after = np.minimum(np.searchsorted(start, returned - SAME), len(listed) - 1)
+    return np.where(np.abs(start[after] - returned) <= SAME, listed[after], -1)
+
+
+def is_data_wait(what: str) -> bool:
+    return what == DATA_LOADER
+
+
+def _delays(kept: Kept, places: Ints, sent: Floats, begin: float) -> Floats:
+    """Time between the earliest possible start of a run and its start: latency of launches, and of streams that wait.
+
+    A step begins where the device finished the one before, so that no run could start earlier than that.
+    """
+    delay = np.zeros(len(places))
+    ends: dict[int, float] = {}
+    rows = zip(
+        sent.tolist(),
+        kept.start[places].tolist(),
+        kept.stop[places].tolist(),
+        kept.stream[places].tolist(),
+        strict=True,
+    )
+    for index, (returned, start, stop, stream) in enumerate(rows):
+        delay[index] = max(start - max(returned, ends.get(stream, begin)), 0.0)
+        ends[stream] = max(stop, ends.get(stream, begin))
+    return delay
+
+
+def _on_host(kept: Kept, step: int) -> Queue:
+    """Operators that run on the host itself: each one is done before the next begins."""
+    places = kept.of_step(step)
+    start, stop = kept.start[places], kept.stop[places]
+    reached = np.maximum.accumulate(np.concatenate([[kept.begin[step]], stop]))[:-1]
+    cost = np.maximum(start - reached, 0.0)
+    count = len(places)
+    kinds = np.tile([RUN, SYNC], count)
+    columns = [np.zeros(2 * count) for _ in range(3)]
+    columns[0][::2], columns[1][::2] = cost, kept.time[places]
+    both = np.repeat(places, 2)
+    tail = max(float(kept.end[step] - stop.max()), 0.0)
+    return Queue(
+        np.append(kinds, PAUSE), np.append(columns[0], 0.0), np.append(columns[1], tail), np.append(columns[2], 0.0),
+        np.zeros(2 * count + 1, dtype=np.int64), np.append(both, -1),
+    )  # fmt: skip
+
+
+def saved(before: Queue, after: Queue) -> float:
+    """Seconds per step that a change of the queue saves."""
+    return max(before.wall() - after.wall(), 0.0)

@@ -1,0 +1,120 @@
+"""ProgramReport: a recorded program against what its operators should take, with nothing else given.
+
+The whole step comes first, then the moves that are worth most, then the operators by time. Device time that no rule
+counts is named with its share; it is never given a prediction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ...core.machine import Machine
+from ...core.timeline import Timeline
+from ...core.version import __version__
+from ...prediction.predict import Prediction
+from ..report import other_machines
+from . import wording
+from .groups import Group, groups
+from .items import OpItem, Uncounted, items
+from .kept import kept
+from .moves import Move, moves
+from .owners import FREE, HOST, WRAPPER
+from .view import View
+
+SCHEMA = 1
+MAX_MOVES = 3  # in the answer
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    machine: Machine
+    view: View
+    items: tuple[OpItem, ...]  # in the order of the program
+    uncounted: tuple[Uncounted, ...]
+    moves: tuple[Move, ...]
+    notes: tuple[str, ...] = ()
+    schema: int = SCHEMA
+    ridgeline: str = __version__
+
+    DOCUMENT: ClassVar = (
+        "schema", "ridgeline", "machine=machine.name", "step=view", "moves", "explained_share=view.explained_share",
+        "items", "coverage", "unmatched", "sealed", "notes", "sentence",
+    )  # fmt: skip
+    sealed: ClassVar = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes that doubt the comparison itself; the others say how the trace was read."""
+        return tuple(note for note in self.notes if note not in self.view.kept.timeline.notes)
+
+    @property
+    def coverage(self) -> list[dict[str, Any]]:
+        """Every operator without a prediction with its share of device time, the largest first."""
+        total = self.view.explained_time + self.view.unexplained
+        rows: dict[tuple[str, str], list[Uncounted]] = defaultdict(list)
+        for item in self.uncounted:
+            rows[item.group.owner.name, item.reason].append(item)
+        listed = [
+            {
+                "op": op,
+                "kernel": each[0].kernel,
+                "count": sum(item.group.count for item in each),
+                "us": (time := sum(item.group.time for item in each)) * 1e6,
+                "share": time / total,
+                "reason": reason,
+            }
+            for (op, reason), each in rows.items()
+        ]
+        return sorted(listed, key=lambda row: -row["us"])
+
+    @property
+    def unmatched(self) -> dict[str, list[str]]:
+        return {"predicted": [], "observed": [item.name for item in self.uncounted]}
+
+    @cached_property
+    def by_time(self) -> list[OpItem]:
+        return sorted(self.items, key=lambda item: -item.group.time)
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        """The step in one line, then what the device waits for."""
+        return wording.answer(self.view)
+
+    @property
+    def sentence(self) -> str:
+        first = f" Worth most: {wording.move_line(self.moves[0])}." if self.moves else ""
+        return f"{'. '.join(self.answer)}.{first}"
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def prediction(self, item: OpItem) -> Prediction:
+        made: Prediction = item.group.fields["prediction"]
+        return made
+
+
+def program_report(timeline: Timeline, machine: Machine) -> ProgramReport:
+    """Every run of the kept steps with its call, what that call should take, and what to change first."""
+    runs = kept(timeline)
+    grouped = groups(runs, machine)
+    overhead = [group for group in grouped if _is_overhead(timeline, runs.on_host, group)]
+    explained, uncounted = items(runs, [group for group in grouped if group not in overhead], machine)
+    view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead))
+    notes = (*timeline.notes, *other_machines(machine, [timeline.conditions]), *_other_kind(machine, runs.on_host))
+    return ProgramReport(machine, view, tuple(explained), tuple(uncounted), tuple(moves(view)), notes)
+
+
+def _other_kind(machine: Machine, on_host: bool) -> tuple[str, ...]:
+    """A warning where operators of a CPU are compared with a GPU, or kernels of a GPU with a CPU."""
+    if (machine.kind == "gpu") != on_host:
+        return ()
+    ran = "a CPU" if on_host else "a GPU"
+    return (f"recorded on {ran}, predicted for {machine.name}, which is none: the gaps compare two machines",)
+
+
+def _is_overhead(timeline: Timeline, on_host: bool, group: Group) -> bool:
+    """Time of an operator on the host that does no work itself: dispatch, not device time."""
+    return on_host and group.owner.kind in (FREE, WRAPPER, HOST)

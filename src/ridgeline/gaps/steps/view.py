@@ -1,0 +1,259 @@
+"""View: one step of the program as a whole: wall, device and idle time, what sets the pace, phases, predicted times."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...core.documents import to_document
+from ...core.machine import Machine
+from ...core.statistics import median
+from ...core.timeline import PHASES
+from .groups import Group
+from .idle import (
+    DATA,
+    LATENCY,
+    LAUNCH,
+    MAX_GAPS,
+    SYNCHRONISATION,
+    IdleGap,
+    Waited,
+    busy_times,
+    idle_by_cause,
+    idle_gaps,
+    waited,
+)
+from .items import OpItem, Uncounted
+from .kept import Floats, Kept
+from .queue import Queue, queue
+
+# Seconds that recording an event takes on the host: 0.2 to 1.6 us between recorded and unrecorded steps of training scripts.
+RECORDING = 0.5e-6
+MAX_RECORDING = 0.8  # of the work of the host that is taken for recording
+HOST_BOUND, DEVICE_BOUND = REGIMES = ("host-bound", "device-bound")
+
+
+@dataclass(frozen=True)
+class View:
+    """All times are per step: medians over the kept steps."""
+
+    kept: Kept
+    machine: Machine
+    items: tuple[OpItem, ...]
+    uncounted: tuple[Uncounted, ...]
+    overhead: tuple[Group, ...] = ()  # time of operators on the host that did no work: wrappers and views
+
+    DOCUMENT: ClassVar = (
+        "steps", "recognised_by", "warmup", "wall_us=wall", "device_us=device", "idle_us=idle", "regime", "host_bound_share",
+        "explained_share", "unexplained_us=unexplained", "predicted_device_us=predicted", "predicted_device_low_us=low", "predicted_device_high_us=high",
+        "predicted_wall_us=predicted_wall", "launches", "dispatch_us=dispatch", "recording_us=recording", "idle_by_cause_us=idle_us", "largest_idle",
+        "synchronisations", "phases", "spread",
+    )  # fmt: skip
+
+    @property
+    def steps(self) -> int:
+        return self.kept.steps
+
+    @property
+    def recognised_by(self) -> str:
+        return self.kept.timeline.steps.how
+
+    @property
+    def warmup(self) -> int:
+        return self.kept.timeline.steps.warmup
+
+    @cached_property
+    def wall(self) -> float:
+        return median(self.kept.wall.tolist())
+
+    @cached_property
+    def spread(self) -> float:
+        """Relative half width of the wall times of the steps, 0 for a single step."""
+        walls = self.kept.wall
+        return float((walls.max() - walls.min()) / 2 / self.wall) if self.wall else 0.0
+
+    @cached_property
+    def _busy(self) -> Floats:
+        """Of each step; operators on the host that do no work are not part of it."""
+        times = np.array(busy_times(self.kept))
+        return times - sum((group.times for group in self.overhead), np.zeros(self.steps))
+
+    @cached_property
+    def device(self) -> float:
+        return median(self._busy.tolist())
+
+    @cached_property
+    def idle(self) -> float:
+        return max(self.wall - self.device, 0.0)
+
+    # -- what sets the pace ------------------------------------------------------------------------------
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The launches of the median step."""
+        return queue(self.kept, self.kept.median_step, self.machine.dispatch.value())
+
+    @cached_property
+    def recording(self) -> float:
+        """Seconds per step that recording took on the host, estimated from the number of events it recorded."""
+        timeline = self.kept.timeline
+        return RECORDING * timeline.host_events / max(len(timeline.steps) + timeline.steps.warmup, 1)
+
+    @cached_property
+    def unrecorded(self) -> Queue:
+        """The launches of the median step without what recording adds to the work of the host."""
+        spent = float(self.queue.cost.sum())
+        share = min(self.recording / spent, MAX_RECORDING) if spent else 0.0
+        return replace(self.queue, cost=self.queue.cost * (1 - share))
+
+    @cached_property
+    def regime(self) -> str:
+        if self.kept.on_host:
+            return HOST_BOUND if self.device < self.wall / 2 else DEVICE_BOUND
+        return HOST_BOUND if self.unrecorded.host_bound() else DEVICE_BOUND
+
+    @cached_property
+    def gaps(self) -> tuple[IdleGap, ...]:
+        return tuple(idle_gaps(self.kept))
+
+    @cached_property
+    def idle_causes(self) -> dict[str, float]:
+        return idle_by_cause(self.kept, list(self.gaps))
+
+    @property
+    def idle_us(self) -> dict[str, float]:
+        return {cause.replace(" ", "_"): time * 1e6 for cause, time in self.idle_causes.items()}
+
+    @property
+    def host_bound_share(self) -> float:
+        """Share of the step in which the device waits for launches."""
+        return self.idle_causes[LAUNCH] / self.wall if self.wall else 0.0
+
+    @cached_property
+    def waits(self) -> tuple[Waited, ...]:
+        return tuple(waited(self.kept, list(self.gaps)))
+
+    @property
+    def synchronisations(self) -> list[Any]:
+        return [to_document(wait) for wait in self.waits]
+
+    @property
+    def largest_idle(self) -> list[Any]:
+        """The largest gaps of the median step."""
+        gaps = [gap for gap in self.gaps if gap.step == self.kept.median_step]
+        return [to_document(gap) for gap in sorted(gaps, key=lambda gap: -gap.time)[:MAX_GAPS]]
+
+    @cached_property
+    def launches(self) -> float:
+        return len(self.kept.places) / self.steps
+
+    @cached_property
+    def dispatch(self) -> float | None:
+        """Median time between two launches where the host does not wait; None for a program on the host."""
+        if self.kept.on_host:
+            return None
+        costs = self.queue.cost[self.queue.runs]
+        costs = costs[costs > 0]
+        return float(np.median(costs)) if len(costs) else None
+
+    # -- predicted -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def explained_time(self) -> float:
+        return sum(item.group.time for item in self.items)
+
+    @cached_property
+    def unexplained(self) -> float:
+        return sum(item.group.time for item in self.uncounted)
+
+    @property
+    def explained_share(self) -> float:
+        total = self.explained_time + self.unexplained
+        return self.explained_time / total if total else 0.0
+
+    @cached_property
+    def _overlapped(self) -> float:
+        """Device time over the sum of all runs: below 1 where streams overlap."""
+        total = self.explained_time + self.unexplained
+        return min(self.device / total, 1.0) if total else 1.0
+
+    @cached_property
+    def predicted(self) -> float | None:
+        """Expected device time: predictions, and what has none at its measured time; None where nothing has one."""
+        if not self.items:
+            return None
+        return (sum(item.predicted for item in self.items) + self.unexplained) * self._overlapped
+
+    def _end(self, end: str) -> float | None:
+        """An end of the 80 % interval: errors within a family of kernels go together, those of families do not."""
+        if self.predicted is None:
+            return None
+        widths: dict[Any, float] = defaultdict(float)
+        for item in self.items:
+            target, work = item.gap.target, item.group.owner.work
+            family = (work.family, work.name, work.dtype) if work is not None else ""
+            widths[family] += abs(getattr(target, end) - target.time) * target.count
+        width = sqrt(sum(each**2 for each in widths.values())) * self._overlapped
+        return max(self.predicted + (width if end == "high" else -width), 0.0)
+
+    @property
+    def low(self) -> float | None:
+        return self._end("low")
+
+    @property
+    def high(self) -> float | None:
+        return self._end("high")
+
+    @cached_property
+    def predicted_times(self) -> Floats:
+        """Of each kept run: its share of the expected time of its call; as measured where nothing is expected."""
+        times = self.kept.time.copy()
+        for item in self.items:
+            measured = item.group.times.sum()
+            if measured > 0:
+                times[item.group.runs] *= item.predicted * self.steps / measured
+        return times
+
+    @cached_property
+    def predicted_wall(self) -> float | None:
+        """Of a step that is not recorded: its queue of launches with the predicted times."""
+        if not self.items:
+            return None
+        queued = self.unrecorded
+        return queued.with_times(self.predicted_times[queued.place[queued.runs]]).wall()
+
+    @cached_property
+    def phases(self) -> dict[str, dict[str, float | None]]:
+        """Device time and expected time by phase; without any predicted item the expected time is None."""
+        rows: dict[str, dict[str, float | None]] = {}
+        for phase in PHASES:
+            explained = [item for item in self.items if item.group.phase == phase]
+            rest = sum(item.group.time for item in self.uncounted if item.group.phase == phase)
+            measured = sum(item.group.time for item in explained) + rest
+            expected = sum(item.predicted for item in explained) + rest if explained else None
+            rows[phase] = {
+                "device_us": measured * 1e6,
+                "predicted_us": None if expected is None and measured else (expected or 0.0) * 1e6,
+            }
+        return rows
+
+
+def waits_for(view: View) -> dict[str, float]:
+    """Idle time by the words that an answer uses, the causes of the host only."""
+    names = {
+        LAUNCH: "waiting for launches",
+        SYNCHRONISATION: "after a synchronisation",
+        DATA: "waiting for data",
+        LATENCY: "launch latency",
+    }
+    return {name: view.idle_causes[cause] for cause, name in names.items() if view.idle_causes[cause] > 0}
+
+
+def by_time(items: Sequence[OpItem]) -> list[OpItem]:
+    return sorted(items, key=lambda item: -item.group.time)
