@@ -74,6 +74,7 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--op": [("--op", "gemm m=8 n=64 k=64"), ("--op", "copy n=1e6")],
     "--ridge": [("--ridge", "152"), ("--ridge", "20 FLOP/B")],
     "--backend": [("--backend", "torch"), ("--backend", "vllm-0.24.0")],
+    "--baseline": [("--baseline", "before.csv"), ("--baseline", "before.csv", "--baseline", "after.csv")],
     "--min-change": [("--min-change", "0.1")],
     "--p-value": [("--p-value", "0.05")],
     "--as": [("--as", "plain"), ("--as", "ncu"), ("--as", "json")],

@@ -202,3 +202,21 @@ def test_the_interval_of_a_ratio_scales_with_the_second_series(series: list[floa
         pytest.approx(factor * low),
         pytest.approx(factor * high),
     )
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4.5, 8, 30, 400])
+def test_students_t_is_that_of_its_density(freedom: float) -> None:
+    """The tail against the density integrated by the trapezoidal rule; with one degree of freedom it is Cauchy's."""
+    constant = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    for t in (0.1, 0.7, 2.0, 5.0):
+        grid = np.linspace(0.0, t, 20_001)
+        inside = float(np.trapezoid(constant * (1 + grid**2 / freedom) ** (-(freedom + 1) / 2), grid))
+        assert statistics.student_t_tail(t, freedom) == pytest.approx(0.5 - inside, abs=1e-8)
+        assert statistics.student_t_tail(-t, freedom) == pytest.approx(0.5 + inside, abs=1e-8)
+    assert statistics.student_t_tail(1.0, 1) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("tail", [0.4, 0.05, 0.01, 1e-5])
+@pytest.mark.parametrize("freedom", [1, 4, 50, math.inf])
+def test_a_quantile_of_t_has_its_tail(tail: float, freedom: float) -> None:
+    assert statistics.student_t_tail(statistics.student_t_quantile(tail, freedom), freedom) == pytest.approx(tail)

@@ -148,3 +148,48 @@ def ratio_interval(first: Sequence[float], second: Sequence[float], confidence: 
     ratios = bootstrap_medians(second) / bootstrap_medians(first)[::-1]
     low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
+
+
+def student_t_tail(t: float, freedom: float) -> float:
+    """The probability that Student's t lies above `t`; the normal distribution where `freedom` is infinite.
+
+    P(T > t) = I_x(freedom / 2, 1 / 2) / 2 for t >= 0, with x = freedom / (freedom + t^2) and I the regularized
+    incomplete beta function.
+    """
+    if math.isinf(freedom):
+        return 0.5 * math.erfc(t / math.sqrt(2))
+    if t < 0:
+        return 1.0 - student_t_tail(-t, freedom)
+    return 0.5 * _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
+
+
+@lru_cache(maxsize=1024)
+def student_t_quantile(tail: float, freedom: float) -> float:
+    """The t above which Student's t lies with probability `tail` (0 < tail <= 0.5), by bisection."""
+    low, high = 0.0, 1.0
+    while student_t_tail(high, freedom) > tail and high < 1e12:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_t_tail(middle, freedom) > tail else (low, middle)
+    return high
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """Regularized, by its continued fraction (Abramowitz and Stegun 26.5.8) with the method of Lentz."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly, the complement converges fast
+        return 1.0 - _incomplete_beta(b, a, 1 - x)
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    fraction = d
+    for m in range(1, 300):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d, c = 1 / (1 + term * d), 1 + term / c
+            fraction *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return front * fraction / a

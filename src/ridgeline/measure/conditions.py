@@ -6,10 +6,11 @@ import contextlib
 import os
 import platform
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,24 @@ def waited() -> float | None:
             if len(words) == 3:
                 waits.append(float(words[1]) * 1e-9)
     return sum(waits) if waits else None
+
+
+class Usage(NamedTuple):
+    """Seconds that the threads of this process ran, and seconds that they were ready to run and waited for a core."""
+
+    ran: float
+    waited: float
+
+    def share(self, later: Usage) -> float:
+        """The share of the time between two moments in which threads that were ready to run really ran; 1 where none was."""
+        ran, waits = later.ran - self.ran, later.waited - self.waited
+        return ran / (ran + waits) if ran > 0 and waits > 0 else 1.0
+
+
+def usage() -> Usage | None:
+    """Of the entire process, with the threads that a library keeps; None where the system does not say."""
+    waits = waited()
+    return None if waits is None else Usage(time.process_time(), waits)
 
 
 def clocks() -> dict[str, float]:

@@ -21,7 +21,7 @@ from ..core.errors import RidgelineError
 from ..core.notes import Note
 from ..core.observation import Observation
 from ..core.work import Work
-from .conditions import noise_note
+from .conditions import Usage, noise_note, usage
 
 MIN_BUSY = 0.97  # a sample with a smaller share of running time was preempted
 MIN_CALIBRATION_BUSY = 0.1  # a smaller share is not believed when loops are counted, so that they stay finite
@@ -54,6 +54,9 @@ class Clock(Protocol):
 class WallClock:
     def now(self) -> float:
         return time.perf_counter()
+
+    def usage(self) -> Usage | None:
+        return usage()
 
 
 REAL = WallClock()

@@ -156,29 +156,48 @@ def profile(
 
 
 @click.command()
-@click.argument("baseline", type=PATH)
-@click.argument("current", type=PATH)
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--baseline", "baselines", multiple=True, type=PATH, help="A baseline run, or a folder of them; repeat it."
+)
 @click.option(
     "--min-change", "--least", "least", type=float, default=0.05, show_default=True, help="Smaller changes pass."
 )
 @click.option(
-    "--p-value", "--chance", "chance", type=float, default=0.01, show_default=True, help="False-positive rate per name."
-)
+    "--p-value", "--chance", "chance", type=float, default=0.01, show_default=True,
+    help="Probability of a false alarm, over all names together.",
+)  # fmt: skip
 @click.option("--strict", is_flag=True, help="Inconclusive or missing names fail too.")
 @json_output
 @click.pass_context
 def gate(
-    ctx: click.Context, baseline: Path, current: Path, least: float, chance: float, strict: bool, output: Output
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    baselines: tuple[Path, ...],
+    least: float,
+    chance: float,
+    strict: bool,
+    output: Output,
 ) -> None:
     """Fail a build on a performance regression.
 
-    BASELINE and CURRENT hold timings: JSON that ridgeline wrote, or a table (.csv .jsonl .parquet) with the columns name
-    and time_us, where rows of one name are its samples, or samples (seconds, separated by spaces). Exit code 1 on a
-    regression.
+    ridgeline gate BASELINE CURRENT
+
+    ridgeline gate --baseline FILE_OR_FOLDER [--baseline ...] CURRENT...
+
+    Every file is a run: JSON that ridgeline wrote, or a table (.csv .jsonl .parquet) with the columns name and time_us,
+    where rows of one name are its samples, or samples (seconds, separated by spaces). Several baseline runs show the
+    run-to-run variation. Exit code 1 on a regression.
     """
-    from ...gaps.gate import compare, load
+    from ...gaps.gate import compare, load_runs
     from ...render.tables.gaps import gate_table
 
-    verdict = compare(load(baseline), load(current), least, chance, strict)
+    if not baselines and len(files) != 2:
+        raise InputError(
+            f"got {len(files)} file{'s' if len(files) > 1 else ''}: name a baseline and a current file, or several runs: "
+            "ridgeline gate --baseline FILE_OR_FOLDER CURRENT..."
+        )
+    old, new = (baselines, files) if baselines else (files[:1], files[1:])
+    verdict = compare(load_runs(old), load_runs(new), least, chance, strict)
     present(Result(lambda: [gate_table(verdict)], verdict, answer=lambda: [verdict.sentence]), output)
     ctx.exit(0 if verdict.passed else 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from ...core.statistics import Vector, bootstrap_medians, quantile
 from ...core.units import percent, show
 from ...core.version import __version__
 from ...core.work import Work
-from ...measure import conditions, protocol
+from ...measure import conditions, protocol, shared
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from ...prediction.predict import Prediction
 
 ROUNDS = 15
-MORE_ROUNDS = 3  # factor, where the first rounds are inconclusive
+MORE_ROUNDS = (1, 3)  # of the rounds asked for, one set after the other as long as they leave the verdict open
 MIN_SAMPLE_SECONDS = 0.005
 MIN_CERTAINTY = 0.95  # confidence of a miss that fails a test
 MAX_OTHER_LOAD = 0.05  # share of the CPUs that other processes may use before a miss counts as noise
+MAX_SHARE = 1.05  # of the roofline; above it the counts or the ceilings are wrong, or the function does nothing
+UNKNOWN_LOAD = 1.0  # other busy CPUs that are assumed where samples are noisy and the system does not say why
 ROOF, EXPECTED = "roof", "expected"
+PASS, FAIL, BROKEN, OPEN, UNSURE = "pass", "fail", "broken", "open", "unsure"  # verdicts of a check
 
 
 class NoMachine(Exception):
@@ -48,16 +51,19 @@ def timed(
     given = dict(kwargs or {})
     device = gpu_of(function, args, given)
 
-    def on_host(loops: int) -> None:
+    def calls(loops: int) -> None:
         for _ in range(loops):
             function(*args, **given)
+
+    def on_host(loops: int) -> protocol.Timing:
+        return shared.watched(lambda: calls(loops), clock)
 
     def on_device(loops: int) -> float:
         cuda = sys.modules["torch"].cuda
         with cuda.device(device):
             start, end = (cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            on_host(loops)
+            calls(loops)
             end.record()
             end.synchronize()
             return float(start.elapsed_time(end)) / 1e3
@@ -72,7 +78,9 @@ def timed(
         torch = sys.modules["torch"]
         gpu = torch.cuda.get_device_name(device)
         known = {"device": gpu, "torch": str(torch.__version__), "date": conditions.now()}
-    return protocol.observation(ran.series[0], known, __version__, ran.partial)
+    series = ran.series[0]
+    seen = protocol.observation(series, known, __version__, ran.partial)
+    return replace(seen, samples=tuple(shared.fair_samples(series)))
 
 
 def gpu_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -134,21 +142,50 @@ class Checked:
         return float((self._fractions < self.at_least).mean())
 
     @property
-    def open(self) -> bool:
-        """Inconclusive: below `at_least` without enough confidence."""
-        return self.fraction < self.at_least and self.missing < MIN_CERTAINTY
+    def share(self) -> float:
+        """Of the roofline, whatever the fraction is of."""
+        return float(self.prediction.floor) / self.seen.median
 
     @property
-    def holds(self) -> bool:
-        return self.fraction >= self.at_least or self.open
+    def best(self) -> float:
+        """The fraction of the fastest sample: what others take from a function only adds to its times."""
+        return self.reference / min(self.seen.samples)
+
+    @cached_property
+    def noise(self) -> str:
+        return noise_of(self.seen)
+
+    @property
+    def contention(self) -> float:
+        """The factor by which neighbours can slow a function while it runs: its fair share of a shared core or memory.
+
+        Samples are already without the time in which its threads waited for a core.
+        """
+        load = self.seen.conditions
+        known = "others_busy" in load or "stolen" in load
+        return 1 + (load.get("others_busy", 0.0) + load.get("stolen", 0.0) if known else UNKNOWN_LOAD)
+
+    @cached_property
+    def verdict(self) -> str:
+        """PASS; FAIL; BROKEN above the roofline; OPEN where samples, UNSURE where neighbours may explain the miss."""
+        if self.share > MAX_SHARE:
+            return BROKEN
+        if self.fraction >= self.at_least:
+            return PASS
+        if not self.noise:
+            return FAIL if self.missing >= MIN_CERTAINTY else OPEN
+        if self.best >= self.at_least:
+            return PASS
+        return FAIL if self.best * self.contention < self.at_least else UNSURE
 
     def __str__(self) -> str:
         bound = self.prediction.bounds[0]
         against = "roofline" if self.of == ROOF else "expected time"
         where = f", data in {self.resident}" if self.resident else ""
         ceilings = f"{bound.kinds} ceilings of {self.prediction.machine.name}"
+        best = f", best sample {percent(self.best)}; noisy: {self.noise}" if self.noise else ""
         return (
-            f"{self.seen.name}: {percent(self.fraction)} of {against}, required {percent(self.at_least)}\n"
+            f"{self.seen.name}: {percent(self.fraction)} of {against}{best}, required {percent(self.at_least)}\n"
             f"  measured {show(self.seen.median, 's')} (median of {len(self.seen.samples)} samples, spread {percent(self.seen.spread)})\n"
             f"  {against} {show(self.reference, 's')}, {bound.bound}-bound ({bound.limiter}{where}), {ceilings}\n"
             f"  95 % interval {percent(self.low)} to {percent(self.high)}; below {percent(self.at_least)} with {percent(self.missing)} confidence"
@@ -183,10 +220,12 @@ def check(
             "ridgeline_check: the work of this call is unknown; give it, as in work=ridgeline.ops.gemm(m=512, n=512, k=512, dtype='fp32')"
         )
     prediction, resident = _predicted(work, machine, gpu_of(function, args, kwargs or {}), resident, ceilings)
-    for count in (rounds, MORE_ROUNDS * rounds):
-        observation = timed(function, args, kwargs, name, work, count, clock)
-        checked = Checked(observation, prediction, of, at_least, resident)
-        if not checked.open:
+    samples: tuple[float, ...] = ()
+    for factor in MORE_ROUNDS:
+        observation = timed(function, args, kwargs, name, work, factor * rounds, clock)
+        samples = (*samples, *observation.samples) if noise_of(observation) else observation.samples
+        checked = Checked(replace(observation, samples=samples), prediction, of, at_least, resident)
+        if checked.verdict not in (OPEN, UNSURE):
             break
     return checked
 

@@ -13,7 +13,7 @@ from ...core.units import counted
 from ...core.version import __version__
 from ...machines.calibrate import measured_machine
 from ...machines.detect import local as detect
-from ...measure import protocol
+from ...measure import protocol, shared
 from ...measure.cpu import build, probes
 from ...measure.cpu.pool import cores
 from ...measure.cpu.suite import CALIBRATION_SHARES, SEALED_SHARE, Kernel, Suite
@@ -65,7 +65,7 @@ class CpuBench:
         timed = self._timed(kernels, CALIBRATION_ROUNDS, CALIBRATION_BUDGET, on_progress, checked=False)
         if timed.stopped:
             raise KeyboardInterrupt
-        fitted = fit_small([(series.probe.work, fair_samples(series)) for series in timed.series], machine)
+        fitted = fit_small([(series.probe.work, shared.fair_samples(series)) for series in timed.series], machine)
         if not fitted:
             return machine, ""
         return replace(machine, fitted={**machine.fitted, **fitted}), CALIBRATED
@@ -105,11 +105,4 @@ class CpuBench:
 
 def observation(series: protocol.Series, conditions: Mapping[str, Any]) -> Observation:
     """The observation of a series with the samples that are fair to it."""
-    return replace(protocol.observation(series, conditions, __version__), samples=tuple(fair_samples(series)))
-
-
-def fair_samples(series: protocol.Series) -> list[float]:
-    """Its samples; where every one was preempted, the seconds that its threads had their cores in each of them."""
-    if not series.stand_in:
-        return series.samples
-    return [seconds * busy for _, seconds, busy in series.preempted]
+    return replace(protocol.observation(series, conditions, __version__), samples=tuple(shared.fair_samples(series)))

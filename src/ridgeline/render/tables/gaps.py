@@ -154,21 +154,25 @@ def _advice(report: Report) -> Table:
 
 def gate_table(verdict: Verdict) -> Table:
     """Regressions first."""
+    several = verdict.runs != (1, 1)
     rows = [
         {
-            "name": item.name, "verdict": item.verdict, "baseline": item.baseline.median, "current": item.current.median, "change": item.ratio - 1,
-            "between": f"{signed(item.low - 1)} to {signed(item.high - 1)}", "p": item.p_value, "samples": f"{len(item.baseline.samples)}, {len(item.current.samples)}",
+            "name": item.name, "verdict": item.verdict, "baseline": item.baseline_time, "current": item.current_time, "change": item.ratio - 1,
+            "between": f"{signed(item.low - 1)} to {signed(item.high - 1)}", "p": item.p_value, "detectable": item.detectable,
+            "counts": ", ".join(map(str, item.runs if several else item.samples)),
         }
         for item in sorted(verdict.items, key=lambda item: (ORDER.index(item.verdict), -item.ratio))
     ]  # fmt: skip
     shown = columns(
         "name", "verdict", Column("baseline", unit="s"), Column("current", unit="s"), percent("change", digits=2),
-        Column("between", "95 % confidence"), Column("p", "p-value", digits=2), "samples",
+        Column("between", "95 % confidence"), Column("p", "p-value", digits=2), percent("detectable", "detects", digits=2),
+        Column("counts", "runs" if several else "samples"),
     )  # fmt: skip
     notes = [f"{item.name}: {item.why}" for item in verdict.items if item.why]
     notes += [f"new: {name}" for name in verdict.new] + [f"missing: {name}" for name in verdict.vanished]
     limit = f"changes up to {percent_text(verdict.min_difference)} count as unchanged"
-    return Table("", shown, rows, (*notes, *verdict.notes, limit))
+    rate = f"probability of a false alarm over all names: {percent_text(verdict.max_p_value)}"
+    return Table("", shown, rows, (*notes, *verdict.notes, f"times are means of the fastest tenth; {limit}; {rate}"))
 
 
 def seal_answer(seal: Sealed) -> str:
