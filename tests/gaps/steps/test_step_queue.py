@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import ADD, MICRO, Story, repeated
 
-from ridgeline.gaps.steps.idle import DATA, LAUNCH, SYNCHRONISATION, idle_by_cause, idle_gaps, waited
+from ridgeline.gaps.steps.idle import DATA, LAUNCH, SYNCHRONISATION, idle_gaps, waited
 from ridgeline.gaps.steps.kept import Kept, busy, kept
 from ridgeline.gaps.steps.queue import PAUSE, RUN, SYNC, queue, saved
 
@@ -84,14 +84,14 @@ def test_removing_a_synchronisation_saves_the_idle_time_that_it_causes() -> None
     line = queue(runs, steady(runs))
     assert saved(line, line.without(line.kind == SYNC)) == pytest.approx(50 * MICRO, rel=0.05)
     gaps = idle_gaps(runs)
-    assert idle_by_cause(runs, gaps)[SYNCHRONISATION] == pytest.approx(50 * MICRO, rel=0.4)
+    assert gaps.by_cause(runs.steps)[SYNCHRONISATION] == pytest.approx(50 * MICRO, rel=0.4)
     (wait,) = waited(runs, gaps)
     assert (wait.operator, wait.source, wait.count) == ("aten::item", "train.py:9", 1.0)
 
 
 def test_waits_for_data_are_named_apart_from_launches() -> None:
     runs = kept(repeated(with_data))
-    causes = idle_by_cause(runs, idle_gaps(runs))
+    causes = idle_gaps(runs).by_cause(runs.steps)
     assert causes[DATA] > 8 * causes[LAUNCH]
     line = queue(runs, steady(runs))
     gain = saved(line, line.without((line.kind == PAUSE) & (line.place >= 0)))
@@ -100,7 +100,7 @@ def test_waits_for_data_are_named_apart_from_launches() -> None:
 
 def test_idle_time_of_short_kernels_is_that_of_launches() -> None:
     runs = kept(repeated(short_kernels))
-    causes = idle_by_cause(runs, idle_gaps(runs))
+    causes = idle_gaps(runs).by_cause(runs.steps)
     assert causes[LAUNCH] == pytest.approx(80 * MICRO, rel=0.15)
     assert causes[DATA] == causes[SYNCHRONISATION] == 0
 

@@ -109,7 +109,9 @@ def groups(kept: Kept, machine: Machine) -> list[Group]:
         if of_pair[place] == len(owners):
             owners.append((owned, phase, module))
     group_of_run = of_pair[which.reshape(-1)]
-    made = [_group(kept, np.flatnonzero(group_of_run == number), *described) for number, described in enumerate(owners)]
+    order = np.argsort(group_of_run, kind="stable")
+    parts = np.split(order, np.searchsorted(group_of_run[order], np.arange(1, len(owners))))
+    made = [_group(kept, runs, *described) for runs, described in zip(parts, owners, strict=True)]
     return sorted(made, key=lambda group: int(group.runs[0]))
 
 

@@ -8,12 +8,11 @@ waited for the device (a synchronisation), or it was dispatching.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.timeline import Timeline
-from .kept import Kept, busy
+from .kept import Floats, Ints, Kept, busy
 from .queue import is_data_wait
 
 LAUNCH, SYNCHRONISATION, DATA, LATENCY, UNKNOWN = CAUSES = (
@@ -26,17 +25,45 @@ MAX_GAPS = 5  # that are listed
 
 @dataclass(frozen=True)
 class IdleGap:
-    """`wait` is the place of the wait that caused it among those of the timeline, -1 without any."""
+    """One gap as it is shown."""
 
-    step: int
     time: float
     cause: str
     ended_by: str  # the operator or kernel that ran next
-    source: str = ""
     after: str = ""
-    wait: int = -1
+    source: str = ""
 
     DOCUMENT: ClassVar = ("us=time", "cause", "ended_by", "after", "source?")
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """All gaps as columns; `run` ended it (-1: the step ended), `wait` caused it among the waits of the timeline (or -1)."""
+
+    step: Ints
+    time: Floats
+    cause: Ints  # place in CAUSES
+    run: Ints
+    before: Ints
+    wait: Ints
+
+    def by_cause(self, steps: int) -> dict[str, float]:
+        """Mean seconds per step of each cause."""
+        times = np.bincount(self.cause, self.time, minlength=len(CAUSES)) / max(steps, 1)
+        return dict(zip(CAUSES, times.tolist(), strict=True))
+
+    def largest(self, kept: Kept, step: int, count: int) -> list[IdleGap]:
+        """The largest gaps of a step."""
+        places = np.flatnonzero(self.step == step)
+        ranked = places[np.argsort(-self.time[places], kind="stable")][:count]
+        return [self._shown(kept, place) for place in ranked.tolist()]
+
+    def _shown(self, kept: Kept, place: int) -> IdleGap:
+        run, before = int(self.run[place]), int(self.before[place])
+        site = int(kept.site[run]) if run >= 0 else -1
+        source = kept.timeline.sites[site].source if site >= 0 else ""
+        ended, after = _name(kept, run) if run >= 0 else "end of step", _name(kept, before) if before >= 0 else ""
+        return IdleGap(float(self.time[place]), CAUSES[int(self.cause[place])], ended, after, source)
 
 
 @dataclass(frozen=True)
@@ -59,38 +86,23 @@ class Waited:
         return f"{self.operator or self.through}{at}"
 
 
-def idle_gaps(kept: Kept) -> list[IdleGap]:
-    """All gaps of the kept steps, in order; empty for a program that runs on the host."""
-    if kept.on_host:
-        return []
-    timeline = kept.timeline
-    gaps: list[IdleGap] = []
-    for step in range(kept.steps):
+def idle_gaps(kept: Kept) -> Gaps:
+    """All gaps of the kept steps, in order; none for a program that runs on the host."""
+    columns: list[list[Any]] = [[], [], [], [], []]  # step, start, end, run, run before
+    for step in range(0 if kept.on_host else kept.steps):
         places = kept.of_step(step)
         reached = np.maximum.accumulate(np.concatenate([[kept.begin[step]], kept.stop[places]]))
-        lengths = kept.start[places] - reached[:-1]
-        for row in np.flatnonzero(lengths > 0).tolist():
-            place = int(places[row])
-            before = int(places[row - 1]) if row else -1
-            gaps.append(_gap(kept, step, place, before, float(reached[row]), float(lengths[row])))
-        trailing = float(kept.end[step] - reached[-1])
-        if trailing > SLACK:
-            cause, wait = _host_cause(timeline, float(reached[-1]), float(kept.end[step]))
-            gaps.append(IdleGap(step, trailing, cause, "end of step", after=_name(kept, int(places[-1])), wait=wait))
-    return gaps
-
-
-def _gap(kept: Kept, step: int, place: int, before: int, dry: float, length: float) -> IdleGap:
-    returned = float(kept.launched[place])
-    if np.isnan(returned):
-        cause, wait = UNKNOWN, -1
-    elif returned <= dry + SLACK:
-        cause, wait = LATENCY, -1
-    else:
-        cause, wait = _host_cause(kept.timeline, dry, min(returned, dry + length))
-    site = int(kept.site[place])
-    source = kept.timeline.sites[site].source if site >= 0 else ""
-    return IdleGap(step, length, cause, _name(kept, place), source, _name(kept, before) if before >= 0 else "", wait)
+        rows = np.flatnonzero(kept.start[places] > reached[:-1])
+        trailing = bool(kept.end[step] - reached[-1] > SLACK)
+        columns[0] += [step] * (len(rows) + trailing)
+        columns[1] += [*reached[rows].tolist(), *([float(reached[-1])] * trailing)]
+        columns[2] += [*kept.start[places[rows]].tolist(), *([float(kept.end[step])] * trailing)]
+        columns[3] += [*places[rows].tolist(), *([-1] * trailing)]
+        columns[4] += [*np.where(rows > 0, places[rows - 1], -1).tolist(), *([int(places[-1])] * trailing)]
+    steps, runs, before = (np.array(columns[place], dtype=np.int64) for place in (0, 3, 4))
+    dry, end = np.array(columns[1], dtype=np.float64), np.array(columns[2], dtype=np.float64)
+    cause, wait = _causes(kept, dry, end, runs)
+    return Gaps(steps, end - dry, cause, runs, before, wait)
 
 
 def _name(kept: Kept, place: int) -> str:
@@ -99,45 +111,53 @@ def _name(kept: Kept, place: int) -> str:
     return kept.timeline.sites[site].call.name if site >= 0 else ran.name
 
 
-def _host_cause(timeline: Timeline, dry: float, sent: float) -> tuple[str, int]:
-    """What the host did between the device running dry and the next launch, and the wait that it did it in."""
-    waits = timeline.waits
-    if not len(waits):
-        return LAUNCH, -1
-    start, end = np.asarray(waits.start), np.asarray(waits.end)
-    overlap = np.minimum(end, sent) - np.maximum(start, dry)
-    touching = np.flatnonzero((overlap > 0) | ((end >= dry - SLACK) & (start <= dry)))
-    data = [place for place in touching.tolist() if is_data_wait(waits.what[place])]
-    if data and sum(max(float(overlap[place]), 0.0) for place in data) >= MIN_DATA_SHARE * (sent - dry):
-        return DATA, data[0]
-    for place in touching.tolist():
-        if not is_data_wait(waits.what[place]):
-            return SYNCHRONISATION, place
-    return LAUNCH, -1
+def _causes(kept: Kept, dry: Floats, end: Floats, runs: Ints) -> tuple[Ints, Ints]:
+    """Why the device had nothing to do in each gap, and the wait of the host that is to blame."""
+    returned = np.where(runs >= 0, kept.launched[np.maximum(runs, 0)], end) if len(kept.places) else end
+    cause = np.full(len(dry), CAUSES.index(LAUNCH), dtype=np.int64)
+    wait = np.full(len(dry), -1, dtype=np.int64)
+    cause[np.isnan(returned)] = CAUSES.index(UNKNOWN)
+    early = returned <= dry + SLACK
+    cause[early] = CAUSES.index(LATENCY)
+    sent = np.minimum(returned, end)
+    waits = kept.timeline.waits
+    start, stop = np.asarray(waits.start, dtype=np.float64), np.asarray(waits.end, dtype=np.float64)
+    # waits are in order and hardly overlap: those that may touch a gap lie between two places
+    low = np.searchsorted(np.maximum.accumulate(stop), dry - SLACK, side="left") if len(start) else dry
+    high = np.searchsorted(start, sent, side="right") if len(start) else dry
+    for gap in np.flatnonzero((cause == CAUSES.index(LAUNCH)) & (high > low)).tolist():
+        touching = range(int(low[gap]), int(high[gap]))
+        overlap = {place: min(stop[place], sent[gap]) - max(start[place], dry[gap]) for place in touching}
+        data = [place for place in touching if is_data_wait(waits.what[place]) and overlap[place] > 0]
+        if data and sum(overlap[place] for place in data) >= MIN_DATA_SHARE * (sent[gap] - dry[gap]):
+            cause[gap], wait[gap] = CAUSES.index(DATA), data[0]
+            continue
+        for place in touching:
+            stands = overlap[place] > 0 or (stop[place] >= dry[gap] - SLACK and start[place] <= dry[gap])
+            if stands and not is_data_wait(waits.what[place]):
+                cause[gap], wait[gap] = CAUSES.index(SYNCHRONISATION), place
+                break
+    return cause, wait
 
 
-def idle_by_cause(kept: Kept, gaps: list[IdleGap]) -> dict[str, float]:
-    """Mean seconds per step of each cause."""
-    return {cause: sum(gap.time for gap in gaps if gap.cause == cause) / kept.steps for cause in CAUSES}
-
-
-def waited(kept: Kept, gaps: list[IdleGap]) -> list[Waited]:
+def waited(kept: Kept, gaps: Gaps) -> list[Waited]:
     """The synchronisations and waits for data of the steps by operator and line, those that cost most first."""
     waits, timeline = kept.timeline.waits, kept.timeline
+    start = np.asarray(waits.start, dtype=np.float64)
+    step = np.searchsorted(kept.host[:, 0], start, side="right") - 1
+    inside = (step >= 0) & (start < kept.host[np.maximum(step, 0), 1])
+    idle = np.bincount(gaps.wait[gaps.wait >= 0], gaps.time[gaps.wait >= 0], minlength=len(start))
     groups: dict[tuple[str, str, str], list[int]] = {}
-    spans = [kept.host_span(step) for step in range(kept.steps)]
-    for place in range(len(waits)):
-        if any(low <= waits.start[place] < high for low, high in spans):
-            site = timeline.sites[int(waits.site[place])] if waits.site[place] >= 0 else None
-            operator = waits.what[place]
-            key = (waits.through[place], operator, site.source if site else "")
-            groups.setdefault(key, []).append(place)
+    for place in np.flatnonzero(inside).tolist():
+        site = timeline.sites[int(waits.site[place])] if waits.site[place] >= 0 else None
+        key = (waits.through[place], waits.what[place], site.source if site else "")
+        groups.setdefault(key, []).append(place)
     listed = []
     for (through, operator, source), places in groups.items():
         time = sum(float(waits.end[place] - waits.start[place]) for place in places)
-        idle = sum(gap.time for gap in gaps if gap.wait in set(places))
+        caused = float(idle[places].sum())
         each = len(places) / kept.steps
-        listed.append(Waited(through, operator, source, each, time / kept.steps, idle / kept.steps, tuple(places)))
+        listed.append(Waited(through, operator, source, each, time / kept.steps, caused / kept.steps, tuple(places)))
     return sorted(listed, key=lambda item: (-item.idle, -item.time))
 
 

@@ -100,7 +100,12 @@ class Kept:
 
     def of_step(self, step: int) -> Ints:
         """The runs of a step."""
-        return np.flatnonzero(self.step == step)
+        return self._by_step[step]
+
+    @cached_property
+    def _by_step(self) -> list[Ints]:
+        order = np.argsort(self.step, kind="stable")
+        return np.split(order, np.searchsorted(self.step[order], np.arange(1, self.steps)))
 
     def kinds(self, *wanted: str) -> NDArray[np.bool_]:
         """Which runs are of these kinds of activity."""

@@ -16,19 +16,7 @@ from ...core.machine import Machine
 from ...core.statistics import median
 from ...core.timeline import PHASES
 from .groups import Group
-from .idle import (
-    DATA,
-    LATENCY,
-    LAUNCH,
-    MAX_GAPS,
-    SYNCHRONISATION,
-    IdleGap,
-    Waited,
-    busy_times,
-    idle_by_cause,
-    idle_gaps,
-    waited,
-)
+from .idle import DATA, LATENCY, LAUNCH, MAX_GAPS, SYNCHRONISATION, Gaps, Waited, busy_times, idle_gaps, waited
 from .items import OpItem, Uncounted
 from .kept import Floats, Kept
 from .queue import Queue, queue
@@ -119,12 +107,12 @@ class View:
         return HOST_BOUND if self.unrecorded.host_bound() else DEVICE_BOUND
 
     @cached_property
-    def gaps(self) -> tuple[IdleGap, ...]:
-        return tuple(idle_gaps(self.kept))
+    def gaps(self) -> Gaps:
+        return idle_gaps(self.kept)
 
     @cached_property
     def idle_causes(self) -> dict[str, float]:
-        return idle_by_cause(self.kept, list(self.gaps))
+        return self.gaps.by_cause(self.steps)
 
     @property
     def idle_us(self) -> dict[str, float]:
@@ -137,7 +125,7 @@ class View:
 
     @cached_property
     def waits(self) -> tuple[Waited, ...]:
-        return tuple(waited(self.kept, list(self.gaps)))
+        return tuple(waited(self.kept, self.gaps))
 
     @property
     def synchronisations(self) -> list[Any]:
@@ -146,8 +134,7 @@ class View:
     @property
     def largest_idle(self) -> list[Any]:
         """The largest gaps of the median step."""
-        gaps = [gap for gap in self.gaps if gap.step == self.kept.median_step]
-        return [to_document(gap) for gap in sorted(gaps, key=lambda gap: -gap.time)[:MAX_GAPS]]
+        return [to_document(gap) for gap in self.gaps.largest(self.kept, self.kept.median_step, MAX_GAPS)]
 
     @cached_property
     def launches(self) -> float:

@@ -1,0 +1,262 @@
+"""Program moves: each fault planted in a timeline is named with its evidence and priced; its fixed twin is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from timelines import MICRO, Story, call, repeated, tensor
+
+from ridgeline.core.timeline import BACKWARD, COLLECTIVE, COPY, FORWARD, OPTIMIZER, Call, Site, Tensor
+from ridgeline.gaps.steps.moves import SHOWN, Move
+from ridgeline.gaps.steps.report import ProgramReport, program_report
+from ridgeline.machines.load import load
+from ridgeline.prediction.predict import predict
+from ridgeline.programs import ops
+
+H200 = load("h200-sxm")
+BIG = tensor(4096, 4096)  # 32 MB in bf16
+MM = call("aten::mm", BIG, BIG)
+PRODUCT_TIME = 190.0
+GRADIENTS = tuple(tensor(1024, 1024, dtype="fp32") for _ in range(20))
+Step = Callable[[Story], Any]
+
+
+def time_of(work: Any) -> float:
+    """Expected microseconds."""
+    return float(np.asarray(predict(work, H200).time)) / MICRO
+
+
+def report(step: Step, **parts: Any) -> ProgramReport:
+    return program_report(repeated(step, **parts), H200)
+
+
+def move(step: Step, rule: str, **parts: Any) -> Move | None:
+    """The move of a rule, which is shown, with evidence, and worth at most the step."""
+    made = report(step, **parts)
+    moves = [each for each in made.moves if each.rule == rule]
+    for each in moves:
+        assert each.evidence
+        assert each.gain is not None
+        assert 0 < each.gain <= made.view.wall
+        if each.device is not None:
+            assert each.device <= made.view.device + 1e-9
+    return moves[0] if moves else None
+
+
+def products(story: Story, count: int = 10) -> Story:
+    for _ in range(count):
+        story.launch(MM, PRODUCT_TIME)
+    return story
+
+
+def test_a_synchronisation_is_named_with_its_line_and_the_idle_time_it_causes() -> None:
+    """The host works 200 us after it has read the loss: the device idles as long, and 10 us for the first launch."""
+    planted = move(lambda story: products(story).wait("aten::item", "train.py:31").work(200.0), "synchronisation")
+    assert planted is not None
+    assert planted.status == SHOWN
+    assert "aten::item at train.py:31" in planted.cause
+    assert planted.sources == ("train.py:31",)
+    assert planted.gain == pytest.approx(210 * MICRO, rel=0.1)
+    assert move(lambda story: products(story).work(200.0), "synchronisation") is None
+
+
+def test_a_train_of_short_kernels_is_host_bound_and_a_graph_leaves_the_device_time() -> None:
+    """100 kernels of 3 us launched every 10 us: a graph takes 300 us where the step takes 1000 us."""
+
+    def train(story: Story, time: float = 3.0) -> None:
+        for _ in range(100):
+            story.launch(call("aten::relu", tensor(1024)), time)
+
+    planted = move(train, "launch train")
+    assert planted is not None
+    assert planted.gain == pytest.approx(700 * MICRO, rel=0.05)
+    assert report(train).view.regime == "host-bound"
+    assert move(lambda story: train(story, 30.0), "launch train") is None
+
+
+def test_a_data_loader_stall_is_priced_by_what_the_device_waits() -> None:
+    planted = move(lambda story: products(story.pause(3000.0)), "data loader")
+    assert planted is not None
+    assert planted.gain == pytest.approx((3000 + 100 - 1900) * MICRO, rel=0.1)
+    assert move(lambda story: products(story.pause(300.0)), "data loader") is None
+
+
+def loop_optimizer(story: Story) -> None:
+    """Five elementwise kernels for each of twenty tensors."""
+    products(story, 4)
+    for each in GRADIENTS:
+        for name in ("mul_", "lerp_", "addcmul_", "sqrt", "addcdiv_"):
+            operands = (each,) * (3 if name.startswith("addc") else 1)
+            story.launch(Site(Call(f"aten::{name}", operands), OPTIMIZER), 6.0)
+
+
+def fused_optimizer(story: Story) -> None:
+    products(story, 4)
+    update = Site(Call("aten::_fused_adamw_", ((), (), (), (), (), ())), OPTIMIZER)
+    kernel = "multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>"
+    story.launch(update, time_of(ops.adamw(n=20 * 1024 * 1024)), kernel=kernel)
+
+
+def test_a_loop_over_tensors_is_priced_against_a_fused_optimizer() -> None:
+    planted = move(loop_optimizer, "optimizer", gradients=GRADIENTS)
+    assert planted is not None
+    assert planted.device is not None
+    fused = time_of(ops.adamw(n=20 * 1024 * 1024))
+    assert planted.device == pytest.approx((100 * 6.0 - fused) * MICRO, rel=0.02)
+    assert "fused=True" in planted.move
+    assert move(fused_optimizer, "optimizer", gradients=GRADIENTS) is None
+
+
+def chain(story: Story) -> None:
+    """mul, add and gelu on 32 MB each, one after the other: 36 us, 28 us ... each at the bandwidth."""
+    for name, *args in (("mul", BIG, 2.0), ("add", BIG, BIG, 1), ("gelu", BIG)):
+        story.launch(call(f"aten::{name}", *args), 30.0)
+    story.launch(MM, PRODUCT_TIME)
+
+
+def test_elementwise_neighbours_on_equal_sizes_are_fused_at_the_expected_time_of_one_kernel() -> None:
+    """Three kernels move 2 + 3 + 2 tensors; the fused one reads two and writes one (4 tensors are spared)."""
+    planted = move(chain, "pointwise chain")
+    assert planted is not None
+    assert planted.device is not None
+    fused = time_of(ops.add(n=4096 * 4096))
+    assert planted.device == pytest.approx((90 - fused) * MICRO, rel=0.1)
+    assert "134 MB" in planted.evidence[1]
+    alternating = lambda story: [story.launch(call("aten::gelu", BIG), 30.0).launch(MM, PRODUCT_TIME) for _ in range(3)]  # noqa: E731
+    assert move(alternating, "pointwise chain") is None
+
+
+def test_casts_of_parameters_in_every_step() -> None:
+    weight = tensor(4096, 4096, dtype="fp32")
+
+    def cast(story: Story, source: Tensor) -> None:
+        story.launch(call("aten::copy_", tensor(*source.shape), source, False), 60.0)
+        products(story, 4)
+
+    planted = move(lambda story: cast(story, weight), "weight casts", gradients=(weight,))
+    assert planted is not None
+    assert planted.device == pytest.approx(60 * MICRO)
+    assert move(lambda story: cast(story, tensor(64, 4096, dtype="fp32")), "weight casts", gradients=(weight,)) is None
+
+
+def test_layout_conversions_of_the_library() -> None:
+    image, weight = tensor(64, 256, 56, 56), tensor(256, 256, 1, 1)
+    convolve = call("aten::cudnn_convolution", image, weight, (0, 0), (1, 1), (1, 1), 1, False, False, True)
+
+    def step(story: Story, conversions: bool) -> None:
+        if conversions:
+            story.launch(convolve, 80.0, kernel="void cudnn::ops::nchwToNhwcKernel<half>", name="nchwToNhwcKernel")
+        story.launch(convolve, 150.0, kernel="sm90_xmma_fprop_nhwc")
+
+    planted = move(lambda story: step(story, True), "layout")
+    assert planted is not None
+    assert planted.device == pytest.approx(80 * MICRO)
+    assert "channels_last" in planted.move
+    assert move(lambda story: step(story, False), "layout") is None
+
+
+def test_fp32_products_are_priced_in_tf32_and_never_below_their_expected_time() -> None:
+    wide = tensor(4096, 4096, dtype="fp32")
+    product = call("aten::mm", wide, wide)
+    slow = lambda story: story.launch(product, 2900.0, kernel="ampere_sgemm_128x64_nn")  # noqa: E731
+    planted = move(slow, "fp32 products")
+    assert planted is not None
+    assert planted.device is not None
+    tf32 = time_of(ops.gemm(m=4096, n=4096, k=4096, dtype="tf32"))
+    assert planted.device == pytest.approx((2900 - tf32) * MICRO, rel=0.03)
+    fast = lambda story: story.launch(product, tf32, kernel="sm90_xmma_gemm_f32f32_tf32f32_f32")  # noqa: E731
+    assert move(fast, "fp32 products") is None
+    narrower = move(fast, "tf32 products")
+    assert narrower is not None
+    assert narrower.device is not None
+    bf16 = time_of(ops.gemm(m=4096, n=4096, k=4096))
+    assert narrower.device == pytest.approx((tf32 - bf16) * MICRO, rel=0.05)
+    assert move(lambda story: products(story), "tf32 products") is None
+
+
+def test_attention_through_memory_is_priced_against_a_fused_one() -> None:
+    """64 heads of 2048 x 2048 scores: 268 M scores, 0.5 GB in bf16, written and read several times."""
+    q, scores, keys = tensor(64, 2048, 128), tensor(64, 2048, 2048), tensor(64, 128, 2048)
+
+    def legacy(story: Story) -> None:
+        story.launch(call("aten::bmm", q, keys), 300.0)
+        story.launch(call("aten::div", scores, 8.0), 300.0)
+        story.launch(call("aten::_softmax", scores, -1, False), 300.0)
+        story.launch(call("aten::bmm", scores, tensor(64, 2048, 128)), 300.0)
+
+    planted = move(legacy, "attention")
+    assert planted is not None
+    assert planted.device is not None
+    fused = time_of(ops.attention(batch=1, heads=64, seq_q=2048, head_dim=128))
+    assert planted.device == pytest.approx((1200 - fused) * MICRO, rel=0.02)
+
+    def flash(story: Story) -> None:
+        heads = tensor(1, 64, 2048, 128)
+        story.launch(call("aten::_scaled_dot_product_flash_attention", heads, heads, heads, 0.0, False, False), fused)
+
+    assert move(flash, "attention") is None
+
+
+def reduced(story: Story, stream: int) -> None:
+    """Ten products, and an all-reduce of 1 ms on a stream of its own or after them."""
+    products(story, 5)
+    story.launch(
+        None, 1000.0, kind=COLLECTIVE, name="all_reduce", stream=stream, ranks=8, dtype="bf16", elements_in=1 << 25
+    )
+    products(story, 5)
+
+
+def test_communication_that_nothing_covers() -> None:
+    planted = move(lambda story: reduced(story, 7), "communication")
+    assert planted is not None
+    assert planted.gain == pytest.approx(1000 * MICRO, rel=0.1)
+    assert move(lambda story: reduced(story, 20), "communication") is None
+
+
+def copied(story: Story, kind: str, time: float) -> None:
+    story.launch(call("aten::copy_", BIG, BIG, False), time, kind=COPY, name="memcpy HtoD", kernel=f"Memcpy HtoD ({kind} -> Device)", bytes=32 << 20)  # fmt: skip
+    products(story, 4)
+
+
+def test_pageable_copies_are_priced_at_the_rate_of_the_link() -> None:
+    link = H200.link("pcie").per_direction.value()
+    assert link is not None
+    pinned = (32 << 20) / link / MICRO
+    planted = move(lambda story: copied(story, "Pageable", 4000.0), "pageable copies")
+    assert planted is not None
+    assert planted.gain == pytest.approx((4000 - pinned) * MICRO, rel=0.05)
+    assert move(lambda story: copied(story, "Pinned", pinned), "pageable copies") is None
+
+
+def test_a_slow_operator_is_possible_and_names_what_would_decide() -> None:
+    def step(story: Story, time: float) -> None:
+        story.launch(MM, time)
+        products(story, 2)
+
+    made = report(lambda story: step(story, 10 * PRODUCT_TIME))
+    slow = [each for each in made.moves if each.rule == "slower than expected"]
+    assert slow == [] or all(each.status == "possible" for each in slow)
+    alone = move(lambda story: story.launch(MM, 10 * PRODUCT_TIME), "slower than expected")
+    assert alone is not None
+    assert "ncu" in alone.move
+    assert move(lambda story: products(story), "slower than expected") is None
+
+
+def test_moves_come_by_gain_and_shown_ones_first() -> None:
+    def both(story: Story) -> None:
+        chain(story)
+        products(story).wait().work(500.0)
+        story.launch(Site(MM, BACKWARD), 10 * PRODUCT_TIME)
+
+    made = report(both)
+    ranks = [(each.status != SHOWN, -(each.gain or 0.0)) for each in made.moves]
+    assert ranks == sorted(ranks)
+    assert len(made.moves) >= 3
+    assert made.items[0].group.phase == FORWARD
+
+
+def test_a_good_program_gets_no_move() -> None:
+    assert report(lambda story: products(story)).moves == ()
