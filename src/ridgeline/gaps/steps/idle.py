@@ -33,7 +33,7 @@ class IdleGap:
     after: str = ""
     source: str = ""
 
-    DOCUMENT: ClassVar = ("us=time", "cause", "ended_by", "after", "source?")
+    DOCUMENT: ClassVar = ("idle_us=time", "cause", "ended_by", "after", "source?")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Uncounted:
     group: Group
 
     DOCUMENT: ClassVar = (
-        "name", "op=group.owner.name", "kernel", "phase=group.phase", "count=group.count", "us=group.time", "reason",
+        "name", "op=group.owner.name", "kernel", "phase=group.phase", "count=group.count", "device_us=group.time", "reason",
         "joined_by=group.owner.how", "confidence=group.owner.confidence", "sources=group.sources",
     )  # fmt: skip
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...core.errors import InputError
 from ...core.units import show
 from ...gaps.steps.report import ProgramReport
 from ..chart import NO_AXIS, Axis, Bar, Chart, Panel, Picture
 from .gaps import landed_chart, landed_item
+from .wording import bound_title
 
 
 def step_chart(report: ProgramReport) -> Picture:
@@ -26,7 +29,7 @@ def op_chart(report: ProgramReport) -> Chart:
     if not shown:
         raise InputError("no operator of this program does arithmetic, so none has a place on the roofline")
     left_out = [item.name for item in report.by_time if not (item.gap.target.flops and item.gap.target.bytes)]
-    kernels = [landed_item(report.machine, item) for item in shown]
+    kernels = [replace(landed_item(report.machine, item), bound=bound_title(item.gap.target.bound)) for item in shown]
     return landed_chart(report.machine, f"Operators on the roofline of {report.machine.name}", kernels, left_out)
 
 

@@ -143,7 +143,7 @@ def _coverage(report: ProgramReport) -> Table:
 
 def _idle(report: ProgramReport) -> Table:
     shown = columns(
-        microseconds("us", "idle"), "cause", "after", Column("ended_by", "ended by"), Column("source", "line")
+        microseconds("idle_us", "idle"), "cause", "after", Column("ended_by", "ended by"), Column("source", "line")
     )
     return Table("Largest idle gaps of the median step", shown, report.view.largest_idle)
 

@@ -12,12 +12,15 @@ from ....core.machine import MAIN
 from ....core.timeline import BACKWARD, FORWARD, OPTIMIZER
 from ....core.units import counted, show
 from ....core.work import READ, WRITE, Work
+from ....programs.aten.arguments import base_name
+from ....programs.aten.elementwise import is_elementwise
 from ..groups import Group
 from ..view import View
 from .move import Move, expected, price, price_runs, sources
 
 MIN_ELEMENTS = 1 << 14  # below, a kernel is a launch and nothing else
 CASTS = ("copy_", "_to_copy")
+POINTWISE_KERNEL = "triton_poi"  # of torch.compile
 MAX_NAMED = 3
 
 
@@ -107,7 +110,9 @@ def _is_pointwise(group: Group) -> bool:
     work = group.owner.work
     if work is None or work.family != "stream" or group.phase == OPTIMIZER or group.launches > 1:
         return False
-    return bool(group.owner.call.tensors) and elements(group) >= MIN_ELEMENTS and group.owner.kind == "work"
+    base = base_name(group.owner.name)
+    streaming = base in CASTS or is_elementwise(base) or base.startswith(POINTWISE_KERNEL)
+    return streaming and bool(group.owner.call.tensors) and elements(group) >= MIN_ELEMENTS
 
 
 def elements(group: Group) -> int:

@@ -8,14 +8,17 @@ from math import prod
 
 import numpy as np
 
-from ....core.timeline import OPTIMIZER
+from ....core.timeline import OPTIMIZER, Tensor
 from ....core.units import show
 from ....programs import ops
+from ....programs.aten.optimizer import FUSED_TENSORS
+from ....programs.aten.optimizer import launches as fused_launches
 from ..groups import Group
-from ..view import View
+from ..view import DEVICE_BOUND, View
 from .move import Move, expected, price_runs, sources
 
 MIN_LAUNCHES = 4.0  # of an optimizer step, from which one fused kernel is worth a word
+MIN_PASS = 0.5  # of the elements of the largest pass, from which a pass is one over all parameters
 FUSED = "_fused_"
 FOREACH = "_foreach_"
 ADAM = ("addcdiv", "addcmul")  # operators that only Adam and its kin need
@@ -25,18 +28,18 @@ def loop(view: View) -> Iterator[Move]:
     """The elementwise kernels of the optimizer against one fused pass over parameters, gradients and states."""
     every = _groups(view)
     groups = [group for group in every if _is_update(group)]
-    if any(FUSED in group.owner.name for group in every):
-        return
     launches = sum(group.count * group.launches for group in groups)
-    if view.kept.on_host or launches < MIN_LAUNCHES:
+    if view.kept.on_host or launches < MIN_LAUNCHES or any(FUSED in group.owner.name for group in every):
         return
-    elements = _parameters(groups)
+    sizes = _parameters(view, groups)
+    elements = float(sum(sizes))
     if not elements:
         return
     adam = any(name in group.owner.name for group in groups for name in ADAM)
     fused = expected(view, ops.adamw(n=elements) if adam else ops.sgd(n=elements, momentum=len(_names(groups)) > 1))
-    gain, device = _price(view, groups, fused)
     time = sum(group.time for group in groups)
+    pieces = int(fused_launches(sizes, 4 if adam else 3, FUSED_TENSORS))
+    gain, device = _price(view, groups, fused, pieces)
     foreach = sum(group.time for group in groups if FOREACH in group.owner.name) > time / 2
     present = "foreach (several passes over all tensors)" if foreach else "one kernel per tensor and operation"
     kind = "AdamW" if adam else "SGD"
@@ -63,27 +66,28 @@ def _names(groups: list[Group]) -> set[str]:
     return {group.owner.name for group in groups}
 
 
-def _parameters(groups: list[Group]) -> float:
-    """Elements that are updated: those of the operator that passes over most of them."""
-    by_name: dict[str, float] = defaultdict(float)
+def _parameters(view: View, groups: list[Group]) -> list[int]:
+    """Elements of every tensor that is updated: the gradients of the step, else the tensors of one pass over them."""
+    if view.kept.timeline.gradients:
+        return [prod(tensor.shape) for tensor in view.kept.timeline.gradients]
+    by_name: dict[str, list[int]] = defaultdict(list)
     for group in groups:
         first = next(iter(group.owner.call.args), None)
-        tensors = first if isinstance(first, tuple) else group.owner.call.tensors[:1]
-        by_name[group.owner.name] += group.count * sum(prod(tensor.shape) for tensor in tensors)
-    return max(by_name.values(), default=0.0)
+        listed = first if isinstance(first, tuple) else group.owner.call.tensors[:1]
+        sizes = [prod(tensor.shape) for tensor in listed if isinstance(tensor, Tensor)]
+        by_name[group.owner.name] += sizes * max(round(group.count), 1)
+    passes = [sizes for sizes in by_name.values() if sum(sizes) >= MIN_PASS * max(map(sum, by_name.values()))]
+    return min(passes, key=sum, default=[])
 
 
-def _price(view: View, groups: list[Group], fused: float) -> tuple[float, float]:
-    """All runs of the groups disappear but the first of a step, which takes as long as the fused kernel."""
-    runs = np.concatenate([group.runs for group in groups])
-    first = [
-        int(runs[view.kept.step[runs] == step].min())
-        for step in range(view.steps)
-        if (view.kept.step[runs] == step).any()
-    ]
-    changed = view.kept.time.copy()
-    changed[first] = fused
-    measured = sum(group.time for group in groups)
-    if fused >= measured and view.regime == "device-bound":
+def _price(view: View, groups: list[Group], fused: float, pieces: int) -> tuple[float, float]:
+    """All runs of the groups disappear but the first ones of a step, which are the launches of the fused optimizer."""
+    runs = np.sort(np.concatenate([group.runs for group in groups]))
+    changed, stay = view.kept.time.copy(), []
+    for step in range(view.steps):
+        first = runs[view.kept.step[runs] == step][:pieces]
+        changed[first] = fused / max(len(first), 1)
+        stay += first.tolist()
+    if fused >= sum(group.time for group in groups) and view.regime == DEVICE_BOUND:
         return 0.0, 0.0
-    return price_runs(view, changed, np.setdiff1d(runs, first))
+    return price_runs(view, changed, np.setdiff1d(runs, stay))
