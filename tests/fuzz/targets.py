@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 
 from fuzz import checks
 from fuzz.command import command, command_with_file
@@ -32,6 +33,7 @@ from ridgeline.profilers import load as profiles
 from ridgeline.programs import cases, ops
 from ridgeline.render.tables.gaps import report_answer, report_tables
 
+H200_MLP = Path(__file__).parents[1] / "fixtures" / "jax" / "h200_mlp.trace.json.gz"
 Target = Callable[[bytes], object]
 MAX_SWEEP = 20_000  # values of a sweep that are predicted here
 
@@ -65,6 +67,13 @@ def trace(data: bytes, suffix: str, form: str) -> None:
 
 def timeline(data: bytes, suffix: str, form: str) -> None:
     checks.timeline(profiles.timeline(as_file(data, f"profile{suffix}"), form))
+
+
+def compiled_programs(data: bytes) -> None:
+    """The binary profile of JAX next to a trace that replays its programs."""
+    trace_file = as_file(H200_MLP.read_bytes(), H200_MLP.name)
+    as_file(data, H200_MLP.name.replace("trace.json.gz", "xplane.pb"))
+    checks.timeline(profiles.timeline(trace_file, "jax_profiler"))
 
 
 def plain_csv(data: bytes) -> None:
@@ -232,6 +241,7 @@ def _targets() -> dict[str, Target]:
         **{name: partial(profile, suffix=suffix, form=form) for name, (form, suffix) in forms.items()},
         "torch": partial(trace, suffix=".json", form="torch_profiler"),
         "jax": partial(trace, suffix=".json", form="jax_profiler"),
+        "xplane": compiled_programs,
         "any-profile": partial(profile, suffix="", form=None),
         "plain-csv": plain_csv,
         "observation": observation,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from profilers.made_traces import MadeTrace, training_step
 from ridgeline.core.errors import InputError
-from ridgeline.core.timeline import OPERATOR, Tensor
+from ridgeline.core.timeline import KERNEL, OPERATOR, Site, Tensor, Timeline
 from ridgeline.profilers import torch_profiler
 from ridgeline.profilers.load import timeline
 
@@ -95,3 +97,231 @@ def test_operators_of_the_host_have_the_time_outside_what_they_called() -> None:
 def test_a_report_without_times_of_day_is_refused() -> None:
     with pytest.raises(InputError, match="reads as ncu, which records kernels and not when they ran; give a trace"):
         timeline(FIXTURES / "ncu" / "h200_ranges.csv")
+
+
+# -- traces written by hand ----------------------------------------------------------------------------------------
+
+
+def phases_of(line: Timeline) -> dict[str, str]:
+    return {site.call.name: site.phase for site in line.sites}
+
+
+def test_each_kernel_has_its_phase_module_and_line(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    training_step(trace, 1000)
+    line = timeline(trace.write(tmp_path))
+    assert phases_of(line) == {
+        "aten::addmm": "forward",
+        "aten::mm": "backward",
+        "aten::sum": "backward",
+        "aten::mul_": "optimizer",  # between the backward pass and the optimizer: gradients are clipped
+        "aten::add_": "optimizer",
+    }
+    by_name = {site.call.name: site for site in line.sites}
+    assert [call.name for call in by_name["aten::addmm"].outer] == ["aten::linear"]
+    assert {site.source for site in line.sites} == {"train.py:14 (step)"}
+    for name in ("aten::addmm", "aten::mm", "aten::sum"):  # derivatives belong to the module of their forward op
+        assert by_name[name].modules == ("Linear_0",)
+    assert line.runs.correlated.all()
+
+
+def test_the_same_kernel_forward_and_backward_is_two_sites(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    training_step(trace, 1000)
+    line = timeline(trace.write(tmp_path))
+    gemms = [
+        place for place in range(len(line.runs)) if line.activities[line.runs.activity[place]].name == "gemm_kernel"
+    ]
+    seconds = (line.runs.end - line.runs.start)[gemms]
+    assert [line.sites[line.runs.site[place]].phase for place in gemms] == ["forward", "backward"]
+    assert seconds == pytest.approx([10e-6, 12e-6])
+
+
+def many_steps(count: int, marked: str = "", idle: float = 0) -> MadeTrace:
+    trace, at = MadeTrace(), 1000.0
+    for number in range(count):
+        at = training_step(trace, at, marked.format(number) if marked else "") + idle
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("marked", "how", "kept", "warmup"),
+    [
+        ("ProfilerStep#{}", "profiler", 4, 0),
+        ("ridgeline.step#{}", "marked", 4, 0),
+        ("", "repetition", 3, 1),  # by the optimizer: the first step has no known beginning
+    ],
+)
+def test_steps_are_found_by_their_marks(tmp_path: Path, marked: str, how: str, kept: int, warmup: int) -> None:
+    line = timeline(many_steps(4, marked).write(tmp_path))
+    assert (line.steps.how, len(line.steps), line.steps.warmup) == (how, kept, warmup)
+    assert np.bincount(line.runs.step[line.runs.step >= 0]).tolist() == [5] * kept
+    lengths = line.steps.end - line.steps.start
+    assert lengths[1:] == pytest.approx([200e-6] * (kept - 1))
+    assert line.steps.start[1:] == pytest.approx(line.steps.end[:-1])
+
+
+def test_a_step_lasts_until_the_device_has_finished_it(tmp_path: Path) -> None:
+    """The host runs ahead of a slow device: launches 100 us apart, kernels of 400 us."""
+    trace = MadeTrace()
+    for number in range(5):
+        at = 1000 + 100 * number
+        trace.range(f"ProfilerStep#{number}", at, 100)
+        trace.op("aten::mm", at + 10, 20)
+        trace.kernel("gemm_kernel", at + 12, 400)
+    line = timeline(trace.write(tmp_path))
+    assert line.runs.step.tolist() == [0, 1, 2, 3, 4]
+    assert line.steps.end - line.steps.start == pytest.approx([417e-6, 400e-6, 400e-6, 400e-6, 400e-6])
+
+
+def test_a_slow_beginning_is_warm_up(tmp_path: Path) -> None:
+    trace, at = MadeTrace(), 1000.0
+    for number, length in enumerate([90, 5000, 100, 100, 105, 95]):  # the second step compiles
+        trace.range(f"ProfilerStep#{number}", at, length)
+        trace.op("aten::mm", at + length - 80, 20)
+        trace.kernel("gemm_kernel", at + length - 78, 50)
+        at += length
+    line = timeline(trace.write(tmp_path))
+    assert (len(line.steps), line.steps.warmup) == (4, 2)
+    assert line.runs.step.tolist() == [-1, -1, 0, 1, 2, 3]
+
+
+def inference(trace: MadeTrace, count: int, frame: str) -> MadeTrace:
+    for number in range(count):
+        at = 1000 + 100 * number
+        if frame:
+            trace.frame(frame, at, 95)
+        for place, name in enumerate(("aten::mm", "aten::gelu", "aten::gelu", "aten::gelu")):
+            trace.op(name, at + 5 + 20 * place, 15)
+            trace.kernel(f"{name[6:]}_kernel", at + 6 + 20 * place, 10)
+    return trace
+
+
+@pytest.mark.parametrize("frame", ["serve.py(7): answer", "nn.Module: Net_0", ""], ids=["function", "module", "period"])
+def test_inference_steps_are_found_by_repetition(tmp_path: Path, frame: str) -> None:
+    line = timeline(inference(MadeTrace(), 5, frame).write(tmp_path))
+    assert (line.steps.how, len(line.steps)) == ("repetition", 5)
+    assert np.bincount(line.runs.step).tolist() == [4] * 5
+
+
+def test_blocks_inside_a_module_are_no_steps(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.frame("nn.Module: Net_0", 990, 2000)
+    inference(trace, 12, "nn.Module: Block_0")
+    trace.op("aten::linear", 2300, 15)
+    trace.kernel("head_kernel", 2301, 100)
+    line = timeline(trace.write(tmp_path))
+    assert (line.steps.how, len(line.steps)) == ("single", 1)
+    assert "single step" in " ".join(line.notes)
+
+
+def test_the_only_range_around_the_work_is_the_step(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.op("aten::normal_", 900, 20)
+    trace.kernel("setup_kernel", 901, 5)
+    trace.range("the part that matters", 1000, 150)
+    trace.op("aten::mm", 1005, 20)
+    trace.kernel("gemm_kernel", 1006, 60)
+    line = timeline(trace.write(tmp_path))
+    assert (line.steps.how, line.runs.step.tolist()) == ("marked", [-1, 0])
+
+
+def test_waits_are_named_with_their_operator_and_line(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000, 40)
+    trace.frame("train.py(31): log", 1100, 100)
+    trace.op("aten::item", 1105, 90)
+    trace.op("aten::_local_scalar_dense", 1106, 88)
+    trace.kernel("Memcpy DtoH (Device -> Pinned)", 1107, 2, call="cudaMemcpyAsync")
+    trace.runtime("cudaStreamSynchronize", 1110, 80)
+    trace.runtime("cudaDeviceSynchronize", 1300, 10)
+    line = timeline(trace.write(tmp_path))
+    assert line.waits.what == ("data loader", "aten::item", "cudaDeviceSynchronize")
+    assert line.waits.through[1] == "cudaStreamSynchronize"
+    assert line.waits.end - line.waits.start == pytest.approx([40e-6, 80e-6, 10e-6])
+    assert line.sites[line.waits.site[1]].source == "train.py:31 (log)"
+    assert line.waits.site[2] == -1
+
+
+def graphed(kinds: tuple[str, ...] = ("kernel", "kernel")) -> MadeTrace:
+    """Two launches captured in a graph, then three replays."""
+    trace = MadeTrace()
+    trace.runtime("cudaStreamBeginCapture", 1000, 1)
+    for place, name in enumerate(("aten::mm", "aten::relu")):
+        trace.op(name, 1010 + 20 * place, 15)
+        trace.runtime("cudaLaunchKernel", 1012 + 20 * place, 2)
+    trace.runtime("cudaStreamEndCapture", 1060, 1)
+    for number in range(3):
+        at = 1100 + 100 * number
+        replay = trace.runtime("cudaGraphLaunch", at, 10)
+        for place, kind in enumerate(kinds):
+            trace.record(f"kernel_{place}", at + 20 + 30 * place, 25, replay, kind)
+    return trace
+
+
+def test_replays_are_joined_to_the_capture(tmp_path: Path) -> None:
+    line = timeline(graphed().write(tmp_path))
+    assert [line.sites[site].call.name for site in line.runs.site] == ["aten::mm", "aten::relu"] * 3
+    assert line.runs.graph.all()
+    assert not line.runs.correlated.any()
+    assert len(set(line.runs.call.tolist())) == 6  # each replay calls anew
+    assert (line.steps.how, len(line.steps)) == ("repetition", 3)
+
+
+def test_a_replay_unlike_the_capture_is_not_joined(tmp_path: Path) -> None:
+    line = timeline(graphed(("kernel", "kernel", "kernel")).write(tmp_path))
+    assert line.runs.graph.all()
+    assert set(line.runs.site.tolist()) == {-1}
+
+
+# -- recorded on an H200 -------------------------------------------------------------------------------------------
+
+
+def share_by(line: Timeline, of: Callable[[Site], str]) -> dict[str, float]:
+    seconds = line.runs.end - line.runs.start
+    shares: dict[str, float] = {}
+    for site, took in zip(line.runs.site, seconds, strict=True):
+        key = of(line.sites[site]) if site >= 0 else "none"
+        shares[key] = shares.get(key, 0.0) + took / seconds.sum()
+    return shares
+
+
+def test_a_training_step_of_resnet() -> None:
+    line = timeline(FIXTURES / "torch" / "h200_resnet.json.gz")
+    assert len(line.steps) == 1
+    assert line.runs.correlated.all()
+    phases = share_by(line, lambda site: site.phase)
+    assert phases["backward"] > phases["forward"] > phases["optimizer"] > phases["copy"]
+    convolutions = [
+        site for site in line.sites if site.call.name in ("aten::cudnn_convolution", "aten::convolution_backward")
+    ]
+    assert len(convolutions) == 2 * 53  # ResNet-50: 53 convolutions, each with its gradients
+    assert all(site.modules[-1].startswith("Conv2d_") for site in convolutions)
+    assert all(site.source.startswith("examples/scripts/resnet_train.py:") for site in convolutions)
+    (wait,) = np.flatnonzero(np.array(line.waits.what) == "aten::item")
+    assert line.sites[line.waits.site[wait]].source == "examples/scripts/resnet_train.py:51 (main)"
+
+
+def test_a_compiled_training_step() -> None:
+    line = timeline(FIXTURES / "torch" / "h200_vit_compile.json.gz")
+    fused = {site.call.name: site for site in line.sites if site.fused}
+    gelu = fused["triton_poi_fused_gelu_gelu_backward_view_9"]
+    assert gelu.fused == ("gelu", "gelu_backward", "view")
+    assert gelu.phase == "backward"
+    assert {tensor.dtype for tensor in gelu.call.tensors} == {"bf16"}
+    assert fused["triton_poi_fused_gelu_view_9"].phase == "forward"
+    assert set(share_by(line, lambda site: site.phase)) == {"forward", "backward", "optimizer"}
+
+
+def test_a_decoder_replayed_as_a_graph() -> None:
+    line = timeline(FIXTURES / "torch" / "h200_llama_graph.json.gz")
+    assert line.runs.graph.all()
+    assert (len(line.steps), line.steps.warmup) == (5, 1)
+    assert np.bincount(line.runs.step[line.runs.step >= 0]).tolist() == [195] * 5
+    shares = share_by(line, lambda site: site.call.name)
+    assert shares["aten::mm"] > 0.6  # decoding reads weights
+    # a second way: library kernels of products are named nvjet or splitKreduce, whatever joined them
+    for site, activity in zip(line.runs.site, line.runs.activity, strict=True):
+        if line.activities[activity].kind == KERNEL:
+            product = line.activities[activity].name.startswith(("nvjet", "splitKreduce"))
+            assert product == (line.sites[site].call.name == "aten::mm")

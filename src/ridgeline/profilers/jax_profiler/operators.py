@@ -1,4 +1,7 @@
-"""What a compiled instruction computes, as a call: products as `aten::mm` and its kin, everything else by its tensors."""
+"""What a compiled instruction computes, as a call: products as `aten::mm` and its kin, everything else by its tensors.
+
+The arguments of a fusion are what its kernel is given: operands, then results.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ SHAPING = frozenset(
     {"broadcast", "reshape", "convert", "copy", "slice", "transpose"}
 )  # said only where nothing else is
 MATMUL = ("cublas$lt$matmul", "cublas$gemm", "cublas$lt$matmul$f8")
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
 MAX_CONFIG = 1 << 16
 
 
@@ -30,11 +34,13 @@ def call_of(module: Module, item: Instruction) -> Call:
         made = _library_product(module, item)
         if made is not None:
             return made
-    return Call(item.name, module.operands(item), item.outputs)
+    return Call(item.name, (*module.operands(item), *item.outputs))
 
 
 def fused_operators(module: Module, item: Instruction) -> tuple[str, ...]:
-    """The operations in a fusion, sorted; those that only shape data where there are no others."""
+    """The operations in a fusion, sorted; those that only shape data where there are no others. Of a product none."""
+    if call_of(module, item).name in PRODUCTS:
+        return ()
     opcodes = {part.opcode for part in module.inner(item)} - PLUMBING - {"fusion", "custom-call"}
     return tuple(sorted(opcodes - SHAPING or opcodes))
 

@@ -144,14 +144,14 @@ def _from_spans(spans: Sequence[Span], how: str) -> Marks:
 def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
     """A training step ends with the optimizer; of several optimizers the one that steps least often ends it.
 
-    Where the first step began is not known: of three or more it is left out, with what was set up before it.
+    Where the first step began is not known: it is left out, with what was set up before it.
     """
     candidates = [spans for (_, name), spans in blocks.items() if name.startswith(OPTIMIZER_STEP) and len(spans) > 1]
     if not candidates or not len(launches.start):
         return None
     spans = min(candidates, key=len)
     first = min(float(launches.start.min()), spans[0].start)
-    return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "repetition", len(spans) > 2)
+    return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "repetition", True)
 
 
 def _begun_by(blocks: Blocks, launches: Launches) -> Marks | None:

@@ -1,0 +1,132 @@
+"""The timeline of JAX traces: instructions, shapes and lines of the compiled program, replays of command buffers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.timeline import Tensor
+from ridgeline.profilers.jax_profiler import hlo, replays, wire
+from ridgeline.profilers.jax_profiler.operators import product
+from ridgeline.profilers.load import timeline
+
+JAX = Path(__file__).parents[1] / "fixtures" / "jax"
+MLP = JAX / "h200_mlp.trace.json.gz"
+
+
+def test_a_training_step_of_a_perceptron() -> None:
+    """Three layers, 1024-8192-8192-1024, batch 8192: 2mnk flops of the products are 6 x batch x weights less 2 of dx."""
+    line = timeline(MLP)
+    assert (line.steps.how, len(line.steps)) == ("repetition", 6)
+    inside = np.flatnonzero(line.runs.step == 2)
+    assert line.runs.graph[inside].all()
+    products = [
+        line.sites[line.runs.site[place]]
+        for place in inside
+        if line.sites[line.runs.site[place]].call.name.startswith("aten::")
+    ]
+    flops = 0.0
+    for site in products:
+        (m, k), (_, n) = (tensor.shape for tensor in site.call.tensors[-2:])
+        flops += 2.0 * m * n * k
+    weights = [1024 * 8192, 8192 * 8192, 8192 * 1024]
+    assert flops == 2 * 8192 * (3 * sum(weights) - weights[0])  # the input of the first layer needs no gradient
+    assert {site.phase for site in products} == {"forward", "backward"}
+    assert sum(site.phase == "forward" for site in products) == 3
+    assert {site.source for site in products} == {
+        "examples/scripts/jax_mlp.py:12 (predict)",
+        "examples/scripts/jax_mlp.py:14 (predict)",
+    }
+
+
+def test_products_take_as_long_as_their_size_says() -> None:
+    """A second way to the join of library kernels: at 2mnk flops each, all run at 500 to 990 TFLOP/s of bf16."""
+    line = timeline(MLP)
+    for place in np.flatnonzero(line.runs.step >= 0):
+        site = line.sites[line.runs.site[place]]
+        if site.call.name in ("aten::mm", "aten::addmm"):
+            (m, k), (_, n) = (tensor.shape for tensor in site.call.tensors[-2:])
+            rate = 2.0 * m * n * k / (line.runs.end[place] - line.runs.start[place])
+            assert 500e12 < rate < 990e12
+
+
+def test_fusions_have_their_tensors_and_operations() -> None:
+    line = timeline(MLP)
+    gelu = next(site for site in line.sites if site.call.name == "loop_convert_multiply_fusion")
+    assert gelu.fused == ("add", "multiply", "tanh")
+    assert [tensor.shape for tensor in gelu.call.tensors] == [(8192, 8192)] * 3  # an operand and two results
+    update = next(site for site in line.sites if site.call.name == "wrapped_subtract")
+    assert update.phase == "optimizer"
+    assert update.source == "examples/scripts/jax_mlp.py:26 (train_step.<locals>.<lambda>)"
+
+
+def test_without_the_program_names_and_times_are_left(tmp_path: Path) -> None:
+    shutil.copy(MLP, tmp_path)
+    line = timeline(tmp_path / MLP.name)
+    assert not line.shapes
+    assert any("shapes and source lines are not known" in note for note in line.notes)
+    assert len(line.runs) == len(timeline(MLP).runs)
+    assert (line.steps.how, len(line.steps)) == ("repetition", 6)
+
+
+def test_the_binary_profile_names_its_trace(tmp_path: Path) -> None:
+    assert len(timeline(JAX / "h200_mlp.xplane.pb").runs) == len(timeline(MLP).runs)
+    alone = tmp_path / "h200_mlp.xplane.pb"
+    shutil.copy(JAX / alone.name, alone)
+    with pytest.raises(InputError, match=r"h200_mlp\.trace\.json\.gz' is missing"):
+        timeline(alone)
+
+
+def test_a_broken_program_is_said(tmp_path: Path) -> None:
+    shutil.copy(MLP, tmp_path)
+    whole_program = (JAX / "h200_mlp.xplane.pb").read_bytes()
+    (tmp_path / "h200_mlp.xplane.pb").write_bytes(whole_program[: len(whole_program) // 2])
+    line = timeline(tmp_path / MLP.name)
+    assert any("were not read" in note for note in line.notes)
+
+
+@pytest.mark.parametrize("name", ["trace_cpu.trace.json.gz", "handmade_gpu.trace.json"])
+def test_time_is_counted_once(name: str) -> None:
+    """Against the observations of the same trace, which sum the time of an op less that of the ops inside it."""
+    from ridgeline.profilers import jax_profiler
+
+    line = timeline(JAX / name)
+    summed = sum(sum(item.samples) for item in jax_profiler.read(JAX / name))
+    assert float((line.runs.end - line.runs.start).sum()) == pytest.approx(summed, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "dims", "sizes"),
+    [
+        ((8, 4), (4, 6), ((1,), (0,), (), ()), [(8, 4), (4, 6)]),
+        ((4, 8), (6, 4), ((0,), (1,), (), ()), [(8, 4), (4, 6)]),
+        ((2, 8, 4), (2, 4, 6), ((2,), (1,), (0,), (0,)), [(2, 8, 4), (2, 4, 6)]),
+        ((3, 8, 4), (4, 6), ((2,), (0,), (), ()), [(24, 4), (4, 6)]),
+    ],
+)
+def test_products_by_the_dimensions_they_sum(left, right, dims, sizes) -> None:  # type: ignore[no-untyped-def]
+    call = product(Tensor(left, "bf16"), Tensor(right, "bf16"), dims, ())
+    assert [tensor.shape for tensor in call.tensors] == sizes
+
+
+def test_a_replay_of_another_program_is_not_joined() -> None:
+    (module,) = hlo.modules(JAX / "h200_mlp.xplane.pb")["jit_train_step"]
+    assert not any(
+        replays.instructions(module, ["wrapped_subtract", "loop_convert_multiply_fusion"])
+    )  # inputs are missing
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        for number, value in wire.fields(memoryview(data)):
+            assert number >= 0
+            assert isinstance(value, int | memoryview)
+    except InputError:
+        pass
