@@ -355,3 +355,34 @@ def test_fused_optimizers_on_long_lists_read_what_their_flags_say() -> None:
         counted = count(Call("aten::_fused_sgd_", ((), (), (), 0.0, momentum, 0.1, 0.0, False, False, False)), settings)
         assert counted.work is not None
         assert counted.work.bytes == passes * 4000
+
+
+# -- timings that serve ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "key", "label"),
+    [
+        (Call("aten::add", (T(1 << 20), T(1 << 20), 1)), "stream.add.bf16", "calibrated"),
+        (Call("aten::sub", (T(1 << 20), T(1 << 20), 1)), "stream.add.bf16", "calibrated"),  # the same kernel
+        (Call("aten::maximum", (T(1 << 20), T(1 << 20))), "stream.add.bf16", "transferred"),
+        (Call("aten::rsqrt", (T(1 << 20),)), "stream.exp.bf16", "transferred"),
+        (Call("aten::add", (T(1 << 10, 1 << 10), T(1 << 10), 1)), "stream.add.bf16", "transferred"),  # indexed element by element
+        (Call("aten::roll", (T(1 << 20), (1,), (0,))), "stream.stream_copy.bf16", "transferred"),
+        (Call("aten::sum", (T(1 << 20), None)), "reduce.sum.bf16", "calibrated"),
+        (Call("aten::sum", (T(1 << 10, 1 << 10), (0,), False, None)), "reduce.sum.bf16", "transferred"),
+        (Call("aten::argmax", (T(64, 1 << 10), 1, False)), "rows-short.sum_rows.bf16", "transferred"),
+        (Call("aten::uniform_", (T(1 << 20, dtype="fp32"), 0.0, 1.0)), "stream.dropout.fp32", "transferred"),
+        (Call("aten::reciprocal", (T(1, dtype="fp32"),)), "stream.exp.fp32", "transferred"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Call) else "",
+)  # fmt: skip
+def test_operators_that_were_never_timed_take_the_timings_of_kernels_built_alike(
+    call: Call, key: str, label: str
+) -> None:
+    counted = count(call)
+    assert counted.work is not None
+    prediction = rl.predict(counted.work, "h200-sxm")
+    (kernel,) = prediction.expected[0].kernels
+    assert (str(kernel.selected.key), prediction.expected[0].label) == (key, label)
+    assert prediction.high < 20 * prediction.time  # however small the tensors are

@@ -56,6 +56,7 @@ class Kernel:
     sizes: Mapping[str, Array]
     op: str = ""  # where the ops of a family run kernels of their own
     dtype: str = ""
+    like: str = ""  # an op whose kernel is built alike, whose timings serve where this one was never timed
 
 
 @dataclass(frozen=True)

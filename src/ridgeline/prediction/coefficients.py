@@ -48,7 +48,7 @@ class Selected:
 
 
 @cache
-def _candidates(key: Key, backend: str, last_dtype: str) -> tuple[tuple[Key, bool], ...]:
+def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tuple[Key, bool], ...]:
     """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
     arithmetic, *weights = key.dtypes
     others = SUBSTITUTES.get(arithmetic, ())
@@ -58,15 +58,18 @@ def _candidates(key: Key, backend: str, last_dtype: str) -> tuple[tuple[Key, boo
         (wider, place > 0)
         for place, dtype in enumerate(filter(None, dtypes))
         for path in backends(backend)
-        for wider in key._replace(dtype=dtype, backend=path).wider()
+        for wider in key._replace(dtype=dtype, backend=path).wider(like)
     )
 
 
-def select(machine: Machine, key: Key, backend: str | None = None) -> Selected | None:
-    """The machine's coefficients for a kernel's key, None where not even a wider one has any."""
+def select(machine: Machine, key: Key, backend: str | None = None, like: str = "") -> Selected | None:
+    """The machine's coefficients for a kernel's key, None where not even a wider one has any.
+
+    `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred.
+    """
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     for borrowed in (False, True):
-        for candidate, substitute in _candidates(key, backend or "", last_dtype):
+        for candidate, substitute in _candidates(key, backend or "", last_dtype, like):
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
                 same_op = candidate.op == key.op or candidate.family in ALL_OPS

@@ -182,12 +182,16 @@ class KernelTime:
 
     @property
     def distance(self) -> Array:
-        """How far beyond the sizes that were timed, as a factor; 1 within them."""
+        """How far beyond the sizes that were timed, as a factor; 1 within them.
+
+        What a kernel has none of (no reads, no flops) is missing from it, and no smaller case of it.
+        """
         factor: Array = 1.0
         for name, (low, high) in self.selected.fitted.ranges.items():
             size = self._sizes.get(name)
             if size is not None:
-                factor = np.maximum(factor, np.maximum(low / np.maximum(size, 1e-300), size / high))
+                below = np.where(np.asarray(size) > 0, low / np.maximum(size, 1e-300), 1.0)
+                factor = np.maximum(factor, np.maximum(below, size / high if high else 1.0))
         return self._scattered(factor, 1.0)
 
     def basis(self, distance: float) -> str:
@@ -232,7 +236,7 @@ def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
     arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
     machine = hardware(asked.machine, arithmetic)
     for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, asked.machine.kind):
-        selected = None if machine is None else select(asked.machine, key, asked.backend)
+        selected = None if machine is None else select(asked.machine, key, asked.backend, kernel.like)
         if selected is None or machine is None:
             uncovered = np.maximum(uncovered, applies)
         else:

@@ -59,9 +59,11 @@ class Key(NamedTuple):
             variant = variant.rpartition("-")[0]
         yield self._replace(variant="")
 
-    def wider(self) -> Iterator[Key]:
-        """The wider variants; at each, the op's own key before that of any op."""
+    def wider(self, like: str = "") -> Iterator[Key]:
+        """The wider variants; at each, the op's own key before that of an op built alike, and of any op."""
         for key in self.wider_variants():
             yield key
+            if key.op and like:
+                yield key._replace(op=like)
             if key.op:
                 yield key._replace(op="")

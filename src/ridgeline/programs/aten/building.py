@@ -26,12 +26,14 @@ def streamed(
     special: float = 0.0,
     *,
     op: str = "",
+    like: str = "",
     family: str = "stream",
     launches: float = 1.0,
     count: float = 0.0,
     notes: tuple[str, ...] = (),
 ) -> Work:
-    """A pass over tensors. `op` names the timed op whose kernels it runs, `count` the elements that are handled."""
+    """A pass over tensors. `op` names the timed op whose kernel it runs, `like` one that is built alike, where its own was
+    never timed; `count` the elements that are handled."""
     moves = {(MAIN, tensor, READ): size for tensor, operand in read.items() if (size := _bytes(operand))}
     moves |= {(MAIN, tensor, WRITE): size for tensor, operand in write.items() if (size := _bytes(operand))}
     handled = count or max([_count(operand) for operand in (*read.values(), *write.values())], default=0.0)
@@ -53,8 +55,19 @@ def streamed(
         shape={"n": handled},
         formulas={key: _formula(read if key[2] == READ else write, key[1]) for key in moves},
         notes=notes,
-        kernels=(Kernel(family, sizes, op or name, timed),),
+        kernels=(Kernel(family, sizes, op or name, timed, like or _built_like(family, sizes)),),
     )
+
+
+def _built_like(family: str, sizes: Mapping[str, Array]) -> str:
+    """The timed op that does most alike: sums, copies, fills, functions of one tensor or of several."""
+    if family == "reduce":
+        return "sum"
+    if not sizes["flops"]:
+        return "stream_copy" if sizes["read"] else "fill"
+    if not sizes["read"]:
+        return "dropout"
+    return "exp" if sizes["special"] else "relu" if sizes["read"] <= sizes["written"] else "add"
 
 
 def with_moves(

@@ -111,7 +111,8 @@ def reduction(arguments: Arguments) -> Work:
             "sum_rows" if name in ONE_VALUE else name, results, cols, timed, timed, per_row=float(len(write))
         )
         shape = {"rows": results, "cols": cols}
-        return replace(work, family="rows", shape=shape, kernels=kernels)
+        alike = tuple(replace(kernel, like="sum_rows") for kernel in kernels)
+        return replace(work, family="rows", shape=shape, kernels=alike)
     return work
 
 
