@@ -58,3 +58,14 @@ def test_the_stated_floor_of_a_product_on_the_h200() -> None:
     for ceilings in (None, *KINDS):
         item = bound(ops.gemm(np.array([8192.0, 8192.0]), 8192, 8192), rl.machine("h200-sxm"), ceilings)
         np.testing.assert_allclose(item.stated_floor, 2 * 8192**3 / 989.4e12, rtol=1e-3)
+
+
+def test_bytes_over_a_link_take_its_bandwidth() -> None:
+    """64 MB to the device over PCIe: size over the rate of one direction, whatever the memory could do."""
+    machine = rl.machine("h200-sxm")
+    work = rl.Work(moves={("pcie", "data", "read"): 64e6}, waits={"launch": 1.0})
+    made, rate = bound(work, machine), machine.link("pcie").per_direction.value()
+    assert rate is not None
+    assert made.floor == pytest.approx(64e6 / rate)
+    assert (made.limiter, made.bound) == ("pcie", "memory")
+    assert made.notes == ()

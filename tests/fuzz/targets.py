@@ -24,6 +24,7 @@ from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.tabular import parse_json
 from ridgeline.gaps import gate, settle
+from ridgeline.gaps.steps.report import program_report
 from ridgeline.machines import files as machine_files
 from ridgeline.machines import schema, write
 from ridgeline.machines.load import load as load_machine
@@ -32,6 +33,7 @@ from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as profiles
 from ridgeline.programs import cases, ops
 from ridgeline.render.tables.gaps import report_answer, report_tables
+from ridgeline.render.tables.steps import move_lines, step_answer, step_tables
 
 H200_MLP = Path(__file__).parents[1] / "fixtures" / "jax" / "h200_mlp.trace.json.gz"
 Target = Callable[[bytes], object]
@@ -66,7 +68,14 @@ def trace(data: bytes, suffix: str, form: str) -> None:
 
 
 def timeline(data: bytes, suffix: str, form: str) -> None:
-    checks.timeline(profiles.timeline(as_file(data, f"profile{suffix}"), form))
+    """The timeline, and the report of the program that it records, in every form it is shown in."""
+    line = profiles.timeline(as_file(data, f"profile{suffix}"), form)
+    checks.timeline(line)
+    report = program_report(line, catalog_machine())
+    checks.hold(0 <= report.view.explained_share <= 1 + 1e-9, f"{report.view.explained_share} of the time is explained")
+    checks.writable(to_document(report), "the program report")
+    for text in (*step_answer(report), *move_lines(report.moves), *(each.text() for each in step_tables(report))):
+        checks.hold(isinstance(text, str), "a line is no text")
 
 
 def compiled_programs(data: bytes) -> None:

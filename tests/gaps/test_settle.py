@@ -26,6 +26,7 @@ from ridgeline.core.work import Program, Step
 from ridgeline.gaps import settle as records
 from ridgeline.gaps.ledger import open_ledger
 from ridgeline.profilers import load as observe
+from ridgeline.programs.cases import read as read_cases
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "ncu" / "h200_raw.csv"
 CASES = [
@@ -271,6 +272,22 @@ def test_what_joins_nothing_settles_nothing_and_names_both_sides(cases: Path, tm
     words = ("reconcile", str(other), "--cases", str(cases), "--on", "h200-sxm")
     assert "there is nothing to draw" in run(*words, "--out", str(tmp_path / "x.svg"), code=2).output
     assert json.loads(run(*words, "--json").stdout)["unmatched"]["observed"] == ["foo"]
+
+
+def test_doubtful_joins_are_shown_and_never_settled(tmp_path: Path) -> None:
+    """Two cases, one of them joined by its name, the other by the family of its kernel: the ledger takes the first."""
+    cases, book = tmp_path / "cases.csv", tmp_path / "book.sqlite"
+    cases.write_text("name,op,n,rows,cols,dtype\ncopy,copy,1e8,,,bf16\nsoftmax,softmax,,16384,4096,bf16\n")
+    sealed = records.seal(open_ledger(book), read_cases(cases), rl.machine("h200-sxm"))
+    named = Observation("copy", "copy", (1e-4,), kernel="copy_kernel")
+    doubtful = Observation("step 7", "step 7", (1e-4,), kernel="big_softmax_fused")
+    settled = records.settle(open_ledger(book), sealed, [named, doubtful])
+    assert [item.name for item in settled.report.items] == ["copy", "softmax"]
+    assert settled.report.items[1].gap.confidence == "low"
+    assert settled.settled is not None
+    assert [item["name"] for item in settled.settled.items] == ["copy"]
+    with pytest.raises(InputError, match="every join is doubtful"):
+        records.settle(open_ledger(book), sealed, [doubtful])
 
 
 def test_a_fused_kernel_beside_a_seal_is_held_against_its_rows(tmp_path: Path) -> None:

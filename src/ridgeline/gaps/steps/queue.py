@@ -22,6 +22,7 @@ RUN, SYNC, PAUSE = range(3)  # of events on the host: a launch, a wait for the d
 PROBE = 0.1  # by how much host and device are sped up to see which of them sets the pace
 FULL_QUEUE = 900  # runs that wait on the device, from which a launch call waits for a free place
 SAME = 50e-6  # seconds between a copy that blocked and the synchronisation that belongs to it
+MAX_STEPS = 9  # whose costs are compared
 REPEATS = 3  # of a step until it is steady
 DATA_LOADER = "data loader"  # what a wait for data is called
 
@@ -100,6 +101,22 @@ class Queue:
         """Whether a faster host would shorten the step more than faster kernels."""
         wall = self.wall()
         return wall - self.faster(host=1 - PROBE).wall() > wall - self.faster(device=1 - PROBE).wall()
+
+
+def typical_queue(kept: Kept, dispatch: float | None = None) -> Queue:
+    """The queue of the median step, with the median cost of every event over the steps that have the same events.
+
+    A host is disturbed at other places in every step; what it takes in most of them is its own work.
+    """
+    middle = queue(kept, kept.median_step, dispatch)
+    queues = [middle] + [queue(kept, step, dispatch) for step in _sample(kept) if step != kept.median_step]
+    alike = [each.cost for each in queues if len(each) == len(middle) and (each.kind == middle.kind).all()]
+    return replace(middle, cost=np.median(np.stack(alike), axis=0)) if len(alike) > 2 else middle
+
+
+def _sample(kept: Kept) -> range:
+    """Some of the steps, evenly spread."""
+    return range(0, kept.steps, max(kept.steps // MAX_STEPS, 1))
 
 
 def queue(kept: Kept, step: int, dispatch: float | None = None) -> Queue:

@@ -19,9 +19,9 @@ from .groups import Group
 from .idle import DATA, LATENCY, LAUNCH, MAX_GAPS, SYNCHRONISATION, Gaps, Waited, busy_times, idle_gaps, waited
 from .items import OpItem, Uncounted
 from .kept import Floats, Kept
-from .queue import Queue, queue
+from .queue import Queue, typical_queue
 
-# Seconds that recording an event takes on the host: 0.2 to 1.6 us between recorded and unrecorded steps of training scripts.
+# Seconds that recording an event takes on the host: 0.1 to 1.2 us between recorded and unrecorded steps of training scripts.
 RECORDING = 0.5e-6
 MAX_RECORDING = 0.8  # of the work of the host that is taken for recording
 HOST_BOUND, DEVICE_BOUND = REGIMES = ("host-bound", "device-bound")
@@ -85,7 +85,7 @@ class View:
     @cached_property
     def queue(self) -> Queue:
         """The launches of the median step."""
-        return queue(self.kept, self.kept.median_step, self.machine.dispatch.value())
+        return typical_queue(self.kept, self.machine.dispatch.value())
 
     @cached_property
     def recording(self) -> float:
