@@ -9,7 +9,7 @@ here=examples/faults
 whole=$(mktemp -d)
 mkdir -p "$out"
 
-$python -m ridgeline seal $here/all_cases.csv --on h200-sxm --ledger "$out/ledger.sqlite" --note "planted faults and their cures"
+$python -m ridgeline seal $here/cases.csv --on h200-sxm --ledger "$out/ledger.sqlite" --note "planted faults and their cures"
 $python $here/kernels.py --check 2> "$out/check.txt" || tail -n 1 "$out/check.txt" >&2
 failed=$(sed -n 's/^wrong: //p' "$out/check.txt" | tr -d ',')
 $python -m ridgeline profile --with ncu --out "$whole/kernels.csv" -- $python $here/kernels.py --skip tiny_kernels graph $failed

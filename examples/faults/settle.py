@@ -54,6 +54,22 @@ FAULTS = (
     Fault("tiny_kernels", "tiny kernels", ("tiny_kernels",), "one_kernel", ONE_BY_ONE),
     Fault("unfused.norm", "unfused neighbour", ("unfused.norm", "unfused.linear"), "fused"),
     Fault("fp32_gemm", "no tensor cores", ("fp32_gemm",), "tf32_gemm"),
+    Fault("contended_atomics", "contended atomics", ("contended_atomics",), "block_sums"),
+    Fault("contended_histogram", "contended atomics", ("contended_histogram",), "shared_histogram"),
+    Fault("hot_slice", "hot slice", ("hot_slice",), "shared_table"),
+    Fault("tail_wave", "tail wave", ("tail_wave",), "full_wave"),
+    Fault("legacy_tensor", "legacy tensor path", ("legacy_tensor",), "current_tensor"),
+    Fault("thin_loads", "thin loads", ("thin_loads",), "wide_loads"),
+    Fault("few_in_flight", "few in flight", ("few_in_flight",), "many_in_flight"),
+    Fault("divergence", "divergence", ("divergence",), "convergence"),
+    Fault("redundant_loads", "repeated loads", ("redundant_loads",), "single_load"),
+    Fault("strided_gather", "uncoalesced", ("strided_gather",), "dense_gather"),
+    Fault("no_prefetch", "no overlap", ("no_prefetch",), "prefetch"),
+    Fault("excess_flops", "extra flops", ("excess_flops",), "lower_only"),
+    Fault("index_math", "integer overhead", ("index_math",), "grid_index"),
+    Fault("barriers", "barriers", ("barriers",), "warp_sums"),
+    Fault("few_blocks", "few blocks", ("few_blocks",), "split_rows"),
+    Fault("small_blocks", "small blocks", ("small_blocks",), "large_blocks"),
 )
 
 

@@ -17,6 +17,7 @@ import pytest
 from ridgeline.core.documents import to_document
 from ridgeline.core.units import parse
 from ridgeline.gaps import settle as records
+from ridgeline.gaps.kernels import report_of_kernels
 from ridgeline.gaps.ledger import open_ledger
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.machines.load import load
@@ -39,8 +40,31 @@ PLANTED = {
     "tiny_kernels": "tiny kernels",
     "unfused.norm": "unfused neighbour",
     "fp32_gemm": "no tensor cores",
+    "contended_atomics": "contended atomics",
+    "contended_histogram": "contended atomics",
+    "hot_slice": "hot slice",
+    "tail_wave": "tail wave",
+    "legacy_tensor": "legacy tensor path",
+    "thin_loads": "thin loads",
+    "few_in_flight": "few in flight",
+    "divergence": "divergence",
+    "redundant_loads": "repeated loads",
+    "strided_gather": "uncoalesced",
+    "no_prefetch": "no overlap",
+    "excess_flops": "extra flops",
+    "index_math": "integer overhead",
+    "barriers": "barriers",
+    "few_blocks": "few blocks",
+    "small_blocks": "small blocks",
 }
-CURED = ("coalesced_copy", "tiled_gemm", "padded", "full_occupancy", "in_registers", "one_kernel", "fused", "tf32_gemm")
+CURED = (
+    "coalesced_copy", "tiled_gemm", "padded", "full_occupancy", "in_registers", "one_kernel", "fused", "tf32_gemm",
+    "block_sums", "shared_histogram", "shared_table", "full_wave", "current_tensor", "wide_loads", "many_in_flight",
+    "convergence", "single_load", "dense_gather", "prefetch", "lower_only", "grid_index", "warp_sums", "split_rows",
+    "large_blocks",
+)  # fmt: skip
+# What is true of a cure beside the fault that it undoes: fp32 on the vector units; one 4-byte load at a time.
+ALSO = {"tiled_gemm": {"no tensor cores"}, "full_occupancy": {"few in flight"}, "large_blocks": {"few in flight"}}
 HEALTHY = ("gemm_bf16", "add", "softmax", "layernorm", "attention", "relu")
 
 
@@ -87,11 +111,10 @@ def test_the_planted_fault_is_the_top_advice(report: Report, step: str) -> None:
 
 
 def test_cures_and_healthy_kernels_are_not_accused_of_planted_faults(report: Report) -> None:
-    """That fp32 on the vector units could use the tensor units is true of the tiled product as well."""
     for item in report.items:
         if item.name in CURED + HEALTHY:
             said = {advice.rule for advice in item.advice if advice.status == "shown"} & set(PLANTED.values())
-            assert said == ({"no tensor cores"} if item.name == "tiled_gemm" else set()), item.name
+            assert said == ALSO.get(item.name, set()), item.name
 
 
 def test_all_regimes_are_among_the_kernels(report: Report) -> None:
@@ -107,11 +130,21 @@ def test_two_thousand_launches_are_one_run_of_their_step(report: Report) -> None
     assert 2e-3 < found.measured < 3e-3
 
 
-def test_prices_are_within_twice_of_what_the_cures_brought(report: Report) -> None:
-    found = SETTLE.gains(report, SETTLE.times(RECORD))
-    assert {row["fault"]: row["rule"] for row in found} == PLANTED
-    for row in found:
+def test_prices_are_within_twice_of_what_the_cures_brought_and_most_are_nearer(report: Report) -> None:
+    rows = SETTLE.gains(report, SETTLE.times(RECORD))
+    assert {row["fault"]: row["rule"] for row in rows} == PLANTED
+    for row in rows:
         assert 0.5 < float(str(row["ratio"])) < 2, row
+    near = [row for row in rows if 1 / 1.5 <= float(str(row["ratio"])) <= 1.5]
+    assert len(near) >= 0.75 * len(rows)
+
+
+def test_most_faults_are_named_without_any_case() -> None:
+    """By the counters alone; that a product computes twice what is needed only its definition shows."""
+    items = [item for item in observe.load(RECORD / "kernels.csv") if item.name in PLANTED]
+    tops = {kernel.name: kernel.top for kernel in report_of_kernels(items, H200).kernels}
+    named = {name for name, top in tops.items() if top is not None and top.shown and top.rule == PLANTED[name]}
+    assert set(tops) - named == {"excess_flops", "unfused.norm"}
 
 
 def test_the_host_is_promised_only_where_it_sent_each_kernel(report: Report) -> None:
@@ -156,7 +189,7 @@ def test_the_ledger_is_whole_and_everything_in_it_was_sealed_before_it_ran() -> 
     (head,) = [line for line in (RECORD / "predictions.md").read_text("utf-8").splitlines() if line.startswith("Head")]
     assert book.verify(expect=head.split("`")[1]) == []
     told = book.report()
-    assert (told["seals"], told["predictions"], told["settled"], told["open"]) == (1, 23, 23, 0)
+    assert (told["seals"], told["predictions"], told["settled"], told["open"]) == (1, 55, 55, 0)
     assert told["unsealed"]["cases"] == 0
     sealed = {row["name"] for row in book.export()[0]["content"]["predictions"]}
     assert sealed == {row["name"] for row in cases.read(FAULTS / "cases.csv")}

@@ -33,10 +33,18 @@ def test_recorded_copy_and_softmax_are_diagnosed_for_what_they_are() -> None:
     copy = top(gap_of(work, observed["strided_copy_fp32"]))
     assert (copy.rule, copy.status) == ("strided", "shown")
     assert "strided access" in copy.cause
-    assert copy.gain == pytest.approx(observed["strided_copy_fp32"].median - achievable(work))
+    # a library kernel, and as fast as expected of it: the waste is named, nothing is promised
+    assert observed["strided_copy_fp32"].median < float(predict(work, H200).time)
+    assert copy.gain is None
+    own = replace(observed["strided_copy_fp32"], kernel="my_transpose(float*, float*)")
+    assert top(gap_of(work, own)).gain == pytest.approx(own.median - achievable(work))
     softmax = advise(gap_of(ops.softmax(16384, 4096, dtype="bf16"), observed["softmax_bf16"]))
-    assert [item.rule for item in softmax] == ["issue"]
-    assert "issue slots used 77.3 %" in softmax[0].evidence
+    assert softmax == []
+    mine = advise(
+        gap_of(ops.softmax(16384, 4096, dtype="bf16"), replace(observed["softmax_bf16"], kernel="my_softmax"))
+    )
+    assert [item.rule for item in mine] == ["issue"]
+    assert "issue slots used 77.3 %" in mine[0].evidence
 
 
 def test_kernels_at_their_roof_get_no_fault() -> None:
@@ -59,7 +67,8 @@ def test_padding_costs_only_where_arithmetic_is_the_limiter() -> None:
     )
     advice = top(gap_of(work, item))
     assert advice.rule == "padding"
-    assert advice.gain == pytest.approx(flops * (1 - 1030 / 1280) / H200.peak("tensor.bf16").value)
+    extra = flops * (1 - 1030 / 1280) / H200.peak("tensor.bf16").value
+    assert advice.gain == pytest.approx(min(extra / 0.95, time - achievable(work)))
 
 
 @pytest.mark.parametrize(("factor", "listed"), [(1.1, False), (1.5, True), (3.0, True)])
@@ -87,7 +96,7 @@ def test_counters_rule_causes_out() -> None:
     """The same time with counters that show coalesced loads, many warps and no conflicts."""
     named = {item.rule for item in advise(gap_of(COPY, profiled(4 * achievable(COPY), moved=COPIED)))}
     assert not named & {"uncoalesced", "low occupancy", "few blocks", "bank conflicts", "spills", "divergence"}
-    assert "synchronous loads" in named
+    assert "few in flight" in named
 
 
 def test_deep_in_the_compute_region_nothing_moves_right() -> None:

@@ -17,7 +17,10 @@ from ridgeline.programs import ops
 
 def test_the_table_is_whole() -> None:
     known = {metric.name for metric in METRICS if metric.kind == "counter"}
-    item = profiled(1e-3, flops=2 * 512.0**3, moved=1e6, bytes={"l1": 1e7, "l2": 1e6}, counters={"l2_to_sm": 1e6})
+    every = {**dict.fromkeys(known, 1.0), "stall.wait": 2.0, "l2_to_sm": 1e6}
+    flops = {"tensor.bf16": 2 * 512.0**3}
+    item = profiled(1e-3, flops=2 * 512.0**3, moved=1e6, bytes={"l1": 1e7, "l2": 1e6}, counters=every)
+    item = replace(item, flops={**item.flops, **flops})
     own = set(signs(gap_of(ops.gemm(512, 512, 512, dtype="fp32"), item)))
     names = [rule.name for rule in rules()]
     assert len(set(names)) == len(names)

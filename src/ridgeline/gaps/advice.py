@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 from ..core.units import show
@@ -23,7 +23,10 @@ from .regime import unit_name
 from .rules import POSSIBLE, SHOWN, Move, Rule, Signs, catalog, figures, rules
 from .signs import signs
 
-MIN_RELATIVE_GAIN = {SHOWN: 0.01, POSSIBLE: 0.05}  # of the measured time
+MIN_RELATIVE_GAIN = {SHOWN: 0.03, POSSIBLE: 0.05}  # of the measured time
+MIN_UNPROMISED_GAIN = 0.3  # of the measured time above the roofline, from which waste of a library kernel is named
+WASTE = ("extra bytes", "more bytes", "contention")  # groups of rules that count bytes or requests for nothing
+MIN_MATERIAL_GAIN = 0.4  # of the largest gain, from which a specific cause comes before a general one
 MIN_EXPLAINED = 0.9  # of the possible gain, from which causes without counters are not listed
 
 
@@ -84,22 +87,38 @@ def advise(gap: Gap) -> list[Advice]:
         gain = GAINS[rule.gain](gap, known)
         gain = None if gain is None else min(gain, gap.measured)
         host = None if gain is None else _host_gain(gap, move, gain)
-        if gain is None or gain + (host or 0.0) >= MIN_RELATIVE_GAIN[status] * gap.measured:
-            offered.append((rule, _advice(gap, rule, status, move, gain, host, known)))
+        if gain is not None and gain + (host or 0.0) < MIN_RELATIVE_GAIN[status] * gap.measured:
+            if not _counted_waste(gap, rule, status):
+                continue
+            gain = host = None
+        offered.append((rule, _advice(gap, rule, status, move, gain, host, known)))
     # causes without counters are dropped where a shown one explains the gap
     explained = max((item.device or 0.0 for _, item in offered if item.shown), default=0.0)
-    unexplained = explained < MIN_EXPLAINED * (gap.measured - gap.target.achievable)
+    unexplained = explained < MIN_EXPLAINED * (gap.measured - gap.achievable)
     kept = [(rule, item) for rule, item in offered if item.shown or rule.possible or unexplained]
     # suggestions from the work itself come before causes without counters
     kept.sort(key=lambda pair: (not pair[1].shown, not pair[0].possible, -(pair[1].gain or 0.0)))
-    return [item for _, item in kept]
+    return [item for _, item in sorted(kept, key=partial(_order, explained))]
+
+
+def _counted_waste(gap: Gap, rule: Rule, status: str) -> bool:
+    """Whether a library kernel, as fast as expected of it, has counted waste: worth a word, without a promise."""
+    far = gap.target.at_achievable_share < (1 - MIN_UNPROMISED_GAIN) * gap.measured
+    return status == SHOWN and rule.group in WASTE and far and not gap.target.matrix_flops
+
+
+def _order(largest: float, pair: tuple[Rule, Advice]) -> tuple[bool, bool, int]:
+    """Shown causes with much of the largest gain first, the more specific ones before the general ones."""
+    rule, item = pair
+    large = item.shown and (item.device or 0.0) >= MIN_MATERIAL_GAIN * largest
+    return not item.shown, not large, rule.rank if large else 0
 
 
 def _advice(
     gap: Gap, rule: Rule, status: str, move: Move, gain: float | None, host: float | None, known: Signs
 ) -> Advice:
     """`gain` is the device part."""
-    asked = [name for name in rule.figures if name != "device"]
+    asked = [name for name in (*rule.figures, *rule.quotes) if name != "device"]
     return Advice(
         rule=rule.name,
         status=status,
@@ -111,7 +130,8 @@ def _advice(
         gain=None if gain is None else gain + (host or 0.0),
         evidence=_evidence(gap, rule, asked, known) + _host_evidence(gap, move, host),
         end=_end(gap, move, gain),
-        missing=tuple(name for name in asked if name not in known) + _missing_of_host(gap, move),
+        missing=tuple(name for name in asked if name not in known and name not in rule.quotes)
+        + _missing_of_host(gap, move),
         host=host,
     )
 

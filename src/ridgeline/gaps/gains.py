@@ -25,12 +25,32 @@ Gain = Callable[[Gap, Signs], float | None]
 
 def _down_to(gap: Gap, time: float) -> float:
     """From the measured time down to another one, or to the achievable one where that is longer."""
-    return gap.measured - max(gap.target.achievable, time)
+    return gap.measured - max(gap.achievable, time)
 
 
 def _at_most(gap: Gap, seconds: float) -> float:
     """These seconds, or the time above the achievable one where that is less."""
-    return min(seconds, gap.measured - gap.target.achievable)
+    return min(seconds, gap.measured - gap.achievable)
+
+
+def _without(gap: Gap, ratio: float) -> float:
+    """Seconds when the bytes of the main memory fall by a ratio, where the algorithm's own are not known."""
+    needs = {name: need.time for name, need in gap.work.needs.items()}
+    if gap.target.main in needs:
+        needs[gap.target.main] /= ratio
+    kept = [time for name, time in needs.items() if name not in gap.counts.inner]
+    return max(kept, default=0.0) / gap.target.achievable_share + gap.target.launch
+
+
+def _waste(gap: Gap, signs: Signs) -> float:
+    """Only the bytes that are used are moved."""
+    ratio = signs.get("wasted")
+    if not isinstance(ratio, float):
+        return _down_to(gap, 0.0)
+    scaled = gap.measured / ratio
+    if gap.target.algorithm_known:
+        return _down_to(gap, scaled)
+    return gap.measured - max(scaled, _without(gap, ratio))
 
 
 def _reach(gap: Gap, signs: Signs) -> float:
@@ -69,7 +89,8 @@ def _spills(gap: Gap, signs: Signs) -> float | None:
     sectors, through = gap.measurement.counters.get("local_sectors"), gap.measurement.bytes.get("l1")
     if sectors is None or not through:
         return None if "spilled" in signs else _reach(gap, signs)
-    return _at_most(gap, gap.measured * min(SECTOR * sectors / through, 1.0))
+    saved = gap.measured * min(SECTOR * sectors / through, 1.0)
+    return _at_most(gap, saved) if gap.target.algorithm_known else min(saved, gap.measured - gap.target.launch)
 
 
 def _conflicts(gap: Gap, signs: Signs) -> float | None:
@@ -93,6 +114,29 @@ def _engine(gap: Gap, signs: Signs) -> float | None:
     return gap.measured - max(needs) / gap.target.achievable_share - gap.target.launch
 
 
+def _tail(gap: Gap, signs: Signs) -> float | None:
+    """The last wave is full: time falls to the filled share of the waves."""
+    share = signs.get("wave_fill")
+    return _at_most(gap, gap.measured * (1 - share)) if isinstance(share, float) else None
+
+
+def _uneven(gap: Gap, signs: Signs) -> float | None:
+    """All SMs are busy as long as they are on average."""
+    ratio = signs.get("sm_imbalance")
+    return _at_most(gap, gap.measured * (1 - 1 / ratio)) if isinstance(ratio, float) and ratio > 0 else None
+
+
+def _padding(gap: Gap, signs: Signs) -> float | None:
+    """Extra FLOPs at the achieved rate of their engine."""
+    extra = gap.time_of(Cause.EXTRA_WORK)
+    return _at_most(gap, extra / min(gap.share, 1.0)) if extra and gap.share else extra
+
+
+def _clock(gap: Gap, signs: Signs) -> float | None:
+    share = signs.get("clock_share")
+    return _at_most(gap, gap.measured * (1 - share)) if isinstance(share, float) else None
+
+
 def _launching(gap: Gap) -> float:
     return gap.measurement.launches * launch_latency(gap.target.machine)
 
@@ -107,9 +151,16 @@ def _fuse(gap: Gap, signs: Signs) -> float | None:
 
 def _largest_share(gap: Gap, *ways: str) -> float | None:
     """The largest share of one tensor in the main-memory bytes (in these directions)."""
+    if not gap.target.algorithm_known or gap.target.work.family == "custom":
+        return None  # its tensors are not known
     moves = gap.target.work.moves.items()
     sizes = [float(value) for (level, _, way), value in moves if level == MAIN and (not ways or way in ways)]
     return max(sizes) / gap.target.bytes if sizes and gap.target.bytes else None
+
+
+def _quantize(gap: Gap, signs: Signs) -> float | None:
+    share = _largest_share(gap, READ)
+    return None if share is None else gap.measured * share / 2
 
 
 def _rows(gap: Gap, signs: Signs) -> float | None:
@@ -128,7 +179,10 @@ GAINS: dict[str, Gain] = {
     "reach": _reach,
     # to the achievable share of the limiter, at the observed counts
     "up": lambda gap, signs: _down_to(gap, longest(gap.work.needs) / gap.target.achievable_share + gap.target.launch),
-    "waste": _scaled("wasted", lambda ratio: 1 / ratio),
+    "waste": _waste,
+    "tail": _tail,
+    "uneven": _uneven,
+    "clock": _clock,
     "inner": _scaled("l2_excess", lambda ratio: 1 / ratio),
     "divergence": _scaled("threads_per_instruction", lambda threads: threads / WARP),
     "blocks": _scaled("block_share", lambda share: share),
@@ -138,12 +192,12 @@ GAINS: dict[str, Gain] = {
     "spills": _spills,
     "conflicts": _conflicts,
     "engine": _engine,
-    "padding": lambda gap, signs: gap.time_of(Cause.EXTRA_WORK),
+    "padding": _padding,
     "graph": lambda gap, signs: _launching(gap) * (1 - graph_node_share()),
     "launch": lambda gap, signs: min(_launching(gap), gap.measured),
     "fuse": _fuse,
     # half the bytes of the largest operand
-    "quantize": lambda gap, signs: gap.measured * (_largest_share(gap, READ) or 0.0) / 2,
+    "quantize": _quantize,
     "rows": _rows,
     "tensor": _tensor,
     # on the device; the host part is added for every move that merges launches

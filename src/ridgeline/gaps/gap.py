@@ -26,6 +26,7 @@ from ..prediction.host import GRAPH, SENT, waiting
 from ..prediction.predict import Prediction
 from .accounting import Cause, Entry, ObservedWork, account, observed_work
 from .join import CONFIDENCE, DOUBTFUL, NVTX, Pair
+from .kernel_families import is_library
 from .measurement import Host, Measurement, combine, host_cost
 from .regime import Counts, Regime, Share, busy_shares, find_regime
 from .target import Need, Target, longest, target
@@ -101,6 +102,17 @@ class Gap:
     @property
     def measured(self) -> float:
         return self.measurement.median
+
+    @cached_property
+    def achievable(self) -> float:
+        """Seconds of this kernel without faults.
+
+        Of a library kernel, or one whose name is not known, the expected time. A kernel of the user's own can be faster
+        than the library's: the achievable share of roofline, where that is less.
+        """
+        kernels, target = self.measurement.kernels, self.target
+        of_library = not kernels or any(map(is_library, kernels))
+        return target.time if of_library and target.algorithm_known else target.at_achievable_share
 
     @cached_property
     def counts(self) -> Counts:

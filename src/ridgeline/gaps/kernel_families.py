@@ -31,6 +31,11 @@ KERNELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("reduce", ("reduce_kernel", "asum", "nrm2", "dot_kernel")),
     ("stream", ("elementwise", "vectorized", "unrolled", "pointwise", "copy", "fill", "triton_poi")),
 )  # fmt: skip
+# Kernels of libraries by parts of their names: their time is what the tool expects, so nothing faster is promised of them.
+LIBRARY = re.compile(
+    r"at::|at_cuda|nvjet|cutlass|xmma|cublas|cudnn|gemvx|gemvNSP|gemv2|splitKreduce|flash_fwd|flash_bwd|fmha_|pytorch_flash"
+    r"|cunn_|vectorized_layer_norm|ncclDevKernel|cub::|thrust::|Kernel2|sm\d\d_"
+)
 _REDUCE = re.compile(r"\breduce")  # as a word of its own; inside another word it says nothing
 # Step families that a kernel family may implement: libraries use elementwise kernels for strided copies, and so on.
 SERVED_BY: dict[str, frozenset[str]] = {
@@ -81,6 +86,16 @@ def _family(text: str) -> str:
         if family == "reduce" and _REDUCE.search(name):
             return family
     return ""
+
+
+def kernel_family_of(kernel: str) -> str:
+    """The family that the name of a kernel shows; empty where it shows none."""
+    return _family(kernel)
+
+
+def is_library(kernel: str) -> bool:
+    """Whether a kernel is one of a library, by its name."""
+    return LIBRARY.search(kernel) is not None
 
 
 def kernel_of(item: Observation) -> Kernel:

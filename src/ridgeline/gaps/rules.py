@@ -90,6 +90,9 @@ class Rule:
     shown: str = ""  # evidence that needs no counters
     possible: bool = False  # a suggestion, never shown by counters
     only_shown: bool = False  # not offered without counters
+    side: str = ""  # memory or compute: without counters offered only for a point on this side of the ridge
+    rank: int = 1  # 1 a count of the fault itself, 2 inferred from stalls and shares, 3 general
+    quotes: tuple[str, ...] = ()  # further figures that are quoted as evidence
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
@@ -108,6 +111,8 @@ class Rule:
             undecided = undecided or answer is None
             if answer is False or (undecided and self.only_shown):
                 return ""
+        if undecided and self.side and signs.get("bound_predicted") not in (self.side, "balanced"):
+            return ""
         certain = not undecided and (bool(self.sign) or bool(self.shown)) and not self.possible
         return SHOWN if certain else POSSIBLE
 

@@ -17,6 +17,7 @@ MIN_TUNED_SHARE = TUNED_BAND[0]  # of the stated roofline
 MIN_SHARE_WITHOUT_FAULT = 0.5
 NEAR_ROOFLINE_SHARE = 0.9  # of the stated roofline, which few kernels exceed
 ROOFLINE_TOLERANCE = 1.03  # share of roofline that errors of measured ceilings explain
+EXPECTED_TOLERANCE = 1.1  # of the time of a kernel without faults, up to which it is as expected
 MIN_COUNT_DIFFERENCE = 0.05  # relative, from which counts are worth a sentence
 # Usual faults of kernels far below the roofline, by the kind of machine.
 FAULTS = {
@@ -101,8 +102,7 @@ def kernel_judgement(gap: Gap | None) -> str:
 
 def as_expected(gap: Gap) -> bool:
     """Whether the time is within what the tool itself expects of a kernel without faults."""
-    reachable = gap.target.high if gap.target.algorithm_known else gap.target.achievable
-    return gap.measured <= reachable
+    return gap.measured <= EXPECTED_TOLERANCE * gap.achievable
 
 
 def findings(gap: Gap) -> tuple[str, ...]:

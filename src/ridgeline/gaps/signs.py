@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil, prod
 
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
 from .gap import Gap
-from .regime import COUNTERS, LAUNCH
+from .kernel_families import kernel_family_of
+from .regime import COMPUTE, COUNTERS, LAUNCH
 from .target import longest
 
 CPU = "cpu"
@@ -16,26 +18,48 @@ MIN_SCATTERED_SECTORS = 8.0  # per request, from which partly used sectors are s
 FULL_VECTOR_SECTORS = 16.0  # of a coalesced request of 16 bytes per thread
 NOT_STALLED = ("selected", "not_selected")
 STALL = "stall."  # prefix of the warp-stall counters
+WARP, MAX_WARPS = 32, 64  # threads of a warp, warps of an SM at full occupancy
+WARP_ONLY = ("tensor.fp64", "tensor.int4", "tensor.int1")  # formats whose products are of single warps on any device
+MAX_UNTILED_INTENSITY = 4.0  # flop/B in the caches, below which a product is not tiled
+REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from which data are reused like in a product
+LARGE_TILE = 256.0
+TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
+MIN_ATOMIC_BUSY = 0.5  # utilization of the atomic unit of the busiest slice
+MIN_ATOMIC_SHARE, MIN_SLICE_RATIO = 0.1, 3.0  # the same where one slice has several times the mean traffic
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
+_BUSY = ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active")
+_STALLS = tuple(
+    f"stall.{reason}"
+    for reason in (
+        "long_scoreboard", "barrier", "wait", "short_scoreboard", "math_pipe_throttle", "lg_throttle", "mio_throttle",
+    )
+)  # fmt: skip
 # Counters behind the figures that are made of several; every other figure of a counter has its name.
 SOURCES: dict[str, tuple[str, ...]] = {
     "wasted": ("sectors_per_load", "bytes_per_sector_load", "sectors_per_store", "bytes_per_sector_store"),
-    "l2_excess": ("l2_to_sm",),
+    "bytes_per_thread": ("sectors_per_load", "bytes_per_sector_load"),
+    "in_flight": ("sectors_per_load", "bytes_per_sector_load", "occupancy", "sms"),
+    "l2_excess": ("l2_to_sm", "hbm_read"),
     "inner_intensity": ("l1", "l2", "shared"),
     "reuse_lost": ("l1", "l2"),
     "conflict_share": ("bank_conflicts", "shared_wavefronts"),
     "spilled": ("local_sectors",),
     "block_share": ("blocks", "sms"),
     "fill": ("waves",),
-    "stall": tuple(f"stall.{reason}" for reason in ("long_scoreboard", "barrier", "wait", "short_scoreboard", "math_pipe_throttle", "lg_throttle", "mio_throttle")),
-    "busiest": ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active"),
-    "limiter": ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active"),
-    "limiter_side": ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active"),
+    "wave_fill": ("waves",),
+    "residency": ("occupancy", "occupancy_limit"),
+    "contended": ("atomics", "atomic_busy", "l2_imbalance"),
+    "legacy": ("wgmma_busy", "tensor_busy"),
+    "integer_share": ("integer_instructions", "thread_instructions"),
+    "turns": ("hbm", "issue", "fma_busy", "tensor_busy"),
+    "clock_share": ("sm_clock",),
     "engine_share": ("fma_busy", "tensor_busy"),
     "main_share": ("hbm", "hbm_busy"),
     "excess_bytes": ("hbm",),
-}  # fmt: skip
+    **dict.fromkeys(("stall", "barrier_share", "long_share"), _STALLS),
+    **dict.fromkeys(("busiest", "limiter", "limiter_side"), _BUSY),
+}
 
 
 def counters_of(figure: str) -> tuple[str, ...]:
@@ -53,7 +77,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
     known: Known = {
         **counters,
         "share": gap.share,
-        "algorithm_share": target.floor / gap.measured,
+        "algorithm_share": _algorithm_share(gap),
         "vertical": gap.vertical,
         "horizontal": gap.horizontal,
         "excess_bytes": gap.excess_bytes,
@@ -61,7 +85,8 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "device": machine.kind or "gpu",
         "bound_predicted": target.bound,
         "bound_seen": gap.regime.bound,
-        "matrix": _yes(target.matrix_flops),
+        "matrix": _matrix(gap),
+        "padded": _padded(target.work.shape) if target.algorithm_known else None,
         "weights": _yes(target.work.family != "attention"),
         "algorithm_over_ridge": longest(target.needs, "compute") / memory if memory else None,
         "deep": _yes(gap.deep_compute),
@@ -77,6 +102,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
         **(_busy(gap) if gap.regime.basis == COUNTERS else {}),
         **_execution(gap),
         **_access(gap),
+        **_contention(gap),
         **(_cpu(gap) if machine.kind == CPU else {}),
     }
     return {name: value for name, value in known.items() if value is not None}
@@ -84,6 +110,37 @@ def signs(gap: Gap) -> dict[str, float | str]:
 
 def _yes(value: object) -> str:
     return "yes" if value else "no"
+
+
+def _algorithm_share(gap: Gap) -> float:
+    """The roofline time of the algorithm over the measured one; without a known algorithm, less the waste that was counted."""
+    if gap.target.algorithm_known:
+        return gap.target.floor / gap.measured
+    counters, through = gap.measurement.counters, gap.measurement.bytes.get("l1")
+    spilled = min(SECTOR * counters.get("local_sectors", 0.0) / through, 1.0) if through else 0.0
+    return gap.share / max(_wasted(counters) or 1.0, 1.0) * (1 - spilled)
+
+
+def _matrix(gap: Gap) -> str:
+    """Whether the work is a matrix product; of an unknown op, whether it ran on tensor cores or reuses data like one."""
+    target = gap.target
+    if target.algorithm_known or target.matrix_flops:
+        return _yes(target.matrix_flops)
+    if _named_product(gap):
+        return "yes"
+    inner = _inner_intensity(gap)
+    deep = target.bound == COMPUTE or (target.intensity or 0.0) > REUSE_RATIO * (inner or float("inf"))
+    return _yes(deep and inner is not None and inner < MAX_UNTILED_INTENSITY)
+
+
+def _named_product(gap: Gap) -> bool:
+    return any(kernel_family_of(kernel) in ("gemm", "conv", "attention") for kernel in gap.measurement.kernels)
+
+
+def _padded(shape: Mapping[str, object]) -> float:
+    """Executed over needed FLOPs where every size of a product is filled up to large tiles."""
+    sizes = [value for name, value in shape.items() if name in TILED_SIZES and isinstance(value, float) and value > 0]
+    return prod(ceil(size / LARGE_TILE) * LARGE_TILE / size for size in sizes)
 
 
 def _busy(gap: Gap) -> Known:
@@ -95,6 +152,8 @@ def _busy(gap: Gap) -> Known:
         "limiter_side": regime.bound if regime.limited else "none",
         "limiter": regime.limiter if regime.limited else "none",
         "main_share": shares.get(gap.target.main),
+        "turns": shares.get(gap.target.main, 0.0)
+        + max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0),
         "engine_share": shares.get(gap.counts.engine or "", 0.0),
     }
 
@@ -104,32 +163,104 @@ def _execution(gap: Gap) -> Known:
     counters = gap.measurement.counters
     stalls = {name.removeprefix(STALL): value for name, value in counters.items() if name.startswith(STALL)}
     stalls = {name: value for name, value in stalls.items() if name not in NOT_STALLED}
+    total = sum(stalls.values())
     return {
+        "barrier_share": _share(stalls.get("barrier"), total) if stalls else None,
+        "long_share": _share(stalls.get("long_scoreboard"), total) if stalls else None,
+        "integer_share": _share(counters.get("integer_instructions"), counters.get("thread_instructions")),
+        "legacy": _legacy(gap),
+        "clock_share": _clock_share(gap),
         "engine": gap.counts.engine.partition(".")[0] if gap.counts.engine else None,
         "asynchronous": _yes(max(counters.get(name, 0.0) for name in ("copy_busy", "tma")) > 0),
         "stall": max(stalls, key=lambda name: stalls[name]) if stalls else None,
     }
 
 
+def _legacy(gap: Gap) -> str | None:
+    """Whether products ran on the matrix instructions of single warps, on a device that has those of warp groups."""
+    counters = gap.measurement.counters
+    tensor = [name for name in gap.counts.engines if name.startswith("tensor.") and name not in WARP_ONLY]
+    if "wgmma_busy" not in counters or not tensor:
+        return None
+    return _yes(counters["wgmma_busy"] == 0 and gap.counts.engine in tensor)
+
+
+def _clock_share(gap: Gap) -> float | None:
+    """The clock of the run over that of the peak of its engine."""
+    ran = gap.measurement.conditions.get("sm_clock")
+    clocks = gap.target.machine.clocks
+    name = "tensor" if (gap.counts.engine or "").startswith("tensor") and "tensor" in clocks else "vector"
+    clock = clocks[name].value() if name in clocks else None
+    return ran / clock if isinstance(ran, float) and clock else None
+
+
+def _inner_intensity(gap: Gap) -> float | None:
+    """FLOPs per byte through L1, or L2 where L1 was not counted."""
+    moved = gap.measurement.bytes
+    inner = moved.get("l1", moved.get("l2"))
+    return gap.counts.flops / inner if gap.counts.flops and inner else None
+
+
 def _access(gap: Gap) -> Known:
     """Memory accesses: sector use, cache traffic, conflicts, spills, blocks."""
-    counters, moved, target = gap.measurement.counters, gap.measurement.bytes, gap.target
-    reads = target.moved(READ)
-    inner = moved.get("l1", moved.get("l2"))
-    intensity = gap.counts.flops / inner if gap.counts.flops and inner else None
-    blocks, sms = counters.get("blocks"), counters.get("sms")
+    counters, target = gap.measurement.counters, gap.target
+    reads = target.moved(READ) if target.algorithm_known and target.moved(WRITE) else counters.get("hbm_read")
+    intensity = _inner_intensity(gap)
+    blocks, sms, waves = counters.get("blocks"), counters.get("sms"), counters.get("waves")
     block_share = blocks / sms if blocks is not None and sms else None
     spilled = [counters[name] for name in ("spills", "local_sectors") if name in counters]
+    occupancy, limit = counters.get("occupancy"), counters.get("occupancy_limit")
     return {
         "wasted": _wasted(counters),
+        "bytes_per_thread": _bytes_per_request(counters, WARP),
+        "in_flight": _in_flight(gap),
         "l2_excess": counters["l2_to_sm"] / reads if "l2_to_sm" in counters and reads else None,
         "inner_intensity": intensity,
         "reuse_lost": (target.intensity or 0.0) / intensity if intensity else None,
         "conflict_share": _share(counters.get("bank_conflicts"), counters.get("shared_wavefronts")),
         "spilled": max(spilled) if spilled else None,
         "block_share": block_share,
-        "fill": counters.get("waves") or block_share,
+        "fill": waves or block_share,
+        "wave_fill": waves / ceil(waves) if waves else None,
+        "residency": occupancy / limit if occupancy is not None and limit else None,
+        "occupancy_by": _occupancy_by(counters),
     }
+
+
+def _bytes_per_request(counters: Mapping[str, float], parts: float = 1.0) -> float | None:
+    """Bytes that a load of a warp uses, over `parts`; None where there are no loads through L1."""
+    sectors, used = counters.get("sectors_per_load"), counters.get("bytes_per_sector_load")
+    return sectors * used / parts if sectors and used else None
+
+
+def _in_flight(gap: Gap) -> float | None:
+    """Bytes in flight with one load per resident warp, over those that keep the memory busy: bandwidth x latency."""
+    counters, machine = gap.measurement.counters, gap.target.machine
+    each, occupancy, sms = _bytes_per_request(counters), counters.get("occupancy"), counters.get("sms")
+    latency, main = machine.main.latency.value(), gap.target.needs.get(gap.target.main)
+    if None in (each, occupancy, sms, latency) or main is None or not latency:
+        return None
+    assert each is not None
+    assert occupancy is not None
+    assert sms is not None
+    return occupancy * MAX_WARPS * sms * each / (main.rate * latency)
+
+
+def _occupancy_by(counters: Mapping[str, float]) -> str | None:
+    """What limits the blocks per SM."""
+    names = {"registers": "registers", "shared": "shared memory", "warps": "block size", "slots": "block slots"}
+    limits = {text: counters[f"blocks_by_{key}"] for key, text in names.items() if f"blocks_by_{key}" in counters}
+    return min(limits, key=lambda text: limits[text]) if limits else None
+
+
+def _contention(gap: Gap) -> Known:
+    """Atomics that queue at few addresses: their unit is busy, or the traffic is at few slices of L2."""
+    counters = gap.measurement.counters
+    atomics, busy, slices = (counters.get(name) for name in ("atomics", "atomic_busy", "l2_imbalance"))
+    if atomics is None or busy is None or slices is None:
+        return {"contended": "no" if atomics == 0 else None}
+    queued = busy >= MIN_ATOMIC_BUSY or (busy >= MIN_ATOMIC_SHARE and slices >= MIN_SLICE_RATIO)
+    return {"contended": _yes(atomics > 0 and queued)}
 
 
 def _cpu(gap: Gap) -> Known:
@@ -169,7 +300,8 @@ def faster_engine(gap: Gap) -> tuple[str, float | None]:
     target, machine = gap.target, gap.target.machine
     ran = gap.counts.engine or target.engine
     unit, _, dtype = ran.partition(".")
-    if target.matrix_flops and unit == "vector" and ran in machine.peaks:
+    product = target.matrix_flops or (not target.algorithm_known and _named_product(gap))
+    if product and unit == "vector" and ran in machine.peaks:
         for name in (target.engine, f"tensor.{dtype}", f"tensor.{NEAREST.get(dtype, dtype)}"):
             figure = machine.peaks.get(name)
             value = figure.value(target.ceilings) if figure and name.startswith("tensor.") else None

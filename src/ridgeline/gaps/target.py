@@ -97,8 +97,8 @@ class Target:
         return (self.beyond_floor - self.shape_loss) / self.floor if self.floor else 0.0
 
     @property
-    def achievable(self) -> float:
-        """Seconds of a kernel without faults: the expected time, or the achievable share of roofline where that is less."""
+    def at_achievable_share(self) -> float:
+        """Seconds at the achievable share of roofline, or the expected time where that is less."""
         return min(self.time, self.floor / self.achievable_share + self.launch)
 
     @property
