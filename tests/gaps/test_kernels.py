@@ -116,3 +116,28 @@ def test_times_alone_are_kept_and_called_so() -> None:
 def test_no_kernels_are_refused() -> None:
     with pytest.raises(InputError, match="no kernels"):
         report_of_kernels([], H200)
+
+
+def test_raw_and_details_page_give_one_verdict() -> None:
+    """The details page has no FLOPs: the same bounds, and no cause is shown there that the raw page does not show."""
+    raw, details = (
+        {item.name: item for item in report_of_kernels(observe.load(NCU / f"h200_{page}.csv"), H200).kernels}
+        for page in ("raw", "details")
+    )
+    assert len(details) == 6
+    for name, item in details.items():
+        assert item.bound == raw[name].bound, name
+        shown = {advice.rule for advice in item.advice if advice.shown and not advice.rule.startswith("launch-bound")}
+        assert shown <= {advice.rule for advice in raw[name].advice if advice.shown}, name
+        if item.share is not None and item.known == raw[name].known:
+            assert item.share == pytest.approx(raw[name].share, rel=0.01), name
+
+
+def test_without_counted_flops_no_share_of_roofline_is_claimed() -> None:
+    product = profiled("gemm", flops={}, bytes={"hbm": 1e8}, counters={"compute_busy": 0.9, "l1_busy": 0.95})
+    (item,) = report_of_kernels([product], H200).kernels
+    assert (item.bound, item.share) == ("compute", None)
+    stream = profiled("copy", flops={}, bytes={"hbm": 4.2e8}, counters={"compute_busy": 0.1})
+    (item,) = report_of_kernels([stream], H200).kernels
+    assert item.bound == "memory"
+    assert item.share is not None

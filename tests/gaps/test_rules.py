@@ -116,3 +116,13 @@ def test_causes_have_a_name_before_their_explanation() -> None:
         assert colon, rule.name
         assert explanation, rule.name
         assert len(name) <= 36, rule.name
+
+
+def test_rules_that_give_way_to_each_other_do_not_vanish_together() -> None:
+    """`unless` has no cycle: of rules that hold at once, at least one stays."""
+    unless = {rule.name: set(rule.unless) for rule in rules()}
+    left = dict(unless)
+    while left:
+        free = [name for name, others in left.items() if not others & set(left)]
+        assert free, f"these give way to each other: {sorted(left)}"
+        left = {name: others for name, others in left.items() if name not in free}

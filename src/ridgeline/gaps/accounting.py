@@ -110,12 +110,9 @@ def account(target: Target, work: ObservedWork, regime: Regime, measured: float)
     entries = [*work.entries, *(Entry(cause, time) for cause, time in costs if time)]
     left = measured - fsum(entry.time for entry in entries)
     loss = Entry(Cause.LIMITER_LOSS, min(target.limiter_loss * longest(work.needs), max(left, 0.0)))
-    if left > 0 and regime.limited:
-        # the limiter is known: time beyond what its counts need was lost on it
-        if regime.limiter in work.needs:
-            loss = Entry(Cause.LIMITER_LOSS, left)
-        else:
-            loss = Entry(Cause.OTHER_LIMITER, left, (bound_by(regime.limiter), bound_by(target.limiter)))
+    if left > 0 and regime.limited and regime.limiter not in work.needs:
+        # another unit than the counts are about was busy all the time
+        loss = Entry(Cause.OTHER_LIMITER, left, (bound_by(regime.limiter), bound_by(target.limiter)))
     if loss.time:
         entries.append(loss)
     return (*entries, Entry(Cause.RESIDUAL, measured - fsum(entry.time for entry in entries)))

@@ -28,7 +28,7 @@ from .accounting import Cause, Entry, ObservedWork, account, observed_work
 from .join import CONFIDENCE, DOUBTFUL, NVTX, Pair
 from .kernel_families import is_library
 from .measurement import Host, Measurement, combine, host_cost
-from .regime import Counts, Regime, Share, busy_shares, find_regime
+from .regime import MIN_LIMITER_SHARE, Counts, Regime, Share, busy_shares, find_regime
 from .target import Need, Target, longest, target
 
 COUNTER_ERROR = 0.02  # relative error of counters of the device memory
@@ -113,6 +113,14 @@ class Gap:
         kernels, target = self.measurement.kernels, self.target
         of_library = not kernels or any(map(is_library, kernels))
         return target.time if of_library and target.algorithm_known else target.at_achievable_share
+
+    @property
+    def flops_known(self) -> bool:
+        """False where the counted work stands for the algorithm's and no FLOPs were counted, as on a details page.
+
+        The memory side is then a lower bound of the roofline time, unless the memory is busy most of the time.
+        """
+        return self.target.algorithm_known or bool(self.measurement.flops) or self.share >= MIN_LIMITER_SHARE
 
     @cached_property
     def counts(self) -> Counts:

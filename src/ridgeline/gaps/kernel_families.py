@@ -88,9 +88,9 @@ def _family(text: str) -> str:
     return ""
 
 
-def kernel_family_of(kernel: str) -> str:
-    """The family that the name of a kernel shows; empty where it shows none."""
-    return _family(kernel)
+def is_product(kernel: str) -> bool:
+    """Whether the name of a kernel shows a matrix product, convolution or attention."""
+    return _family(kernel) in ("gemm", "conv", "attention")
 
 
 def is_library(kernel: str) -> bool:

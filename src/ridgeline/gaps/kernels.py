@@ -67,8 +67,8 @@ class ProfiledKernel:
 
     @property
     def share(self) -> float | None:
-        """Of the roofline at the counted FLOPs and bytes."""
-        return self.gap.share if self.gap is not None else None
+        """Of the roofline at the counted FLOPs and bytes; None where FLOPs were not counted and memory is not the limiter."""
+        return self.gap.share if self.gap is not None and self.gap.flops_known else None
 
     @property
     def bound(self) -> str | None:
@@ -103,7 +103,7 @@ class ProfiledKernel:
             return figures
         target = self.gap.target
         figures |= {
-            "share_of_roofline": self.gap.share, "bound": self.gap.regime.bound, "limiter": self.gap.regime.limiter,
+            **({} if self.share is None else {"share_of_roofline": self.share}), "bound": self.gap.regime.bound, "limiter": self.gap.regime.limiter,
             "floor_us": target.floor * 1e6, "diagnosis": self.diagnosis,
         }  # fmt: skip
         if self.op is not None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from ..core.errors import MissingFigure
 from ..core.machine import ANY, MAIN
 from ..prediction.host import launch_latency
+from .kernel_families import is_product
 from .measurement import Measurement
 from .target import Need, Target
 
@@ -22,7 +23,14 @@ MIN_LIMITER_SHARE = 0.6  # utilization from which a unit is called the limiter
 SHARE_TOLERANCE = 0.1  # utilizations this close together are not distinguished
 # Counters of the utilization of a pipe while its SM is active, and the unit they belong to.
 PIPES = {"fma_busy": "vector.fp32", "fp64_busy": "vector.fp64", "special_busy": "special.fp32", "issue": "issue"}
-NAMES = {"issue": "instruction issue", "main": "memory", "special.fp32": "special functions"}  # of units in text
+ENGINE_PIPES = ("fma_busy", "fp64_busy", "tensor_busy")
+SM = "sm"
+NAMES = {
+    "sm": "SM pipes",
+    "issue": "instruction issue",
+    "main": "memory",
+    "special.fp32": "special functions",
+}  # of units in text
 
 
 def unit_name(unit: str) -> str:
@@ -151,6 +159,9 @@ def busy_shares(target: Target, counts: Counts) -> tuple[Share, ...]:
     for counter, name in PIPES.items():
         if counter in counters:
             table.add(name, COMPUTE, counters[counter] * active)
+    if not measurement.flops and not any(counter in counters for counter in ENGINE_PIPES):
+        # a page without counts of instructions and pipes: the busiest part of the SMs
+        table.add(SM, COMPUTE, counters.get("compute_busy"))
     tensor = [name for name in counts.engines if name.startswith("tensor")]
     if tensor and "tensor_busy" in counters:
         busiest = max(tensor, key=lambda name: counts.engines[name].time)
@@ -179,6 +190,12 @@ def find_regime(target: Target, counts: Counts, shares: tuple[Share, ...]) -> Re
     candidates = [share for share in busy if share.value >= busy[0].value - SHARE_TOLERANCE]
     predicted = next((share for share in busy if share.name == target.limiter), None)
     limiter = next((share for share in candidates if share.side == target.bound), busy[0])
+    if SM in (share.name for share in candidates):
+        # shared memory feeds the matrix units: where both are busy, these are the limiter
+        limiter = next(share for share in candidates if share.name == SM)
+        issue = next((share for share in candidates if share.name == "issue"), limiter)
+        if issue.value >= limiter.value and not any(map(is_product, counts.measurement.kernels)):
+            limiter = issue
     # instruction issue feeds the engines: where the predicted one is busy itself, that is the limiter
     feeds = busy[0].name == "issue"
     if predicted is not None and (predicted in candidates or (feeds and predicted.value >= MIN_LIMITER_SHARE)):

@@ -106,6 +106,8 @@ class Rule:
     def status(self, signs: Signs) -> str:
         """Shown, possible, or empty where it does not hold."""
         undecided = False
+        if self.possible and any(condition.holds(signs) is None for condition in self.applies):
+            return ""  # a suggestion needs to know what it is about
         for condition in self.conditions:
             answer = condition.holds(signs)
             undecided = undecided or answer is None

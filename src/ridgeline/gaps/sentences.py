@@ -34,6 +34,8 @@ def gap_band(gap: Gap) -> str:
         return LAUNCH_BOUND
     if gap.share > ROOFLINE_TOLERANCE:
         return above_roofline(gap)
+    if gap.share <= NEAR_ROOFLINE_SHARE and as_expected(gap):
+        return TUNED
     return band(gap.share, gap.target.ceiling_kind, gap.target.machine.kind)
 
 
@@ -215,8 +217,8 @@ def action(gap: Gap, top: Advice | None, runs: float = 1.0) -> str:
         host = f", {show(top.host * runs, 's', 3)} by fewer launches" if top.host else ""
         beyond = (top.device or 0.0) > max(gap.measured - gap.target.floor, 0.0)
         return f"{top.move}{gain}{host} ({top.name}{'; beyond its present roofline' if beyond else ''})"
-    if gap.share >= MIN_TUNED_SHARE:
-        return band(gap.share, "measured")
+    if as_expected(gap):
+        return band(gap.share, "measured") if gap.share > NEAR_ROOFLINE_SHARE else TUNED
     if gap.regime.basis == COUNTERS:
         return "no rule matches its counters"
     return f"cause unknown without counters: {NO_COUNTERS.get(gap.target.machine.kind, NO_COUNTERS['gpu'])}"

@@ -8,7 +8,7 @@ from math import ceil, prod
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
 from .gap import Gap
-from .kernel_families import kernel_family_of
+from .kernel_families import is_product
 from .regime import COMPUTE, COUNTERS, LAUNCH
 from .target import longest
 
@@ -74,16 +74,17 @@ def signs(gap: Gap) -> dict[str, float | str]:
     target, measurement, machine = gap.target, gap.measurement, gap.target.machine
     latency, memory = launch_latency(machine), longest(target.needs, "memory")
     counters = {name: value for name, value in measurement.counters.items() if not name.startswith((STALL, "roof."))}
+    flops_known = gap.flops_known
     known: Known = {
         **counters,
-        "share": gap.share,
+        "share": gap.share if flops_known else None,
         "algorithm_share": _algorithm_share(gap),
         "vertical": gap.vertical,
         "horizontal": gap.horizontal,
         "excess_bytes": gap.excess_bytes,
         "excess_flops": gap.excess_flops,
         "device": machine.kind or "gpu",
-        "bound_predicted": target.bound,
+        "bound_predicted": target.bound if flops_known else None,
         "bound_seen": gap.regime.bound,
         "matrix": _matrix(gap),
         "padded": _padded(target.work.shape) if target.algorithm_known else None,
@@ -93,7 +94,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "kernels": measurement.launches,
         "parts": float(len(measurement.kernels)) if measurement.kernels else None,
         "kernel_over_launch": gap.measured / measurement.launches / latency if latency else None,
-        "floor_over_launch": target.floor / latency if latency else None,
+        "floor_over_launch": target.floor / latency if latency and flops_known else None,
         "sent": gap.sent,
         "waiting": None if gap.waiting is None else gap.waiting / gap.measured,
         "between": gap.between.bytes / target.bytes if gap.between and target.bytes else 0.0,
@@ -134,7 +135,7 @@ def _matrix(gap: Gap) -> str:
 
 
 def _named_product(gap: Gap) -> bool:
-    return any(kernel_family_of(kernel) in ("gemm", "conv", "attention") for kernel in gap.measurement.kernels)
+    return any(map(is_product, gap.measurement.kernels))
 
 
 def _padded(shape: Mapping[str, object]) -> float:
@@ -171,9 +172,15 @@ def _execution(gap: Gap) -> Known:
         "legacy": _legacy(gap),
         "clock_share": _clock_share(gap),
         "engine": gap.counts.engine.partition(".")[0] if gap.counts.engine else None,
-        "asynchronous": _yes(max(counters.get(name, 0.0) for name in ("copy_busy", "tma")) > 0),
+        "asynchronous": _asynchronous(counters),
         "stall": max(stalls, key=lambda name: stalls[name]) if stalls else None,
     }
+
+
+def _asynchronous(counters: Mapping[str, float]) -> str | None:
+    """Whether the bulk copy unit loaded anything; None where it was not counted."""
+    counted = [counters[name] for name in ("copy_busy", "tma") if name in counters]
+    return _yes(max(counted) > 0) if counted else None
 
 
 def _legacy(gap: Gap) -> str | None:

@@ -23,6 +23,11 @@ GPU = "device__attribute_display_name"
 PUSHED = "Push/Pop_Range"
 STARTED = "Start/Stop_Range"
 
+HALF = "vector.fp16"
+ADDS = ("op_hadd_pred_on", "op_hmul_pred_on")
+MAX_SHARE_OF_MOVES = 0.1  # of the instructions of threads
+MAX_MOVES_PER_THREAD = 8.0
+
 _NOTHING = Work()
 
 
@@ -75,6 +80,7 @@ def observation(kernel: Kernel, mark: str) -> Observation | None:
             kinds["condition"][key] = fields[field]
     notes: list[str] = []
     less = _without_sparse(flops, plan.defined)
+    less |= _without_moves(values, flops, counters, plan.defined)
     defined: Mapping[str, str] = {**plan.defined, **less} if less else plan.defined
     if "l1" in moved and moved["l1"] < _returned(plan, moved, counters):
         del moved["l1"]
@@ -126,7 +132,7 @@ def _uncounted(flops: Mapping[str, float], counters: Mapping[str, float]) -> lis
     if special >= MIN_SPECIAL_SHARE:
         notes.append(f"not in any FLOP count: special functions and conversions, pipe at {percent(special)} utilization")  # fmt: skip
     if flops.get("vector.fp16"):
-        notes.append("vector.fp16 counts every half-precision instruction as packed (two numbers); moves of constants are included")  # fmt: skip
+        notes.append("vector.fp16 counts every half-precision instruction as packed (two numbers)")  # fmt: skip
     return notes
 
 
@@ -140,6 +146,26 @@ def _without_sparse(flops: dict[str, float], defined: Mapping[str, str]) -> dict
             flops[engine] = max(flops[engine] - sparse, 0.0)
             changed[f"flops.{engine}"] = f"{defined[f'flops.{engine}']} less the 2:4-sparse operations"
     return changed
+
+
+def _without_moves(
+    values: Mapping[str, float], flops: dict[str, float], counters: Mapping[str, float], defined: Mapping[str, str]
+) -> dict[str, str]:
+    """Take compiler moves off the fp16 count; the definition this changes.
+
+    Compilers load constants with HFMA2 (a product with zero). A kernel that computes in fp16 also adds or multiplies, or
+    spends more than a tenth of its instructions on HFMA2; without a count of instructions, more than a few per thread.
+    """
+    counted = flops.get(HALF, 0.0)
+    sums = [value for name, value in values.items() if name.partition(".")[0].endswith(ADDS)]
+    if counted <= 0 or not sums or any(sums):
+        return {}
+    moves, instructions, threads = counted / 4, counters.get("thread_instructions"), counters.get("threads")
+    limit = MAX_SHARE_OF_MOVES * instructions if instructions else MAX_MOVES_PER_THREAD * threads if threads else 0.0
+    if moves > limit:
+        return {}
+    flops[HALF] = 0.0
+    return {f"flops.{HALF}": f"{defined[f'flops.{HALF}']}, taken as 0: only HFMA2 and few of them, which are compiler moves"}  # fmt: skip
 
 
 def _returned(plan: Plan, moved: Mapping[str, float], counters: Mapping[str, float]) -> float:

@@ -133,9 +133,9 @@ METRICS: tuple[Metric, ...] = (
     *_tensor_rows(),
     # Traffic
     _row("hbm", "bytes", "roofline", "B", "dram__bytes.sum", "dram__bytes_read.sum + dram__bytes_write.sum", "dram__bytes_op_read.sum + dram__bytes_op_write.sum", meaning="bytes between the device memory and L2, both directions"),
-    _row("l2", "bytes", "roofline", "B", "l1tex__m_xbar2l1tex_read_bytes.sum + l1tex__m_l1tex2xbar_write_bytes.sum", "lts__t_bytes.sum", "32 x lts__lts2xbar_cycles_active.sum", meaning="bytes between L2 and the multiprocessors: both directions as the multiprocessors see it, else all tag traffic, else the way to them only"),
+    _row("l2", "bytes", "roofline", "B", "l1tex__m_xbar2l1tex_read_bytes.sum + l1tex__m_l1tex2xbar_write_bytes.sum", "lts__t_bytes.sum", meaning="bytes between L2 and the multiprocessors, both directions, as the multiprocessors see it; else all tag traffic"),
     _row("l1", "bytes", "roofline", "B", "l1tex__t_bytes.sum", Way("128 x l1tex__lsu_writeback_active_mem_lgds.sum", HOPPER), Way("128 x l1tex__lsu_writeback_active_mem_lg.sum", 7.5, HOPPER), meaning="bytes through the L1 tag stage, else what L1 returned to registers"),
-    _row("shared", "bytes", "roofline", "B", f"128 x {_SHARED}ld.sum + 128 x {_SHARED}st.sum", meaning="bytes of shared memory, 128 per wavefront"),
+    _row("shared", "bytes", "roofline", "B", f"128 x {_SHARED}ld.sum + 128 x {_SHARED}st.sum", f"128 x {_SHARED.removesuffix('_op_')}.sum", meaning="bytes of shared memory, 128 per wavefront"),
     _row("hbm_read", "counter", "roofline", "B", Way("dram__bytes_read.sum", before=12.0), Way("dram__bytes_op_read.sum", 12.0), meaning="bytes read from the device memory"),
     _row("hbm_write", "counter", "roofline", "B", Way("dram__bytes_write.sum", before=12.0), Way("dram__bytes_op_write.sum", 12.0), meaning="bytes written to the device memory; what stays in L2 is not among them"),
     _row("l2_to_sm", "counter", "roofline", "B", "l1tex__m_xbar2l1tex_read_bytes.sum", "32 x lts__lts2xbar_cycles_active.sum", meaning="bytes from L2 to the multiprocessors"),
@@ -204,7 +204,7 @@ METRICS: tuple[Metric, ...] = (
     _row("hbm_busy", "counter", "diagnosis", "1", f"gpu__dram_throughput{_ELAPSED}", f"dram__throughput{_ELAPSED}", meaning="device memory"),
     _row("l2_busy", "counter", "diagnosis", "1", f"lts__throughput{_ELAPSED}", meaning="L2"),
     _row("l1_busy", "counter", "diagnosis", "1", f"l1tex__throughput{_ACTIVE}", meaning="L1 and shared memory"),
-    _row("tensor_busy", "counter", "diagnosis", "1", f"sm__pipe_tensor_cycles_active{_ACTIVE}", f"sm__inst_executed_pipe_tensor{_ACTIVE}", meaning="tensor units, all types"),
+    _row("tensor_busy", "counter", "diagnosis", "1", f"sm__pipe_tensor_cycles_active{_ACTIVE}", f"sm__inst_executed_pipe_tensor{_ACTIVE}", f"sm__pipe_tensor_op_hmma_cycles_active{_ACTIVE}", f"sm__pipe_tensor_op_imma_cycles_active{_ACTIVE}", meaning="tensor units, all types"),
     _row("wgmma_busy", "counter", "diagnosis", "1", f"sm__inst_executed_pipe_tensor_op_gmma{_ACTIVE}", since=HOPPER, before=BLACKWELL, meaning="matrix products of warp groups, which only Hopper has"),
     _row("mma_busy", "counter", "diagnosis", "1", f"sm__inst_executed_pipe_tensor_op_hmma{_ACTIVE}", since=HOPPER, before=BLACKWELL, meaning="matrix products of single warps in 16 and 19 bits, which Hopper runs at part of its peak"),
     *(_row(f"{name}_busy", "counter", "diagnosis", "1", f"sm__inst_executed_pipe_{pipe}{_ACTIVE}", since=since, meaning=text)

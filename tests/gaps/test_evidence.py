@@ -1,0 +1,159 @@
+"""Rules by evidence: the deciding counter shows a cause, another value rules it out, specific causes come first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from advice_samples import COPIED, COPY, achievable, gap_of, profiled, top
+from gap_samples import H200
+
+from ridgeline.core.observation import Observation
+from ridgeline.gaps.advice import advise
+from ridgeline.gaps.gap import Gap
+from ridgeline.gaps.rules import rules
+from ridgeline.gaps.sentences import action, as_expected, gap_band
+from ridgeline.prediction.predict import predict
+from ridgeline.programs import ops
+
+SLOW = 5 * achievable(COPY)
+ATOMIC = {"atomics": 1e5, "atomic_busy": 0.8, "l2_imbalance": 30.0}
+EVEN = {"atomics": 0.0, "atomic_busy": 0.0, "l2_imbalance": 1.02, "l2_slice_busy": 0.26}
+WORK = {"integer_instructions": 7e9, "thread_instructions": 1.3e10, "issue": 0.8}
+
+
+def slow(**counters: float) -> Gap:
+    return gap_of(COPY, profiled(SLOW, moved=COPIED, counters={**EVEN, "hbm_imbalance": 1.02, **counters}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "counters", "counter", "other"),
+    [
+        ("contended atomics", ATOMIC, "atomics", 0.0),
+        ("hot slice", {"l2_imbalance": 2.5, "l2_slice_busy": 0.7}, "l2_imbalance", 1.1),
+        ("tail wave", {"waves": 1.06, "sm_active": 0.54, "sm_imbalance": 1.9}, "waves", 1.0),
+        ("uneven blocks", {"sm_imbalance": 1.6, "sm_active": 0.6}, "sm_imbalance", 1.05),
+        ("small blocks", {"threads_per_block": 32.0, "occupancy": 0.1, "occupancy_limit": 0.5}, "occupancy", 0.45),
+        ("thin loads", {"sectors_per_load": 1.0, "sectors_per_store": 1.0}, "sectors_per_load", 16.0),
+        ("few in flight", {}, "sectors_per_load", 16.0),
+        ("repeated loads", {"l2_to_sm": 4 * COPIED}, "l2_to_sm", 0.5 * COPIED),
+        ("integer overhead", WORK, "integer_instructions", 1e9),
+        ("no overlap", {"stall.barrier": 4.0, "issue": 0.55}, "stall.barrier", 0.0),
+        ("channels", {"hbm_imbalance": 2.0, "sectors_per_load": 16.0, "stall.long_scoreboard": 0.1}, "hbm_imbalance", 1.0),
+        ("no vectorization", {"lsu_busy": 0.8, "issue": 0.65}, "lsu_busy", 0.2),
+        ("divergence", {"threads_per_instruction": 8.0, "issue": 0.9}, "threads_per_instruction", 31.0),
+    ],
+)  # fmt: skip
+def test_the_deciding_counter_decides(rule: str, counters: dict[str, float], counter: str, other: float) -> None:
+    gap = slow(**counters)
+    first = top(gap)
+    assert (first.rule, first.status) == (rule, "shown")
+    assert first.evidence
+    assert not first.missing
+    assert rule not in {item.rule for item in advise(slow(**{**counters, counter: other}))}
+    without = replace(gap.measurement, counters={k: v for k, v in gap.measurement.counters.items() if k != counter})
+    statuses = {item.rule: item.status for item in advise(replace(gap, measurement=without))}
+    assert statuses.get(rule, "possible") == "possible"  # shown needs the deciding counter
+
+
+def test_atomics_are_not_mistaken_for_waiting_loads() -> None:
+    """Warps wait for memory in both; the counters of atomics tell them apart."""
+    gap = slow(**ATOMIC)
+    assert top(gap).rule == "contended atomics"
+    assert not {"synchronous loads", "few in flight"} & {item.rule for item in advise(gap)}
+
+
+def test_barriers_of_a_reduction() -> None:
+    counters = {"stall.barrier": 6.0, "shared_per_block": 5120.0, "issue": 0.65}
+    assert top(slow(**counters)).rule == "barriers"
+    assert "barriers" not in {item.rule for item in advise(slow(**{**counters, "shared_per_block": 1024.0}))}
+
+
+def test_products_on_the_older_matrix_instructions() -> None:
+    work = ops.gemm(8192, 8192, 8192, dtype="bf16")
+    counters = {"tensor_busy": 0.6, "wgmma_busy": 0.0, "mma_busy": 0.2, "occupancy": 0.2}
+    item = profiled(2.7e-3, flops=2 * 8192.0**3, moved=1.6e9, engine="tensor.bf16", counters=counters)
+    first = top(gap_of(work, item))
+    assert (first.rule, first.status) == ("legacy tensor path", "shown")
+    assert first.gain == pytest.approx(2.7e-3 - achievable(work))
+    newer = replace(item, counters={**item.counters, "wgmma_busy": 0.1})
+    assert "legacy tensor path" not in {advice.rule for advice in advise(gap_of(work, newer))}
+
+
+def test_a_full_product_where_a_triangle_is_needed() -> None:
+    """Twice the FLOPs, which no tile explains: not padding."""
+    work = ops.syrk(n=8192, k=4096, dtype="bf16")
+    flops = 2 * 8192.0**2 * 4096
+    time = flops / H200.peak("tensor.bf16").value / 0.7
+    item = profiled(time, flops=flops, moved=1.2e9, engine="tensor.bf16", counters={"tensor_busy": 0.62})
+    first = top(gap_of(work, item))
+    assert (first.rule, first.status) == ("extra flops", "shown")
+    assert first.gain == pytest.approx(time / 2, rel=0.05)
+
+
+def test_a_throttled_clock() -> None:
+    work = ops.gemm(8192, 8192, 8192, dtype="bf16")
+    time = 1.5 * float(predict(work, H200).time)
+    item = profiled(time, flops=2 * 8192.0**3, moved=1.4e9, engine="tensor.bf16", counters={"tensor_busy": 0.95})
+    slow_clock = replace(item, conditions={"sm_clock": 1.2e9})
+    first = top(gap_of(work, slow_clock))
+    assert (first.rule, first.status) == ("throttled clock", "shown")
+    assert first.gain == pytest.approx(min(time * (1 - 1.2 / 1.83), time - achievable(work)), rel=0.01)
+    assert "throttled clock" not in {advice.rule for advice in advise(gap_of(work, replace(item, conditions={"sm_clock": 1.83e9})))}  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_wasted_bytes_are_a_fault_at_any_share_of_the_bandwidth(share: float) -> None:
+    """S1-22, S1-23: eight times the bytes at 95 % of the bandwidth is uncoalesced, not a kernel to quantize."""
+    moved = 8 * COPIED
+    counters = {"sectors_per_load": 32.0, "bytes_per_sector_load": 4.0, "hbm_busy": share, "l2_busy": share}
+    gap = gap_of(COPY, profiled(moved / H200.bandwidth("hbm").value / share, moved=moved, counters=counters))
+    first = top(gap)
+    assert (first.rule, first.status) == ("uncoalesced", "shown")
+    assert first.gain == pytest.approx(gap.measured - max(achievable(COPY), gap.measured / 8))
+
+
+def test_without_counters_causes_keep_to_their_side_of_the_ridge() -> None:
+    """S1-19, S1-20: memory-side causes for points left of the ridge, compute-side ones right of it, below the roof."""
+    sides = {rule.name: rule.side for rule in rules() if rule.side}
+    assert set(sides.values()) == {"memory", "compute"}
+    product = ops.gemm(4096, 4096, 4096, dtype="bf16")
+    for work, side in ((COPY, "memory"), (product, "compute")):
+        for factor, below in ((4.0, True), (1.0, False)):
+            gap = gap_of(work, Observation("step", "step", (factor * achievable(work),)))
+            listed = {sides[item.rule] for item in advise(gap) if item.rule in sides}
+            assert listed == ({side} if below else set()), (work.name, factor)
+
+
+def test_a_specific_cause_comes_before_a_general_one_of_similar_gain() -> None:
+    gap = slow(**WORK, **{"threads_per_instruction": 12.0})
+    ranks = {rule.name: rule.rank for rule in rules()}
+    shown = [item for item in advise(gap) if item.shown]
+    large = [item for item in shown if (item.gain or 0.0) >= 0.4 * max(other.gain or 0.0 for other in shown)]
+    assert shown[: len(large)] == large
+    assert [ranks[item.rule] for item in large] == sorted(ranks[item.rule] for item in large)
+
+
+def test_no_gain_of_a_library_kernel_ends_below_its_expected_time() -> None:
+    """ATen's softmax at its expected time is left alone; a kernel of one's own may reach the roofline."""
+    work = ops.softmax(16384, 4096, dtype="bf16")
+    time = 1.4 * float(predict(work, H200).time)
+    counters = {"issue": 0.8, "hbm_busy": 0.2}
+    for kernel, limit in (("at::native::softmax", float(predict(work, H200).time)), ("my_softmax", achievable(work))):
+        gap = gap_of(work, profiled(time, flops=1e9, moved=2.7e8, counters=counters, kernel=kernel))
+        gains = [item.gain for item in advise(gap) if item.gain is not None]
+        assert gains
+        assert time - max(gains) >= limit * (1 - 1e-9)
+
+
+def test_near_the_roofline_is_judged_by_the_expected_time() -> None:
+    work = ops.softmax(16384, 4096, dtype="bf16")
+    expected = float(predict(work, H200).time)
+    gap = gap_of(work, Observation("step", "step", (1.02 * expected,)))
+    assert gap.share < 0.5
+    assert as_expected(gap)
+    assert "typical of tuned kernels" in gap_band(gap)
+    assert "typical of tuned kernels" in action(gap, None)
+    slower = gap_of(work, Observation("step", "step", (2 * expected,)))
+    assert not as_expected(slower)
+    assert "far below" in gap_band(slower)
