@@ -99,7 +99,7 @@ def test_every_case_was_run_and_joined_by_its_range(report: Report) -> None:
     rows = cases.read(FAULTS / "cases.csv")
     assert {row["name"] for row in rows} == {*PLANTED, *CURED, *HEALTHY, "unfused.linear"}
     assert [item.name for item in report.items] == [row["name"] for row in rows]
-    assert {item.gap.how for item in report.items} == {"name"}
+    assert {item.gap.how for item in report.items} == {"name", "nvtx"}
     assert report.unmatched["predicted"] == []
 
 
