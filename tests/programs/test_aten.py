@@ -85,6 +85,13 @@ COUNTS = [
     ("aten::_foreach_addcdiv_", ((T(6),), (T(6),), (T(6),), 1), 18, 4 * B * 6),
     ("aten::native_dropout", (T(6, 8), 0.1, True), 96, B * 96 + 48),
     ("aten::mse_loss", (T(6, 8), T(6, 8), 1), 3 * 48, B * 97),
+    ("aten::_masked_softmax", (T(6, 8), T(6, 8, dtype="bool"), None, None), 5 * 48, B * 96 + 48),
+    ("aten::_fft_c2c", (T(6, 8, dtype="complex64"), (1,), 0, True), 5 * 48 * 3, 2 * 8 * 48),
+    ("aten::_fft_r2c", (T(6, 8, dtype="fp32"), (1,), 0, True), 2.5 * 48 * 3, 4 * 48 + 8 * 30),
+    ("aten::slice_scatter", (T(6, 8), T(2, 8), 0, 0, 2, 1), 0, B * (48 + 16 + 64)),
+    ("aten::_cdist_forward", (T(6, 8), T(4, 8), 2.0, None), 24 * 25, B * (48 + 32 + 24)),
+    ("flash_attn::_flash_attn_forward", (T(2, 16, 4, 8), T(2, 16, 2, 8), T(2, 16, 2, 8), 0.0, 1.0, False),
+     8 * 16 * 16 * (4 * 8 + 5), B * (2 * 8 * 128 + 2 * 4 * 128)),
     ("aten::nll_loss_forward", (T(6, 8), T(6, dtype="int64"), None, 1, -100), 12, B * 8 + 48),
 ]  # fmt: skip
 
@@ -110,6 +117,7 @@ def test_counts_are_those_of_the_definition(
     [
         (Call("aten::foo", (T(3),)), "unknown", "no rule for aten::foo"),
         (Call("mylib::add", (T(3), T(3))), "unknown", "no rule for mylib::add"),
+        (Call("mylib::mm", (T(3, 3), T(3, 3))), "unknown", "no rule for mylib::mm"),
         (Call("aten::mm"), "unknown", "shapes were not recorded"),
         (Call("aten::mm", (T(3, 4),)), "unknown", r"argument 1 \(a tensor\) was not recorded"),
         (Call("aten::mm", (T(3, 4), T(5, 4))), "unknown", "no product of matrices"),

@@ -315,3 +315,28 @@ def test_every_optimizer_is_known(name: str, foreach: bool) -> None:
     optimizer = getattr(torch.optim, name)(parameters, lr=0.1, foreach=foreach)
     calls = record(optimizer.step).calls
     assert coverage((call, count(call, LEAF)) for call in calls).unknown == ()
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_recurrent_layers_have_the_flops_of_their_matrices(batch_first: bool) -> None:
+    layer = torch.nn.LSTM(6, 5, batch_first=batch_first)
+    x = torch.ones(3, 7, 6)
+    calls = [call for call in record(lambda: layer(x)[0].sum().backward()).calls if "rnn_layer" in call.name]
+    if not calls:
+        pytest.skip("this build of torch takes recurrent layers apart")
+    products = 2 * 3 * 7 * (4 * 5) * (6 + 5)
+    assert [matrix_flops(counted(call)) for call in calls] == [products, 2 * products]
+
+
+def test_ctc_and_weight_norm_are_known() -> None:
+    logits = torch.randn(12, 8, 10, requires_grad=True)
+    targets = torch.randint(1, 10, (8, 5))
+    layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 3))
+    for function in (
+        lambda: F.ctc_loss(logits.log_softmax(2), targets, [12] * 8, [5] * 8).backward(),
+        lambda: layer(torch.ones(2, 4)).sum().backward(),
+        lambda: torch.fft.irfft(torch.fft.rfft(logits)).sum().backward(),
+        lambda: torch.cdist(logits[0], logits[1]),
+    ):
+        calls = record(function).calls
+        assert coverage((call, count(call, LEAF)) for call in calls).unknown == ()

@@ -40,6 +40,7 @@ FORWARD = {
     "_cudnn_attention_forward": Places(0, 10, CUDNN, bias=3, lengths=4),
     "_flash_attention_forward": Places(0, 8, FLASH, lengths=3, heads_first=False),
     "_efficient_attention_forward": Places(0, 9, EFFICIENT, bias=3, lengths=4, heads_first=False, mask_type=True),
+    "_flash_attn_forward": Places(0, 5, FLASH, heads_first=False),
     "scaled_dot_product_attention": Places(0, 5, "", bias=3),
     "_scaled_dot_product_attention_math": Places(0, 5, "", bias=3),
 }
@@ -51,6 +52,7 @@ BACKWARD = {
     "_scaled_dot_product_fused_attention_overrideable_backward": Places(1, 13, "", bias=4),
     "_cudnn_attention_backward": Places(1, 14, CUDNN, bias=8, lengths=9),
     "_flash_attention_backward": Places(1, 11, FLASH, lengths=6, heads_first=False),
+    "_flash_attn_backward": Places(1, 11, FLASH, heads_first=False),
     "_efficient_attention_backward": Places(1, 14, EFFICIENT, bias=4, lengths=6, heads_first=False, mask_type=True),
 }
 
@@ -137,3 +139,8 @@ def _backward(arguments: Arguments) -> Counted:
 
 
 RULES: dict[str, Rule] = {**dict.fromkeys(FORWARD, _forward), **dict.fromkeys(BACKWARD, _backward)}
+# Operators of other libraries than PyTorch, by their full names.
+LIBRARIES: dict[str, Rule] = {
+    "flash_attn::_flash_attn_forward": _forward,
+    "flash_attn::_flash_attn_backward": _backward,
+}

@@ -85,9 +85,13 @@ def _softmax_rows(arguments: Arguments, tensor: Tensor, place: int) -> tuple[int
 def _softmax(arguments: Arguments) -> Work:
     """_softmax(x, dim, half_to_float); the logarithm subtracts the log of the sum in place of dividing: 5 flops too."""
     x = arguments.tensor(0)
-    rows, cols = _softmax_rows(arguments, x, 1)
-    out = "fp32" if arguments.flag(2, "half_to_float", False) else None
+    masked, plain = arguments.base == "_masked_softmax", arguments.base in ("_softmax", "_log_softmax")
+    last = masked and arguments.at(2) is None  # where the dimension may be left out
+    rows, cols = rows_and_columns(x) if last else _softmax_rows(arguments, x, 2 if masked else 1)
+    out = "fp32" if plain and arguments.flag(2, "half_to_float", False) else None
     work = ops.softmax(rows=rows, cols=cols, dtype=_row_format(x), out_dtype=out)
+    if masked:
+        return with_moves(work, named("mask", arguments.optional(1)))
     return replace(work, name="log_softmax") if arguments.base == "_log_softmax" else work
 
 

@@ -14,6 +14,7 @@ from . import (
     collective,
     convolution,
     elementwise,
+    further,
     images,
     indexing,
     loss,
@@ -29,7 +30,7 @@ from .counted import FREE, HOST, UNKNOWN, WORK, WRAPPER, Counted, Rule
 from .kinds import WRAPPERS, is_free, is_host, is_wrapper
 
 FAMILIES = (
-    matmul, convolution, attention, norm, loss, reduction, elementwise, memory, indexing, images, selection, optimizer,
+    matmul, convolution, attention, norm, loss, reduction, elementwise, memory, indexing, images, selection, optimizer, further,
 )  # fmt: skip
 RULES: dict[str, Rule] = {name: rule for family in FAMILIES for name, rule in family.RULES.items()}
 NAMESPACES = ("aten::", "mkldnn::", "torch::", "onednn::", "prims::")
@@ -41,12 +42,12 @@ def rule_of(name: str) -> Rule | None:
     if collective.is_collective(name):
         return collective.collective
     base = base_name(name)
+    if "::" in name and not name.startswith(NAMESPACES):
+        return attention.LIBRARIES.get(name.partition(".")[0])
     if base in RULES:
         return RULES[base]
     if base.startswith("_foreach_"):
         return optimizer.foreach
-    if "::" in name and not name.startswith(NAMESPACES):
-        return None
     return elementwise.elementwise if elementwise.is_elementwise(base) else None
 
 

@@ -1,0 +1,148 @@
+"""Recurrent layers, Fourier transforms, distances, and writes into a part of a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log2, prod
+
+from ...core.timeline import Tensor
+from ...core.work import Work
+from .. import ops
+from .arguments import Arguments, Missing, elements
+from .building import after, like, named, streamed
+from .counted import Rule
+from .formats import COMPLEX, known
+from .matmul import product_format
+from .memory import result
+
+
+def _recurrent(arguments: Arguments, weights: tuple[Tensor, ...], batch_first: bool) -> Work:
+    """A recurrent layer: for every pair of matrices (input to gates, state to gates) one product over all steps and one a step.
+
+    2 steps batch in gates + 2 steps batch hidden gates flops; the state's matrix is read at every step, which the products
+    of a step count.
+    """
+    x = arguments.tensor(0)
+    if len(x.shape) != 3:
+        raise Missing(f"a shape of {x.shape} is no sequence of vectors")
+    batch, steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+    matrices = [weight for weight in weights if len(weight.shape) == 2]
+    if not matrices or len(matrices) % 2:
+        raise Missing("the matrices of the layer were not recorded")
+    dtype = product_format(arguments, x)
+    parts = []
+    for place, weight in enumerate(matrices):
+        gates, size = weight.shape
+        if place % 2:
+            parts.append(ops.gemm(m=batch, n=gates, k=size, dtype=dtype).repeat(float(steps)))
+        else:
+            parts.append(ops.gemm(m=steps * batch, n=gates, k=size, dtype=dtype))
+    return after("rnn", *parts)
+
+
+def _cudnn_rnn(arguments: Arguments) -> Work:
+    """_cudnn_rnn(x, weights, stride, buffer, hx, cx, mode, hidden, projection, layers, batch_first, ...)."""
+    return _recurrent(arguments, arguments.listed(1, "weight"), arguments.flag(10, "batch_first", False))
+
+
+def _mkldnn_rnn(arguments: Arguments) -> Work:
+    """mkldnn_rnn_layer(x, w_ih, w_hh, b_ih, b_hh, hx, cx, ..., batch_first at 14): one layer and direction."""
+    return _recurrent(arguments, (arguments.tensor(1), arguments.tensor(2)), arguments.flag(14, "batch_first", False))
+
+
+def _cudnn_rnn_backward(arguments: Arguments) -> Work:
+    """_cudnn_rnn_backward(x, weights, ...): two products for every one of the forward pass; batch_first is at 14."""
+    work = _recurrent(arguments, arguments.listed(1, "weight"), arguments.flag(14, "batch_first", False))
+    return replace(work.repeat(2.0), name="rnn_backward")
+
+
+def _mkldnn_rnn_backward(arguments: Arguments) -> Work:
+    """mkldnn_rnn_layer_backward(x, w_ih, w_hh, ...), whose batch_first is at 21."""
+    work = _recurrent(arguments, (arguments.tensor(1), arguments.tensor(2)), arguments.flag(21, "batch_first", False))
+    return replace(work.repeat(2.0), name="rnn_backward")
+
+
+def _fft(arguments: Arguments) -> Work:
+    """_fft_c2c(x, dims, ...), _fft_r2c, _fft_c2r: 5 n log2(size) flops of complex numbers, half of that of real ones."""
+    x = arguments.tensor(0)
+    given = arguments.integers(1, "dim")
+    rank = len(x.shape)
+    if not given or any(not -rank <= dimension < rank for dimension in given):
+        raise Missing(f"dimensions {given} are not those of {x.shape}")
+    size = prod(x.shape[dimension] for dimension in given)
+    shape, dtype = x.shape, x.dtype
+    if arguments.base == "_fft_r2c":
+        last = given[-1] % rank
+        half = arguments.flag(3, "onesided", True)
+        shape = tuple(side // 2 + 1 if half and place == last else side for place, side in enumerate(x.shape))
+        dtype = {"fp64": "complex128", "fp16": "complex32"}.get(dtype, "complex64")
+    if arguments.base == "_fft_c2r":
+        last = given[-1] % rank
+        sides = arguments.integer(3, "last_dim_size")
+        shape = tuple(sides if place == last else side for place, side in enumerate(x.shape))
+        dtype = {"complex128": "fp64", "complex32": "fp16"}.get(dtype, "fp32")
+    out = result(arguments, shape, dtype)
+    lead = max(elements(x), elements(out))
+    each = 5.0 if known(x).kind == COMPLEX and arguments.base == "_fft_c2c" else 2.5
+    return streamed("fft", {"x": x}, {"y": out}, known(x), each * lead * log2(max(size, 2)))
+
+
+def _distances(arguments: Arguments) -> Work:
+    """_cdist_forward(a[.., m, k], b[.., n, k], p): 3 k flops and a root for every pair."""
+    a, b = arguments.tensor(0), arguments.tensor(1)
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-1]:
+        raise Missing(f"shapes {a.shape} and {b.shape} are no sets of points")
+    pairs = float(elements(a) // max(a.shape[-1], 1) * b.shape[-2])
+    flops = pairs * (3 * a.shape[-1] + 1)
+    return streamed("cdist", named("a b", a, b), {"y": (pairs, a.dtype)}, known(a), flops, pairs)
+
+
+def _scattered(arguments: Arguments) -> Work:
+    """slice_scatter(x, part, ...), select_scatter: x copied, then the part written over it."""
+    x, part = arguments.tensor(0), arguments.tensor(1)
+    total: tuple[float, str] = (float(elements(x) + elements(part)), x.dtype)
+    return streamed(arguments.base, {"x": x, "part": part}, {"y": total}, known(x), launches=2.0)
+
+
+def _scaled_mask(arguments: Arguments) -> Work:
+    """_masked_scale(x, mask, scale): 2 flops per element."""
+    x, mask = arguments.tensor(0), arguments.tensor(1)
+    return streamed("masked_scale", {"x": x, "mask": mask}, {"y": like(x, strides=())}, known(x), 2.0 * elements(x))
+
+
+def _weight_norm_backward(arguments: Arguments) -> Work:
+    """_weight_norm_interface_backward(dw, v, g, norms, dim): dv and dg from two sums, 8 flops per element."""
+    dw, v, g, norms = (arguments.tensor(place) for place in range(4))
+    reads = named("dw v g norms", dw, v, g, norms)
+    return streamed("weight_norm_backward", reads, {"dv": like(v, strides=()), "dg": g}, known(v), 8.0 * elements(v))
+
+
+def _ctc_backward(arguments: Arguments) -> Work:
+    """_ctc_loss_backward(dloss, logp, targets, lengths, lengths, nll, alpha, blank): beta as alpha, then the gradient.
+
+    8 flops, 4 of them special, for every state of beta and for every class of every step.
+    """
+    dloss, logp, targets = arguments.tensor(0), arguments.tensor(1), arguments.tensor(2)
+    alpha = arguments.tensor(6, "log_alpha")
+    states, classes = float(elements(alpha)), float(elements(logp))
+    reads = named("dloss logp targets alpha", dloss, logp, targets, alpha)
+    flops = 8.0 * (states + classes)
+    return streamed("ctc_loss_backward", reads, {"beta": alpha, "dx": logp}, known(logp), flops, flops / 2)
+
+
+def _rescaled_heads(arguments: Arguments) -> Work:
+    """_transform_bias_rescale_qkv(qkv, bias, heads): bias added, Q scaled, three tensors of heads written: 2 flops each."""
+    qkv, bias = arguments.tensor(0), arguments.tensor(1)
+    return streamed(
+        "rescale_qkv", {"qkv": qkv, "bias": bias}, {"y": like(qkv, strides=())}, known(qkv), 2.0 * elements(qkv)
+    )
+
+
+RULES: dict[str, Rule] = {
+    "_cudnn_rnn": _cudnn_rnn, "_cudnn_rnn_backward": _cudnn_rnn_backward, "mkldnn_rnn_layer": _mkldnn_rnn,
+    "mkldnn_rnn_layer_backward": _mkldnn_rnn_backward, "_fft_c2c": _fft, "_fft_r2c": _fft, "_fft_c2r": _fft,
+    "_cdist_forward": _distances, "_euclidean_dist": _distances,
+    **dict.fromkeys(("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"), _scattered),
+    "_masked_scale": _scaled_mask, "_weight_norm_interface_backward": _weight_norm_backward,
+    "_ctc_loss_backward": _ctc_backward, "_transform_bias_rescale_qkv": _rescaled_heads,
+}  # fmt: skip
