@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -130,3 +131,34 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
             assert isinstance(value, int | memoryview)
     except InputError:
         pass
+
+
+def marked_trace(folder: Path, lengths: list[float]) -> Path:
+    """Steps that the program marks, each a kernel of the given length on a GPU."""
+    events: list[dict[str, object]] = [
+        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}},
+        {"ph": "M", "pid": 1, "tid": 14, "name": "thread_name", "args": {"name": "Stream #14(Compute)"}},
+        {"ph": "M", "pid": 2, "name": "process_name", "args": {"name": "/host:CPU"}},
+    ]
+    at = 1000.0
+    for number, length in enumerate(lengths):
+        correlation = str(number + 1)
+        events += [
+            {"ph": "X", "pid": 2, "tid": 1, "ts": at, "dur": length + 50, "name": "train", "args": {"step_num": str(number)}},
+            {"ph": "X", "pid": 2, "tid": 1, "ts": at + 5, "dur": 4, "name": "loop_add_fusion",
+             "args": {"correlation_id": correlation}},
+            {"ph": "X", "pid": 1, "tid": 14, "ts": at + 20, "dur": length, "name": "loop_add_fusion",
+             "args": {"hlo_module": "jit_step", "hlo_op": "loop_add_fusion", "correlation_id": correlation}},
+        ]  # fmt: skip
+        at += length + 60
+    path = folder / "made.trace.json"
+    path.write_text(json.dumps({"metadata": {"highres-ticks": True}, "traceEvents": events}), encoding="utf-8")
+    return path
+
+
+def test_marked_steps_and_their_warm_up(tmp_path: Path) -> None:
+    line = timeline(marked_trace(tmp_path, [900, 100, 100, 100, 110, 100]))
+    assert (line.steps.how, len(line.steps), line.steps.warmup) == ("marked", 5, 1)
+    assert line.runs.step.tolist() == [-1, 0, 1, 2, 3, 4]
+    assert line.steps.end - line.steps.start == pytest.approx([160e-6, 160e-6, 160e-6, 170e-6, 160e-6])
+    assert line.runs.launched - line.runs.start == pytest.approx([-11e-6] * 6)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profilers.made_traces import MadeTrace, training_step
+from profilers.made_traces import BACKWARD_THREAD, MadeTrace, training_step
 from ridgeline.core.errors import InputError
 from ridgeline.core.timeline import KERNEL, OPERATOR, Site, Tensor, Timeline
 from ridgeline.profilers import torch_profiler
@@ -325,3 +325,48 @@ def test_a_decoder_replayed_as_a_graph() -> None:
         if line.activities[activity].kind == KERNEL:
             product = line.activities[activity].name.startswith(("nvjet", "splitKreduce"))
             assert product == (line.sites[site].call.name == "aten::mm")
+
+
+def test_traces_of_several_processes_are_refused(tmp_path: Path) -> None:
+    trace = many_steps(2)
+    for event in list(trace.events):
+        if event["cat"] == "cuda_runtime":
+            trace.events.append({**event, "pid": 9})
+    with pytest.raises(InputError, match="launches of 2 processes"):
+        timeline(trace.write(tmp_path))
+
+
+def test_streams_and_devices_are_kept_apart(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.op("aten::mm", 1000, 20)
+    trace.kernel("gemm_kernel", 1002, 50)
+    trace.op("aten::mm", 1030, 20)
+    trace.kernel("gemm_kernel", 1032, 50)
+    trace.events[-1]["args"] |= {"stream": 20, "device": 1}
+    trace.events[-1]["ts"] = 1040.0  # at the same time as the first
+    line = timeline(trace.write(tmp_path))
+    assert line.runs.stream.tolist() == [7, 20]
+    assert [line.activities[activity].device for activity in line.runs.activity] == ["0", "1"]
+    assert line.runs.site[0] == line.runs.site[1]
+
+
+def test_operators_of_two_threads_do_not_share_their_time(tmp_path: Path) -> None:
+    """The backward thread works while the thread that called it waits inside nothing of its own."""
+    trace = MadeTrace()
+    trace.op("aten::linear", 1000, 40)
+    trace.op("aten::addmm", 1005, 30, shapes=((8,), (16, 4), (4, 8)))
+    trace.op("autograd::engine::evaluate_function: AddmmBackward0", 1010, 60, BACKWARD_THREAD, ())
+    trace.op("aten::mm", 1020, 40, BACKWARD_THREAD)
+    line = timeline(trace.write(tmp_path))
+    taken: dict[str, float] = {}
+    for activity, took in zip(line.runs.activity, line.runs.end - line.runs.start, strict=True):
+        name = line.activities[activity].name
+        taken[name] = taken.get(name, 0.0) + float(took)
+    assert taken == pytest.approx(
+        {
+            "aten::linear": 10e-6,
+            "aten::addmm": 30e-6,
+            "autograd::engine::evaluate_function: AddmmBackward0": 20e-6,
+            "aten::mm": 40e-6,
+        }
+    )

@@ -1,4 +1,4 @@
-"""Steps of a program from what it did over and over: the period of a sequence of launches."""
+"""Steps of a program from what it did over and over: the period of a sequence of launches, and which steps are warm-up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 MIN_REPEATS = 3
 MIN_COVERED = 0.5  # share of the time or of the places that the repeated part must have
 MAX_TRIMS = 10  # lengths of such an end that are tried: 0, 1, 2, 4 and so on
+WARMUP_RATIO = 1.5  # of the median of the others, from which a leading step is warm-up
 MAX_PLACES = 200_000  # at the end of a sequence that are looked at
 MAX_TRIMMED = 0.01  # share of the time after the last repetition: a last reading of a result
 
@@ -72,3 +73,20 @@ def _repeated_end(tokens: Sequence[int]) -> np.ndarray:
         if place + value > right:
             left, right = place, place + value
     return np.asarray(values, np.int64)
+
+
+def warmup_steps(lengths: np.ndarray, work: np.ndarray) -> int:
+    """How many steps at the beginning, a third of all at most, come before two in a row that are like those after them.
+
+    A step unlike the others takes more than 1.5 times their median (compilation, autotuning), or has its device work for
+    more than 1.5 times as long or as short (the prefill before a loop that decodes).
+    """
+    warmup = alike = 0
+    for place in range(len(lengths) // 3):
+        usual, usual_work = np.median(lengths[place + 1 :]), np.median(work[place + 1 :])
+        ratio = work[place] / usual_work if usual_work > 0 else 1.0
+        unlike = lengths[place] > WARMUP_RATIO * usual or not 1 / WARMUP_RATIO <= ratio <= WARMUP_RATIO
+        warmup, alike = (place + 1, 0) if unlike else (warmup, alike + 1)
+        if alike == 2:
+            break
+    return warmup

@@ -38,7 +38,7 @@ WANTED = (*ESTIMATES, "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_d
           "cuda_graph_id")  # fmt: skip
 MAX_DIGITS = 18  # of a size of a launch
 TRACE = "trace.json.gz"
-WAIT = re.compile(r"\w*Buffer::Await|\w*::BlockHostUntil\w+|LocalDeviceState::WaitFor|BlockHostUntilReady")
+WAIT = re.compile(r"\w*Buffer::Await|(?:\w+::)?BlockHostUntil\w+")
 
 
 @dataclass

@@ -40,7 +40,7 @@ from ...core.timeline import (
     Waits,
 )  # fmt: skip
 from ..chrome_trace import MICRO, Span
-from ..repetition import period
+from ..repetition import period, warmup_steps
 from .hlo import Instruction, Module, modules
 from .operators import call_of, fused_operators
 from .replays import instructions
@@ -291,15 +291,17 @@ def _steps(
             how, step_of = "repetition", np.full(len(rows), -1)
             for place in range(repeated.begin, repeated.end):
                 step_of[ran[place]] = (place - repeated.begin) // repeated.length
-    count = int(step_of.max(initial=-1)) + 1
-    present = [number for number in range(count) if (step_of == number).any()]
-    if not present:
-        return Steps(np.zeros(1), np.array([(ends.max(initial=zero) - zero) * MICRO]), "single"), np.zeros(
-            len(rows), np.int64
-        )
-    finished = np.maximum.accumulate(np.array([ends[step_of == number].max() for number in present]))
-    first = min(begins[step_of == present[0]].min(), sent[step_of == present[0]].min())
-    started = np.append(first, finished[:-1])
-    renumbered = np.full(count + 1, -1)
-    renumbered[present] = np.arange(len(present))
-    return Steps((started - zero) * MICRO, (finished - zero) * MICRO, how), renumbered[step_of]
+    present, renumbered = np.unique(step_of[step_of >= 0], return_inverse=True)
+    if not len(present):
+        entire = np.zeros(len(rows), np.int64)
+        return Steps(np.zeros(1), np.array([(ends.max(initial=zero) - zero) * MICRO]), "single"), entire
+    inside = step_of >= 0
+    step_of[inside] = renumbered
+    finished = np.full(len(present), -np.inf)
+    np.maximum.at(finished, renumbered, ends[inside])
+    finished = np.maximum.accumulate(finished)
+    started = np.append(min(begins[step_of == 0].min(), sent[step_of == 0].min()), finished[:-1])
+    warmup = warmup_steps(finished - started, np.bincount(renumbered, (ends - begins)[inside], len(present)))
+    kept = slice(warmup, None)
+    step_of = np.where(step_of >= warmup, step_of - warmup, -1)
+    return Steps((started[kept] - zero) * MICRO, (finished[kept] - zero) * MICRO, how, warmup), step_of

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.timeline import BACKWARD, COPY, FILL, OPTIMIZER, Activity, Site, Steps
 from ..chrome_trace import MICRO, RANGE, SLACK, Span
-from ..repetition import MIN_REPEATS, period
+from ..repetition import MIN_REPEATS, period, warmup_steps
 from .events import STEP, STEP_MARK
 from .links import DATA_LOADER, Trace
 from .phases import OPTIMIZER_STEP
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Blocks = Mapping[tuple[str, str], Sequence[Span]]
 MIN_COVERAGE = 0.8  # of the time from the first to the last call of what is taken for a step
 MIN_WORK = 0.5  # of the time of all kernels, that the steps must have launched
-WARMUP_RATIO = 1.5  # of the median of the others, from which a leading step is warm-up
 
 
 class Marks(NamedTuple):
@@ -67,7 +66,7 @@ def find_steps(
     starts, finished = _boundaries(marks, step_of, ends, bool(trace.events.records))
     work = np.bincount(step_of[step_of >= 0], (ends - begins)[step_of >= 0], len(starts))
     first = int(marks.unsure)
-    warmup = first + _warmup((finished - starts)[first:], work[first:])
+    warmup = first + warmup_steps((finished - starts)[first:], work[first:])
     step_of = np.where(step_of >= warmup, step_of - warmup, -1)
     kept = slice(warmup, None)
     return Steps((starts[kept] - zero) * MICRO, (finished[kept] - zero) * MICRO, marks.how, warmup), step_of
@@ -106,23 +105,6 @@ def _boundaries(marks: Marks, step_of: np.ndarray, ends: np.ndarray, device: boo
         finished = np.maximum(finished, host_ends)
     finished = np.maximum.accumulate(np.maximum(finished, marks.starts[0]))
     return np.append(marks.starts[0], finished[:-1]), finished
-
-
-def _warmup(lengths: np.ndarray, work: np.ndarray) -> int:
-    """How many steps at the beginning, a third of all at most, come before two in a row that are like those after them.
-
-    A step unlike the others takes more than 1.5 times their median (compilation, autotuning), or has its device work for
-    more than 1.5 times as long or as short (the prefill before a loop that decodes).
-    """
-    warmup = alike = 0
-    for place in range(len(lengths) // 3):
-        usual, usual_work = np.median(lengths[place + 1 :]), np.median(work[place + 1 :])
-        ratio = work[place] / usual_work if usual_work > 0 else 1.0
-        unlike = lengths[place] > WARMUP_RATIO * usual or not 1 / WARMUP_RATIO <= ratio <= WARMUP_RATIO
-        warmup, alike = (place + 1, 0) if unlike else (warmup, alike + 1)
-        if alike == 2:
-            break
-    return warmup
 
 
 # -- marks ---------------------------------------------------------------------------------------------------------
