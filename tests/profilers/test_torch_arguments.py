@@ -77,7 +77,7 @@ def test_any_value_gives_arguments(value: Any) -> None:
     ("frame", "line"),
     [
         ("train.py(14): step", "train.py:14 (step)"),
-        ("/home/user/project/models/net.py(7): forward", "/home/user/project/models/net.py:7 (forward)"),
+        ("/home/user/project/models/net.py(7): forward", "models/net.py:7 (forward)"),
         ("profile.py(3): main", "profile.py:3 (main)"),  # a script, not the module of Python
         ("torch/nn/modules/module.py(1518): _call_impl", ""),
         ("contextlib.py(79): inner", ""),

@@ -14,6 +14,8 @@ from ..core.intake import clean
 
 _FRAME = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d{1,9})\): (?P<function>.+)")
 _INSTALLED = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
+SHOWN_PARTS = 2  # of an absolute path: the file and its folder
 MAX_TEXT = 200  # characters of a source line
 # Libraries by the folder they install; a folder of this name in the user's program is taken for the library.
 LIBRARIES = frozenset({
@@ -45,4 +47,5 @@ def user_line(file: str, line: int, function: str) -> str:
     python = top in sys.stdlib_module_names and not (top in SCRIPT_NAMES and file == f"{top}.py")
     if not file or file.startswith("<") or top in LIBRARIES or python or _INSTALLED.search(file):
         return ""
-    return clean(f"{file}:{line} ({function})" if function else f"{file}:{line}", MAX_TEXT)
+    short = "/".join(file.split("/")[-SHOWN_PARTS:]) if _ABSOLUTE.match(file) else file
+    return clean(f"{short}:{line} ({function})" if function else f"{short}:{line}", MAX_TEXT)
