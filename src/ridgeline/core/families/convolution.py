@@ -34,6 +34,11 @@ CONV = {
 }
 
 
+def layout(op: str) -> str:
+    """The layout of an op; gradients (`dgrad_nhwc`) have that of their convolution."""
+    return op.removeprefix("dgrad_").removeprefix("wgrad_")
+
+
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a convolution gets: groups, 1x1 (a plain product), large kernels, few or odd channels.
 
@@ -44,7 +49,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     grouped, alone, large = groups > 1, groups == c_in, kernel >= MIN_LARGE_KERNEL
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
     odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
-    loose = (op != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
+    loose = (layout(op) != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
     loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
     rest, few = ~grouped & ~point, c_in <= MAX_FEW_CHANNELS
     halved = off(c_in, HALF_BLOCK)

@@ -152,7 +152,7 @@ def _kernel(sizes: Convolution, op: str, *, swapped: bool = False) -> tuple[Kern
         "groups": sizes.groups, "dilation": float(max(sizes.dilation)),
         "x": dtype_row(sizes.dtype).bytes, "y": dtype_row(sizes.dtype).bytes,
     }  # fmt: skip
-    return (Kernel("conv", values, op, label(sizes.dtype)),)
+    return (Kernel("conv", values, op, label(sizes.dtype), op.removeprefix("dgrad_").removeprefix("wgrad_")),)
 
 
 def _work(
@@ -198,6 +198,8 @@ def image_gradient(sizes: Convolution, name: str = "conv_dgrad") -> Work:
     pixels = float(sizes.batch * sizes.c_in * prod(sizes.image))
     unit = prod(sizes.stride) == 1
     op = _layout(sizes) if unit else f"transposed_{_layout(sizes)}"
+    if name == "conv_dgrad":
+        op = f"dgrad_{op}"
     kernels = _kernel(sizes, op, swapped=True)
     return _work(sizes, name, {"dy": outputs, "weights": sizes.weights}, {"dx": pixels}, kernels)
 
@@ -206,7 +208,7 @@ def weight_gradient(sizes: Convolution) -> Work:
     """dW from x and dy: the same flops, both read, dW written."""
     outputs = float(sizes.batch * sizes.c_out * prod(sizes.output))
     pixels = sizes.batch * sizes.c_in * sizes.pixels_read
-    kernels = _kernel(sizes, _layout(sizes))
+    kernels = _kernel(sizes, f"wgrad_{_layout(sizes)}")
     return _work(sizes, "conv_wgrad", {"x": pixels, "dy": outputs}, {"dW": sizes.weights}, kernels)
 
 
