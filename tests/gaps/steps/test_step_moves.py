@@ -258,5 +258,25 @@ def test_moves_come_by_gain_and_shown_ones_first() -> None:
     assert made.items[0].group.phase == FORWARD
 
 
+def test_a_named_cause_comes_before_a_graph() -> None:
+    """A loop over tensors is launched one by one: a graph would hide that, a fused optimizer ends it."""
+
+    def loop(story: Story) -> None:
+        for each in GRADIENTS:
+            for name in ("mul_", "addcmul_", "addcdiv_"):
+                operands = (each,) * (3 if name.startswith("addc") else 1)
+                story.launch(Site(Call(f"aten::{name}", operands), OPTIMIZER), 5.0, cost=30.0)
+
+    made = report(loop, gradients=GRADIENTS)
+    assert made.view.regime == "host-bound"
+    assert [each.rule for each in made.moves][:2] == ["optimizer", "launch train"]
+
+
+def test_no_move_saves_more_than_idle_and_removed_device_time() -> None:
+    made = report(lambda story: products(story).wait().work(200.0))
+    for each in made.moves:
+        assert (each.gain or 0.0) <= made.view.idle + (each.device or 0.0) + 1e-12
+
+
 def test_a_good_program_gets_no_move() -> None:
     assert report(lambda story: products(story)).moves == ()

@@ -7,6 +7,7 @@ host that has waited anyway gets no faster. No improved kernel is priced below i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ..view import View
 from . import attention, communication, fusion, host, layout, optimizer, precision, slow
@@ -15,6 +16,7 @@ from .move import POSSIBLE, SHOWN, Move
 __all__ = ["POSSIBLE", "SHOWN", "Move", "moves"]
 
 MIN_RELATIVE_GAIN = 0.005  # of the step
+GENERIC = {"launch train": 0.5}  # weight of the gain of rules that hold whatever the cause is
 RULES: tuple[Callable[[View], Iterable[Move]], ...] = (
     host.synchronisations,
     host.launch_train,
@@ -34,7 +36,16 @@ RULES: tuple[Callable[[View], Iterable[Move]], ...] = (
 
 
 def moves(view: View) -> list[Move]:
-    """Shown causes first, the largest gain first; those worth less than half a percent of the step are left out."""
-    offered = [move for rule in RULES for move in rule(view)]
+    """Shown causes first, the largest gain first; those worth less than half a percent of the step are left out.
+
+    No move saves more than the idle time of the step and the device time that it removes. A graph hides whatever the host
+    does, so that a cause that the timeline names comes before it, where that explains much of the same time.
+    """
+    offered = [_bounded(view, move) for rule in RULES for move in rule(view)]
     worth = [move for move in offered if move.gain is not None and move.gain >= MIN_RELATIVE_GAIN * view.wall]
-    return sorted(worth, key=lambda move: (not move.shown, -(move.gain or 0.0)))
+    return sorted(worth, key=lambda move: (not move.shown, -(move.gain or 0.0) * GENERIC.get(move.rule, 1.0)))
+
+
+def _bounded(view: View, move: Move) -> Move:
+    limit = view.idle + max(move.device or 0.0, 0.0)
+    return move if move.gain is None or move.gain <= limit else replace(move, gain=limit)

@@ -21,7 +21,7 @@ def synchronisations(view: View) -> Iterator[Move]:
     """Waits of the host for the device, by line: without them the host launches ahead."""
     queue = view.unrecorded
     for wait in view.waits:
-        if is_data_wait(wait.operator) or view.kept.on_host:
+        if is_data_wait(wait.operator) or view.kept.on_host or wait.idle <= 0:
             continue
         gain = saved(queue, _without(queue, wait, SYNC))
         evidence = (
@@ -54,7 +54,7 @@ def launch_train(view: View) -> Iterator[Move]:
         f"without {show(view.recording, 's', 2)} per step that recording took",
     )
     move = "capture a CUDA graph, or torch.compile(mode='reduce-overhead')"
-    yield Move("launch train", "host-bound: kernels shorter than their launches", move, gain, evidence)
+    yield Move("launch train", "the device runs dry between launches", move, gain, evidence)
 
 
 def data_stalls(view: View) -> Iterator[Move]:
