@@ -34,16 +34,16 @@ Run = dict[str, Timed]
 
 
 def kernels(scale: float) -> dict[str, Callable[[], Any]]:
-    """Small kernels of several kinds, with `scale` times as much work: several threads, in cache and out of it, Python."""
+    """Small kernels of several kinds, with `scale` times as much work: in cache and out of it, library and Python."""
     import numpy as np
 
     draw = np.random.default_rng(1)
-    depth, length, large = round(256 * scale), round(20_000 * scale), round(2_000_000 * scale)
-    a, b = draw.standard_normal((256, depth)).astype(np.float32), draw.standard_normal((depth, 256)).astype(np.float32)
+    products, length, large = round(10 * scale), round(20_000 * scale), round(2_000_000 * scale)
+    a, b = (draw.standard_normal((96, 96)).astype(np.float32) for _ in range(2))
     row, image = draw.standard_normal(length), draw.standard_normal(large).astype(np.float32)
     target, words = np.empty_like(image), [f"word {number}" for number in range(round(2000 * scale))]
     return {
-        "product": lambda: a @ b,
+        "products": lambda: [a @ b for _ in range(products)],
         "exp": lambda: np.exp(row),
         "sort": lambda: np.sort(row),
         "sum": lambda: image.sum(),

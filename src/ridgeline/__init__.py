@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .prediction.predict import Prediction, predict
     from .prediction.simple import predict_matmul
     from .profilers.live import observe
+    from .profilers.step import step
     from .programs import ops
     from .render.figure import plot
 
@@ -51,13 +52,14 @@ _LAZY = {
     "predict_matmul": "prediction.simple:predict_matmul",
     "reconcile": "gaps.report:reconcile",
     "ridge": "core.roofline:ridge",
+    "step": "profilers.step:step",
     "two_number": "core.machine:two_number",
 }
 
 __all__ = [
     "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
     "explain", "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge",
-    "two_number",
+    "step", "two_number",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import click
 
 from ...core.errors import InputError
 from .echo import echo
-from .options import PATH, json_output, picture_output, verbose_option
+from .options import PATH, json_output, picture_output, refuse, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
 
 if TYPE_CHECKING:
@@ -157,26 +157,58 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
     echo(f"wrote {target}", err=True)
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--on", "device", type=click.Choice(["cpu", "cuda"]), help="Device (default: a CUDA GPU where torch sees one)."
-)
+    "--on", "on", metavar="cpu|cuda|MACHINE",
+    help="Device (default: a CUDA GPU where torch sees one); for a program, the machine to predict for.",
+)  # fmt: skip
 @click.option("--full", is_flag=True, help="Measure the ceilings at length instead of quickly.")
 @click.option("--report", type=PATH, default=Path("ridgeline-report.html"), show_default=True, help="The HTML report.")
 @click.option("--plot", is_flag=True, help="Draw the roofline on the terminal.")
+@click.option("--steps", type=int, help="Of a program: steps to record (default 8).")
+@click.option("--seconds", type=float, help="Of a program: time to record at most, after three steps (default 10).")
+@click.option("--keep", type=PATH, help="Of a program: keep its trace in this file.")
 @verbose_option
 @json_output
-def run(device: str | None, full: bool, report: Path, plot: bool, verbose: bool, output: Output) -> None:
-    """Measure, predict, seal, run and reconcile on this machine."""
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run(
+    ctx: click.Context,
+    on: str | None,
+    full: bool,
+    report: Path,
+    plot: bool,
+    steps: int | None,
+    seconds: float | None,
+    keep: Path | None,
+    program: tuple[str, ...],
+    verbose: bool,
+    output: Output,
+) -> None:
+    """Measure, predict, seal, run and reconcile on this machine.
+
+    ridgeline run -- python train.py [ARGUMENTS]
+
+    With a program: profile some of its steps, predict every operator, say where the time goes and what to do next. It
+    runs unchanged; its exit code is passed on.
+    """
     from ...core.files import writable
     from ..reports import reported_interrupt, run_page
     from ..run import bench_of, job
 
     if output.as_json and (plot or verbose):
         raise InputError("--json prints one document with everything in it; leave out -v and --plot")
+    if program:
+        from .programs import run_program
+
+        refuse({"full": full, "plot": plot}, "with a program")
+        ctx.exit(run_program(program, on, (steps, seconds), report, keep, verbose, output))
+    refuse({"steps": steps, "seconds": seconds, "keep": keep}, "without a program: ridgeline run -- python train.py")
+    if on not in (None, "cpu", "cuda"):
+        raise InputError(f"--on {on}: the kernels run on this machine's cpu or cuda; a program takes any machine")
     writable(report)
     with signals_interrupt(), progress() as on_progress:
-        outcome = job(bench_of(device), not full, on_progress)
+        outcome = job(bench_of(on), not full, on_progress)
     result = run_result(outcome, report, plot, verbose)
     try:
         result.show(output.as_json)

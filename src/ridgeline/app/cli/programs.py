@@ -1,0 +1,86 @@
+"""The report of a program that was run: the step, the moves worth most, the operators; and a page."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .echo import echo
+from .present import Output, Result
+
+if TYPE_CHECKING:
+    from ..run.program import ProgramRun
+
+
+def run_program(
+    program: Sequence[str],
+    on: str | None,
+    amount: tuple[int | None, float | None],
+    page: Path,
+    keep: Path | None,
+    verbose: bool,
+    output: Output,
+) -> int:
+    """Run it, show the report and write its page; the exit code is that of the program. With --json it prints to standard error."""
+    from ...core.files import writable
+    from ...profilers import launch
+    from ..reports import reported_interrupt, step_page
+    from ..run import program as job
+    from .measure import progress
+
+    for place in (page, *([keep] if keep else [])):
+        writable(place)
+    if on is not None and on not in job.DEVICES:
+        from .options import load_machine
+
+        load_machine(on)  # a name that is not known is refused before the program runs
+    steps = job.STEPS if amount[0] is None else amount[0]
+    seconds = job.SECONDS if amount[1] is None else amount[1]
+    say = partial(echo, err=True)
+    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+        stdout = sys.stderr.fileno() if output.as_json else None
+        try:
+            recorded = launch.run_program(program, Path(folder), steps, seconds, stdout)
+        except launch.NothingRecorded as error:
+            if not error.exit_code:
+                raise
+            say(f"ridgeline: {error}")
+            return error.exit_code
+        if keep is not None:
+            job.keep_trace(recorded, keep)
+            say(f"wrote {keep}")
+        with progress() as on_progress:
+            outcome = job.report_of(recorded, on, say, on_progress)
+        result = program_result(outcome, page, verbose)
+        try:
+            result.show(output.as_json)
+        finally:
+            with reported_interrupt(page):
+                step_page(outcome.report, page)
+            if output.as_json:
+                say(f"wrote {page}")
+    return recorded.exit_code
+
+
+def program_result(outcome: ProgramRun, page: Path, verbose: bool) -> Result:
+    """The answer: the step view, the three moves worth most, the operators; -v shows every table."""
+    from ...render.tables.steps import move_lines, op_table, phase_table, step_answer, step_tables
+
+    report = outcome.report
+    warnings = [str(note) for note in report.warnings]
+
+    def answer() -> list[str]:
+        return [*step_answer(report), *warnings, *outcome.notes, f"report {page}   more: -v --json"]
+
+    return Result(
+        lambda: step_tables(report),
+        outcome.document,
+        terminal=None
+        if verbose
+        else lambda: [phase_table(report), "\n".join(move_lines(report.moves)), op_table(report)],
+        answer=answer,
+    )

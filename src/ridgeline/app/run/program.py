@@ -1,0 +1,98 @@
+"""`ridgeline run -- python script.py`: profile a program, predict every operator of a step, reconcile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core.documents import to_document
+from ...core.errors import InputError
+from ...core.files import write_atomically
+from ...core.timeline import OPERATOR, Timeline
+from ...core.units import show
+from .job import Progress
+
+if TYPE_CHECKING:
+    from ...core.machine import Machine
+    from ...gaps.steps.report import ProgramReport
+    from ...profilers.launch import Recorded
+
+STEPS, SECONDS = 8, 10.0  # that are recorded by default
+MAX_SLOWDOWN = 1.1  # of the steps under the profiler, above which the answer says it
+DEVICES = {"cpu": "here:cpu", "cuda": "here:gpu"}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """A program that ran, and the report of its steps."""
+
+    recorded: Recorded
+    report: ProgramReport
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        return {**to_document(self.report), "program": {**to_document(self.recorded), "notes": list(self.notes)}}
+
+
+def report_of(recorded: Recorded, on: str | None, say: Say, on_progress: Progress | None = None) -> ProgramRun:
+    """The report of a recorded program on the machine asked for, else on the one it ran on."""
+    from ...gaps.steps.report import program_report
+    from ...profilers.load import timeline
+
+    try:
+        times = timeline(recorded.trace)
+    except InputError as error:
+        raise InputError(f"nothing of '{' '.join(recorded.command)}' can be reported: {error}") from error
+    if not len(times.runs):
+        raise InputError(f"'{' '.join(recorded.command)}' ran no operator while {recorded.recorded} was recorded")
+    machine = machine_for(times, on, say, on_progress)
+    report = program_report(times, machine)
+    return ProgramRun(recorded, report, tuple(_notes(recorded, report)))
+
+
+def machine_for(times: Timeline, on: str | None, say: Say, on_progress: Progress | None) -> Machine:
+    """The machine asked for; else the GPU that ran kernels; else this CPU, measured quickly where it never was."""
+    from ...machines.files import saved_measurement
+    from ...machines.load import load
+
+    used = {activity.kind for activity in times.activities}
+    device = "cpu" if used <= {OPERATOR} else "cuda"
+    if on is not None and on not in DEVICES:
+        return load(on)
+    if device == "cuda" or on == "cuda":
+        return load(DEVICES["cuda"])
+    if saved_measurement("cpu") is None:
+        say("no ceilings of this CPU yet: measuring them quickly (about 20 s, once)")
+        return _measured(on_progress, say)
+    return load(DEVICES["cpu"])
+
+
+def _measured(on_progress: Progress | None, say: Say) -> Machine:
+    """This CPU, measured quickly and saved as `ridgeline measure --quick` does."""
+    from ...measure import session
+
+    measured = session.measure("cpu", True, on_progress or (lambda *_: None))
+    if measured.machine is None:
+        raise InputError("this CPU could not be measured; name a machine with --on")
+    session.keep(measured, say)
+    return measured.machine
+
+
+def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
+    """How it was recorded, and by how much the profiler slowed the steps."""
+    notes = [f"recorded: {recorded.recorded}"]
+    if recorded.step_time and report.view.wall > MAX_SLOWDOWN * recorded.step_time:
+        times = f"{show(recorded.step_time, 's', 3)} without the profiler, {show(report.view.wall, 's', 3)} with it"
+        notes.append(f"steps take {times}: host times and idle times above are inflated, device times are not")
+    if recorded.exit_code:
+        notes.append(f"the program ended with exit code {recorded.exit_code}; what it ran before is reported")
+    return notes
+
+
+def keep_trace(recorded: Recorded, out: Path) -> None:
+    """Copy the trace to where it was asked for."""
+    write_atomically(out, lambda draft: shutil.copyfile(recorded.trace, draft))

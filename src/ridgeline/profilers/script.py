@@ -1,0 +1,255 @@
+"""Runs a Python program under the profiler of the library it uses, in the program's own interpreter.
+
+    python -P script.py FOLDER SETTINGS script.py [arguments]      (or -m module [arguments])
+
+The file needs the standard library only and nothing of ridgeline, so that any interpreter can run it. torch or JAX are
+found when the program imports them; nothing is loaded or initialised earlier than the program does itself.
+
+Recording begins with the import and is ended after some steps, so that a long program costs little: steps are what the
+program marks (`ridgeline.step()`), else optimizer steps, else batches of a DataLoader. Without any, recording ends after
+some seconds; if steps begin later, it begins anew with them. The program then goes on without the profiler.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType, ModuleType
+from typing import Any
+
+WATCHER = "ridgeline_watcher"  # as `step.py` looks for it
+MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
+RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
+MIN_STEPS = 3  # before the time limit ends a recording
+TRACE, FACTS = "trace.json.gz", "facts.json"
+
+
+class Watcher:
+    """What is recorded of a program, and when."""
+
+    def __init__(self, folder: str, steps: int, seconds: float) -> None:
+        self.folder, self.steps, self.seconds = folder, steps, seconds
+        self.torch: Any = None
+        self.jax: Any = None
+        self.profiler: Any = None
+        self.recording = False
+        self.began = 0.0
+        self.kind = ""  # what the steps are
+        self.ends: list[float] = []  # when steps ended while recording
+        self.later: list[float] = []  # and after it
+        self.why = "the entire run"
+        self.process = os.getpid()
+
+    # -- what the program does --------------------------------------------------------------------------------------
+
+    def imported(self, module: ModuleType) -> None:
+        """The program has imported torch or JAX."""
+        if module.__name__ == "torch" and self.torch is None:
+            if self.jax is not None and self.recording:
+                self._stop_jax()
+            self.torch = module
+            self._watch_torch()
+            self._begin()
+        elif module.__name__ == "jax" and self.torch is None and self.jax is None:
+            self.jax = module
+            module.profiler.start_trace(self.folder)
+            self.recording, self.began = True, time.perf_counter()
+
+    def marked(self) -> None:
+        self.signal(MARKED)
+
+    def signal(self, kind: str) -> None:
+        """A step of this kind has ended (or, marked, begins)."""
+        if self.torch is None or os.getpid() != self.process:
+            return
+        if self.kind == "" or RANK.index(kind) < RANK.index(self.kind):
+            self.kind, self.ends, self.later = kind, [], []
+            late = time.perf_counter() - self.began > self.seconds / 2
+            if not self.recording or late:  # what came before the first step is left out
+                self._end("")
+                self._begin()
+                return
+        if kind != self.kind:
+            return
+        now = time.perf_counter()
+        if not self.recording:
+            self.later.append(now)
+            return
+        self.ends.append(now)
+        if len(self.ends) >= self.steps + (kind == MARKED):
+            self._end(f"{self.steps} {kind}")
+        elif now - self.began > self.seconds and len(self.ends) >= MIN_STEPS:
+            self._end(f"{len(self.ends)} {kind}, {self.seconds:g} s")
+
+    def out_of_time(self, number: int, frame: FrameType | None) -> None:
+        """No step has ended the recording; steps that take longer than the limit are waited for, up to three of them."""
+        if self.recording and not self.kind:
+            self._end(f"the first {self.seconds:g} s, without steps")
+
+    # -- torch --------------------------------------------------------------------------------------------------------
+
+    def _watch_torch(self) -> None:
+        with suppress(ImportError):  # an old torch has no hook for all optimizers
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            register_optimizer_step_post_hook(lambda *_: self.signal(OPTIMIZER))
+        with suppress(ImportError, AttributeError):
+            from torch.utils.data import dataloader
+
+            original = dataloader._BaseDataLoaderIter.__next__
+
+            def following(batches: Any) -> Any:
+                batch = original(batches)
+                self.signal(BATCH)
+                return batch
+
+            dataloader._BaseDataLoaderIter.__next__ = following
+
+    def _begin(self) -> None:
+        torch = self.torch
+        if torch.autograd._profiler_enabled():
+            self.why = "nothing: the program runs a torch profiler of its own"
+            return
+        before = os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK")
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asks the driver without initialising CUDA
+        try:
+            cuda = torch.cuda.is_available()
+        finally:
+            os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK")
+            os.environ.update({} if before is None else {"PYTORCH_NVML_BASED_CUDA_CHECK": before})
+        activity = torch.profiler.ProfilerActivity
+        activities = [activity.CPU, *([activity.CUDA] if cuda else [])]
+        self.profiler = torch.profiler.profile(
+            activities=activities, record_shapes=True, with_stack=True, with_modules=True
+        )
+        self.profiler.start()
+        self.recording, self.began = True, time.perf_counter()
+        if not self.kind:
+            self._alarm(self.seconds)
+
+    def _alarm(self, seconds: float) -> None:
+        """End the recording after some time, where the program has no use for the alarm itself."""
+        with suppress(ValueError, AttributeError):  # not in the main thread, or no alarms on this system
+            if signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, self.out_of_time):
+                signal.signal(signal.SIGALRM, self.out_of_time)
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def _end(self, why: str) -> None:
+        if not self.recording or self.profiler is None:
+            return
+        steps = sys.modules.get("ridgeline.profilers.step")
+        if steps is not None:
+            steps.end_open()
+        if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
+            self.torch.cuda.synchronize()  # kernels still queued belong to the program
+        self.recording, self.why = False, why or self.why
+        self.profiler.stop()
+
+    # -- JAX ------------------------------------------------------------------------------------------------------------
+
+    def _stop_jax(self) -> None:
+        self.recording = False
+        with suppress(RuntimeError):  # the program stopped it
+            self.jax.profiler.stop_trace()
+
+    # -- the end --------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Write the trace and what is known of it."""
+        if os.getpid() != self.process:
+            return
+        if self.profiler is not None:
+            self._end("")
+            self.profiler.export_chrome_trace(os.path.join(self.folder, TRACE))
+        elif self.jax is not None and self.recording:
+            self._stop_jax()
+        library = "torch" if self.torch is not None else "jax" if self.jax is not None else ""
+        facts = {"library": library, "recorded": self.why, "steps": len(self.ends), "kind": self.kind}
+        gaps = sorted(later - earlier for earlier, later in zip(self.later, self.later[1:], strict=False))
+        if len(gaps) >= MIN_STEPS:
+            facts["step_seconds"] = gaps[len(gaps) // 2]
+            facts["unprofiled_steps"] = len(gaps)
+        with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:
+            json.dump(facts, file)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Calls back once torch or JAX has been imported; the import itself is that of Python."""
+
+    def __init__(self, done: Callable[[ModuleType], None], names: Sequence[str] = ("torch", "jax")) -> None:
+        self.done, self.names = done, set(names)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.names:
+            return None
+        self.names.discard(name)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        execute = spec.loader.exec_module
+
+        def then(module: ModuleType) -> None:
+            execute(module)
+            self.done(module)
+
+        spec.loader.exec_module = then  # type: ignore[method-assign]
+        return spec
+
+
+def run(words: Sequence[str]) -> None:
+    """The program as `python words...` runs it: its argv, its folder on the path, its `__main__`."""
+    if words[0] == "-m":
+        sys.argv = list(words[1:])
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(words)
+        sys.path.insert(0, os.path.dirname(os.path.realpath(words[0])))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def exit_code(end: BaseException) -> int:
+    """The exit code that Python gives for what ended a program; an error is printed as Python prints it."""
+    if isinstance(end, SystemExit):
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    if isinstance(end, KeyboardInterrupt):
+        return 130
+    frames = end.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+        frames = frames.tb_next
+    traceback.print_exception(type(end), end, frames)
+    return 1
+
+
+def main(folder: str, settings: str, *words: str) -> int:
+    options = json.loads(settings)
+    watcher = Watcher(folder, options["steps"], options["seconds"])
+    sys.modules[WATCHER] = watcher  # type: ignore[assignment]
+    sys.meta_path.insert(0, Finder(watcher.imported))
+    code = 0
+    try:
+        run(words)
+    except BaseException as end:
+        code = exit_code(end)
+    with suppress(ValueError, AttributeError):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trace is being written
+    watcher.finish()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

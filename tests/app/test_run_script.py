@@ -1,0 +1,139 @@
+"""`ridgeline run -- python script.py` on scripts as users write them: steps, phases, shares; never how fast they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ridgeline.app.cli import main
+from ridgeline.app.run import program as job
+from ridgeline.core.timeline import KERNEL, OPERATOR, Activity
+from ridgeline.profilers import launch
+
+SCRIPTS = Path(__file__).parents[2] / "examples" / "scripts"
+MACHINE = "xeon-8480plus"  # of the catalog: nothing is measured
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads that wait for each other take long on a busy machine
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "ridgeline", "run", "--on", MACHINE, *words]
+    environment = {**ENVIRONMENT, "XDG_CONFIG_HOME": str(folder / "config")}
+    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.needs_torch
+@pytest.mark.parametrize(
+    ("words", "phases"),
+    [
+        (("resnet_train.py", "--small", "--steps", "4"), {"forward", "backward", "optimizer"}),
+        (("vit_amp.py", "--small", "--steps", "4"), {"forward", "backward", "optimizer"}),
+        (("llama_block.py", "decode", "--small", "--steps", "5"), {"forward"}),
+    ],
+    ids=lambda words: next(iter(words)) if isinstance(words, tuple) else "",
+)
+def test_unchanged_scripts_are_explained(
+    words: tuple[str, ...], phases: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    recorded = launch.run_program((sys.executable, str(SCRIPTS / words[0]), *words[1:]), tmp_path, 3, 60.0)
+    outcome = job.report_of(recorded, MACHINE, print)
+    step = outcome.document()["step"]
+    assert (recorded.exit_code, recorded.library) == (0, "torch")
+    assert step["explained_share"] >= 0.95
+    assert step["steps"] >= 2
+    assert {name for name, phase in step["phases"].items() if phase["device_us"] > 0} >= phases
+    assert step["predicted_device_us"] > 0
+    assert all(item["predicted_us"] > 0 for item in outcome.document()["items"])
+
+
+FAILING = """
+import sys
+import torch
+import ridgeline
+print("from the program", sys.argv[1])
+layer = torch.nn.Linear(64, 64)
+for turn in range(12):
+    with ridgeline.step():
+        layer(torch.ones(32, 64)).relu().sum().backward()
+sys.exit(5)
+"""
+
+
+@pytest.mark.needs_torch
+def test_the_command_passes_on_output_and_exit_code_and_writes_the_report(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    keep = ("--keep", "kept.json.gz", "--report", "page.html", "--steps", "6")
+    ended = command(tmp_path, "--json", *keep, "--", sys.executable, "failing.py", "7")
+    assert ended.returncode == 5, ended.stderr
+    document: dict[str, Any] = json.loads(ended.stdout)  # nothing of the program is in it
+    assert "from the program 7" in ended.stderr
+    assert document["program"]["recorded"] == "6 ridgeline.step()"
+    assert document["program"]["exit_code"] == 5
+    assert document["program"]["unprofiled_steps"] >= 3
+    assert document["step"]["recognised_by"] == "marked"
+    assert 2 <= document["step"]["steps"] <= 6
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert (tmp_path / "kept.json.gz").is_file()
+    again = CliRunner().invoke(main, ["reconcile", str(tmp_path / "kept.json.gz"), "--on", MACHINE, "--json"])
+    assert json.loads(again.stdout)["step"]["steps"] == document["step"]["steps"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "--", "bash", "x.sh"), "is not run by Python"),
+        (("run", "python", "none.py", "--lr", "1"), "there is no script 'none.py'"),
+        (("run", "--full", "--", "python", "none.py"), "--full has no effect with a program"),
+        (("run", "--steps", "3"), "--steps has no effect without a program"),
+        (("run", "--on", "h200-sxm"), "cpu or cuda; a program takes any machine"),
+        (("run", "--on", "no-such", "--", "python", "none.py"), "unknown machine 'no-such'"),
+        (("run", "--report", "no/such/x.html", "--", "python", "none.py"), "the folder 'no/such' does not exist"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_one_message(words: tuple[str, ...], message: str) -> None:
+    ended = CliRunner().invoke(main, list(words))
+    assert (ended.exit_code, message in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_program_without_a_library_ends_with_2_or_its_own_code(tmp_path: Path) -> None:
+    for body, code in (("print('seen')", 2), ("raise SystemExit(4)", 4)):
+        (tmp_path / "plain.py").write_text(body)
+        ended = command(tmp_path, "--", sys.executable, "plain.py")
+        assert ended.returncode == code
+        assert "imported neither torch nor jax" in ended.stderr
+
+
+def test_the_machine_is_the_one_asked_for_else_where_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("ridgeline.machines.load.load", lambda name: asked.append(name) or name)
+    monkeypatch.setattr("ridgeline.machines.files.saved_measurement", lambda which=None: Path("here.toml"))
+
+    def times(kind: str) -> Any:
+        from types import SimpleNamespace
+
+        return SimpleNamespace(activities=[Activity(kind, "k")])
+
+    for kind, on in ((KERNEL, None), (OPERATOR, None), (OPERATOR, "h200-sxm"), (KERNEL, "cuda"), (OPERATOR, "cpu")):
+        job.machine_for(times(kind), on, print, None)
+    assert asked == ["here:gpu", "here:cpu", "h200-sxm", "here:gpu", "here:cpu"]
+
+
+def test_a_cpu_that_was_never_measured_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    kept: list[Any] = []
+    measured = SimpleNamespace(machine="the machine")
+    monkeypatch.setattr("ridgeline.machines.files.saved_measurement", lambda which=None: None)
+    monkeypatch.setattr("ridgeline.measure.session.measure", lambda *words: measured)
+    monkeypatch.setattr("ridgeline.measure.session.keep", lambda item, say: kept.append(item))
+    said: list[str] = []
+    times: Any = SimpleNamespace(activities=[Activity(OPERATOR, "k")])
+    assert job.machine_for(times, None, said.append, None) == "the machine"
+    assert (kept, said[0].startswith("no ceilings of this CPU yet")) == ([measured], True)

@@ -1,0 +1,288 @@
+"""What is recorded of a program and when, with a stand-in for torch; and programs without torch run as Python runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ridgeline.core.errors import InputError
+from ridgeline.profilers import launch, script, step
+from ridgeline.profilers.script import BATCH, OPTIMIZER, Watcher
+
+
+class Profiles:
+    """A stand-in for torch, which keeps what was recorded between start and stop."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.__name__ = "torch"
+        self.autograd = SimpleNamespace(_profiler_enabled=lambda: False)
+        self.cuda = SimpleNamespace(is_available=lambda: False, is_initialized=lambda: False)
+        activity = SimpleNamespace(CPU="cpu", CUDA="cuda")
+        self.profiler = SimpleNamespace(ProfilerActivity=activity, profile=self.profile)
+
+    def profile(self, **options: Any) -> Any:
+        assert options["record_shapes"]
+        assert options["with_stack"]
+        return SimpleNamespace(
+            start=lambda: self.log.append("start"),
+            stop=lambda: self.log.append("stop"),
+            export_chrome_trace=lambda out: Path(out).write_text("{}"),
+        )
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    clock = [100.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    return clock
+
+
+@pytest.fixture
+def watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: list[float]) -> Watcher:
+    made = Watcher(str(tmp_path), steps=4, seconds=10.0)
+    monkeypatch.setattr(Watcher, "_watch_torch", lambda self: None)
+    monkeypatch.setattr(Watcher, "_alarm", lambda self, seconds: None)
+    made.imported(Profiles())  # type: ignore[arg-type]
+    return made
+
+
+def facts(watcher: Watcher) -> dict[str, Any]:
+    watcher.finish()
+    document: dict[str, Any] = json.loads((Path(watcher.folder) / script.FACTS).read_text())
+    return document
+
+
+def signals(watcher: Watcher, now: list[float], kinds: Sequence[str], seconds: float = 0.1) -> None:
+    for kind in kinds:
+        now[0] += seconds
+        watcher.signal(kind)
+
+
+def test_recording_ends_after_the_steps_and_later_steps_are_timed(watcher: Watcher, now: list[float]) -> None:
+    signals(watcher, now, [OPTIMIZER] * 4)
+    assert watcher.torch.log == ["start", "stop"]
+    signals(watcher, now, [OPTIMIZER] * 6, seconds=0.25)
+    told = facts(watcher)
+    assert (told["recorded"], told["steps"]) == ("4 optimizer steps", 4)
+    assert (told["step_seconds"], told["unprofiled_steps"]) == (pytest.approx(0.25), 5)
+
+
+def test_optimizer_steps_count_and_not_the_batches_between_them(watcher: Watcher, now: list[float]) -> None:
+    signals(watcher, now, [BATCH, BATCH, OPTIMIZER] * 3)
+    assert watcher.recording
+    signals(watcher, now, [BATCH, BATCH, OPTIMIZER])
+    assert not watcher.recording
+    assert facts(watcher)["recorded"] == "4 optimizer steps"
+
+
+def test_marked_steps_come_first_and_the_last_one_is_complete(watcher: Watcher, now: list[float]) -> None:
+    for _ in range(4):
+        now[0] += 0.1
+        watcher.marked()
+        signals(watcher, now, [OPTIMIZER])
+    assert watcher.recording  # the fourth step has begun and not ended
+    watcher.marked()
+    assert facts(watcher)["recorded"] == "4 ridgeline.step()"
+
+
+def test_what_comes_long_before_the_first_step_is_left_out(watcher: Watcher, now: list[float]) -> None:
+    now[0] += 60.0
+    watcher.out_of_time(0, None)
+    assert watcher.torch.log == ["start", "stop"]
+    signals(watcher, now, [OPTIMIZER])
+    assert watcher.torch.log == ["start", "stop", "start"]
+    signals(watcher, now, [OPTIMIZER] * 4)
+    assert facts(watcher)["recorded"] == "4 optimizer steps"
+
+
+def test_a_program_without_steps_is_recorded_for_some_seconds(watcher: Watcher, now: list[float]) -> None:
+    watcher.out_of_time(0, None)
+    told = facts(watcher)
+    assert (told["recorded"], told["kind"]) == ("the first 10 s, without steps", "")
+    assert (Path(watcher.folder) / script.TRACE).is_file()
+
+
+def test_long_steps_end_by_time_after_three(watcher: Watcher, now: list[float]) -> None:
+    watcher.steps = 100
+    signals(watcher, now, [OPTIMIZER] * 3, seconds=4.0)
+    assert facts(watcher)["recorded"] == "3 optimizer steps, 10 s"
+
+
+def test_a_short_program_is_recorded_entirely(watcher: Watcher, now: list[float]) -> None:
+    signals(watcher, now, [OPTIMIZER] * 2)
+    assert facts(watcher)["recorded"] == "the entire run"
+    assert watcher.torch.log == ["start", "stop"]
+
+
+def test_a_program_that_profiles_itself_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watcher, "_watch_torch", lambda self: None)
+    made, torch = Watcher(str(tmp_path), 4, 10.0), Profiles()
+    torch.autograd = SimpleNamespace(_profiler_enabled=lambda: True)
+    made.imported(torch)  # type: ignore[arg-type]
+    assert facts(made)["recorded"] == "nothing: the program runs a torch profiler of its own"
+
+
+def test_jax_is_traced_where_there_is_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watcher, "_watch_torch", lambda self: None)
+    log: list[str] = []
+    jax = SimpleNamespace(__name__="jax", profiler=SimpleNamespace(start_trace=log.append, stop_trace=lambda: log.append("stop")))  # fmt: skip
+    made = Watcher(str(tmp_path), 4, 10.0)
+    made.imported(jax)  # type: ignore[arg-type]
+    assert facts(made)["library"] == "jax"
+    assert log == [str(tmp_path), "stop"]
+    both = Watcher(str(tmp_path), 4, 10.0)
+    both.imported(jax)  # type: ignore[arg-type]
+    both.imported(Profiles())  # type: ignore[arg-type]
+    assert log[2:] == [str(tmp_path), "stop"]  # one profiler at a time
+    assert facts(both)["library"] == "torch"
+
+
+def test_an_import_is_noticed_once_and_stays_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "heavy_library.py").write_text("value = 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    noticed: list[ModuleType] = []
+    finder = script.Finder(noticed.append, ["heavy_library", "no_such_library"])
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    import heavy_library  # type: ignore[import-not-found]
+
+    assert heavy_library.value == 7
+    assert noticed == [heavy_library]
+    with pytest.raises(ModuleNotFoundError):
+        import no_such_library  # type: ignore[import-not-found]  # noqa: F401
+
+
+# -- marks ----------------------------------------------------------------------------------------------------------
+
+
+def test_marks_are_ranges_only_while_a_profiler_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+
+    class Range:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __enter__(self) -> None:
+            log.append(f"begin {self.name.partition('#')[0]}")
+
+        def __exit__(self, *_: object) -> None:
+            log.append("end")
+
+    recording = [False]
+    profiler = SimpleNamespace(record_function=Range)
+    torch = SimpleNamespace(autograd=SimpleNamespace(_profiler_enabled=lambda: recording[0]), profiler=profiler)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with step.step() as first:
+        pass
+    assert log == []
+    recording[0] = True
+    with step.step() as second:
+        assert log == ["begin ridgeline.step"]
+    assert (log, second.number) == (["begin ridgeline.step", "end"], first.number + 1)
+    step.step()
+    step.step()
+    step.end_open()
+    assert log[2:] == ["begin ridgeline.step", "end"] * 2
+
+
+def test_marks_tell_who_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setitem(sys.modules, step.WATCHER, SimpleNamespace(marked=lambda: calls.append(1)))  # type: ignore[arg-type]
+    step.step().end()
+    assert calls == [1]
+    assert step.WATCHER == script.WATCHER
+
+
+# -- programs ---------------------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program under the runner, by an interpreter that finds nothing of ridgeline."""
+    command = [sys.executable, "-I", str(launch.RUNNER), str(folder), '{"steps": 4, "seconds": 5}', *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120)
+
+
+PROGRAM = """
+import os, pickle, sys
+import neighbour
+class Thing: pass
+print(sys.argv, __name__, os.path.basename(__file__), neighbour.value, sys.modules["__main__"].Thing is Thing)
+assert type(pickle.loads(pickle.dumps(Thing()))) is Thing
+end = sys.argv[1]
+if end == "raise": raise ValueError("mine")
+if end == "interrupt": raise KeyboardInterrupt
+sys.exit({"none": None, "text": "a text"}.get(end) if not end.isdigit() else int(end))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "error"),
+    [("0", 0, ""), ("3", 3, ""), ("none", 0, ""), ("text", 1, "a text\n"), ("raise", 1, "ValueError: mine\n"), ("interrupt", 130, "")],
+)  # fmt: skip
+def test_a_program_runs_as_python_runs_it(tmp_path: Path, end: str, code: int, error: str) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "program.py").write_text(PROGRAM)
+    (tmp_path / "inner" / "neighbour.py").write_text("value = 'found'\n")
+    ended = started(tmp_path, "inner/program.py", end, "--lr", "3")
+    assert ended.stdout == f"['inner/program.py', '{end}', '--lr', '3'] __main__ program.py found True\n"
+    assert (ended.returncode, ended.stderr.endswith(error)) == (code, True)
+    assert "script.py" not in ended.stderr  # the traceback is the program's own
+    assert json.loads((tmp_path / script.FACTS).read_text())["library"] == ""
+
+
+def test_a_module_runs_too(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "train.py").write_text("import sys; print(__name__, sys.argv[1:])")
+    ended = started(tmp_path, "-m", "package.train", "7")
+    assert (ended.returncode, ended.stdout) == (0, "__main__ ['7']\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "no program"),
+        (("bash", "train.sh"), "is not run by Python"),
+        (("train.py",), "as in -- python train.py"),
+        (("python", "none.py"), "there is no script 'none.py'"),
+        (("python", "-c", "print(1)"), "names no script"),
+        (("python",), "names no script"),
+        (("python", "-m"), "names no script"),
+        (("python-that-nobody-has", "x.py"), "there is no 'python-that-nobody-has'"),
+    ],
+)
+def test_what_is_no_python_program_is_refused(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        launch.split(words)
+
+
+def test_options_of_python_stay_options(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text("")
+    words = (sys.executable, "-u", "-X", "dev", "-W", "ignore", str(path), "-m", "3")
+    assert launch.split(words) == (["-u", "-X", "dev", "-W", "ignore"], [str(path), "-m", "3"])
+    assert launch.split((sys.executable, "-u", "-m", "a.b", "c")) == (["-u"], ["-m", "a.b", "c"])
+
+
+@pytest.mark.parametrize(("body", "code"), [("print('seen')", 0), ("import os; os._exit(9)", 9), ("raise SystemExit(4)", 4)])  # fmt: skip
+def test_a_program_that_leaves_nothing_says_so_with_its_exit_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, code: int
+) -> None:
+    (tmp_path / "plain.py").write_text(body)
+    with pytest.raises(launch.NothingRecorded, match=r"neither torch nor jax|before its profile") as caught:
+        launch.run_program((sys.executable, str(tmp_path / "plain.py")), tmp_path, 4, 5.0)
+    assert caught.value.exit_code == code
+    assert ("seen" in capfd.readouterr().out) == ("seen" in body)
+
+
+@pytest.mark.parametrize(("steps", "seconds"), [(0, 1.0), (10**6, 1.0), (4, 0.0), (4, float("nan"))])
+def test_amounts_that_cannot_be_are_refused(tmp_path: Path, steps: int, seconds: float) -> None:
+    with pytest.raises(InputError, match="to record"):
+        launch.run_program((sys.executable, "x.py"), tmp_path, steps, seconds)
