@@ -6,6 +6,7 @@ their exact flops and bytes, and the kernel of the 2-D convolution with as many 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -299,6 +300,21 @@ def _backward(arguments: Arguments) -> Work | Counted:
     else:
         sizes = _geometry(x, weights, stride, padding, dilation, groups, dtype, dy.shape[2:])
     sizes = replace(sizes, last=channels_last(x) or channels_last(dy))
+    return _gradients(arguments, sizes, dy, mask, transposed)
+
+
+def _slow_backward(arguments: Arguments) -> Work | Counted:
+    """_slow_conv2d_backward(dy, x, W, kernel, stride, padding, mask), which the CPU runs where oneDNN does not."""
+    dy, x, weights = arguments.tensor(0), arguments.tensor(1), arguments.tensor(2)
+    stride, padding = arguments.integers(4, "stride"), arguments.integers(5, "padding")
+    sizes = _geometry(x, weights, stride, padding, (1, 1), 1, _format(arguments, dy), dy.shape[2:])
+    return _gradients(arguments, sizes, dy, arguments.flags(6, 3), False)
+
+
+def _gradients(
+    arguments: Arguments, sizes: Convolution, dy: Tensor, mask: Sequence[bool], transposed: bool
+) -> Work | Counted:
+    """The gradients that the mask asks for: of the image, the weights and the bias."""
     parts = []
     if mask[0]:
         parts.append(forward(sizes) if transposed else image_gradient(sizes))
@@ -317,4 +333,5 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(PLACES, _convolution),
     "convolution_backward": _backward,
     "convolution_backward_overrideable": _backward,
+    "_slow_conv2d_backward": _slow_backward,
 }
