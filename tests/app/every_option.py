@@ -52,7 +52,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "predict": [("predict", *GEMM, *H200), ("predict", *ATTENTION, *H200), ("predict", *H200)],
     "profile": [("profile", "--", "python", "script.py"), ("profile",)],
     "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL")],
-    "run": [("run",), ("run", "--", "python", "missing.py")],
+    "run": [("run",), ("run", "--", "python", "script.py")],
     "seal": [("seal", "cases.csv", *H200)],
     "table": [("table", "common", *H200), ("table",)],
     "whatif": [("whatif", *GEMM, *H200, "--do", "quantize=fp8"), ("whatif", *ATTENTION, *H200, "--do", "batch=8"), ("whatif", *GEMM, *H200), ("whatif",)],

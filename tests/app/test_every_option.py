@@ -22,7 +22,7 @@ from ridgeline.machines import write as machine_file
 from ridgeline.machines.load import load
 from ridgeline.measure import session
 from ridgeline.measure.cpu import probes
-from ridgeline.profilers import profile
+from ridgeline.profilers import launch, profile
 from ridgeline.render.charts import CHARTS
 from ridgeline.render.tables.named import TABLES
 
@@ -63,6 +63,10 @@ def _fake_hardware(patch: pytest.MonkeyPatch, folder: Path) -> None:
     outcome = main_job.job(SmallBench(), ledger=None)
     patch.setattr(main_job, "job", lambda *_, **__: outcome)
     patch.setattr(reports, "run_page", lambda outcome, out: out.write_text("a page"))
+    patch.setattr(reports, "step_page", lambda report, out, theme=None: out.write_text("a page"))
+    trace = FIXTURES / "torch" / "trace_gpu.json.gz"
+    ran = launch.Recorded(("python", "script.py"), trace, 0, "torch", "8 optimizer steps")
+    patch.setattr(launch, "run_program", lambda *_, **__: ran)
 
     def profiled(command: Any, tell: Any) -> str:
         source = "torch/trace_gpu.json.gz" if str(command.out).endswith(".gz") else "ncu/h200_raw.csv"

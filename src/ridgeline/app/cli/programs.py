@@ -42,7 +42,7 @@ def run_program(
     seconds = job.SECONDS if amount[1] is None else amount[1]
     say = partial(echo, err=True)
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-        stdout = sys.stderr.fileno() if output.as_json else None
+        stdout = _stderr() if output.as_json else None
         try:
             recorded = launch.run_program(program, Path(folder), steps, seconds, stdout)
         except launch.NothingRecorded as error:
@@ -64,6 +64,14 @@ def run_program(
             if output.as_json:
                 say(f"wrote {page}")
     return recorded.exit_code
+
+
+def _stderr() -> int:
+    """The file that standard error is, also where it was replaced by one that is none."""
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):
+        return 2
 
 
 def program_result(outcome: ProgramRun, page: Path, verbose: bool) -> Result:
