@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -162,3 +163,22 @@ def test_marked_steps_and_their_warm_up(tmp_path: Path) -> None:
     assert line.runs.step.tolist() == [-1, 0, 1, 2, 3, 4]
     assert line.steps.end - line.steps.start == pytest.approx([160e-6, 160e-6, 160e-6, 170e-6, 160e-6])
     assert line.runs.launched - line.runs.start == pytest.approx([-11e-6] * 6)
+
+
+def test_a_recorded_program_with_a_convolution() -> None:
+    line = timeline(JAX / "train_cpu.trace.json.gz")
+    assert (line.steps.how, len(line.steps) + line.steps.warmup) == ("marked", 4)
+    forward, gradient = sorted(
+        (site for site in line.sites if site.call.name == "aten::convolution"),
+        key=lambda site: site.phase,
+        reverse=True,
+    )
+    assert (forward.phase, gradient.phase) == ("forward", "backward")
+    assert [tensor.shape for tensor in forward.call.tensors] == [(32, 4, 16, 16), (8, 4, 3, 3)]
+    assert forward.call.args[3:] == ((1, 1), (1, 1), (1, 1), False, (0, 0), 1)
+    assert forward.source == "jax/record.py:35 (train.<locals>.loss)"
+    for site in (forward, gradient):  # both have 2 x 32 x 16 x 16 x 8 x 4 x 3 x 3 flops, less what the padding saves
+        (n, _, *image), (out, features, *window) = (tensor.shape for tensor in site.call.tensors)
+        results = [size + 2 - width + 1 for size, width in zip(image, window, strict=True)]
+        assert 2 * n * math.prod(results) * out * features * math.prod(window) == 2 * 32 * 16 * 16 * 8 * 4 * 3 * 3
+    assert {site.phase for site in line.sites if "subtract_fusion" in site.call.name} == {"optimizer"}

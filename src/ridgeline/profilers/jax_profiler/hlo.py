@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from ...core.intake import clean, refuse_over
 from ...core.timeline import Tensor
@@ -24,6 +25,7 @@ DTYPES = {
     21: "int4", 22: "uint4",
 }  # fmt: skip
 MAX_RANK = 64
+MAX_PADDING = 1 << 20
 MAX_FRAMES = 200
 PLUMBING = frozenset({
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota", "partition-id", "replica-id",
@@ -31,6 +33,17 @@ PLUMBING = frozenset({
 })  # fmt: skip
 
 CONTROL = frozenset({"while", "conditional", "call", "async-start"})  # what they call runs by itself
+
+
+class Convolved(NamedTuple):
+    """Where a convolution has its dimensions: (batch, features, spatial) of the input, (output, input, spatial) of the filter."""
+
+    input: tuple[int, ...]
+    filter: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,7 @@ class Instruction:
     target: str = ""  # of a call of a library
     config: str = ""  # what the compiler tells that library
     contracted: tuple[tuple[int, ...], ...] = ()  # of a dot: contracting of left and right, batch of left and right
+    convolved: Convolved | None = None
     op_name: str = ""  # `jit(step)/jvp()/mlp/dot_general`
     source: str = ""
 
@@ -154,8 +168,27 @@ def _instruction(message: memoryview, lines: Mapping[int, str]) -> Instruction:
         clean(text(message, 28)),
         config,
         contracted[0] if contracted else (),
+        _convolved(message),
         clean(text(metadata, 2)),
         lines.get(integer(metadata, 15)) or user_line(text(metadata, 3), integer(metadata, 4), ""),
+    )
+
+
+def _convolved(message: memoryview) -> Convolved | None:
+    """None for an instruction that is no convolution, and for one whose input is spread (a transposed convolution)."""
+    numbers = next(messages(message, 16), None)
+    windows = [list(messages(window, 1)) for window in messages(message, 15)]
+    if numbers is None or not windows:
+        return None
+    if any(integer(dim, 6) > 1 or max(integer(dim, 3), integer(dim, 4)) > MAX_PADDING for dim in windows[0]):
+        return None  # negative padding is a large number here
+    return Convolved(
+        (integer(numbers, 7), integer(numbers, 8), *integers(numbers, 11)),
+        (integer(numbers, 4), integer(numbers, 3), *integers(numbers, 6)),
+        tuple(integer(dim, 2) or 1 for dim in windows[0]),
+        tuple((integer(dim, 3), integer(dim, 4)) for dim in windows[0]),
+        tuple(integer(dim, 5) or 1 for dim in windows[0]),
+        integer(message, 50) or 1,
     )
 
 

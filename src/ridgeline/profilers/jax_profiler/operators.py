@@ -18,7 +18,7 @@ SHAPING = frozenset(
     {"broadcast", "reshape", "convert", "copy", "slice", "transpose"}
 )  # said only where nothing else is
 MATMUL = ("cublas$lt$matmul", "cublas$gemm", "cublas$lt$matmul$f8")
-PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::convolution")
 MAX_CONFIG = 1 << 16
 
 
@@ -32,6 +32,11 @@ def call_of(module: Module, item: Instruction) -> Call:
             return product(left, right, products[0].contracted, products[0].outputs[:1])
     if any(item.target.endswith(name) for name in MATMUL):
         made = _library_product(module, item)
+        if made is not None:
+            return made
+    convolutions = [part for part in parts if part.convolved is not None]
+    if len(convolutions) == 1:
+        made = _convolution(module, convolutions[0])
         if made is not None:
             return made
     return Call(item.name, (*module.operands(item), *item.outputs))
@@ -70,6 +75,38 @@ def _library_product(module: Module, item: Instruction) -> Call | None:
     if "BIAS" in str(config.get("epilogue", "")) and len(operands) > 2 and made.name == "aten::mm":
         return Call("aten::addmm", (operands[-1], *made.args), made.outputs)
     return made
+
+
+def _convolution(module: Module, item: Instruction) -> Call | None:
+    """A convolution with its tensors as (batch, features, spatial) and (output, input, spatial).
+
+    The gradients that the compiler gives to cuDNN are described by the convolution they belong to, which has as many flops:
+    that of the input writes the input, that of the filter writes the filter.
+    """
+    operands, where = module.operands(item), item.convolved
+    if len(operands) < 2 or not item.outputs or where is None:
+        return None
+    gradient = item.target.rpartition("$")[2]
+    source = item.outputs[0] if gradient == "convBackwardInput" else operands[0]
+    weights = item.outputs[0] if gradient == "convBackwardFilter" else operands[1]
+    if (
+        not sorted(where.input)
+        == list(range(len(source.shape)))
+        == list(range(len(weights.shape)))
+        == sorted(where.filter)
+    ):
+        return None
+    tensors = [
+        Tensor(tuple(tensor.shape[dim] for dim in order), tensor.dtype)
+        for tensor, order in ((source, where.input), (weights, where.filter))
+    ]
+    padded = [low + high for low, high in where.padding]
+    if any(both % 2 for both in padded):
+        return None  # padded on one side more than on the other: no operator with the same sizes
+    padding = tuple(both // 2 for both in padded)
+    spatial = (0,) * len(padding)
+    args = (*tensors, None, where.strides, padding, where.dilation, False, spatial, where.groups)
+    return Call("aten::convolution", args)
 
 
 def _config(text: str) -> dict[str, Any]:

@@ -94,7 +94,8 @@ class _Gathered:
         module, item = self.instruction(program, instruction)
         if module is None or item is None:
             return Site(Call(clean(instruction)), _phase(scope, False, kind, name), _scopes(scope) or (clean(program),))
-        scope = item.op_name or scope
+        named = (part.op_name for part in (item, *module.inner(item)[::-1]) if part.op_name)
+        scope = next(named, scope)
         return Site(
             call_of(module, item),
             _phase(scope, any("jvp(" in other.op_name for other in module.kernels.values()), kind, name),
@@ -245,7 +246,7 @@ def _phase(scope: str, differentiates: bool, kind: str, name: str) -> str:
         return BACKWARD
     if "jvp(" in scope:
         return FORWARD
-    return OPTIMIZER if differentiates else FORWARD if "/" in scope else OTHER
+    return OTHER if "/" not in scope else OPTIMIZER if differentiates else FORWARD
 
 
 def _scopes(op_name: str) -> tuple[str, ...]:
