@@ -44,7 +44,7 @@ def phase_chart(report: ProgramReport) -> Chart:
             if not time:
                 continue
             bars.append(
-                Bar(f"{label}: {name}", reached + time, reached, show(time, "s", 3), name, "value", {"us": time * 1e6})
+                Bar(f"{label}: {name}", reached + time, reached, show(time, "s", 3), label, "value", {"us": time * 1e6})
             )
             reached += time
     idle = report.view.idle

@@ -25,7 +25,7 @@ def synchronisations(view: View) -> Iterator[Move]:
             continue
         gain = saved(queue, _without(queue, wait, SYNC))
         evidence = (
-            f"{wait.through} {wait.count:.3g} times per step, {show(wait.time, 's', 3)} of waiting",
+            f"{wait.through} calls per step: {wait.count:.3g}, {show(wait.time, 's', 3)} of waiting",
             f"device idle {show(wait.idle, 's', 3)} right after it",
         )
         cause = f"host synchronisation in the step: {wait.name}"

@@ -23,7 +23,7 @@ def slower_than_expected(view: View) -> Iterator[Move]:
         measured, expected = show(item.gap.measured, "s", 3), show(item.gap.target.time, "s", 3)
         evidence = (
             f"{measured} per call, expected {expected} (80 % interval to {show(item.gap.target.high, 's', 3)})",
-            f"{percent(item.gap.share)} of roofline; {item.gap.target.count:.3g} calls per step",
+            f"{percent(item.gap.share)} of roofline; calls per step: {item.gap.target.count:.3g}",
         )
         tool = "ridgeline profile --with ncu" if view.machine.kind == "gpu" else "perf stat or likwid-perfctr"
         yield Move("slower than expected", f"{item.name} slower than expected", f"count its traffic: {tool}", gain, evidence,
