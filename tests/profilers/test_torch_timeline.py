@@ -243,14 +243,18 @@ def test_waits_are_named_with_their_operator_and_line(tmp_path: Path) -> None:
     assert line.waits.site[2] == -1
 
 
-def graphed(kinds: tuple[str, ...] = ("kernel", "kernel")) -> MadeTrace:
-    """Two launches captured in a graph, then three replays."""
+def graphed(
+    kinds: tuple[str, ...] = ("kernel", "kernel"), captured: tuple[tuple[str, str], ...] = (("aten::mm", "aten::relu"),)
+) -> MadeTrace:
+    """Two launches captured in a graph, perhaps twice, then three replays."""
     trace = MadeTrace()
-    trace.runtime("cudaStreamBeginCapture", 1000, 1)
-    for place, name in enumerate(("aten::mm", "aten::relu")):
-        trace.op(name, 1010 + 20 * place, 15)
-        trace.runtime("cudaLaunchKernel", 1012 + 20 * place, 2)
-    trace.runtime("cudaStreamEndCapture", 1060, 1)
+    for turn, names in enumerate(captured):
+        begin = 800 + 100 * turn
+        trace.runtime("cudaStreamBeginCapture", begin, 1)
+        for place, name in enumerate(names):
+            trace.op(name, begin + 10 + 20 * place, 15)
+            trace.runtime("cudaLaunchKernel", begin + 12 + 20 * place, 2)
+        trace.runtime("cudaStreamEndCapture", begin + 60, 1)
     for number in range(3):
         at = 1100 + 100 * number
         replay = trace.runtime("cudaGraphLaunch", at, 10)
@@ -272,6 +276,17 @@ def test_a_replay_unlike_the_capture_is_not_joined(tmp_path: Path) -> None:
     line = timeline(graphed(("kernel", "kernel", "kernel")).write(tmp_path))
     assert line.runs.graph.all()
     assert set(line.runs.site.tolist()) == {-1}
+
+
+def test_a_replay_of_a_graph_that_was_captured_twice(tmp_path: Path) -> None:
+    twice = (("aten::mm", "aten::relu"),) * 2
+    line = timeline(graphed(captured=twice).write(tmp_path))
+    assert [line.sites[site].call.name for site in line.runs.site] == ["aten::mm", "aten::relu"] * 3
+
+
+def test_a_replay_of_either_of_two_graphs_is_not_joined(tmp_path: Path) -> None:
+    other = (("aten::mm", "aten::relu"), ("aten::mm", "aten::gelu"))
+    assert set(timeline(graphed(captured=other).write(tmp_path)).runs.site.tolist()) == {-1}
 
 
 # -- recorded on an H200 -------------------------------------------------------------------------------------------

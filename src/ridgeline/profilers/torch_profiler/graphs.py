@@ -3,7 +3,7 @@
 A replay starts all kernels of its graph with a single call, so nothing connects them with operators. Where the trace holds
 the capture, the launches of it have operators around them and no kernels; a replay on a single stream runs its kernels in
 the order they were captured. A replay is joined to a capture when their kernels, copies and fills agree one by one and no
-other capture does.
+capture of other calls does.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ def replayed(replays: Mapping[int, Sequence[Record]], captured: Sequence[Sequenc
         ordered = sorted(records, key=lambda record: record.start)
         kinds = tuple(KERNEL if record.activity.kind == COLLECTIVE else record.activity.kind for record in ordered)
         candidates = by_kinds.get(kinds, [])
-        if len(candidates) == 1 and len({record.lane for record in ordered}) == 1:
-            joined.update((id(record), item) for record, item in zip(ordered, candidates[0], strict=True))
+        single = len({tuple(map(_innermost, items)) for items in candidates}) == 1
+        if single and len({record.lane for record in ordered}) == 1:
+            joined.update((id(record), item) for record, item in zip(ordered, candidates[-1], strict=True))
     return joined
+
+
+def _innermost(item: Sent) -> int:
+    """The op around a launch: equal ops with equal arguments are one object."""
+    return id(item.around.ops.item) if item.around.ops is not None else 0
