@@ -51,7 +51,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "precisions": [("precisions", *GEMM, *H200)],
     "predict": [("predict", *GEMM, *H200), ("predict", *ATTENTION, *H200), ("predict", *H200)],
     "profile": [("profile", "--", "python", "script.py"), ("profile",)],
-    "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL")],
+    "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL"), ("reconcile", "trace.json", *H200)],
     "run": [("run",), ("run", "--", "python", "script.py")],
     "seal": [("seal", "cases.csv", *H200)],
     "table": [("table", "common", *H200), ("table",)],

@@ -48,6 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / "machine.toml").write_text(machine_file.text(load("rtx-4090")), encoding="utf-8")
         shutil.copy(FIXTURES / "plain" / "kernels.csv", folder / "kernels.csv")
         shutil.copy(FIXTURES / "ncu" / "h200_raw.csv", folder / "counters.csv")
+        shutil.copy(FIXTURES / "torch" / "handmade_gpu.json", folder / "trace.json")
         _fake_hardware(patch, folder)
         for path in ("other.sqlite", "sealed.sqlite"):
             seal = checked(("seal", "cases.csv", "--on", "h200-sxm", "--ledger", path, "--json"))
