@@ -129,6 +129,30 @@ def test_elementwise_neighbours_on_equal_sizes_are_fused_at_the_expected_time_of
     assert move(alternating, "pointwise chain") is None
 
 
+def test_a_norm_in_small_steps_is_one_chain() -> None:
+    """x^2, its mean by rows, an epsilon, the root and two products: four kernels on all elements, two on one per row."""
+    rows = tensor(4096, 1)
+
+    def norm(story: Story) -> None:
+        for name, *args in (
+            ("pow", BIG, 2),
+            ("mean", BIG, (-1,), True),
+            ("add", rows, 1e-6, 1),
+            ("rsqrt", rows),
+            ("mul", BIG, rows),
+            ("mul", BIG, tensor(4096)),
+        ):
+            story.launch(call(f"aten::{name}", *args), 25.0 if args[0] is BIG else 2.0)
+        story.launch(MM, PRODUCT_TIME)
+
+    planted = move(norm, "pointwise chain")
+    assert planted is not None
+    assert "1 chain" in planted.evidence[0]
+    assert "pow + mean + add + rsqrt" in planted.evidence[0]
+    assert planted.device is not None
+    assert 40 * MICRO < planted.device < 104 * MICRO
+
+
 def test_casts_of_parameters_in_every_step() -> None:
     weight = tensor(4096, 4096, dtype="fp32")
 
@@ -229,6 +253,21 @@ def test_pageable_copies_are_priced_at_the_rate_of_the_link() -> None:
     assert planted is not None
     assert planted.gain == pytest.approx((4000 - pinned) * MICRO, rel=0.05)
     assert move(lambda story: copied(story, "Pinned", pinned), "pageable copies") is None
+
+
+def test_pinned_copies_that_no_kernel_covers() -> None:
+    """600 us of copying before the first kernel, or on a stream of its own while kernels run."""
+
+    def step(story: Story, stream: int) -> None:
+        pinned = (32 << 20, "Memcpy HtoD (Pinned -> Device)")
+        products(story, 5)
+        story.launch(call("aten::copy_", BIG, BIG, True), 600.0, kind=COPY, name="memcpy HtoD", kernel=pinned[1], bytes=pinned[0], stream=stream)  # fmt: skip
+        products(story, 5)
+
+    planted = move(lambda story: step(story, 7), "exposed copies")
+    assert planted is not None
+    assert planted.gain == pytest.approx(600 * MICRO, rel=0.05)
+    assert move(lambda story: step(story, 20), "exposed copies") is None
 
 
 def test_a_slow_operator_is_possible_and_names_what_would_decide() -> None:

@@ -31,6 +31,7 @@ RULES: tuple[Callable[[View], Iterable[Move]], ...] = (
     attention.unfused,
     communication.exposed,
     communication.pageable_copies,
+    communication.exposed_copies,
     slow.slower_than_expected,
 )
 

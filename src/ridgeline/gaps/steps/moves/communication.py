@@ -19,21 +19,35 @@ PAGEABLE = "Pageable"
 def exposed(view: View) -> Iterator[Move]:
     """Collectives while no kernel runs: what other kernels of the step could cover."""
     runs = np.flatnonzero(view.kept.kinds(COLLECTIVE))
-    if not len(runs):
-        return
+    cause, kind = "communication not overlapped", "communication"
+    move = "overlap it with compute: bucketed gradients, a stream of its own, async collectives"
+    yield from _uncovered_move(view, runs, "communication", cause, kind, move)
+
+
+def exposed_copies(view: View) -> Iterator[Move]:
+    """Copies from pinned memory while no kernel runs; those from pageable memory cannot overlap at all."""
+    activities = view.kept.timeline.activities
+    named = np.array([is_transfer(ran) and PAGEABLE not in ran.kernel for ran in activities], dtype=np.bool_)
+    runs = np.flatnonzero(named[view.kept.activity])
+    cause, kind = "copies between host and device not overlapped", "copies"
+    move = "copy the next batch ahead, on a stream of its own with non_blocking=True"
+    yield from _uncovered_move(view, runs, "exposed copies", cause, kind, move)
+
+
+def _uncovered_move(view: View, runs: Ints, rule: str, cause: str, kind: str, move: str) -> Iterator[Move]:
+    """What kernels of the step could cover of some runs: as much as there is of both."""
     others = np.flatnonzero(~view.kept.kinds(COLLECTIVE, COPY))
     bare = _uncovered(view, runs, others)
     alone, compute = float(bare.sum()) / view.steps, float(view.kept.time[others].sum()) / view.steps
     hidden = min(alone, compute)
-    if alone <= 0:
+    if view.kept.on_host or alone <= 0:
         return
-    gain, device = price_runs(
-        view, view.kept.time - np.minimum(_spread(view, runs, bare), view.kept.time) * hidden / alone
-    )
+    spared = np.minimum(_spread(view, runs, bare), view.kept.time) * hidden / alone
+    gain, device = price_runs(view, view.kept.time - spared)
     total = float(view.kept.time[runs].sum()) / view.steps
-    evidence = (f"{show(alone, 's', 3)} of {show(total, 's', 3)} of communication per step is not covered by kernels",)
-    move = "overlap it with compute: bucketed gradients, a stream of its own, async collectives"
-    yield Move("communication", "communication not overlapped", move, gain, evidence, device=device)
+    evidence = (f"{show(alone, 's', 3)} of {show(total, 's', 3)} of {kind} per step is not covered by kernels",)
+    groups = [item.group for item in view.items if np.isin(item.group.runs, runs).any()]
+    yield Move(rule, cause, move, gain, evidence, device=device, sources=sources(groups))
 
 
 def pageable_copies(view: View) -> Iterator[Move]:

@@ -20,6 +20,8 @@ from .move import Move, expected, price, price_runs, sources
 
 MIN_ELEMENTS = 1 << 14  # below, a kernel is a launch and nothing else
 CASTS = ("copy_", "_to_copy")
+ROW_REDUCTIONS = ("mean", "sum", "amax")
+MIN_RATIO = 8  # of the elements of a chain to those of a small result in it
 POINTWISE_KERNEL = "triton_poi"  # of torch.compile
 MAX_NAMED = 3
 
@@ -79,40 +81,53 @@ def _examples(chains: list[Chain]) -> str:
 
 
 def _chains(view: View) -> list[Chain]:
-    """Runs of elementwise groups that follow each other on a stream and write as many elements."""
+    """Runs that follow each other on a stream over the same elements, or over results that are much smaller."""
     of_run: dict[int, Group] = {}
     for item in view.items:
-        if _is_pointwise(item.group):
+        if _is_member(item.group):
             of_run.update(dict.fromkeys(item.group.runs.tolist(), item.group))
     chains: list[Chain] = []
-    kept = view.kept
-    for stream in np.unique(kept.stream).tolist():
+    for stream in np.unique(view.kept.stream).tolist():
         runs: list[int] = []
-        for place in np.flatnonzero(kept.stream == stream).tolist():
+        for place in [*np.flatnonzero(view.kept.stream == stream).tolist(), -1]:
             group = of_run.get(place)
-            if group is not None and runs and _follows(view, of_run[runs[-1]], group, runs[-1], place):
+            if group is not None and runs and _follows(view, [of_run[run] for run in runs], group, runs[-1], place):
                 runs.append(place)
                 continue
-            if len(runs) > 1:
-                chains.append(Chain(runs, [of_run[run] for run in runs]))
+            chain = Chain(runs, [of_run[run] for run in runs])
+            if sum(_is_large(each, chain.groups) for each in chain.groups) > 1:
+                chains.append(chain)
             runs = [place] if group is not None else []
-        if len(runs) > 1:
-            chains.append(Chain(runs, [of_run[run] for run in runs]))
     return chains
 
 
-def _follows(view: View, before: Group, after: Group, first: int, second: int) -> bool:
-    same = view.kept.step[first] == view.kept.step[second] and before.phase == after.phase
-    return bool(same and elements(before) == elements(after))
+def _is_large(group: Group, groups: list[Group]) -> bool:
+    """Whether a member handles as many elements as its chain, and these are more than a launch."""
+    return elements(group) == max(map(elements, groups)) >= MIN_ELEMENTS
 
 
-def _is_pointwise(group: Group) -> bool:
+def _follows(view: View, before: list[Group], after: Group, first: int, second: int) -> bool:
+    size, count = max(map(elements, before)), elements(after)
+    same = view.kept.step[first] == view.kept.step[second] and before[-1].phase == after.phase
+    return bool(same and (count == size or count * MIN_RATIO <= size))
+
+
+def _is_member(group: Group) -> bool:
+    """Elementwise operators, casts, and reductions of rows, which compilers fuse with what is around them."""
     work = group.owner.work
-    if work is None or work.family != "stream" or group.phase == OPTIMIZER or group.launches > 1:
+    if work is None or group.phase == OPTIMIZER or group.launches > 1 or not group.owner.call.tensors:
         return False
     base = base_name(group.owner.name)
-    streaming = base in CASTS or is_elementwise(base) or base.startswith(POINTWISE_KERNEL)
-    return streaming and bool(group.owner.call.tensors) and elements(group) >= MIN_ELEMENTS
+    if base in ROW_REDUCTIONS:
+        return _reduces_rows(group)
+    return work.family == "stream" and (base in CASTS or is_elementwise(base) or base.startswith(POINTWISE_KERNEL))
+
+
+def _reduces_rows(group: Group) -> bool:
+    """Whether a reduction is over the last dimension alone."""
+    args = group.owner.call.args
+    last = len(group.owner.call.tensors[0].shape) - 1
+    return len(args) > 1 and args[1] in ((-1,), (last,), -1, last) and not isinstance(args[1], bool)
 
 
 def elements(group: Group) -> int:
