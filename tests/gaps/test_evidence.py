@@ -38,7 +38,7 @@ def slow(**counters: float) -> Gap:
         ("few in flight", {}, "sectors_per_load", 16.0),
         ("repeated loads", {"l2_to_sm": 4 * COPIED}, "l2_to_sm", 0.5 * COPIED),
         ("integer overhead", WORK, "integer_instructions", 1e9),
-        ("no overlap", {"stall.barrier": 4.0, "issue": 0.55}, "stall.barrier", 0.0),
+        ("no overlap", {"stall.barrier": 4.0, "issue": 0.5, "hbm_busy": 0.45}, "stall.barrier", 0.0),
         ("channels", {"hbm_imbalance": 2.0, "sectors_per_load": 16.0, "stall.long_scoreboard": 0.1}, "hbm_imbalance", 1.0),
         ("no vectorization", {"lsu_busy": 0.8, "issue": 0.65}, "lsu_busy", 0.2),
         ("divergence", {"threads_per_instruction": 8.0, "issue": 0.9}, "threads_per_instruction", 31.0),
@@ -61,6 +61,12 @@ def test_atomics_are_not_mistaken_for_waiting_loads() -> None:
     gap = slow(**ATOMIC)
     assert top(gap).rule == "contended atomics"
     assert not {"synchronous loads", "few in flight"} & {item.rule for item in advise(gap)}
+
+
+def test_loads_that_all_threads_share_are_not_thin() -> None:
+    """A broadcast uses 4 bytes of its only sector: few bytes per thread, and nothing to widen."""
+    broadcast = slow(**{"sectors_per_load": 1.0, "bytes_per_sector_load": 4.0})
+    assert "thin loads" not in {item.rule for item in advise(broadcast)}
 
 
 def test_barriers_of_a_reduction() -> None:
