@@ -137,3 +137,15 @@ def test_a_cpu_that_was_never_measured_is_measured_first(monkeypatch: pytest.Mon
     times: Any = SimpleNamespace(activities=[Activity(OPERATOR, "k")])
     assert job.machine_for(times, None, said.append, None) == "the machine"
     assert (kept, said[0].startswith("no ceilings of this CPU yet")) == ([measured], True)
+
+
+def test_the_compiled_programs_of_jax_are_kept_with_its_trace(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "profile" / "now"
+    folder.mkdir(parents=True)
+    (folder / "host.trace.json.gz").write_text("trace")
+    (folder / "host.xplane.pb").write_text("programs")
+    recorded = launch.Recorded(("python", "x.py"), folder / "host.trace.json.gz", 0, "jax", "the entire run")
+    kept = job.keep_trace(recorded, tmp_path / "mine.trace.json.gz")
+    assert [path.name for path in kept] == ["mine.trace.json.gz", "mine.xplane.pb"]
+    assert kept[1].read_text() == "programs"
+    assert [path.name for path in job.keep_trace(recorded, tmp_path / "mine.gz")] == ["mine.gz"]

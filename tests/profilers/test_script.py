@@ -286,3 +286,17 @@ def test_a_program_that_leaves_nothing_says_so_with_its_exit_code(
 def test_amounts_that_cannot_be_are_refused(tmp_path: Path, steps: int, seconds: float) -> None:
     with pytest.raises(InputError, match="to record"):
         launch.run_program((sys.executable, "x.py"), tmp_path, steps, seconds)
+
+
+def test_an_interrupt_waits_for_the_program_which_gets_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C goes to both; the trace is there once the program has ended."""
+    waits = iter([KeyboardInterrupt, KeyboardInterrupt, -2])
+
+    def wait() -> int:
+        answer = next(waits)
+        if isinstance(answer, int):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace(wait=wait))
+    assert launch._wait(["python"], {}, None) == 130

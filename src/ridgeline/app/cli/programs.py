@@ -51,8 +51,8 @@ def run_program(
             say(f"ridgeline: {error}")
             return error.exit_code
         if keep is not None:
-            job.keep_trace(recorded, keep)
-            say(f"wrote {keep}")
+            for written in job.keep_trace(recorded, keep):
+                say(f"wrote {written}")
         with progress() as on_progress:
             outcome = job.report_of(recorded, on, say, on_progress)
         result = program_result(outcome, page, verbose)

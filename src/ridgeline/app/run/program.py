@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 STEPS, SECONDS = 8, 10.0  # that are recorded by default
 MAX_SLOWDOWN = 1.1  # of the steps under the profiler, above which the answer says it
+COMPILED_NAME = re.compile(r"trace\.json(?:\.gz)?$")  # what is the name of its compiled programs otherwise
 DEVICES = {"cpu": "here:cpu", "cuda": "here:gpu"}
 Say = Callable[[str], None]
 
@@ -93,6 +96,12 @@ def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
     return notes
 
 
-def keep_trace(recorded: Recorded, out: Path) -> None:
-    """Copy the trace to where it was asked for."""
-    write_atomically(out, lambda draft: shutil.copyfile(recorded.trace, draft))
+def keep_trace(recorded: Recorded, out: Path) -> list[Path]:
+    """Copy the trace to where it was asked for, and the compiled programs that JAX writes next to it."""
+    kept = [(recorded.trace, out)]
+    programs, beside = (path.with_name(COMPILED_NAME.sub("xplane.pb", path.name)) for path in (recorded.trace, out))
+    if programs != recorded.trace and beside != out and programs.is_file():
+        kept.append((programs, beside))
+    for source, target in kept:
+        write_atomically(target, partial(shutil.copyfile, source))
+    return [target for _, target in kept]
