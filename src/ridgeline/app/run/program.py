@@ -14,7 +14,7 @@ from ...core.documents import to_document
 from ...core.errors import InputError
 from ...core.files import write_atomically
 from ...core.timeline import OPERATOR, Timeline
-from ...core.units import show
+from ...core.units import percent, show
 from .job import Progress
 
 if TYPE_CHECKING:
@@ -89,8 +89,11 @@ def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
     """How it was recorded, and by how much the profiler slowed the steps."""
     notes = [f"recorded: {recorded.recorded}"]
     if recorded.step_time and report.view.wall > MAX_SLOWDOWN * recorded.step_time:
-        times = f"{show(recorded.step_time, 's', 3)} without the profiler, {show(report.view.wall, 's', 3)} with it"
-        notes.append(f"steps take {times}: host times and idle times above are inflated, device times are not")
+        on_host = report.view.kept.on_host
+        busy = "" if on_host else f" (device busy {percent(min(report.view.device / recorded.step_time, 1.0))} of that)"
+        inflated = "times" if on_host else "host and idle times, not device times,"
+        took, under = show(recorded.step_time, "s", 3), show(report.view.wall, "s", 3)
+        notes.append(f"a step takes {took} without the profiler{busy}, {under} with it: {inflated} include recording")
     if recorded.exit_code:
         notes.append(f"the program ended with exit code {recorded.exit_code}; what it ran before is reported")
     return notes
