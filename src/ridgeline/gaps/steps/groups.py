@@ -54,6 +54,11 @@ class Group:
         """Device time per step."""
         return float(self.times.mean())
 
+    @cached_property
+    def elements(self) -> int:
+        """Of the largest tensor of the call."""
+        return max((prod(tensor.shape) for tensor in self.owner.call.tensors), default=0)
+
     @property
     def sources(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(site.source for site in self.sites if site.source))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -88,28 +87,24 @@ def _chains(view: View) -> list[Chain]:
             of_run.update(dict.fromkeys(item.group.runs.tolist(), item.group))
     chains: list[Chain] = []
     for stream in np.unique(view.kept.stream).tolist():
-        runs: list[int] = []
+        chain, size = Chain([], []), 0
         for place in [*np.flatnonzero(view.kept.stream == stream).tolist(), -1]:
             group = of_run.get(place)
-            if group is not None and runs and _follows(view, [of_run[run] for run in runs], group, runs[-1], place):
-                runs.append(place)
-                continue
-            chain = Chain(runs, [of_run[run] for run in runs])
-            if sum(_is_large(each, chain.groups) for each in chain.groups) > 1:
-                chains.append(chain)
-            runs = [place] if group is not None else []
+            if group is None or not chain.runs or not _follows(view, chain, size, group, place):
+                if sum(each.elements == size >= MIN_ELEMENTS for each in chain.groups) > 1:
+                    chains.append(chain)
+                chain, size = Chain([], []), 0
+            if group is not None:
+                chain.runs.append(place)
+                chain.groups.append(group)
+                size = max(size, group.elements)
     return chains
 
 
-def _is_large(group: Group, groups: list[Group]) -> bool:
-    """Whether a member handles as many elements as its chain, and these are more than a launch."""
-    return elements(group) == max(map(elements, groups)) >= MIN_ELEMENTS
-
-
-def _follows(view: View, before: list[Group], after: Group, first: int, second: int) -> bool:
-    size, count = max(map(elements, before)), elements(after)
-    same = view.kept.step[first] == view.kept.step[second] and before[-1].phase == after.phase
-    return bool(same and (count == size or count * MIN_RATIO <= size))
+def _follows(view: View, chain: Chain, size: int, after: Group, place: int) -> bool:
+    """Whether a run goes on with a chain of so many elements."""
+    same = view.kept.step[chain.runs[-1]] == view.kept.step[place] and chain.groups[-1].phase == after.phase
+    return bool(same and (after.elements == size or after.elements * MIN_RATIO <= size))
 
 
 def _is_member(group: Group) -> bool:
@@ -128,11 +123,6 @@ def _reduces_rows(group: Group) -> bool:
     args = group.owner.call.args
     last = len(group.owner.call.tensors[0].shape) - 1
     return len(args) > 1 and args[1] in ((-1,), (last,), -1, last) and not isinstance(args[1], bool)
-
-
-def elements(group: Group) -> int:
-    """Of the largest tensor of the call."""
-    return max((prod(tensor.shape) for tensor in group.owner.call.tensors), default=0)
 
 
 def _fused(groups: list[Group], training: bool) -> tuple[Work, float]:
@@ -158,7 +148,7 @@ def _fused(groups: list[Group], training: bool) -> tuple[Work, float]:
         name="add",
         family="stream",
         dtype=widest.dtype,
-        shape={"n": elements(groups[0])},
+        shape={"n": groups[0].elements},
     )
     return fused, sum(read) + sum(written) - reads - writes
 
