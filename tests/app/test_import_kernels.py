@@ -30,3 +30,12 @@ def test_json_csv_and_pictures_have_the_same_kernels(tmp_path: Path) -> None:
         text = out.read_text("utf-8")
         assert "spill" in text, suffix
         assert "conflict" in text, suffix
+
+
+def test_times_without_counters_claim_no_share_of_roofline() -> None:
+    trace = NCU.parent / "torch" / "trace_cpu.json.gz"
+    first, second, *_ = run("import", str(trace), "--on", "xeon-8480plus").output.splitlines()
+    assert "no counters" in first
+    assert "of roofline" not in first
+    assert "perf stat" in second
+    assert "ncu" not in run("import", str(trace), "--on", "xeon-8480plus").output

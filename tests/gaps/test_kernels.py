@@ -141,3 +141,10 @@ def test_without_counted_flops_no_share_of_roofline_is_claimed() -> None:
     (item,) = report_of_kernels([stream], H200).kernels
     assert item.bound == "memory"
     assert item.share is not None
+
+
+def test_a_library_kernel_without_its_op_is_promised_nothing_by_general_causes(report: KernelReport) -> None:
+    """How fast ATen's softmax can be depends on its sizes, which its name does not have."""
+    top = kernel(report, "softmax_bf16").top
+    assert top is not None
+    assert (top.rule, top.status, top.gain) == ("issue", "shown", None)

@@ -19,6 +19,7 @@ from ..prediction.host import GRAPH
 from .accounting import Cause
 from .gains import GAINS
 from .gap import Gap
+from .kernel_families import is_library
 from .regime import unit_name
 from .rules import POSSIBLE, SHOWN, Move, Rule, Signs, catalog, figures, rules
 from .signs import signs
@@ -26,6 +27,7 @@ from .signs import signs
 MIN_RELATIVE_GAIN = {SHOWN: 0.03, POSSIBLE: 0.05}  # of the measured time
 MIN_UNPROMISED_GAIN = 0.3  # of the measured time above the roofline, from which waste of a library kernel is named
 WASTE = ("extra bytes", "more bytes", "contention")  # groups of rules that count bytes or requests for nothing
+GENERAL = 3  # rank of the rules that are not about a fault of their own
 MIN_MATERIAL_GAIN = 0.4  # of the largest gain, from which a specific cause comes before a general one
 MIN_EXPLAINED = 0.9  # of the possible gain, from which causes without counters are not listed
 
@@ -85,6 +87,8 @@ def advise(gap: Gap) -> list[Advice]:
         if (move.direction == "right" and gap.deep_compute) or (move.key == "graph" and gap.sent == GRAPH):
             continue
         gain = GAINS[rule.gain](gap, known)
+        if rule.rank >= GENERAL and not gap.target.algorithm_known and any(map(is_library, gap.measurement.kernels)):
+            gain = None  # how fast the library's kernel can be is not known without its op
         gain = None if gain is None else min(gain, gap.measured)
         host = None if gain is None else _host_gain(gap, move, gain)
         if gain is not None and gain + (host or 0.0) < MIN_RELATIVE_GAIN[status] * gap.measured:

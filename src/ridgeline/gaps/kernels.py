@@ -166,9 +166,15 @@ class KernelReport:
         return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
     @property
-    def floor(self) -> float:
-        """Seconds of all launches at the roofline of their counts; kernels without counters count with their time."""
-        return sum(kernel.time * min(1.0 if kernel.share is None else kernel.share, 1.0) for kernel in self.kernels)
+    def roofline_share(self) -> float | None:
+        """Of all kernels whose share is known, by time; None where it is of none."""
+        known = [(kernel.time, min(kernel.share, 1.0)) for kernel in self.kernels if kernel.share is not None]
+        return sum(time * share for time, share in known) / sum(time for time, _ in known) if known else None
+
+    @property
+    def counted(self) -> float:
+        """Share of the time in kernels with counters."""
+        return sum(kernel.time for kernel in self.kernels if kernel.gap is not None) / self.time
 
     @property
     def moves(self) -> list[ProfiledKernel]:

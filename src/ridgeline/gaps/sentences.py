@@ -96,7 +96,7 @@ def kernel_bound(gap: Gap | None, short: bool = False) -> str:
 def kernel_judgement(gap: Gap | None) -> str:
     """What to say of a kernel without any cause."""
     if gap is None:
-        return "no counters: collect them with ncu"
+        return "no counters"
     if as_expected(gap):
         return "as fast as expected"
     return "no rule matches its counters" if gap.regime.basis == COUNTERS else "no counters"

@@ -17,13 +17,23 @@ MAX_MOVES = 3
 MAX_CAUSES = 3  # of a kernel with -v
 
 
+NO_COUNTERS = {
+    False: "collect them with `ridgeline profile`; `ridgeline reconcile` explains a trace by its recorded operators",
+    True: "collect them with perf stat or likwid-perfctr; `ridgeline reconcile` explains a trace by its recorded operators",
+}
+
+
 def kernels_answer(report: KernelReport) -> list[str]:
     """Time and share of roofline, the dominant bound; then the moves worth most."""
-    bound, share = next(iter(report.bounds.items()))
-    reached = percent(report.floor / report.time)
     first = f"{counted(len(report.kernels), 'kernel')}, {show(report.time, 's', 3)} on {report.machine.name}"
+    if not report.counted:
+        return [f"{first}: no counters, so none has a place on the roofline", NO_COUNTERS[report.machine.kind == "cpu"]]
+    bounds = {bound: share for bound, share in report.bounds.items() if bound != "unknown"}
+    bound, share = next(iter(bounds.items()))
+    reached = "" if report.roofline_share is None else f"{percent(report.roofline_share)} of roofline; "
     held = f"{percent(share)} of the time is in {_bound_word(bound)} kernels"
-    lines = [f"{first}: {reached} of roofline; {held}"]
+    rest = f"; {percent(1 - report.counted)} has no counters" if report.counted < 1 else ""
+    lines = [f"{first}: {reached}{held}{rest}"]
     for place, kernel in enumerate(report.moves[:MAX_MOVES], 1):
         assert kernel.top is not None
         saves = f"saves {show(kernel.gain, 's', 3)} of {show(kernel.time, 's', 3)}"
@@ -35,7 +45,7 @@ def kernels_answer(report: KernelReport) -> list[str]:
 
 
 def _bound_word(bound: str) -> str:
-    return {"overhead": "launch-bound", "unknown": "uncounted"}.get(bound, f"{bound}-bound")
+    return "launch-bound" if bound == "overhead" else f"{bound}-bound"
 
 
 def clip(text: str, width: int) -> str:
