@@ -145,6 +145,42 @@ def test_jax_is_traced_where_there_is_no_torch(tmp_path: Path, monkeypatch: pyte
     assert facts(both)["library"] == "torch"
 
 
+def test_jax_chooses_its_platform_before_it_is_traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    bridge = ModuleType("jax._src.xla_bridge")
+    bridge.backends = lambda: log.append("backends") or "cpu"  # type: ignore[attr-defined, func-returns-value]
+    for name, module in (
+        ("jax", ModuleType("jax")),
+        ("jax._src", ModuleType("jax._src")),
+        ("jax._src.xla_bridge", bridge),
+    ):
+        monkeypatch.setitem(sys.modules, name, module)
+
+    def start(folder: str) -> None:
+        bridge.backends()  # as the profiler of JAX does
+        log.append("trace")
+
+    profiler = SimpleNamespace(start_trace=start, stop_trace=lambda: log.append("stop"))
+    made = Watcher(str(tmp_path), 4, 10.0)
+    made.imported(SimpleNamespace(__name__="jax", profiler=profiler))  # type: ignore[arg-type]
+    assert (log, made.recording) == ([], False)
+    assert [bridge.backends(), bridge.backends()] == ["cpu", "cpu"]
+    assert log == ["backends", "backends", "trace", "backends"]
+    assert facts(made)["recorded"] == "the entire run"
+    unused = Watcher(str(tmp_path), 4, 10.0)
+    unused.imported(SimpleNamespace(__name__="jax", profiler=profiler))  # type: ignore[arg-type]
+    assert facts(unused)["recorded"] == "nothing: JAX ran nothing"
+
+
+def test_an_error_of_the_profiler_is_not_the_programs(watcher: Watcher, now: list[float]) -> None:
+    def full(out: str) -> None:
+        raise OSError("the disk is full")
+
+    watcher.profiler.export_chrome_trace = full
+    signals(watcher, now, [OPTIMIZER] * 2)
+    assert facts(watcher)["recorded"] == "nothing more after OSError: the disk is full"
+
+
 def test_an_import_is_noticed_once_and_stays_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "heavy_library.py").write_text("value = 7\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -12,6 +12,7 @@ some seconds; if steps begin later, it begins anew with them. The program then g
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -24,6 +25,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -32,6 +34,19 @@ MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader ba
 RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
 MIN_STEPS = 3  # before the time limit ends a recording
 TRACE, FACTS = "trace.json.gz", "facts.json"
+
+
+def harmless(method: Callable[..., None]) -> Callable[..., None]:
+    """A method whose errors end the recording and never the program."""
+
+    @wraps(method)
+    def guarded(watcher: Watcher, *given: Any) -> None:
+        try:
+            method(watcher, *given)
+        except Exception as error:
+            watcher.recording, watcher.why = False, f"nothing more after {type(error).__name__}: {error}"
+
+    return guarded
 
 
 class Watcher:
@@ -52,6 +67,7 @@ class Watcher:
 
     # -- what the program does --------------------------------------------------------------------------------------
 
+    @harmless
     def imported(self, module: ModuleType) -> None:
         """The program has imported torch or JAX."""
         if module.__name__ == "torch" and self.torch is None:
@@ -62,12 +78,13 @@ class Watcher:
             self._begin()
         elif module.__name__ == "jax" and self.torch is None and self.jax is None:
             self.jax = module
-            module.profiler.start_trace(self.folder)
-            self.recording, self.began = True, time.perf_counter()
+            self.why = "nothing: JAX ran nothing"
+            self._watch_jax()
 
     def marked(self) -> None:
         self.signal(MARKED)
 
+    @harmless
     def signal(self, kind: str) -> None:
         """A step of this kind has ended (or, marked, begins)."""
         if self.torch is None or os.getpid() != self.process:
@@ -91,6 +108,7 @@ class Watcher:
         elif now - self.began > self.seconds and len(self.ends) >= MIN_STEPS:
             self._end(f"{len(self.ends)} {kind}, {self.seconds:g} s")
 
+    @harmless
     def out_of_time(self, number: int, frame: FrameType | None) -> None:
         """No step has ended the recording; steps that take longer than the limit are waited for, up to three of them."""
         if self.recording and not self.kind:
@@ -157,6 +175,30 @@ class Watcher:
 
     # -- JAX ------------------------------------------------------------------------------------------------------------
 
+    def _watch_jax(self) -> None:
+        """Begin when the program first uses a device: starting earlier would choose its platform before it can."""
+        try:
+            bridge: Any = importlib.import_module("jax._src.xla_bridge")
+            original = bridge.backends
+        except (ImportError, AttributeError):
+            self._begin_jax()
+            return
+
+        def backends() -> Any:
+            ready = original()
+            if bridge.backends is backends:
+                bridge.backends = original
+                self._begin_jax()
+            return ready
+
+        bridge.backends = backends
+
+    @harmless
+    def _begin_jax(self) -> None:
+        if self.torch is None:
+            self.jax.profiler.start_trace(self.folder)
+            self.recording, self.began, self.why = True, time.perf_counter(), "the entire run"
+
     def _stop_jax(self) -> None:
         self.recording = False
         with suppress(RuntimeError):  # the program stopped it
@@ -168,11 +210,7 @@ class Watcher:
         """Write the trace and what is known of it."""
         if os.getpid() != self.process:
             return
-        if self.profiler is not None:
-            self._end("")
-            self.profiler.export_chrome_trace(os.path.join(self.folder, TRACE))
-        elif self.jax is not None and self.recording:
-            self._stop_jax()
+        self._write()
         library = "torch" if self.torch is not None else "jax" if self.jax is not None else ""
         facts = {"library": library, "recorded": self.why, "steps": len(self.ends), "kind": self.kind}
         gaps = sorted(later - earlier for earlier, later in zip(self.later, self.later[1:], strict=False))
@@ -181,6 +219,14 @@ class Watcher:
             facts["unprofiled_steps"] = len(gaps)
         with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:
             json.dump(facts, file)
+
+    @harmless
+    def _write(self) -> None:
+        if self.profiler is not None:
+            self._end("")
+            self.profiler.export_chrome_trace(os.path.join(self.folder, TRACE))
+        elif self.jax is not None and self.recording:
+            self._stop_jax()
 
 
 class Finder(importlib.abc.MetaPathFinder):
