@@ -34,7 +34,7 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     [
         (("resnet_train.py", "--small", "--steps", "4"), {"forward", "backward", "optimizer"}),
         (("vit_amp.py", "--small", "--steps", "4"), {"forward", "backward", "optimizer"}),
-        (("llama_block.py", "decode", "--small", "--steps", "5"), {"forward"}),
+        (("llama_block.py", "prefill", "--small", "--steps", "5"), {"forward"}),
     ],
     ids=lambda words: next(iter(words)) if isinstance(words, tuple) else "",
 )
