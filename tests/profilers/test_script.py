@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -241,8 +242,12 @@ def test_marks_tell_who_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A program under the runner, by an interpreter that finds nothing of ridgeline."""
-    command = [sys.executable, "-I", str(launch.RUNNER), str(folder), '{"steps": 4, "seconds": 5}', *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120)
+    settings = '{"steps": 4, "seconds": 5, "safe_path": true}'
+    command = [sys.executable, str(launch.RUNNER), str(folder), settings, *words]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"PYTHONSAFEPATH": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, env=environment, timeout=120
+    )
 
 
 PROGRAM = """
@@ -250,6 +255,8 @@ import os, pickle, sys
 import neighbour
 class Thing: pass
 print(sys.argv, __name__, os.path.basename(__file__), neighbour.value, sys.modules["__main__"].Thing is Thing)
+assert os.path.basename(sys.path[0]) == "inner" and not any(place.endswith("profilers") for place in sys.path)
+assert "PYTHONSAFEPATH" not in os.environ
 assert type(pickle.loads(pickle.dumps(Thing()))) is Thing
 end = sys.argv[1]
 if end == "raise": raise ValueError("mine")
@@ -271,6 +278,13 @@ def test_a_program_runs_as_python_runs_it(tmp_path: Path, end: str, code: int, e
     assert (ended.returncode, ended.stderr.endswith(error)) == (code, True)
     assert "script.py" not in ended.stderr  # the traceback is the program's own
     assert json.loads((tmp_path / script.FACTS).read_text())["library"] == ""
+
+
+def test_an_interpreter_without_safe_paths_finds_nothing_of_ridgeline(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import sys; print([place for place in sys.path if 'profilers' in place])")
+    command = [sys.executable, "-E", str(launch.RUNNER), str(tmp_path), '{"steps": 4, "seconds": 5}', str(tmp_path / "program.py")]  # fmt: skip
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "[]\n")
 
 
 def test_a_module_runs_too(tmp_path: Path) -> None:

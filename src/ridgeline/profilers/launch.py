@@ -57,9 +57,10 @@ def run_program(words: Sequence[str], folder: Path, steps: int, seconds: float, 
     if not 0 < seconds <= MAX_SECONDS:
         raise InputError(f"the time to record is a number of seconds up to {MAX_SECONDS:g}; got {seconds:g}")
     options, program = split(words)
-    settings = json.dumps({"steps": steps, "seconds": seconds})
-    command = [words[0], *options, "-P", str(RUNNER), str(folder), settings, *program]
-    code = _wait(command, {**QUIET, **os.environ}, stdout)
+    safe_path = "PYTHONSAFEPATH" not in os.environ
+    settings = json.dumps({"steps": steps, "seconds": seconds, "safe_path": safe_path})
+    command = [words[0], *options, str(RUNNER), str(folder), settings, *program]
+    code = _wait(command, {"PYTHONSAFEPATH": "1", **QUIET, **os.environ}, stdout)
     facts, trace, asked = _facts(folder / script.FACTS), _trace(folder), f"'{' '.join(words)}'"
     ended = f"; it ended with exit code {code}" if code else ""
     if facts is None:

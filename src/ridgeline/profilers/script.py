@@ -1,6 +1,6 @@
 """Runs a Python program under the profiler of the library it uses, in the program's own interpreter.
 
-    python -P script.py FOLDER SETTINGS script.py [arguments]      (or -m module [arguments])
+    python script.py FOLDER SETTINGS program.py [arguments]      (or -m module [arguments])
 
 The file needs the standard library only and nothing of ridgeline, so that any interpreter can run it. torch or JAX are
 found when the program imports them; nothing is loaded or initialised earlier than the program does itself.
@@ -282,8 +282,14 @@ def exit_code(end: BaseException) -> int:
 
 def main(folder: str, settings: str, *words: str) -> int:
     options = json.loads(settings)
+    if options.get("safe_path"):  # it kept the folder of this file from the path, and is not meant for the program
+        os.environ.pop("PYTHONSAFEPATH", None)
+    own_folder = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [place for place in sys.path if not place or os.path.realpath(place) != own_folder]
     watcher = Watcher(folder, options["steps"], options["seconds"])
-    sys.modules[WATCHER] = watcher  # type: ignore[assignment]
+    module: Any = ModuleType(WATCHER)
+    module.marked = watcher.marked
+    sys.modules[WATCHER] = module
     sys.meta_path.insert(0, Finder(watcher.imported))
     code = 0
     try:

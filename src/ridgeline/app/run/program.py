@@ -90,10 +90,10 @@ def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
     notes = [f"recorded: {recorded.recorded}"]
     if recorded.step_time and report.view.wall > MAX_SLOWDOWN * recorded.step_time:
         on_host = report.view.kept.on_host
-        busy = "" if on_host else f" (device busy {percent(min(report.view.device / recorded.step_time, 1.0))} of that)"
-        inflated = "times" if on_host else "host and idle times, not device times,"
+        busy = "" if on_host else f" (device busy {percent(min(report.view.device / recorded.step_time, 1.0))})"
+        inflated = "times" if on_host else "host and idle times"
         took, under = show(recorded.step_time, "s", 3), show(report.view.wall, "s", 3)
-        notes.append(f"a step takes {took} without the profiler{busy}, {under} with it: {inflated} include recording")
+        notes.append(f"without the profiler a step takes {took}{busy}, with it {under}: {inflated} include recording")
     if recorded.exit_code:
         notes.append(f"the program ended with exit code {recorded.exit_code}; what it ran before is reported")
     return notes
