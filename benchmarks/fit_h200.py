@@ -4,9 +4,9 @@
     python benchmarks/fit_h200.py gemm     only the families of these ops, the others as they are
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
-h200-further-calibration.csv.gz and h200-smooth-calibration.csv.gz are fitted to; shapes drawn at random (h200-test.csv, h200-further-test.csv), layers of
-networks (h200-layers.csv) and projections of language models (h200-projections.csv) never are. The conditions files tell
-how and when.
+h200-further-calibration.csv.gz, h200-smooth-calibration.csv.gz and h200-wider-calibration.csv.gz are fitted to. Shapes
+drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz), layers of networks (h200-layers.csv) and
+projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from ridgeline.prediction.fit import fit_cases
 
 # ops that are fitted together; a family's ops must be in one of them
 SIDES = (("linear",), ("attention", "attention_backward"), ("gemm", "bmm"), ("conv2d", "conv_transpose2d"))
-CALIBRATIONS = ("h200-calibration.csv.gz", "h200-further-calibration.csv.gz", "h200-smooth-calibration.csv.gz")
+CALIBRATIONS = tuple(
+    f"h200-{name}.csv.gz" for name in ("calibration", "further-calibration", "smooth-calibration", "wider-calibration")
+)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
 
 

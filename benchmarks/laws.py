@@ -30,6 +30,7 @@ from ridgeline.core.errors import RidgelineError
 from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Machine
 from ridgeline.machines.files import names
+from ridgeline.prediction.coefficients import timed_backend
 from ridgeline.prediction.expected import Expected
 from ridgeline.prediction.predict import Prediction, predict
 from ridgeline.programs.ops import OPS, Op
@@ -240,8 +241,9 @@ def check(count: Count, call: Call, random: np.random.Generator) -> None:
 def _timed(call: Call, expected: Expected) -> bool:
     """Whether the machine has timings of its own of every kernel's family, dtypes and backend."""
     own = {(key.family, key.dtype, key.backend) for key, fitted in call.machine.fitted.items() if not fitted.borrowed}
+    backend = timed_backend(call.machine, call.backend)
     return all(
-        any((family, kernel.kernel.dtype, call.backend or "") in own for family in (kernel.kernel.family, "decode"))
+        any((family, kernel.kernel.dtype, backend) in own for family in (kernel.kernel.family, "decode"))
         for kernel in expected.kernels
     )
 

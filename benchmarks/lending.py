@@ -20,7 +20,8 @@ from ridgeline.machines import load as machines
 from ridgeline.machines.transfer import BEYOND, SHARES, WITHIN, Move, base, library, sources
 from ridgeline.prediction import fit as fitting
 from ridgeline.prediction.coefficients import lender_scale
-from ridgeline.prediction.fit.families import INTERVAL, _coefficients
+from ridgeline.prediction.fit.families import _choice, _coefficients
+from ridgeline.prediction.fit.intervals import INTERVAL
 
 FIT_ROWS = 300  # timings of a group that are fitted to
 ERROR_ROWS = 1500  # and those that the errors are taken from
@@ -78,8 +79,12 @@ class Lender:
         at = (key, without)
         if at not in self._left_out:
             groups = self.training(key, without)
-            self._left_out[at] = _coefficients(groups, self.optional(key), None) if groups else {}
+            self._left_out[at] = fitted_together(groups, self.optional(key)) if groups else {}
         return self._left_out[at] or None
+
+
+def fitted_together(groups: list[fitting.Group], optional: tuple[str, ...]) -> dict[str, float]:
+    return _coefficients(groups, optional, None, _choice(groups, optional, None))
 
 
 def predicted(timed: fitting.Group, key: Key, row: Fitted, lender: str, machine: Machine) -> Any:

@@ -88,7 +88,7 @@ def test_no_larger_size_has_a_lower_correction_than_the_lowest(sizes: list[tuple
     """For one size grown by up to four octaves in whole cells, and for both grown together."""
     errors = data.draw(st.lists(st.floats(-0.7, 0.7), min_size=len(sizes), max_size=len(sizes)))
     rows = np.array(sizes, float).T
-    table = nearby.Nearby(("m", "n"), rows, np.array(errors))
+    table = nearby.solved(("m", "n"), rows, np.array(errors), np.array([1.0, 2.0]), 0.1)
     case = {"m": np.array([64.0]), "n": np.array([256.0])}
     lowest = float(np.ravel(table.lowest(case))[0])
     assert lowest <= float(np.ravel(table.correction(case))[0])

@@ -107,6 +107,7 @@ def toy(**change: Any) -> Fitted:
     return Fitted(**(known | {"cases": 20, "source": "a test"} | change))
 
 
+HEAVY = "b m n k weight\nreach 1 1 1 1\n1 1 1 1 9e9"
 GOOD: dict[str, Any] = {
     **{"coefficients": {"launch": 1e-6}, "error": 0.1, "p90": 0.3, "low": 0.8, "high": 1.2, "cases": 20},
     **{"source": "a test", "ranges": {"m": [1, 16]}},
@@ -129,7 +130,15 @@ FAULTS: list[tuple[str, dict[str, Any] | Any, str]] = [
     ("gemm.bf16", GOOD | {"coefficients": {"launch": 10**400}}, "is a number with too many digits"),
     *(
         ("gemm.bf16", GOOD | {"nearby": value}, "nearby: ")
-        for value in (3, "m", "m missed\n1 0.1", "m n k b missed\n1 1 1 1 9e9", "\x1b[31m missed\n1", "m missed\n1 nan")
+        for value in (
+            3,
+            "m",
+            "m missed\n1 0.1",
+            "m n k b missed\n1 1 1 1 9e9",
+            "\x1b[31m missed\n1",
+            "m missed\n1 nan",
+            HEAVY,
+        )
     ),
     ("gemm.bf16", GOOD | {"coefficients": [1, 2]}, "coefficients: must be a table"),
     ("gemm.bf16", GOOD | {"coefficients": {"lunch": 1.0}}, "coefficients: unknown key 'lunch'; it may have "),
@@ -343,7 +352,10 @@ def fitted_shapes() -> frozenset[tuple[tuple[str, str], ...]]:
     return frozenset(shape for path in DATA.glob("h200-*calibration.csv.gz") for shape in shapes(path.name))
 
 
-@pytest.mark.parametrize("name", ["h200-test.csv", "h200-further-test.csv", "h200-layers.csv", "h200-projections.csv"])
+TEST_SETS = ("test.csv", "further-test.csv", "smooth-test.csv.gz", "layers.csv", "projections.csv")
+
+
+@pytest.mark.parametrize("name", [f"h200-{name}" for name in TEST_SETS])
 def test_no_shape_of_a_test_set_was_fitted_to(name: str) -> None:
     tested = shapes(name)
     assert len(tested) >= 500

@@ -198,3 +198,16 @@ def test_a_library_nobody_timed_has_the_default_path_and_says_so() -> None:
     step = rl.predict(rl.ops.gemm(m=512, n=4096, k=4096), machines.load("b200-sxm"), backend="homemade-1.0").expected[0]
     assert "no timings of backend homemade-1.0, default path used" in str(step.confidence)
     assert step.kernels[0].selected.key.backend == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "timed", "wanted"),
+    [
+        ("vllm", ("vllm-0.9.1", "vllm-0.24.0", "sglang-0.5.14", ""), "vllm-0.24.0"),  # 24 after 9
+        ("vllm", ("vllm", "vllm-0.24.0"), "vllm"),
+        ("vllm", ("sglang-0.5.14", ""), "vllm"),
+        ("vllm-0.9.1", ("vllm-0.24.0",), "vllm-0.9.1"),
+    ],
+)
+def test_a_library_without_a_version_is_its_newest_that_was_timed(asked: str, timed: list[str], wanted: str) -> None:
+    assert transfer.newest(asked, timed) == wanted

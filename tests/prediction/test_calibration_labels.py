@@ -71,3 +71,11 @@ def test_a_transferred_interval_is_wider_than_the_one_it_comes_from() -> None:
     moe = {"tokens": 64, "experts": 64, "topk": 8, "hidden": 4096, "inter": 2048}
     own, fp8 = predict(OPS["moe"](**moe), machine), predict(OPS["moe"](**moe, dtype="fp8_e4m3"), machine)
     assert fp8.high / fp8.time > own.high / own.time
+
+
+def test_a_library_without_a_version_gets_the_timings_of_the_version_that_was_timed() -> None:
+    step, machine = rl.ops.gemm(m=64, n=4096, k=4096, dtype="bf16"), rl.machine("h200-sxm")
+    named, plain = (predict(step, machine, backend=backend) for backend in ("vllm-0.24.0", "vllm"))
+    assert plain.time == named.time
+    assert str(plain.expected[0].label) == "calibrated"
+    assert plain.expected[0].basis.startswith("calibrated (gemm.bf16@vllm-0.24.0,")

@@ -31,7 +31,6 @@ STATISTICS = ("error", "p90", "low", "high")
 KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
 RANGE = (1e-9, 1e18)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
-ROUNDING = 1e-3  # of a miss as it is written
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
 
@@ -127,11 +126,9 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
     if timings.names != family.shape:
         door.complain(place, f"must have the sizes {', '.join(family.shape)}, found {', '.join(timings.names)}")
     elif not (
-        timings.sizes.min() >= 0
-        and timings.sizes.max() <= RANGE[1]
-        and max(abs(timings.log_errors)) <= nearby.MAX_LOG_ERROR + ROUNDING
+        timings.sizes.min() >= 0 and timings.sizes.max() <= RANGE[1] and max(abs(timings.weights)) <= nearby.MAX_WEIGHT
     ):
-        door.complain(place, f"must have sizes from 0 to {RANGE[1]:g}, and misses of at most {nearby.MAX_LOG_ERROR:g}")
+        door.complain(place, f"must have sizes from 0 to {RANGE[1]:g}, and weights of at most {nearby.MAX_WEIGHT:g}")
     return text
 
 

@@ -13,7 +13,8 @@ a coefficient means decides how it moves to another machine:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,14 @@ def library(backend: str) -> str:
 def backends(asked: str) -> tuple[str, ...]:
     """Whose kernels serve a backend, best first: its own, those of its library, the default path."""
     return tuple(dict.fromkeys((asked, library(asked), "")))
+
+
+def newest(asked: str, timed: Iterable[str]) -> str:
+    """A library asked for by its name alone is its newest version among the backends timed, where it has versions there."""
+    versions = {backend for backend in timed if library(backend) == asked}
+    if not versions or asked in versions:
+        return asked
+    return max(versions, key=lambda backend: [int(number) for number in re.findall(r"\d+", backend)])
 
 
 def base(architecture: str) -> str:

@@ -21,7 +21,7 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
-from ..machines.transfer import CORE_UNITS, backends
+from ..machines.transfer import CORE_UNITS, backends, library, newest
 
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
@@ -62,18 +62,26 @@ def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tup
     )
 
 
+def timed_backend(machine: Machine, backend: str | None) -> str:
+    """The backend as this machine was timed with it: the newest version of a library that is asked for without one."""
+    if not backend or library(backend) != backend:
+        return backend or ""
+    return newest(backend, (key.backend for key, row in machine.fitted.items() if not row.borrowed))
+
+
 def select(machine: Machine, key: Key, backend: str | None = None, like: str = "") -> Selected | None:
     """The machine's coefficients for a kernel's key, None where not even a wider one has any.
 
     `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred.
     """
     last_dtype = "fp32" if machine.kind == "cpu" else ""
+    asked = timed_backend(machine, backend)
     for borrowed in (False, True):
-        for candidate, substitute in _candidates(key, backend or "", last_dtype, like):
+        for candidate, substitute in _candidates(key, asked, last_dtype, like):
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
                 same_op = candidate.op == key.op or candidate.family in ALL_OPS
-                timed = same_op and not substitute and not borrowed and candidate.backend == (backend or "")
+                timed = same_op and not substitute and not borrowed and candidate.backend == asked
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
                     formula(candidate.family, machine.kind),

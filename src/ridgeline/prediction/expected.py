@@ -25,7 +25,7 @@ from ..core.roofline import label
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from ..machines.transfer import backends
-from .coefficients import LABELS, TRANSFERRED, UNCALIBRATED
+from .coefficients import LABELS, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
 from .kernel_times import KernelTime, kernel_times
 
@@ -168,7 +168,9 @@ class Expected:
 
     def _basis(self, kernel: KernelTime, distance: float) -> str:
         served = kernel.selected.key.backend
-        substitute = "" if served and served in backends(self.backend or "") else self._no_backend
+        substitute = (
+            "" if served and served in backends(timed_backend(self.bound.machine, self.backend)) else self._no_backend
+        )
         return substitute + kernel.basis(distance)
 
     @property

@@ -25,7 +25,7 @@ from ..core.statistics import Errors, Vector
 from ..core.tabular import MAX_NUMBER, Row
 from ..core.units import number
 from ..programs.ops import find
-from .fit.least_squares import available, halves, solve
+from .fit.least_squares import available, folds, solve
 from .host import launch_latency
 from .simple import EFFICIENCY
 from .table import Defaults, run
@@ -182,8 +182,8 @@ def _three_number_times(groups: Sequence[str], compute: Vector, memory: Vector, 
 
     for name in dict.fromkeys(groups):
         members = np.flatnonzero(names == name)
-        (half,) = halves([len(members)])
-        for side in (False, True):
+        (half,) = folds([len(members)])
+        for side in (1, 0):
             train, held_out = members[half == side], members[half != side]
             if len(held_out) == 0:
                 continue

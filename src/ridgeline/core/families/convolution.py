@@ -20,6 +20,8 @@ HALF_BLOCK = 16.0  # or half a step
 MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
 MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
 CHANNELS_LAST = "nhwc"  # the layout that stores a pixel's channels together
+# Tiles of which a core works on several at once, and on how many.
+SEVERAL_TILES = {(32.0, 32.0): 8.0, (128.0, 32.0): 4.0, (256.0, 64.0): 2.0}
 WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
 
 CONV = {
@@ -40,7 +42,7 @@ def layout(op: str) -> str:
 
 
 def variants(g: Sizes, op: str) -> dict[str, Mask]:
-    """Which kernels a convolution gets: groups, 1x1 (a plain product), large kernels, few or odd channels.
+    """Which kernels a convolution gets: groups, 1x1 (a plain product, or with a stride), large kernels, few or odd channels.
 
     A 1x1 convolution over images that are stored channel by channel has rows of pixels, and needs them on 16 bytes.
     """
@@ -51,7 +53,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
     loose = (layout(op) != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
     loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
-    rest, few = ~grouped & ~point, c_in <= MAX_FEW_CHANNELS
+    skip, few = ~grouped & ~point & (kernel == 1), c_in <= MAX_FEW_CHANNELS
+    rest = ~grouped & ~point & ~skip
     halved = off(c_in, HALF_BLOCK)
     return {
         "conv": rest & ~odd & ~few & ~large & ~loose_channels,
@@ -64,6 +67,9 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         "conv-point-one": point & ~odd & (pixels == 1),
         "conv-point-odd": point & odd,
         "conv-point-odd-pixels": point & loose & ~odd,
+        "conv-skip": skip & ~few & ~odd,
+        "conv-skip-odd": skip & ~few & odd,
+        "conv-skip-few": skip & few,
         "conv-few": rest & few & ~odd & ~large,
         "conv-few-large": rest & few & ~odd & large,
         "conv-few-odd": rest & few & odd & ~large,
@@ -85,7 +91,7 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     product = {"b": groups, "m": images * ho * wo, "n": columns, "k": (channels + thin) * taps, "w": g["x"]}
     compute: Array = 2 * groups * product["m"] * columns * product["k"] / rate
     if "quantization" not in off:
-        compute = tiled(product, hw, c, off, rate)
+        compute = tiled(product, hw, c, off, rate, SEVERAL_TILES)
         alone = (np.asarray(groups) > 1) & (np.asarray(groups) == g["c_in"])
         if np.any(alone):  # a channel by itself is no product of matrices: its outputs are summed tap by tap
             each = (c["tap"] * taps + c["output"]) / hw.vector
@@ -97,7 +103,9 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
             side = (tile + 2) ** 2
             product = {"b": side, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
             moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
-            there = tiled(product, hw, c, off, rate * c["winograd"]) + c["transform"] * moved / hw.bandwidth
+            there = (
+                tiled(product, hw, c, off, rate * c["winograd"], SEVERAL_TILES) + c["transform"] * moved / hw.bandwidth
+            )
             compute = np.where(small & (there < compute), there, compute)
     time = overlapped(under_load(compute, c, off), memory, c, off)
     if c["layout"] and "layout" not in off:

@@ -1,13 +1,14 @@
 """Correction of a formula by similar timed cases.
 
 Libraries choose among kernels in ways that no short formula knows. Where cases were timed, the formula's time is
-corrected by its errors at the timed cases around, the nearer the more:
+corrected by its errors there, interpolated by a Gaussian process (kriging):
 
-    time = formula x exp(sum of w r / (sum of w + FORMULA_WEIGHT))      r = log(measured / formula)      w = (1 + d^2)^-3
+    time = formula x exp(sum over timed cases of w / (1 + d^2))        (K + noise) w = r        r = log(measured / formula)
 
-with d the distance in octaves between the sizes that the family calls its shape. Outliers among similar timings
-count less. Far from all timings w is small against FORMULA_WEIGHT and there is no correction. Sizes are rounded to half
-octaves and the correction of each such cell is computed once, so that a million cases need some thousand cells.
+with d the distance in octaves between the sizes that the family calls its shape, each size over its reach, and K the
+matrix of 1 / (1 + d^2) among the timed cases. A fit finds reach and noise and keeps the weights w (`fit/similar.py`).
+Far from all timings there is no correction. Sizes are rounded to quarter octaves and the correction of each such cell
+is computed once, so that a million cases need some ten thousand cells.
 """
 
 from __future__ import annotations
@@ -24,25 +25,36 @@ from numpy.typing import NDArray
 from .effects import Array
 from .family import Sizes
 
-FORMULA_WEIGHT = 0.03  # weight of the formula itself, against that of a case timed at the very place
-CELLS_PER_OCTAVE = 2.0  # cells per octave of a size
+CELLS_PER_OCTAVE = 4.0  # cells per octave of a size
 MIN_SIZE = 0.25  # what a size of 0 (a flag that is off) counts as
-TYPICAL_ERROR = 0.15  # errors that differ by more from those around count less, in proportion: another kernel ran there
-REWEIGHTINGS = 3  # until the weights no longer change
 MAX_LOG_ERROR = 0.7  # beyond twice or half another kernel ran, which says nothing of the cases around
+MAX_WEIGHT = 1e3  # of a timed case; a fit keeps them far below
 SIZE_BITS = 8  # of a coordinate in the number of a cell: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size
 MAX_PLACE = 2**SIZE_BITS - 1
-STEPS_ABOVE = (1, 2, 4, 8)  # cells, up to four octaves
+MAX_COORDINATES = 7  # that fit in the number of a cell
+STEPS_ABOVE = (1, 2, 4, 8, 16)  # cells, up to four octaves
 MAX_PAIRS = 1 << 21  # pairs of cells and timed cases that are held at once
 MAX_CELLS = 1 << 20  # cells that are kept
+REACHES = (0.05, 1e3)  # octaves
+# of tables that only say by how much the formula missed each case
+USUAL_REACH, USUAL_NOISE = 2.0, 0.3  # octaves; variance of the noise over that which neighbours share
+MAX_SOLVED = 2000  # cases of such a table, of which more are thinned
 
 Vector = NDArray[np.float64]
 Cells = NDArray[np.int64]
 
 
-def _cells(size: Array) -> Array:
-    """How far above the smallest size, in cells."""
-    return CELLS_PER_OCTAVE * np.log2(np.maximum(size, MIN_SIZE) / MIN_SIZE)
+def octaves(size: Array) -> Array:
+    """How far above the smallest size, in octaves."""
+    return np.log2(np.maximum(size, MIN_SIZE) / MIN_SIZE)
+
+
+def likeness(first: Vector, second: Vector, reach: Vector) -> Vector:
+    """1 / (1 + d^2) between the columns of two sets of coordinates in octaves, a row per coordinate."""
+    distance: Vector = np.ones((first.shape[1], second.shape[1]))
+    for here, there, octave in zip(first, second, reach, strict=True):
+        distance += ((here[:, None] - there) / octave) ** 2
+    return 1 / distance
 
 
 class Kept:
@@ -71,11 +83,12 @@ class Kept:
 
 @dataclass(eq=False)
 class Nearby:
-    """Timed cases: their sizes, and the logarithm of measured over the formula's time."""
+    """Timed cases: their sizes and weights, and the reach of each size in octaves."""
 
     names: tuple[str, ...]
     sizes: Vector  # a row per name
-    log_errors: Vector
+    reach: Vector  # of each name
+    weights: Vector
 
     def correction(self, sizes: Sizes) -> Array:
         """The logarithm of what the formula's times are to be multiplied with."""
@@ -88,7 +101,7 @@ class Nearby:
     def _of_cases(self, of_cells: Kept, sizes: Sizes) -> Array:
         number: Any = np.int64(0)  # of the cell of a case: the places of its sizes, one after the other
         for name in self.names:
-            place = np.minimum(np.rint(_cells(sizes[name])), MAX_PLACE)
+            place = np.minimum(np.rint(CELLS_PER_OCTAVE * octaves(sizes[name])), MAX_PLACE)
             number = (number << SIZE_BITS) | np.asarray(place).astype(np.int64)
         values = of_cells(np.ravel(number)).reshape(np.shape(number))
         return values if values.ndim else float(values)
@@ -96,7 +109,7 @@ class Nearby:
     @cached_property
     def _corrections(self) -> Kept:
         def compute(cells: Cells) -> Vector:
-            parts = np.array_split(cells, 1 + len(cells) * len(self.log_errors) // MAX_PAIRS)
+            parts = np.array_split(cells, 1 + len(cells) * len(self.weights) // MAX_PAIRS)
             return np.concatenate([*map(self._computed, parts)])
 
         return Kept(compute)
@@ -121,43 +134,61 @@ class Nearby:
 
         return Kept(compute)
 
+    @cached_property
+    def _coordinates(self) -> Vector:
+        return np.asarray(octaves(self.sizes))
+
     def _computed(self, cells: Cells) -> Vector:
-        distance = np.ones((len(cells), len(self.log_errors)))
-        for back, row in enumerate(reversed(self.sizes)):
-            place = (cells >> (SIZE_BITS * back)) & MAX_PLACE
-            distance += ((place[:, None] - _cells(row)) / CELLS_PER_OCTAVE) ** 2
-        weight = 1 / (distance * distance * distance)
-        correction: Vector = (weight @ self.log_errors) / (weight.sum(axis=1) + FORMULA_WEIGHT)
-        for _ in range(REWEIGHTINGS):
-            robust = weight * (TYPICAL_ERROR / np.maximum(np.abs(self.log_errors - correction[:, None]), TYPICAL_ERROR))
-            correction = (robust @ self.log_errors) / (robust.sum(axis=1) + FORMULA_WEIGHT)
-        return correction
+        backs = reversed(range(len(self.names)))
+        places = np.stack([(cells >> (SIZE_BITS * back)) & MAX_PLACE for back in backs]) / CELLS_PER_OCTAVE
+        correction: Vector = likeness(places, self._coordinates, self.reach) @ self.weights
+        return np.clip(correction, -MAX_LOG_ERROR, MAX_LOG_ERROR)
 
     def text(self) -> str:
-        """A line of names, then a line per timed case; what `read` takes."""
-        lines = [" ".join((*self.names, "missed"))]
-        for *sizes, log_error in zip(*self.sizes, self.log_errors, strict=True):
-            lines.append(" ".join((*(f"{size:.10g}" for size in sizes), f"{log_error:.3f}")))
+        """A line of names, one of reaches, then a line per timed case; what `read` takes."""
+        lines = [" ".join((*self.names, "weight")), " ".join(("reach", *(f"{octave:.4g}" for octave in self.reach)))]
+        for *sizes, weight in zip(*self.sizes, self.weights, strict=True):
+            lines.append(" ".join((*(f"{size:.10g}" for size in sizes), f"{weight:.4f}")))
         return "\n".join(lines)
 
 
-def table(shape: Sequence[str], sizes: Sizes, ratio: Vector) -> Nearby:
-    """From cases timed at these sizes, which took `ratio` times what the formula says."""
-    rows = np.stack([np.broadcast_to(np.asarray(sizes[name], dtype=np.float64), ratio.shape) for name in shape])
-    return Nearby(tuple(shape), rows, np.clip(np.log(ratio), -MAX_LOG_ERROR, MAX_LOG_ERROR))
+def rows(shape: Sequence[str], sizes: Sizes, count: int) -> Vector:
+    """The sizes of a shape, a row each."""
+    return np.stack([np.broadcast_to(np.asarray(sizes[name], dtype=np.float64), (count,)) for name in shape])
+
+
+def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vector, noise: Vector | float) -> Nearby:
+    """From cases at these sizes and the logarithm of measured over the formula's time.
+
+    `noise` is the variance of each error that its neighbours do not share, over that which they do.
+    """
+    coordinates = np.asarray(octaves(sizes))
+    errors = np.clip(log_errors, -MAX_LOG_ERROR, MAX_LOG_ERROR)
+    matrix = likeness(coordinates, coordinates, reach) + np.diag(np.broadcast_to(noise, errors.shape))
+    return Nearby(tuple(shape), sizes, reach, np.linalg.solve(matrix, errors))
 
 
 @cache
 def read(text: str) -> Nearby:
-    """What `text` wrote; ValueError where it is no such table."""
+    """What `text` wrote, or a table of misses as earlier versions wrote it; ValueError where it is neither."""
     head, *lines = text.strip().split("\n")
     names = tuple(head.split())
-    if len(names) < 2 or names[-1] != "missed" or not lines:
-        raise ValueError("must begin with the names of the sizes and 'missed', and have a line per timed case")
-    rows = [line.split() for line in lines]
-    if any(len(row) != len(names) for row in rows):
+    reach = np.full(len(names) - 1, USUAL_REACH)
+    if names[-1:] == ("weight",) and lines and lines[0].startswith("reach "):
+        reach = np.array(lines.pop(0).split()[1:], dtype=np.float64)
+    elif names[-1:] != ("missed",):
+        lines = []
+    if not 2 <= len(names) <= MAX_COORDINATES + 1 or not lines:
+        raise ValueError("must begin with the names of the sizes and 'weight', and have a line per timed case")
+    if len(reach) != len(names) - 1 or not np.all((reach >= REACHES[0]) & (reach <= REACHES[1])):
+        raise ValueError(f"must have a reach from {REACHES[0]:g} to {REACHES[1]:g} octaves for every size")
+    columns = [line.split() for line in lines]
+    if any(len(row) != len(names) for row in columns):
         raise ValueError(f"must have {len(names)} numbers in every line")
-    values = np.array(rows, dtype=np.float64)
+    values = np.array(columns, dtype=np.float64)
     if not np.all(np.isfinite(values)):
         raise ValueError("must have numbers that are finite")
-    return Nearby(names[:-1], values[:, :-1].T, values[:, -1])
+    if names[-1] == "missed":
+        values = values[:: -(-len(values) // MAX_SOLVED)]
+        return solved(names[:-1], values[:, :-1].T, values[:, -1], reach, USUAL_NOISE)
+    return Nearby(names[:-1], values[:, :-1].T, reach, values[:, -1])

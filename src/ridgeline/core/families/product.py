@@ -8,6 +8,8 @@ Of a short list of tiles, with and without split k, the fastest is taken.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
@@ -18,6 +20,12 @@ TILE_SIDES = (
     *((256.0, 128.0), (128.0, 256.0), (192.0, 128.0), (128.0, 192.0), (128.0, 128.0), (256.0, 64.0), (64.0, 256.0)),
     *((128.0, 64.0), (64.0, 128.0), (64.0, 64.0), (64.0, 32.0), (32.0, 32.0)),
 )
+# Tiles of which a core works on several at once, and on how many.
+SEVERAL_TILES = {
+    **{(32.0, 32.0): 8.0, (32.0, 64.0): 4.0, (128.0, 32.0): 4.0, (64.0, 64.0): 4.0},
+    **{(128.0, 64.0): 2.0, (128.0, 128.0): 2.0, (64.0, 256.0): 2.0, (256.0, 64.0): 2.0},
+}
+Tiles = Mapping[tuple[float, float], float]
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
 LINE, SECTOR = 128.0, 32.0  # bytes of a cache line, and of the part of it that memory moves at once
@@ -43,6 +51,7 @@ GEMM = {
     "prepare": Coefficient(1.0, 0.01, 60.0, "passes over A before the product, to quantise it from two bytes", True),
     "row": Coefficient(1e-10, 1e-11, 2e-8, "seconds per row of A to quantise it", True),
     "smallest": Coefficient(32.0, 32.0, 128.0, "side of the smallest tile the library takes"),
+    "several": Coefficient(256.0, 32.0, 256.0, "longest side of a tile, where a core has several tiles at once", True),
     "parts": Coefficient(0.5, 0.01, 4.0, "passes over the parts of a split k, in fp32, to write and add them up", True),
     "most": Coefficient(2.0, 1.0, 64.0, "parts that k is split in at most", True),
 }
@@ -91,7 +100,9 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     }
 
 
-def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float) -> Array:
+def tiled(
+    g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float, several: Tiles = SEVERAL_TILES
+) -> Array:
     """Seconds of the fastest tile, with or without split k."""
     b, m, n, k = g["b"], g["m"], g["n"], g["k"]
     cores, fill = hw.cores, 0.0 if "fill" in off else c["fill"]
@@ -103,15 +114,18 @@ def tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: fl
     # a split of k fills the cores once, or twice where it is known what its parts cost
     part, rounds = 2 * PART_WIDTH * c.get("parts", 0.0) / hw.bandwidth, (1.0, 2.0) if c.get("parts") else (1.0,)
     all_parts: Array = b * m * n * most * part if part else 0.0
-    taken = [tile for tile in TILE_SIDES if min(tile) >= c["smallest"]]
+    if c["several"]:
+        taken = {tile: together for tile, together in several.items() if max(tile) <= c["several"]}
+    else:
+        taken = {tile: 1.0 for tile in TILE_SIDES if min(tile) >= c["smallest"]}
     rows = {side: np.ceil(m / side) * b for side in {tm for tm, _ in taken}}
     columns = {side: np.ceil(n / side) for side in {tn for _, tn in taken}}
     best: Array = np.inf
-    for tm, tn in taken:
+    for (tm, tn), together in taken.items():
         side = tm * tn / (tm + tn)
         each = 2 * tm * tn / (rate / cores * side / (side + c["tile"]))
         tiles = rows[tm] * columns[tn]
-        time = waves(tiles, cores, c["waves"]) * steps * each
+        time = waves(tiles, cores * together, c["waves"]) * steps * each * together
         for round_ in rounds:
             # the parts of full rounds, not of so many pieces: fewer pieces of more tiles are no fewer bytes
             adding = c["split"] + np.minimum(all_parts, round_ * cores * tm * tn * part) if part else c["split"]

@@ -13,6 +13,7 @@ from .effects import Array
 from .family import Mask, Sizes, element_width, off
 
 MAX_SHORT_ROW = 2048.0  # elements up to which norms and softmaxes give a row to a warp or a small block
+MAX_KEPT_ROW = 9216.0  # elements up to which a block of a softmax keeps a row in registers: 9 for each of 1024 threads
 VECTOR_LOAD = 4.0  # elements that a norm loads at once
 MAX_SHORT_GRADIENT = 1024.0  # elements up to which the gradient of a softmax does
 LOAD_BYTES = 16.0  # bytes that a softmax or a gather loads at once
@@ -39,10 +40,17 @@ def _norms(g: Sizes) -> dict[str, Mask]:
     return _short_and_odd(np.asarray(g["cols"]) <= MAX_SHORT_ROW, off(np.asarray(g["cols"]), VECTOR_LOAD))
 
 
-def _softmaxes(g: Sizes) -> dict[str, Mask]:
+def _vectors(g: Sizes) -> dict[str, Mask]:
     """The same, with other limits: rows off 16 bytes are not loaded in vectors, nor kept on chip."""
     cols = np.asarray(g["cols"])
     return _short_and_odd(cols <= MAX_SHORT_ROW, off(cols * element_width(g["x"]), LOAD_BYTES))
+
+
+def _softmaxes(g: Sizes) -> dict[str, Mask]:
+    """Rows of medium length are kept in the registers of a block, whatever they are loaded with."""
+    cols, every = np.asarray(g["cols"]), _vectors(g)
+    kept = (cols > MAX_SHORT_ROW) & (cols <= MAX_KEPT_ROW)
+    return {kernels: mask & ~kept for kernels, mask in every.items()} | {"rows-kept": kept}
 
 
 def _softmax_gradients(g: Sizes) -> dict[str, Mask]:
@@ -70,7 +78,7 @@ def _matrix_vectors(g: Sizes) -> dict[str, Mask]:
     """Products of a matrix and a vector run as products of matrices where rows and results lie on 16 bytes."""
     ragged = off(np.asarray(g["rows"]) * g["y"], LOAD_BYTES)
     # a matrix that is stored narrower is unpacked to the width of the vectors
-    every = _softmaxes({**g, "x": np.maximum(g["x"], g["y"])})
+    every = _vectors({**g, "x": np.maximum(g["x"], g["y"])})
     apart = {f"{kernels}-ragged": every[kernels] & ragged for kernels in ("rows", "rows-short")}
     return {
         kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()

@@ -52,7 +52,9 @@ class Switch:
 CHANNELS = (Switch("c_in", MAX_FEW_CHANNELS, VECTOR_CHANNELS), Switch("c_in", MAX_FEW_CHANNELS, BLOCK_CHANNELS))
 HEADS = (Switch("d", NARROW_HEAD, HEAD_STEP), Switch("d", USUAL_HEAD, HEAD_STEP))
 NORMS = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.VECTOR_LOAD),)
-SOFTMAXES = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.LOAD_BYTES, "x"),)
+SOFTMAXES = tuple(
+    Switch("cols", at, row_kernels.LOAD_BYTES, "x") for at in (row_kernels.MAX_SHORT_ROW, row_kernels.MAX_KEPT_ROW)
+)
 GRADIENTS = (Switch("cols", row_kernels.MAX_SHORT_GRADIENT, row_kernels.LOAD_BYTES, "x"),)
 SEARCHES = tuple(
     switch

@@ -1,8 +1,8 @@
 """Coefficients of kernel families from timed cases, with the error on timings that were held out.
 
-Each group is fitted on one half and evaluated on the other, both ways; what is kept is fitted to all of it, with the
-error and the interval of the held-out timings. The timings of a machine are kept with its coefficients, and correct the
-formula around them. 16-bit dtypes mostly run the same kernels, and are then fitted together.
+Each group is fitted without a fold of its timings and evaluated on them, fold by fold; what is kept is fitted to all of
+it, with the error and the interval of the held-out timings. The timings of a machine are kept with its coefficients, and
+correct the formula around them. 16-bit dtypes mostly run the same kernels, and are then fitted together.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.columns import Columns
-from ...core.families import Family, Hardware, Key, formula, keys, nearby
+from ...core.families import Coefficient, Family, Hardware, Key, formula, keys, nearby
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors
 from ...core.work import Kernel
 from ...programs.cases import batches, refuse
 from ..coefficients import hardware, kernels
-from .least_squares import Vector, halves, solve
+from . import similar
+from .intervals import ends
+from .least_squares import Vector, folds, solve
 
 MIN_TIMINGS = {
     "gpu": 12,
@@ -30,16 +32,15 @@ MIN_TIMINGS = {
 }  # below which a group is not fitted, by kind of machine; a CPU has fewer kernels per op
 # Coefficients that take one of a few values.
 CHOICES: Mapping[str, tuple[float, ...]] = {
-    **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0)},
+    **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0), "several": (0.0, 32.0, 256.0)},  # 0: without
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
 }
-FOLDS = 4  # that held-out timings are judged in
+FOLDS = 4  # of timings that are kept with their coefficients; others are judged in halves
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
 MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
+MAX_CHOOSING = 160  # timings that choose among the coefficients that take one of a few values
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
-INTERVAL = (0.09, 0.91)  # quantiles: a little more than the 80 % that are promised
-TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
 
 
 @dataclass(frozen=True)
@@ -121,25 +122,27 @@ def fit(
     count = sum(map(len, groups))
     if count < min_timings:
         return None
-    sides = halves([len(timed) for timed in groups])
-    ratios: list[Vector] = []
-    for side in (False, True):
-        train = [timed.part(half == side) for timed, half in zip(groups, sides, strict=True)]
-        held_out = [timed.part(half != side) for timed, half in zip(groups, sides, strict=True)]
-        coefficients = _coefficients(train, optional, start)
-        ratios += _ratios(train, held_out, coefficients, FOLDS if keep_timings else 0)
-    coefficients = {name: rounded(value) for name, value in _coefficients(groups, optional, start).items()}
-    ratio = np.concatenate(ratios)
+    fixed = _choice(groups, optional, start)
+    coefficients = {name: rounded(value) for name, value in _coefficients(groups, optional, start, fixed).items()}
+    process = similar.search(*_timings(groups, coefficients)) if keep_timings else None
+    parts = FOLDS if keep_timings else 2
+    sides = folds([len(timed) for timed in groups], parts)
+    ratio = np.empty(count)
+    for side in range(parts):
+        train = [timed.part(fold != side) for timed, fold in zip(groups, sides, strict=True)]
+        held_out = [fold == side for fold in sides]
+        trained = _coefficients(train, optional, start, fixed)
+        ratio[np.concatenate(held_out)] = _ratios(groups, held_out, trained, process)
     errors = Errors.of(1 / ratio, np.ones_like(ratio))
-    tail = TAIL_TIMINGS / count
-    low, high = np.quantile(ratio, (max(INTERVAL[0] - tail, 0.01), min(INTERVAL[1] + tail, 0.99)))
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in groups[0].sizes}
+    table = similar.table(*_timings(groups, coefficients), process) if process else None
+    low, high = ends(ratio, table.lowest(sizes) - table.correction(sizes) if table else 0.0)
     return Fitted(
         coefficients=coefficients,
         error=rounded(errors.median),
         p90=rounded(errors.p90),
-        low=rounded(float(min(low, 1.0))),
-        high=rounded(float(max(high, 1.0))),
+        low=rounded(low),
+        high=rounded(high),
         cases=count,
         source=source,
         ranges={
@@ -147,7 +150,7 @@ def fit(
             for name, values in sizes.items()
             if values.min() > 0 and values.max() > values.min()
         },
-        nearby=_timings(groups, coefficients).text() if keep_timings else "",
+        nearby=table.text() if table else "",
     )
 
 
@@ -157,21 +160,18 @@ def rounded(value: float) -> float:
 
 
 def _ratios(
-    train: Sequence[Group], held_out: Sequence[Group], coefficients: Mapping[str, float], folds: int
-) -> list[Vector]:
-    """Measured over predicted times of what was held out; in folds, each corrected by all timings but its own fold.
+    groups: Sequence[Group],
+    held_out: Sequence[NDArray[np.bool_]],
+    coefficients: Mapping[str, float],
+    process: similar.Process | None,
+) -> Vector:
+    """Measured over predicted times of what was held out; with a process, each corrected by all timings but its own.
 
     A prediction is corrected by every timing there is: judged by half of them, its interval would be too wide.
     """
-    if not folds:
-        return [timed.times / timed.formula_times(coefficients) for timed in held_out]
-    ratios: list[Vector] = []
-    for fold in range(folds):
-        judged = [timed.part(np.arange(len(timed)) % folds == fold) for timed in held_out]
-        others = [timed.part(np.arange(len(timed)) % folds != fold) for timed in held_out]
-        table = _timings([*train, *others], coefficients)
-        ratios += [timed.times / _predicted(timed, coefficients, table) for timed in judged if len(timed)]
-    return ratios
+    if process is None:
+        return _timings([timed.part(chosen) for timed, chosen in zip(groups, held_out, strict=True)], coefficients)[2]
+    return similar.left_out(*_timings(groups, coefficients), process)[np.concatenate(held_out)]
 
 
 def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Nearby | None) -> Vector:
@@ -180,38 +180,54 @@ def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Ne
     return times * np.exp(table.correction(timed.sizes)) if table else times
 
 
-def _timings(groups: Sequence[Group], coefficients: Mapping[str, float]) -> nearby.Nearby:
-    """The timings, with the error of the formula at each."""
+def _timings(
+    groups: Sequence[Group], coefficients: Mapping[str, float]
+) -> tuple[tuple[str, ...], dict[str, Vector], Vector]:
+    """The shape of the cases, their sizes, and measured over the formula's times."""
     ratios = [timed.times / timed.formula_times(coefficients) for timed in groups]
-    shape = groups[0].family.shape
-    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shape}
-    return nearby.table(shape, sizes, np.concatenate(ratios))
+    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in groups[0].sizes}
+    return groups[0].family.shape, sizes, np.concatenate(ratios)
 
 
 def _coefficients(
-    groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None
+    groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None, fixed: Mapping[str, float]
 ) -> dict[str, float]:
-    """The best fit over every combination of the coefficients that take one of a few values.
+    """The best fit with the coefficients that take one of a few values as they were chosen; 0 is without.
 
     A sample of the timings decides: a dozen coefficients need no thousand of them.
     """
     groups = _thinned(groups, MAX_FITTED)
-    rows = groups[0].family.coefficients
-    used = {name: row for name, row in rows.items() if not row.optional or name in optional}
-    free = {name: row for name, row in used.items() if name not in CHOICES}
-    options = {name: CHOICES[name] for name in used if name in CHOICES}
+    free = {name: row for name, row in _used(groups, optional).items() if name not in fixed}
     measured = np.concatenate([timed.times for timed in groups])
+
+    def predict(given: dict[str, float]) -> Vector:
+        return np.concatenate([timed.formula_times({**given, **fixed}) for timed in groups])
+
+    coefficients = {**solve(predict, measured, free, start), **fixed}
+    return {name: value for name, value in coefficients.items() if value}
+
+
+def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None) -> dict[str, float]:
+    """The coefficients that take one of a few values, by the best fit to a small sample over every combination."""
+    sample = _thinned(groups, MAX_CHOOSING)
+    options = {name: CHOICES[name] for name in _used(groups, optional) if name in CHOICES}
+    if not options:
+        return {}
     fits: list[tuple[float, dict[str, float]]] = []
     for values in product(*options.values()):
         fixed = dict(zip(options, values, strict=True))
-
-        def predict(given: dict[str, float], fixed: dict[str, float] = fixed) -> Vector:
-            return np.concatenate([timed.formula_times({**given, **fixed}) for timed in groups])
-
-        coefficients = {**solve(predict, measured, free, start), **fixed}
-        errors = np.abs(np.log(predict(coefficients) / measured))
-        fits.append((float(np.mean(np.minimum(errors, MAX_CHOICE_ERROR))), coefficients))
+        if fixed.get("several") and fixed["smallest"] > min(CHOICES["smallest"]):
+            continue  # those tiles are a list of their own
+        coefficients = _coefficients(sample, optional, start, fixed)
+        ratios = [timed.times / timed.formula_times(coefficients) for timed in sample]
+        errors = np.abs(np.log(np.concatenate(ratios)))
+        fits.append((float(np.mean(np.minimum(errors, MAX_CHOICE_ERROR))), fixed))
     return min(fits, key=lambda fitted: fitted[0])[1]
+
+
+def _used(groups: Sequence[Group], optional: Sequence[str]) -> dict[str, Coefficient]:
+    rows = groups[0].family.coefficients
+    return {name: row for name, row in rows.items() if not row.optional or name in optional}
 
 
 def _thinned(groups: Sequence[Group], count: int) -> list[Group]:
@@ -244,19 +260,19 @@ SHARED_KERNELS = ("attention", "moe", "transpose")  # families whose ops share t
 
 
 def _optional(key: Key) -> tuple[str, ...]:
-    """Effects that not all fits bring: rows one after the other; chunks of tensors; the parts of a split k; layout changes of images; Winograd in fp32 alone."""
+    """Effects that not all fits bring: rows one after the other; chunks of tensors; the parts of a split k; layout changes of images; several tiles on a core at once; Winograd in fp32 alone."""
     if key.op in ROW_AFTER_ROW:
         return ("deep",)
     if key.op in CHUNKED:
         return ("chunk",)
     if key.family != "conv":
-        return ("parts",) if key.family == "gemm" else ()
-    return ("winograd", "transform", "layout") if key.dtype == "fp32" else ("layout",)
+        return ("parts", "several") if key.family == "gemm" else ()
+    return ("winograd", "transform", "layout", "several") if key.dtype == "fp32" else ("layout", "several")
 
 
 def _together(key: Key) -> Key:
-    """The key a group is fitted under: 16-bit dtypes share kernels, but for matrix products and grouped convolutions."""
-    apart = key.family == "gemm" or key.kernels.startswith("conv-grouped")
+    """The key a group is fitted under: 16-bit dtypes share kernels, but for products and convolutions of few channels."""
+    apart = key.family == "gemm" or key.kernels.startswith(("conv-grouped", "conv-few"))
     return key if key.dtype not in HALF_DTYPES or apart else key._replace(dtype=HALF_DTYPES[0])
 
 

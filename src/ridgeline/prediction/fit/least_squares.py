@@ -91,7 +91,7 @@ def linear(columns: Sequence[Vector], target: Vector, relative: bool = False) ->
     return [float(factor / top) for factor, top in zip(factors, largest, strict=True)], error
 
 
-def halves(counts: Sequence[int]) -> list[NDArray[np.bool_]]:
-    """For series of these lengths, which half each element belongs to; the same lengths give the same halves."""
+def folds(counts: Sequence[int], number: int = 2) -> list[NDArray[np.int64]]:
+    """For series of these lengths, which fold each element belongs to; the same lengths give the same folds."""
     generator = np.random.default_rng(counts[0])
-    return [generator.permutation(count) % 2 == 0 for count in counts]
+    return [generator.permutation(count) % number for count in counts]

@@ -1,0 +1,36 @@
+"""Ends of the 80 % interval: they hold the share that is promised, no more where the low end is lower anyway."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from ridgeline.prediction.fit import intervals
+
+RATIO = np.array([math.exp(NormalDist(0, 0.1).inv_cdf((place + 0.5) / 2000)) for place in range(2000)])
+
+
+def test_the_ends_are_quantiles_of_what_was_held_out() -> None:
+    """Of a normal distribution of width 0.1, 81 % lie within 1.31 widths."""
+    low, high = intervals.ends(RATIO)
+    assert np.log([low, high]) == pytest.approx([-0.131, 0.131], abs=0.003)
+    inside = float(np.mean((low <= RATIO) & (high >= RATIO)))
+    assert intervals.INSIDE <= inside < intervals.INSIDE + 0.01
+
+
+def test_a_low_end_that_larger_sizes_bring_makes_the_quantiles_narrower() -> None:
+    """With everything below inside anyway, the tails are as wide as they may be."""
+    low, high = intervals.ends(RATIO, np.full(len(RATIO), -5.0))
+    assert [low, high] == pytest.approx(np.quantile(RATIO, [intervals.MAX_TAIL, 1 - intervals.MAX_TAIL]))
+    some = intervals.ends(RATIO, np.where(np.arange(len(RATIO)) % 4 == 0, -5.0, 0.0))
+    assert high < some[1] < intervals.ends(RATIO)[1]
+
+
+def test_few_timings_give_a_wider_interval_and_biased_ones_hold_the_time_itself() -> None:
+    few = RATIO[50::100]
+    assert intervals.ends(few)[1] >= np.quantile(few, 0.91)
+    assert intervals.ends(RATIO * 2)[0] == 1.0
+    assert intervals.ends(RATIO / 2)[1] == 1.0
