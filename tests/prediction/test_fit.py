@@ -102,7 +102,7 @@ ROWS = [
 ]  # fmt: skip
 KEYS = {
     "gemm.bf16": 3.0, "gemm-odd.bf16": 4.0, "gemm-few.fp16@lib-1.0": 5.0, "gemm-ragged.fp8": 3.5, "weight_only.bf16-int4": 6.0,
-    "gemm.bmm.bf16": 7.0, "rows-short.softmax.fp32": 2.0, "rows-odd.softmax.fp32": 2.5, "stream.add.bf16": 1.5,
+    "gemm.bmm.bf16": 7.0, "rows-short.softmax.fp32": 2.0, "rows-kept.softmax.fp32": 2.5, "stream.add.bf16": 1.5,
     "reduce.sum.bf16": 1.6, "attention-narrow.causal.bf16": 9.0, "decode-narrow.full.bf16": 8.0, "conv-few-odd.nhwc.fp32": 11.0,
     "transpose.bf16": 2.2, "moe.bf16": 40.0,
 }  # fmt: skip

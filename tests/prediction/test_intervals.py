@@ -32,5 +32,9 @@ def test_a_low_end_that_larger_sizes_bring_makes_the_quantiles_narrower() -> Non
 def test_few_timings_give_a_wider_interval_and_biased_ones_hold_the_time_itself() -> None:
     few = RATIO[50::100]
     assert intervals.ends(few)[1] >= np.quantile(few, 0.91)
-    assert intervals.ends(RATIO * 2)[0] == 1.0
-    assert intervals.ends(RATIO / 2)[1] == 1.0
+    assert intervals.ends(RATIO * 2)[0] == 1 - intervals.RUN_TO_RUN
+    assert intervals.ends(RATIO / 2)[1] == 1 + intervals.RUN_TO_RUN
+
+
+def test_no_interval_is_narrower_than_two_runs_differ() -> None:
+    assert intervals.ends(np.ones(50)) == (1 - intervals.RUN_TO_RUN, 1 + intervals.RUN_TO_RUN)

@@ -165,7 +165,7 @@ def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vecto
     coordinates = np.asarray(octaves(sizes))
     errors = np.clip(log_errors, -MAX_LOG_ERROR, MAX_LOG_ERROR)
     matrix = likeness(coordinates, coordinates, reach) + np.diag(np.broadcast_to(noise, errors.shape))
-    return Nearby(tuple(shape), sizes, reach, np.linalg.solve(matrix, errors))
+    return Nearby(tuple(shape), sizes, reach, np.asarray(np.linalg.solve(matrix, errors), dtype=np.float64))
 
 
 @cache

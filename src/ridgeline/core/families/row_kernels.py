@@ -25,6 +25,7 @@ WARP_SORT, BLOCK_SORT = 128.0, 4096.0  # elements up to which a warp, and a bloc
 FEW_SORTED = 128.0  # rows below which longer ones are sorted all together
 # more rows than this (key) of at least so many elements (value) are searched by several blocks each
 SPLIT_SEARCH = {0.0: 20000.0, 20.0: 10000.0, 40.0: 8000.0, 80.0: 5000.0, 199.0: 3000.0, 799.0: 800.0, 4000.0: 400.0}
+OPTIMIZERS = ("adamw_fused", "adamw_foreach", "sgd")
 BLOCK_THREADS = 512.0  # threads of a block in a prefix sum
 SCAN_THREADS = (16.0, 512.0)  # fewest and most of them that one row gets
 MAX_ROWS_SPLIT = 65536.0  # rows from which a norm's gradients of its weights are summed in two steps
@@ -143,11 +144,14 @@ def _norm_gradients(g: Sizes) -> dict[str, Mask]:
 
 
 def stream_variants(g: Sizes, op: str) -> dict[str, Mask]:
-    """Elementwise kernels are one for all sizes, but for copies and dropout."""
+    """Elementwise kernels are one for all sizes, but for copies, dropout and steps of optimizers."""
     if op == "copy":
         return _copies(g)
     if op == "dropout":
         return _dropouts(g)
+    if op in OPTIMIZERS:
+        odd = off(np.asarray(g["elements"]), VECTOR_LOAD)  # tensors of which no four elements are loaded at once
+        return {"stream": ~odd, "stream-odd": odd}
     return {"stream": np.asarray(True)}
 
 

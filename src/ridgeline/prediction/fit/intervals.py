@@ -11,6 +11,7 @@ INSIDE = 0.81  # of held-out timings between the ends; the timings of a fit lie 
 TAIL_TIMINGS = 0.8  # a group of n timings gives up this / n of each tail, because its own quantiles are uncertain
 MIN_TAIL, MAX_TAIL = 0.01, 0.15  # of the timings, beyond each end
 STEPS = 57  # from one to the other
+RUN_TO_RUN = 0.02  # relative: two runs of a case on a machine differ by that, so that no end lies nearer to the time
 
 
 def ends(ratio: Vector, lowest: Vector | float = 0.0) -> tuple[float, float]:
@@ -20,9 +21,10 @@ def ends(ratio: Vector, lowest: Vector | float = 0.0) -> tuple[float, float]:
     """
     share = min(INSIDE + 2 * TAIL_TIMINGS / len(ratio), 1 - 2 * MIN_TAIL)
     anyway = np.exp(np.minimum(lowest, 0.0))
-    low, high = 1.0, 1.0
+    low, high = 1 - RUN_TO_RUN, 1 + RUN_TO_RUN
     for tail in np.linspace(MAX_TAIL, MIN_TAIL, STEPS):
-        low, high = min(float(np.quantile(ratio, tail)), 1.0), max(float(np.quantile(ratio, 1 - tail)), 1.0)
+        low = min(float(np.quantile(ratio, tail)), 1 - RUN_TO_RUN)
+        high = max(float(np.quantile(ratio, 1 - tail)), 1 + RUN_TO_RUN)
         if np.mean((ratio >= np.minimum(low, anyway)) & (ratio <= high)) >= share:
             break
     return low, high
