@@ -52,8 +52,8 @@ def octaves(size: Array) -> Array:
 def likeness(first: Vector, second: Vector, reach: Vector) -> Vector:
     """1 / (1 + d^2) between the columns of two sets of coordinates in octaves, a row per coordinate."""
     distance: Vector = np.ones((first.shape[1], second.shape[1]))
-    for here, there, octave in zip(first, second, reach, strict=True):
-        distance += ((here[:, None] - there) / octave) ** 2
+    for one_row, other_row, octave in zip(first, second, reach, strict=True):
+        distance += ((one_row[:, None] - other_row) / octave) ** 2
     return 1 / distance
 
 

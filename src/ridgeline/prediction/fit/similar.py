@@ -102,10 +102,10 @@ def _search(coordinates: Vector, errors: Vector) -> Vector:
     shares = np.ones(len(errors))
     for steps in STEPS:
         given = (squares, errors, shares)
-        found = minimize(
+        result = minimize(
             _likelihood, logs, given, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": steps}
         )
-        logs = np.asarray(found.x)
+        logs = np.asarray(result.x)
         shares = _shares(_left_out(coordinates, errors, Process(logs, shares)))
     return logs
 
