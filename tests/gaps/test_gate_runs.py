@@ -142,6 +142,13 @@ def test_the_statistic_by_hand() -> None:
     assert item.low == pytest.approx(math.exp(0.1 - student_t_quantile(0.025, 6) * s))
 
 
+def test_timings_that_differ_beyond_measure_have_a_finite_answer() -> None:
+    old, new = ([{"k": Timed((low,))}, {"k": Timed((high,))}] for low, high in ((1e-12, 1e9), (1e-13, 1e10)))
+    (item,) = compare(old, new).items
+    assert all(map(math.isfinite, (item.ratio, item.low, item.high, item.detectable or 0.0)))
+    assert item.verdict in (SAME, UNCLEAR)
+
+
 # -- files ----------------------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ NOISE_FACTOR = 3.0  # times the scatter of a noisy run that a change must exceed
 POWER = 0.9  # probability with which the detectable change is found
 MAX_RUNS = 1000  # that a message asks for
 SLOWER, FASTER, SAME, UNCLEAR = "slower", "faster", "unchanged", "inconclusive"
+MAX_LOGARITHM = 200.0  # of a ratio
 MAX_NAMED = 3  # regressions named in the first line
 Runs = Sequence[Mapping[str, Timed]]
 
@@ -95,6 +96,11 @@ class Item:
     @property
     def samples(self) -> tuple[int, int]:
         return sum(len(run.samples) for run in self.baseline), sum(len(run.samples) for run in self.current)
+
+
+def _ratio(logarithm: float) -> float:
+    """Its exponential, which stays finite whatever somebody's timings are."""
+    return math.exp(max(-MAX_LOGARITHM, min(logarithm, MAX_LOGARITHM)))
 
 
 def _centre(runs: Sequence[Timed]) -> float:
@@ -236,9 +242,9 @@ class Change:
     def judged(self, p_value: float | None, min_difference: float, max_p_value: float, names: int) -> Item:
         """The item of this change; `p_value` is that over all names."""
         reach = student_t_quantile(0.025, self.freedom) * self.error
-        ratio, low, high = (math.exp(self.difference + shift) for shift in (0.0, -reach, reach))
+        ratio, low, high = (_ratio(self.difference + shift) for shift in (0.0, -reach, reach))
         tails = max_p_value / names, 1 - POWER
-        detectable = math.expm1(sum(student_t_quantile(tail, self.freedom) for tail in tails) * self.error)
+        detectable = _ratio(sum(student_t_quantile(tail, self.freedom) for tail in tails) * self.error) - 1
         verdict, why = self._verdict(p_value, min_difference, max_p_value, names)
         few = self._too_few(max_p_value)
         item = Item(
