@@ -53,7 +53,7 @@ def report_of(recorded: Recorded, on: str | None, say: Say, on_progress: Progres
     if not len(times.runs):
         raise InputError(f"'{' '.join(recorded.command)}' ran no operator while {recorded.recorded} was recorded")
     machine = machine_for(times, on, say, on_progress)
-    report = program_report(times, machine)
+    report = program_report(times, machine, recorded.step_time)
     return ProgramRun(recorded, report, tuple(_notes(recorded, report)))
 
 

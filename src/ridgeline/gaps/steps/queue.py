@@ -23,6 +23,7 @@ PROBE = 0.1  # by how much host and device are sped up to see which of them sets
 FULL_QUEUE = 900  # runs that wait on the device, from which a launch call waits for a free place
 SAME = 50e-6  # seconds between a copy that blocked and the synchronisation that belongs to it
 MAX_STEPS = 9  # whose costs are compared
+BISECTIONS = 12  # of the share of the host's work that recording is
 REPEATS = 3  # of a step until it is steady
 DATA_LOADER = "data loader"  # what a wait for data is called
 
@@ -96,6 +97,17 @@ class Queue:
                 else:
                     host += time
         return max(done, host) - before
+
+    def host_share(self, wall: float, lowest: float) -> float:
+        """The share of the host's own work with which the step takes so long; within `lowest` and 1."""
+        low, high = lowest, 1.0
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            if replace(self, cost=self.cost * middle).wall() < wall:
+                low = middle
+            else:
+                high = middle
+        return (low + high) / 2
 
     def host_bound(self) -> bool:
         """Whether a faster host would shorten the step more than faster kernels."""

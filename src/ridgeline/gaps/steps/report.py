@@ -96,13 +96,16 @@ class ProgramReport:
         return made
 
 
-def program_report(timeline: Timeline, machine: Machine) -> ProgramReport:
-    """Every run of the kept steps with its call, what that call should take, and what to change first."""
+def program_report(timeline: Timeline, machine: Machine, step_time: float | None = None) -> ProgramReport:
+    """Every run of the kept steps with its call, what that call should take, and what to change first.
+
+    `step_time` is what a step takes without the profiler, where that is known.
+    """
     runs = kept(timeline)
     grouped = groups(runs, machine)
     overhead = [group for group in grouped if _is_overhead(timeline, runs.on_host, group)]
     explained, uncounted = items(runs, [group for group in grouped if group not in overhead], machine)
-    view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead))
+    view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead), step_time)
     notes = (*timeline.notes, *other_machines(machine, [timeline.conditions]), *_other_kind(machine, runs.on_host))
     return ProgramReport(machine, view, tuple(explained), tuple(uncounted), tuple(moves(view)), notes)
 

@@ -36,6 +36,7 @@ class View:
     items: tuple[OpItem, ...]
     uncounted: tuple[Uncounted, ...]
     overhead: tuple[Group, ...] = ()  # time of operators on the host that did no work: wrappers and views
+    step_time: float | None = None  # of steps that ran without the profiler, where some were timed
 
     DOCUMENT: ClassVar = (
         "steps", "recognised_by", "warmup", "wall_us=wall", "device_us=device", "idle_us=idle", "regime", "host_bound_share",
@@ -89,16 +90,22 @@ class View:
 
     @cached_property
     def recording(self) -> float:
-        """Seconds per step that recording took on the host, estimated from the number of events it recorded."""
+        """Seconds per step that recording took on the host.
+
+        From steps that ran without the profiler where some were timed, else estimated from the number of its events.
+        """
+        spent = float(self.queue.cost.sum())
+        if self.step_time is not None:
+            return spent * (1 - self.queue.host_share(self.step_time, 1 - MAX_RECORDING))
         timeline = self.kept.timeline
-        return RECORDING * timeline.host_events / max(len(timeline.steps) + timeline.steps.warmup, 1)
+        events = timeline.host_events / max(len(timeline.steps) + timeline.steps.warmup, 1)
+        return min(RECORDING * events, MAX_RECORDING * spent)
 
     @cached_property
     def unrecorded(self) -> Queue:
         """The launches of the median step without what recording adds to the work of the host."""
         spent = float(self.queue.cost.sum())
-        share = min(self.recording / spent, MAX_RECORDING) if spent else 0.0
-        return replace(self.queue, cost=self.queue.cost * (1 - share))
+        return replace(self.queue, cost=self.queue.cost * (1 - self.recording / spent)) if spent else self.queue
 
     @cached_property
     def regime(self) -> str:

@@ -46,7 +46,7 @@ def _steps(view: View) -> str:
         steps = "the entire recording as one step"
     parts = [steps, "" if view.kept.on_host else f"{view.launches:,.0f} launches"]
     if view.predicted_wall:
-        parts.append(f"predicted {show(view.predicted_wall, 's', 3)} unrecorded")
+        parts.append(f"predicted step {show(view.predicted_wall, 's', 3)} without profiler")
     return " · ".join(part for part in (*parts, view.machine.name) if part)
 
 
