@@ -31,9 +31,8 @@ class Profiles:
 
     def profile(self, **options: Any) -> Any:
         assert options["record_shapes"]
-        assert options["with_stack"]
         return SimpleNamespace(
-            start=lambda: self.log.append("start"),
+            start=lambda: self.log.append("start" if options["with_stack"] else "start without stacks"),
             stop=lambda: self.log.append("stop"),
             export_chrome_trace=lambda out: Path(out).write_text("{}"),
         )
@@ -94,6 +93,14 @@ def test_marked_steps_come_first_and_the_last_one_is_complete(watcher: Watcher, 
     assert facts(watcher)["recorded"] == "4 ridgeline.step()"
 
 
+def test_compilers_are_recorded_without_their_python_calls(watcher: Watcher, now: list[float]) -> None:
+    watcher.compiled()
+    watcher.compiled()
+    assert watcher.torch.log == ["start", "stop", "start without stacks"]
+    signals(watcher, now, [OPTIMIZER] * 4)
+    assert facts(watcher)["recorded"] == "4 optimizer steps"
+
+
 def test_what_comes_long_before_the_first_step_is_left_out(watcher: Watcher, now: list[float]) -> None:
     now[0] += 60.0
     watcher.out_of_time(0, None)
@@ -105,6 +112,7 @@ def test_what_comes_long_before_the_first_step_is_left_out(watcher: Watcher, now
 
 
 def test_a_program_without_steps_is_recorded_for_some_seconds(watcher: Watcher, now: list[float]) -> None:
+    now[0] += 10.0
     watcher.out_of_time(0, None)
     told = facts(watcher)
     assert (told["recorded"], told["kind"]) == ("the first 10 s, without steps", "")

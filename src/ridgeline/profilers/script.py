@@ -33,6 +33,7 @@ WATCHER = "ridgeline_watcher"  # as `step.py` looks for it
 MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
 RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
 MIN_STEPS = 3  # before the time limit ends a recording
+COMPILING = 12  # times as long as others are programs recorded that compile and have no steps
 TRACE, FACTS = "trace.json.gz", "facts.json"
 
 
@@ -58,6 +59,7 @@ class Watcher:
         self.jax: Any = None
         self.profiler: Any = None
         self.recording = False
+        self.stacks = True  # whether Python's calls are recorded, which say modules and lines
         self.began = 0.0
         self.kind = ""  # what the steps are
         self.ends: list[float] = []  # when steps ended while recording
@@ -112,7 +114,7 @@ class Watcher:
     def out_of_time(self, number: int, frame: FrameType | None) -> None:
         """No step has ended the recording; steps that take longer than the limit are waited for, up to three of them."""
         if self.recording and not self.kind:
-            self._end(f"the first {self.seconds:g} s, without steps")
+            self._end(f"the first {time.perf_counter() - self.began:.0f} s, without steps")
 
     # -- torch --------------------------------------------------------------------------------------------------------
 
@@ -132,6 +134,23 @@ class Watcher:
                 return batch
 
             dataloader._BaseDataLoaderIter.__next__ = following
+        original_compile = self.torch.compile
+
+        @wraps(original_compile)
+        def compile_watched(*given: Any, **named: Any) -> Any:
+            self.compiled()
+            return original_compile(*given, **named)
+
+        self.torch.compile = compile_watched
+
+    @harmless
+    def compiled(self) -> None:
+        """The program compiles: recording every Python call of the compiler would take minutes, so begin anew without."""
+        if self.stacks:
+            self.stacks = False
+            if self.recording and not self.ends:
+                self._end("")
+                self._begin()
 
     def _begin(self) -> None:
         torch = self.torch
@@ -148,12 +167,12 @@ class Watcher:
         activity = torch.profiler.ProfilerActivity
         activities = [activity.CPU, *([activity.CUDA] if cuda else [])]
         self.profiler = torch.profiler.profile(
-            activities=activities, record_shapes=True, with_stack=True, with_modules=True
+            activities=activities, record_shapes=True, with_stack=self.stacks, with_modules=True
         )
         self.profiler.start()
         self.recording, self.began = True, time.perf_counter()
         if not self.kind:
-            self._alarm(self.seconds)
+            self._alarm(self.seconds if self.stacks else COMPILING * self.seconds)
 
     def _alarm(self, seconds: float) -> None:
         """End the recording after some time, where the program has no use for the alarm itself."""

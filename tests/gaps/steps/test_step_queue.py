@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,3 +126,13 @@ def test_busy_time_is_the_length_of_the_union(rows: list[tuple[float, float]]) -
         right - left for left, right in cells if any(a <= left and right <= b for a, b in zip(start, stop, strict=True))
     )
     assert busy(start, stop) == pytest.approx(covered, abs=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_the_wall_time_without_the_profiler_says_what_the_host_itself_takes(share: float) -> None:
+    runs = kept(repeated(short_kernels))
+    recorded = queue(runs, steady(runs))
+    alone = replace(recorded, cost=recorded.cost * share)
+    assert recorded.host_share(alone.wall(), 0.2) == pytest.approx(share, abs=0.01)
+    assert recorded.host_share(2 * recorded.wall(), 0.2) == pytest.approx(1.0, abs=0.01)
+    assert recorded.host_share(0.0, 0.2) == pytest.approx(0.2, abs=0.01)
