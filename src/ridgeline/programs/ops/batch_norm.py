@@ -1,0 +1,67 @@
+"""Batch norm of a training step: statistics of every channel over all images, and its backward pass.
+
+The channels are the rows of these kernels: the images' pixels of one channel are reduced, then read again and normalised.
+A channel that fits on chip is read once, which is what the bytes count.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...core.work import Work, work
+from .kernels import row_kernel
+from .registry import Format, Size, op
+
+
+def _op_name(op_name: str, layout: str) -> str:
+    """Channels last is reduced by other kernels."""
+    return op_name if layout == "nchw" else f"{op_name}_{layout}"
+
+
+@op("rows", "norm")
+def batchnorm_training(
+    batch: Size, channels: Size, pixels: Size, dtype: Format = "bf16", layout: Literal["nchw", "nhwc"] = "nchw"
+) -> Work:
+    """y = (x - mean) / sqrt(var + eps) gamma + beta over each channel of batch x pixels values. 8 flops per element.
+
+    Mean and variance 4, normalise 2, affine 2. x read, y written; of each channel gamma and beta read in fp32, mean and
+    1/sigma kept for the backward pass, the running mean and variance updated.
+    """
+    n = batch * channels * pixels
+    vector = (channels, "fp32", "channels")
+    return work(
+        vector={"batch norm": (8 * n, "8 batch channels pixels")},
+        special=channels,
+        read={
+            "x": (n, dtype, "batch channels pixels"),
+            **dict.fromkeys(("gamma", "beta", "running mean", "running var"), vector),
+        },
+        write={
+            "y": (n, dtype, "batch channels pixels"),
+            **dict.fromkeys(("mean", "rstd", "running mean", "running var"), vector),
+        },
+        dtype=dtype,
+        kernels=row_kernel(_op_name("batchnorm_training", layout), channels, batch * pixels, dtype, dtype),
+    )
+
+
+@op("rows", "norm")
+def batchnorm_backward(
+    batch: Size, channels: Size, pixels: Size, dtype: Format = "bf16", layout: Literal["nchw", "nhwc"] = "nchw"
+) -> Work:
+    """dx = gamma/sigma (dy - mean dy - xhat mean(dy xhat)); dgamma = sum dy xhat, dbeta = sum dy. 10 flops per element.
+
+    xhat 2, the two sums 3, dx 5. dy and x read, dx written; per channel gamma, mean and 1/sigma read, dgamma and dbeta written.
+    """
+    n = batch * channels * pixels
+    vector = (channels, "fp32", "channels")
+    return work(
+        vector={"batch norm backward": (10 * n, "10 batch channels pixels")},
+        read={
+            **dict.fromkeys(("dy", "x"), (n, dtype, "batch channels pixels")),
+            **dict.fromkeys(("gamma", "mean", "rstd"), vector),
+        },
+        write={"dx": (n, dtype, "batch channels pixels"), **dict.fromkeys(("dgamma", "dbeta"), vector)},
+        dtype=dtype,
+        kernels=row_kernel(_op_name("batchnorm_backward", layout), channels, batch * pixels, dtype, dtype, fresh=2.0),
+    )
