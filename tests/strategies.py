@@ -48,7 +48,7 @@ def _row(draw: st.DrawFn, op: Op, names: tuple[str, ...], largest: int) -> dict[
             row["causal"] = True
         if row.get("causal") and "seq_kv" in row:
             row["seq_kv"] = row["seq_q"] + draw(more)
-    elif op.name in ("conv2d", "conv_transpose2d"):
+    elif op.name.startswith("conv"):
         for name in ("kernel", "stride", "dilation", "groups"):
             if name in row:
                 row[name] = draw(st.integers(1, 4), label=name)

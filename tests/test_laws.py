@@ -336,6 +336,11 @@ NO_GROWTH = {
     ("conv2d", "dilation"): "reaches further, so fewer positions fit without padding",
     ("conv2d", "groups"): "more groups connect fewer channels",
     ("conv2d", "padding"): "shifts which pixels a long stride leaves out",
+    **{
+        (f"conv2d_{gradient}", size): "as in conv2d"
+        for gradient in ("dgrad", "wgrad")
+        for size in ("kernel", "stride", "groups", "padding")
+    },
     ("conv_transpose2d", "groups"): "more groups connect fewer channels",
     ("conv_transpose2d", "padding"): "cuts off outputs",
     ("gemm", "tile"): "larger tiles exist to move less",
@@ -363,7 +368,7 @@ def grown(op: Op, name: str, values: dict[str, Any], extra: int) -> tuple[dict[s
             small["seq_kv"] = max(values["seq_kv"], values["seq_q"]) + extra
         if name == "heads":
             extra *= values.get("kv_heads", 1)
-    elif op.name in ("conv2d", "conv_transpose2d") and name in ("c_in", "c_out"):
+    elif op.name.startswith("conv") and name in ("c_in", "c_out"):
         extra *= values.get("groups", 1)
     elif op.name == "topk" and name == "k":
         small["cols"] = values["cols"] + extra
@@ -613,7 +618,8 @@ def test_every_formula_evaluates_to_its_addend(name: str, data: Any) -> None:
     if name == "conv_transpose2d":
         more = known["dilation"] * (known["kernel"] - 1) + 1 - 2 * known["padding"]
         known["ho"], known["wo"] = ((known[side] - 1) * known["stride"] + more for side in "hw")
-    if name == "conv2d":
+    if name in ("conv2d", "conv2d_dgrad", "conv2d_wgrad"):
+        known.setdefault("dilation", 1)
         reach = known["dilation"] * (known["kernel"] - 1)
         pad = known.get("padding", reach // 2)
         known["ho"], known["wo"] = ((known[side] + 2 * pad - reach - 1) // known["stride"] + 1 for side in "hw")

@@ -202,12 +202,12 @@ def test_every_storage_is_read_once_and_every_result_written_once(name: str, sha
 
 
 @given(st.integers(2, 5), st.integers(2, 9), st.integers(2, 9))
-def test_batch_and_group_norms_pass_twice_over_their_data(batch: int, channels: int, side: int) -> None:
+def test_batch_norms_read_their_data_once_and_group_norms_twice(batch: int, channels: int, side: int) -> None:
     x = torch.rand(batch, 2 * channels, side, side)
     size = 4 * x.numel()
-    for layer in (torch.nn.BatchNorm2d(2 * channels), torch.nn.GroupNorm(2, 2 * channels)):
+    for layer, passes in ((torch.nn.BatchNorm2d(2 * channels), 2), (torch.nn.GroupNorm(2, 2 * channels), 3)):
         (call,) = [call for call in record(layer, (x,)).calls if "norm" in call.name]
-        assert counted(call).bytes == pytest.approx(3 * size, abs=64 * 4 * batch * channels)
+        assert counted(call).bytes == pytest.approx(passes * size, abs=64 * 4 * batch * channels)
     layer = torch.nn.BatchNorm2d(2 * channels).eval()
     (call,) = [call for call in record(layer, (x,)).calls if "norm" in call.name]
     assert counted(call).bytes == pytest.approx(2 * size, abs=64 * channels)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from layer_loops import layer_rows
 from tally import Num, Row, Tally, each, visible
 from training_loops import training_rows
 
@@ -569,7 +570,7 @@ def rows() -> list[Row]:
     row("custom", stated("vector"), each(1, "data"), bytes=10, flops=6)
     row("custom", stated("matrix"), each(1, "data"), bytes=10, flops=6, engine="matrix", dtype="bf16")
     row("custom", stated("vector"), each(1, "data"), bytes=3)
-    return found + training_rows()
+    return found + training_rows() + layer_rows()
 
 
 ROWS = rows()

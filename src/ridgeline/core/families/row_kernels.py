@@ -144,7 +144,7 @@ def _norm_gradients(g: Sizes) -> dict[str, Mask]:
 
 
 def stream_variants(g: Sizes, op: str) -> dict[str, Mask]:
-    """Elementwise kernels are one for all sizes, but for copies, dropout and steps of optimizers."""
+    """Elementwise kernels are one for all sizes, but for copies, dropout, joins and steps of optimizers."""
     if op == "copy":
         return _copies(g)
     if op == "dropout":
@@ -152,6 +152,8 @@ def stream_variants(g: Sizes, op: str) -> dict[str, Mask]:
     if op in OPTIMIZERS:
         odd = off(np.asarray(g["elements"]), VECTOR_LOAD)  # tensors of which no four elements are loaded at once
         return {"stream": ~odd, "stream-odd": odd}
+    if op == "cat":
+        return _joins(g)
     return {"stream": np.asarray(True)}
 
 
@@ -168,10 +170,28 @@ def _dropouts(g: Sizes) -> dict[str, Mask]:
     return {"stream": ~pair, "stream-pair": pair & ~single, "stream-single": single}
 
 
+def _joins(g: Sizes) -> dict[str, Mask]:
+    """Tensors are joined in vectors where the contiguous piece of each lies on 16 bytes."""
+    odd = off(np.asarray(g["piece"]), LOAD_BYTES)
+    return {"stream": ~odd, "stream-odd": odd}
+
+
+def _channels(g: Sizes) -> dict[str, Mask]:
+    """Batch norms: one kernel for channels of all lengths."""
+    return {"rows": np.asarray(g["cols"]) > 0}
+
+
+BATCH_NORMS = tuple(
+    f"batchnorm_{part}{library}{layout}"
+    for part in ("training", "backward")
+    for library in ("", "_native")
+    for layout in ("", "_nhwc")
+)
 BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), _softmaxes),
     **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), _softmax_gradients),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
+    **dict.fromkeys(BATCH_NORMS, _channels),
     "embedding": _gathers,
     "embedding_backward": _scatters,
     "gemv": _matrix_vectors,

@@ -174,6 +174,55 @@ def _draw_long_stream(draw: Draw, index: int) -> Case:
     return {"op": op, "dtype": draw.choice(("bf16", "fp32")), "n": draw.size(1 << 14, MAX_ELEMENTS)}
 
 
+def _draw_batch_norm(draw: Draw, index: int) -> Case:
+    """Layers of networks: the more channels, the smaller the images."""
+    channels, side = draw.choice(
+        ((64, 112), (64, 56), (128, 28), (256, 56), (256, 14), (512, 28), (512, 7), (1024, 14), (2048, 7))
+    )
+    if draw.smooth:
+        channels, side = draw.size(8, 2048, 8), draw.size(4, 128)
+    op = ("batchnorm_training", "batchnorm_backward")[index % 2]
+    case: Case = {"op": op, "dtype": ("fp32", "bf16", "fp32", "fp16")[index // 2 % 4], "batch": draw.mixed(2, 256)}
+    return case | {"channels": channels, "pixels": side * side, "layout": ("nchw", "nhwc")[index // 8 % 3 == 2]}
+
+
+def _draw_conv_gradient(draw: Draw, index: int) -> Case:
+    c_in, c_out, side, kernel, stride = draw.choice(LAYERS)
+    if draw.smooth:
+        c_in, c_out, side = draw.size(16, 1024, 8), draw.size(16, 1024, 8), draw.size(7, 112)
+        kernel, stride = draw.choice((1, 3, 3, 5)), draw.choice((1, 1, 2))
+    op = ("conv2d_dgrad", "conv2d_wgrad")[index % 2]
+    case: Case = {"op": op, "dtype": ("tf32", "bf16", "fp16", "fp32")[index // 2 % 4], "batch": draw.mixed(1, 256)}
+    case |= {"c_in": c_in, "c_out": c_out, "h": side, "w": side, "kernel": kernel, "stride": stride}
+    return case | {"padding": 0 if kernel == stride else (kernel - 1) // 2, "layout": ("nchw", "nhwc")[index // 8 % 2]}
+
+
+def _draw_unvectorised(draw: Draw, index: int) -> Case:
+    """Heads moved, rows added, formats mixed, tensors joined."""
+    op = ("permute", "add_row", "add_mixed", "concatenate")[index % 4]
+    dtype = ("bf16", "fp32")[index // 4 % 2]
+    if op == "permute":
+        inner = draw.choice((32, 64, 64, 128, 128, 256)) if not draw.smooth else draw.size(2, 512)
+        return {
+            "op": op,
+            "dtype": dtype,
+            "batch": draw.mixed(1, 128),
+            "rows": draw.mixed(2, 4096),
+            "cols": draw.mixed(2, 64),
+            "inner": inner,
+        }
+    if op == "add_mixed":
+        return {
+            "op": op,
+            "dtype": "fp32",
+            "weights": ("bf16", "fp16")[index // 8 % 2],
+            "n": draw.size(1 << 10, MAX_ELEMENTS / 2),
+        }
+    rows, cols = _rows(draw, WIDTHS, 1 << 14)
+    case: Case = {"op": op, "dtype": dtype, "rows": rows, "cols": cols}
+    return case | ({"parts": draw.choice((2, 2, 3, 4))} if op == "concatenate" else {})
+
+
 # family, cases in a full calibration, and how one is drawn
 FURTHER: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
     ("int4 linear", 360, _draw_int4),
@@ -196,4 +245,7 @@ FURTHER: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
     ("transposed", 200, _draw_transposed),
     ("few rows", 240, _draw_few_rows),
     ("long streams", 320, _draw_long_stream),
+    ("batch norm", 900, _draw_batch_norm),
+    ("convolution backward", 1600, _draw_conv_gradient),
+    ("unvectorised", 900, _draw_unvectorised),
 )

@@ -132,6 +132,78 @@ def _transposed(
     return operands.product(partial(transposed, x, weights, None, stride, padding, 0, groups, dilation))
 
 
+def _batchnorm_training(
+    operands: Operands, batch: int, channels: int, pixels: int, layout: str = "nchw", *, backward: bool = False
+) -> Run:
+    """Of images of one row of pixels, with weights and statistics in fp32 as mixed precision keeps them."""
+    torch = operands.torch
+    image = operands.take(batch, channels, pixels, 1)
+    if layout == "nhwc":
+        image = operands.take(batch, pixels, 1, channels).permute(0, 3, 1, 2)
+    gamma, beta, mean, variance = (torch.ones(channels, device=operands.device) for _ in range(4))
+    normalised = partial(torch.nn.functional.batch_norm, running_mean=mean, running_var=variance, training=True)
+    if not backward:
+        return partial(normalised, image, weight=gamma, bias=beta)
+    inputs = tuple(value.detach().requires_grad_() for value in (image, gamma, beta))
+    out = normalised(inputs[0], weight=inputs[1], bias=inputs[2])
+    seed = (
+        operands.take(*image.shape)
+        if layout == "nchw"
+        else operands.take(batch, pixels, 1, channels).permute(0, 3, 1, 2)
+    )
+    return partial(torch.autograd.grad, out, inputs, seed, retain_graph=True)
+
+
+def _convolution_gradient(
+    operands: Operands,
+    batch: int,
+    c_in: int,
+    c_out: int,
+    h: int,
+    w: int,
+    kernel: int = 3,
+    stride: int = 1,
+    padding: int | None = None,
+    groups: int = 1,
+    layout: str = "nchw",
+    *,
+    mask: tuple[bool, bool, bool],
+) -> Run:
+    pad = (kernel - 1) // 2 if padding is None else padding
+    outputs = [(side + 2 * pad - kernel) // stride + 1 for side in (h, w)]
+
+    def images(channels: int, *sides: int) -> Any:
+        if layout == "nhwc":
+            return operands.take(batch, *sides, channels).permute(0, 3, 1, 2)
+        return operands.take(batch, channels, *sides)
+
+    weights = operands.take(c_out, c_in // groups, kernel, kernel)
+    if layout == "nhwc":
+        weights = operands.take(c_out, kernel, kernel, c_in // groups).permute(0, 3, 1, 2)
+    tensors = images(c_out, *outputs), images(c_in, h, w), weights
+    sides = [stride] * 2, [pad] * 2, [1, 1]
+    return operands.product(
+        partial(_aten(operands).convolution_backward, *tensors, None, *sides, False, [0, 0], groups, list(mask))
+    )
+
+
+def _permute(operands: Operands, batch: int, rows: int, cols: int, inner: int) -> Run:
+    moved = operands.take(batch, rows, cols, inner).transpose(1, 2)
+    if moved.is_contiguous() or inner == 1:
+        raise InputError(
+            "permute with one row or column moves nothing, and with inner = 1 it is a transpose: neither is timed"
+        )
+    return moved.contiguous  # type: ignore[no-any-return]
+
+
+def _add_mixed(operands: Operands, n: int, weights: str = "bf16") -> Run:
+    return partial(operands.torch.add, operands.take(n), operands.pool.take(weights, n))
+
+
+def _concatenate(operands: Operands, rows: int, cols: int, parts: int = 2) -> Run:
+    return partial(operands.torch.cat, [operands.take(rows, cols) for _ in range(parts)], 1)
+
+
 BUILDERS: dict[str, Callable[..., Run]] = {
     **{name: partial(_activation, call) for name, call in ACTIVATIONS.items()},
     "softmax_backward": _softmax,
@@ -143,6 +215,14 @@ BUILDERS: dict[str, Callable[..., Run]] = {
     "adamw": _adamw,
     "sgd": _sgd,
     "conv_transpose2d": _transposed,
+    "batchnorm_training": _batchnorm_training,
+    "batchnorm_backward": partial(_batchnorm_training, backward=True),
+    "conv2d_dgrad": partial(_convolution_gradient, mask=(True, False, False)),
+    "conv2d_wgrad": partial(_convolution_gradient, mask=(False, True, False)),
+    "permute": _permute,
+    "add_row": lambda operands, rows, cols: partial(operands.torch.add, operands.take(rows, cols), operands.take(cols)),
+    "add_mixed": _add_mixed,
+    "concatenate": _concatenate,
     "fill": lambda operands, n: _own(operands, n).zero_,
     "sort": lambda operands, rows, cols: partial(operands.torch.sort, operands.take(rows, cols), -1),
     "topk": lambda operands, rows, cols, k: partial(operands.torch.topk, operands.take(rows, cols), k, -1),

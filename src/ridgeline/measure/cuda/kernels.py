@@ -30,6 +30,7 @@ from .timing import Bench, Timed, chunks, open_gpu
 
 SIZES = (
     *("batch", "m", "n", "k", "in_features", "out_features", "rows", "cols", "vocab"),
+    *("channels", "pixels", "inner", "parts"),
     *("c_in", "c_out", "h", "w", "kernel", "stride", "padding", "groups", "dilation"),
     *("heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "window", "tokens", "experts", "topk", "hidden", "inter"),
 )

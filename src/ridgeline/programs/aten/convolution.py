@@ -153,7 +153,9 @@ def _kernel(sizes: Convolution, op: str, *, swapped: bool = False) -> tuple[Kern
         "groups": sizes.groups, "dilation": float(max(sizes.dilation)),
         "x": dtype_row(sizes.dtype).bytes, "y": dtype_row(sizes.dtype).bytes,
     }  # fmt: skip
-    return (Kernel("conv", values, op, label(sizes.dtype), op.removeprefix("dgrad_").removeprefix("wgrad_")),)
+    spread = swapped and prod(sizes.stride) > 1  # as the transposed convolution, where gradients were not timed
+    like = f"transposed_{_layout(sizes)}" if spread else _layout(sizes)
+    return (Kernel("conv", values, op, label(sizes.dtype), like),)
 
 
 def _work(
@@ -193,15 +195,15 @@ def forward(sizes: Convolution) -> Work:
     return _work(sizes, name, {"x": pixels, "weights": sizes.weights}, {"y": outputs}, kernels)
 
 
-def image_gradient(sizes: Convolution, name: str = "conv_dgrad") -> Work:
-    """dx from dy and the weights: the same flops, dy and the weights read, dx written whole."""
+def image_gradient(sizes: Convolution, *, layer: bool = False) -> Work:
+    """dx from dy and the weights: the same flops, dy and the weights read, dx written.
+
+    As a `layer` of its own it is a transposed convolution.
+    """
     outputs = float(sizes.batch * sizes.c_out * prod(sizes.output))
     pixels = float(sizes.batch * sizes.c_in * prod(sizes.image))
-    unit = prod(sizes.stride) == 1
-    op = _layout(sizes) if unit else f"transposed_{_layout(sizes)}"
-    if name == "conv_dgrad":
-        op = f"dgrad_{op}"
-    kernels = _kernel(sizes, op, swapped=True)
+    name, kind = ("conv_transpose2d", "transposed") if layer else ("conv_dgrad", "dgrad")
+    kernels = _kernel(sizes, f"{kind}_{_layout(sizes)}", swapped=True)
     return _work(sizes, name, {"dy": outputs, "weights": sizes.weights}, {"dx": pixels}, kernels)
 
 
@@ -276,7 +278,7 @@ def _padding(arguments: Arguments, place: int, weights: Tensor, dilation: tuple[
 def _convolution(arguments: Arguments) -> Work:
     places = PLACES[arguments.base]
     sizes, transposed = _sizes_of(arguments, places)
-    work = image_gradient(sizes, "conv_transpose2d") if transposed else forward(sizes)
+    work = image_gradient(sizes, layer=True) if transposed else forward(sizes)
     bias = None if places[2] is None else arguments.optional(_place(places[2]))
     return work if bias is None else with_moves(work, read={"bias": bias})
 

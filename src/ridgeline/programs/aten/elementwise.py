@@ -12,6 +12,7 @@ from math import prod
 from ...core.timeline import Tensor
 from ...core.work import Work
 from ..ops.elementwise import PROFILE
+from ..ops.strided import CONVERTED, STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import streamed
 from .counted import Rule
@@ -63,7 +64,6 @@ COSTS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 # The timed op whose kernel an operator runs, where its own name is not one.
 TIMED = {"sub": "add", "rsub": "add", "threshold_backward": "relu_backward", "clamp_min": "relu", "leaky_relu": "relu"}
-STRIDED, CONVERTED = "strided", "converted"  # kernels that index every element, and that convert formats as they load
 SCALED = ("add", "sub", "rsub", "mul", "div")  # by a number they run as `scal` does
 COMPLEX_FACTOR = {"mul": 6.0, "div": 11.0}  # real flops for one of complex numbers; others take 2
 

@@ -6,15 +6,17 @@ stream. Views cost nothing and are not here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, prod
 
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
+from ..ops.strided import JOINED, STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import distinct, like, streamed, with_moves
 from .counted import Rule
-from .elementwise import STRIDED, dense, order
+from .elementwise import dense, order
 from .formats import INTEGER, Format, format_of, known, number_kind
 
 # torch.ScalarType by number, as profiles record it.
@@ -103,12 +105,23 @@ def _to_copy(arguments: Arguments) -> Work:
 
 
 def _cat(arguments: Arguments) -> Work:
-    """cat(tensors, dim), stack(tensors, dim): all read, as much written."""
+    """cat(tensors, dim), stack(tensors, dim): all read, as much written.
+
+    Each tensor goes to its place in pieces, the dimensions from `dim` on; one that lies in another order is indexed.
+    """
     tensors = arguments.listed(0)
     total = float(sum(elements(tensor) for tensor in tensors))
     read: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(tensors)}
     row = max((known(tensor) for tensor in tensors), key=lambda item: (item.kind, item.bytes))
-    return streamed("cat", read, {"y": (total, row.name)}, row, count=total)
+    if not all(dense(tensor) and order(tensor) == order(Tensor(tensor.shape)) for tensor in tensors):
+        return streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=STRIDED)
+    work = streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=JOINED)
+    dim, rank = arguments.integer(1, "dim", 0), max((len(tensor.shape) for tensor in tensors), default=0)
+    pieces = [prod(tensor.shape[dim % rank :]) * row.bytes for tensor in tensors if elements(tensor)] if rank else [0.0]
+    kernels = tuple(
+        replace(item, sizes={**item.sizes, "piece": float(min(pieces, default=0.0))}) for item in work.kernels
+    )
+    return replace(work, kernels=kernels)
 
 
 def result(arguments: Arguments, shape: tuple[int, ...] | None = None, dtype: str = "") -> Tensor:

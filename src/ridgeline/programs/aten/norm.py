@@ -1,7 +1,7 @@
 """Normalisations and softmaxes over rows, and their gradients.
 
-Layer, RMS and softmax kernels keep a row on chip: read once, written once. Batch and group norms need the statistics of
-the data first: one pass to reduce them, one to apply them.
+Layer, RMS and softmax kernels keep a row on chip, batch norms a channel: read once, written once. Group norms need the
+statistics of the data first: one pass to reduce them, one to apply them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ...core.work import Work
 from .. import ops
 from .arguments import Arguments, Missing, elements
 from .building import after, named, rows_and_columns, streamed, with_moves
+from .convolution import channels_last
 from .counted import Rule
 from .formats import REAL, known
 
@@ -121,8 +122,15 @@ def _statistics(
     return streamed(name, tensors, {"mean": sums, "rstd": sums}, known(lead), flops * elements(lead), family="reduce")
 
 
+def _images(tensor: Tensor) -> dict[str, object]:
+    """The sizes by which batch norms are timed, and the layout of the images."""
+    batch, channels = tensor.shape[0], _channels(tensor)
+    layout = "nhwc" if channels_last(tensor) else "nchw"
+    return {"batch": batch, "channels": channels, "pixels": prod(tensor.shape[2:]), "layout": layout}
+
+
 def _batch_norm(arguments: Arguments) -> Work:
-    """Training: mean and variance per channel (4 flops per element), then normalised (4): x read twice, y written.
+    """Training: mean and variance per channel (4 flops per element), then normalised (4): x read, y written.
 
     Inference applies stored statistics: 4 flops per element, x read once, y written, four vectors of channels read.
     """
@@ -134,36 +142,27 @@ def _batch_norm(arguments: Arguments) -> Work:
         training = arguments.flag(at, "training")
     parameters = named("gamma beta", arguments.optional(1), arguments.optional(2))
     statistics: tuple[float, str] = (channels, "fp32")
-    apply = streamed(
-        "batch_norm", {"x": x, **parameters, "mean": statistics, "rstd": statistics}, {"y": x}, known(x),
-        4.0 * elements(x),
-    )  # fmt: skip
     if not training:
-        return apply
-    reduced = _statistics("batch_norm_stats", {"x": x}, channels, x, 4.0)
+        return streamed(
+            "batch_norm", {"x": x, **parameters, "mean": statistics, "rstd": statistics}, {"y": x}, known(x),
+            4.0 * elements(x),
+        )  # fmt: skip
+    work = ops.batchnorm_training(**_images(x), dtype=_row_format(x))
     running = named("running_mean running_var", arguments.optional(3), arguments.optional(4))
-    return after("batch_norm", reduced, with_moves(apply, running, running))
+    without = ("gamma", "beta", "running_mean", "running_var")
+    return replace(with_moves(work, parameters | running, running, without=without), name="batch_norm")
 
 
 def _batch_norm_backward(arguments: Arguments) -> Work:
-    """Sums of dy and dy xhat per channel (5 flops per element), then dx (5): dy and x read twice, dx written.
-
-    With stored statistics (evaluation) dx needs no sums of its own; dgamma and dbeta still do.
-    """
+    """Sums of dy and dy xhat per channel and dx: dy and x read, dx written, 10 flops per element."""
     first, second = arguments.tensor(0), arguments.tensor(1)
     dy, x = (
         (second, first)
         if arguments.base in ("cudnn_batch_norm_backward", "miopen_batch_norm_backward")
         else (first, second)
     )
-    channels = float(_channels(x))
-    reduced = _statistics("batch_norm_backward_reduce", {"dy": dy, "x": x}, channels, x, 5.0)
-    sums: tuple[float, str] = (channels, "fp32")
-    apply = streamed(
-        "batch_norm_backward", {"dy": dy, "x": x, "mean": sums, "rstd": sums, "gamma": sums}, {"dx": x}, known(x),
-        5.0 * elements(x),
-    )  # fmt: skip
-    return after("batch_norm_backward", reduced, apply)
+    work = ops.batchnorm_backward(**_images(x), dtype=_row_format(dy))
+    return replace(work, name="batch_norm_backward")
 
 
 def _batch_norm_stats(arguments: Arguments) -> Work:

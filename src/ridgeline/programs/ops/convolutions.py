@@ -144,6 +144,104 @@ def conv_transpose2d(
     )
 
 
+@op("conv", "conv", grows="batch")
+def conv2d_dgrad(
+    batch: Size,
+    c_in: Size,
+    c_out: Size,
+    h: Size,
+    w: Size,
+    kernel: Size = 3,
+    stride: Size = 1,
+    padding: Count | None = None,
+    groups: Size = 1,
+    dtype: Format = "bf16",
+    layout: Literal["nchw", "nhwc"] = "nchw",
+) -> Work:
+    """dx of conv2d with these sizes, from dy and the weights: as many flops as the forward pass.
+
+    dy[batch,c_out,ho,wo] and the weights read once, dx[batch,c_in,h,w] written once.
+    """
+    ho, wo, flops = _passes(batch, c_in, c_out, h, w, kernel, stride, padding, groups)
+    return work(
+        matrix={"multiply-add": (flops, "2 batch c_out ho wo (c_in/groups) kernel^2")},
+        read={
+            "dy": (batch * c_out * ho * wo, dtype, "batch c_out ho wo"),
+            "weights": (c_out * c_in / groups * kernel * kernel, dtype, "c_out (c_in/groups) kernel^2"),
+        },
+        write={"dx": (batch * c_in * h * w, dtype, "batch c_in h w")},
+        dtype=dtype,
+        # over the pixels of dx, each of which sees kernel / stride taps a side
+        kernels=gradient_kernel(
+            f"dgrad_{layout}", batch, c_out, c_in, (ho, wo), (h, w), kernel / stride, 1.0, groups, dtype
+        ),
+    )
+
+
+@op("conv", "conv", grows="batch")
+def conv2d_wgrad(
+    batch: Size,
+    c_in: Size,
+    c_out: Size,
+    h: Size,
+    w: Size,
+    kernel: Size = 3,
+    stride: Size = 1,
+    padding: Count | None = None,
+    groups: Size = 1,
+    dtype: Format = "bf16",
+    layout: Literal["nchw", "nhwc"] = "nchw",
+) -> Work:
+    """dW of conv2d with these sizes, from x and dy: as many flops as the forward pass.
+
+    dy and every pixel of x that some output needs read once, dW[c_out,c_in/groups,kernel,kernel] written once.
+    """
+    ho, wo, flops = _passes(batch, c_in, c_out, h, w, kernel, stride, padding, groups)
+    pad = np.floor((kernel - 1) / 2) if padding is None else padding
+    pixels = touched(h, kernel, stride, pad, 1.0, ho) * touched(w, kernel, stride, pad, 1.0, wo)
+    return work(
+        matrix={"multiply-add": (flops, "2 batch c_out ho wo (c_in/groups) kernel^2")},
+        read={
+            "x": (batch * c_in * pixels, dtype, "batch c_in rows_read columns_read"),
+            "dy": (batch * c_out * ho * wo, dtype, "batch c_out ho wo"),
+        },
+        write={"dW": (c_out * c_in / groups * kernel * kernel, dtype, "c_out (c_in/groups) kernel^2")},
+        sizes={"x": (batch * c_in * h * w, dtype)},
+        dtype=dtype,
+        kernels=gradient_kernel(f"wgrad_{layout}", batch, c_in, c_out, (h, w), (ho, wo), kernel, stride, groups, dtype),
+    )
+
+
+def gradient_kernel(
+    op_name: str, images: Array, c_in: Array, c_out: Array, image: tuple[Array, Array], output: tuple[Array, Array],
+    kernel: Array, stride: Array, groups: Array, dtype: str, dilation: Array = 1.0,
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """A pass of a backward convolution by the sizes of the forward convolution that it resembles."""
+    sizes = {
+        "images": images,
+        "c_in": c_in,
+        "c_out": c_out,
+        "h": image[0],
+        "w": image[1],
+        "ho": output[0],
+        "wo": output[1],
+    }
+    sizes |= {"kernel": kernel, "stride": stride, "groups": groups, "dilation": dilation}
+    width = dtype_row(dtype).bytes
+    return (Kernel("conv", {**sizes, "x": width, "y": width}, op_name, label(dtype)),)
+
+
+def _passes(
+    batch: Array, c_in: Array, c_out: Array, h: Array, w: Array, kernel: Array, stride: Array, padding: Array | None,
+    groups: Array,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Outputs a side and the flops of any of the three passes of a convolution."""
+    pad = np.floor((kernel - 1) / 2) if padding is None else padding
+    ho, wo = output_size(h, kernel, stride, pad, 1.0), output_size(w, kernel, stride, pad, 1.0)
+    _check(c_in, c_out, groups, ho, wo)
+    return ho, wo, 2 * batch * c_out * ho * wo * (c_in / groups) * kernel * kernel
+
+
 def _check(c_in: Array, c_out: Array, groups: Array, ho: Array, wo: Array) -> None:
     if np.any(np.asarray(ho) < 1) or np.any(np.asarray(wo) < 1):
         raise InputError(

@@ -11,12 +11,18 @@ from ...core.dtypes import label
 from ...core.work import Array, Kernel, Work, work
 from .registry import Format, Size, op
 
-STRIDED, CONVERTED, JOINED = "strided", "converted", "cat"  # ops whose kernels these are
+STRIDED, CONVERTED, JOINED = (
+    "strided",
+    "converted",
+    "cat",
+)  # kernels that index every element, convert formats as they load, or join tensors
 
 
-def _kernel(name: str, read: Array, written: Array, flops: Array, elements: Array, dtype: str) -> tuple[Kernel, ...]:
+def _kernel(
+    name: str, read: Array, written: Array, flops: Array, elements: Array, dtype: str, **more: Array
+) -> tuple[Kernel, ...]:
     sizes = {"read": read, "written": written, "flops": flops, "special": 0.0, "elements": elements, "launches": 1.0}
-    return (Kernel("stream", sizes, name, label(dtype)),)
+    return (Kernel("stream", sizes | more, name, label(dtype)),)
 
 
 @op("stream", "elementwise")
@@ -68,5 +74,5 @@ def concatenate(rows: Size, cols: Size, parts: Size = 2, dtype: Format = "bf16")
         read={"x": (n, dtype, "parts rows cols")},
         write={"y": (n, dtype, "parts rows cols")},
         dtype=dtype,
-        kernels=_kernel(JOINED, n * each, n * each, 0.0, n, dtype),
+        kernels=_kernel(JOINED, n * each, n * each, 0.0, n, dtype, piece=cols * each),
     )

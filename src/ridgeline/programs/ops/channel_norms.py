@@ -6,16 +6,22 @@ A channel that fits on chip is read once, which is what the bytes count.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
-from ...core.work import Work, work
+from ...core.dtypes import dtype as dtype_row
+from ...core.work import Array, Kernel, Work, work
 from .kernels import row_kernel
 from .registry import Format, Size, op
 
 
-def _op_name(op_name: str, layout: str) -> str:
-    """Channels last is reduced by other kernels."""
-    return op_name if layout == "nchw" else f"{op_name}_{layout}"
+def _kernel(
+    name: str, layout: str, channels: Array, length: Array, dtype: str, fresh: float, like: str
+) -> tuple[Kernel, ...]:
+    """Channels last is reduced by other kernels, and bf16, which cuDNN leaves to PyTorch, by kernels of its own."""
+    library = "_native" if dtype_row(dtype).name == "bf16" else ""
+    op_name = name + library + ("" if layout == "nchw" else f"_{layout}")
+    return tuple(replace(item, like=like) for item in row_kernel(op_name, channels, length, dtype, dtype, fresh=fresh))
 
 
 @op("rows", "norm")
@@ -34,14 +40,14 @@ def batchnorm_training(
         special=channels,
         read={
             "x": (n, dtype, "batch channels pixels"),
-            **dict.fromkeys(("gamma", "beta", "running mean", "running var"), vector),
+            **dict.fromkeys(("gamma", "beta", "running_mean", "running_var"), vector),
         },
         write={
             "y": (n, dtype, "batch channels pixels"),
-            **dict.fromkeys(("mean", "rstd", "running mean", "running var"), vector),
+            **dict.fromkeys(("mean", "rstd", "running_mean", "running_var"), vector),
         },
         dtype=dtype,
-        kernels=row_kernel(_op_name("batchnorm_training", layout), channels, batch * pixels, dtype, dtype),
+        kernels=_kernel("batchnorm_training", layout, channels, batch * pixels, dtype, 1.0, "layernorm"),
     )
 
 
@@ -63,5 +69,5 @@ def batchnorm_backward(
         },
         write={"dx": (n, dtype, "batch channels pixels"), **dict.fromkeys(("dgamma", "dbeta"), vector)},
         dtype=dtype,
-        kernels=row_kernel(_op_name("batchnorm_backward", layout), channels, batch * pixels, dtype, dtype, fresh=2.0),
+        kernels=_kernel("batchnorm_backward", layout, channels, batch * pixels, dtype, 2.0, "layernorm_backward"),
     )
