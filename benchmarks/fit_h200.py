@@ -4,8 +4,8 @@
     python benchmarks/fit_h200.py gemm     only the families of these ops, the others as they are
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
-h200-further-calibration.csv.gz, h200-smooth-calibration.csv.gz and h200-wider-calibration.csv.gz are fitted to. Shapes
-drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz), layers of networks (h200-layers.csv) and
+h200-further-, h200-smooth-, h200-wider- and h200-training-calibration.csv.gz are fitted to. Shapes drawn at random
+(h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz), layers of networks (h200-layers.csv) and
 projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 
@@ -25,9 +25,14 @@ from ridgeline.prediction.fit import fit_cases
 
 # ops that are fitted together; a family's ops must be in one of them
 SIDES = (("linear",), ("attention", "attention_backward"), ("gemm", "bmm"), ("conv2d", "conv_transpose2d"))
-CALIBRATIONS = tuple(
-    f"h200-{name}.csv.gz" for name in ("calibration", "further-calibration", "smooth-calibration", "wider-calibration")
+# but for these, whose kernels have op names of their own: what the others of their families share stays as it is
+APART = (
+    ("batchnorm_training", "batchnorm_backward", "permute", "add_row", "add_mixed", "concatenate"),
+    ("conv2d_dgrad", "conv2d_wgrad"),
 )
+APART_KERNELS = ("batchnorm_", "strided", "converted", "cat", "dgrad_", "wgrad_")  # how these op names begin
+SETS = ("calibration", "further-calibration", "smooth-calibration", "wider-calibration", "training-calibration")
+CALIBRATIONS = tuple(f"h200-{name}.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
 
 
@@ -51,16 +56,24 @@ def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:
 def main() -> None:
     wanted = set(sys.argv[1:])
     cases = [row for name in CALIBRATIONS for row in rows(DATA / name)]
-    listed = {op for side in SIDES for op in side}
-    sides = [*SIDES, tuple({row["op"] for row in cases} - listed)]
+    listed = {op for side in (*SIDES, *APART) for op in side}
+    sides = [*SIDES, tuple({row["op"] for row in cases} - listed), *APART]
     ours = {row.get("backend", "") for row in cases}  # the backends that are timed here; others are third-party timings
     fitted = coefficients.of_machine("h200-sxm")
     for side in sides:
         if wanted and not wanted & set(side):
             continue
         part = fitted_to([row for row in cases if row["op"] in side])
-        families = {key.family for key in part}
-        others = {key: row for key, row in fitted.items() if key.family not in families or key.backend not in ours}
+        if side in APART:
+            part = {key: row for key, row in part.items() if key.op}
+        replaced = {(key.family, key.op) if side in APART else key.family for key in part}
+        others = {
+            key: row
+            for key, row in fitted.items()
+            if not replaced & {key.family, (key.family, key.op)}
+            or key.backend not in ours
+            or (side not in APART and key.op.startswith(APART_KERNELS))
+        }
         fitted = {key: within_bounds(key, row) for key, row in (others | part).items()}
         coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 

@@ -134,7 +134,8 @@ def fit(
         trained = _coefficients(train, optional, start, fixed)
         ratio[np.concatenate(held_out)] = _ratios(groups, held_out, trained, process)
     errors = Errors.of(1 / ratio, np.ones_like(ratio))
-    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in groups[0].sizes}
+    shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
+    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
     table = similar.table(*_timings(groups, coefficients), process) if process else None
     low, high = ends(ratio, table.lowest(sizes) - table.correction(sizes) if table else 0.0)
     return Fitted(
@@ -185,7 +186,8 @@ def _timings(
 ) -> tuple[tuple[str, ...], dict[str, Vector], Vector]:
     """The shape of the cases, their sizes, and measured over the formula's times."""
     ratios = [timed.times / timed.formula_times(coefficients) for timed in groups]
-    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in groups[0].sizes}
+    shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
+    sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
     return groups[0].family.shape, sizes, np.concatenate(ratios)
 
 
