@@ -376,7 +376,7 @@ def test_fused_optimizers_on_long_lists_read_what_their_flags_say() -> None:
         (Call("aten::sub", (T(1 << 20), T(1 << 20), 1)), "stream.add.bf16", "calibrated"),  # the same kernel
         (Call("aten::maximum", (T(1 << 20), T(1 << 20))), "stream.add.bf16", "transferred"),
         (Call("aten::rsqrt", (T(1 << 20),)), "stream.exp.bf16", "transferred"),
-        (Call("aten::add", (T(1 << 10, 1 << 10), T(1 << 10), 1)), "stream.add.bf16", "transferred"),  # indexed element by element
+        (Call("aten::add", (T(1 << 10, 1 << 10), T(1 << 10), 1)), "stream.strided.bf16", "calibrated"),  # indexed element by element
         (Call("aten::roll", (T(1 << 20), (1,), (0,))), "stream.stream_copy.bf16", "transferred"),
         (Call("aten::sum", (T(1 << 20), None)), "reduce.sum.bf16", "calibrated"),
         (Call("aten::sum", (T(1 << 10, 1 << 10), (0,), False, None)), "reduce.sum.bf16", "transferred"),

@@ -215,7 +215,7 @@ def _draw_unvectorised(draw: Draw, index: int) -> Case:
         return {
             "op": op,
             "dtype": "fp32",
-            "weights": ("bf16", "fp16")[index // 8 % 2],
+            "other": ("bf16", "fp16")[index // 8 % 2],
             "n": draw.size(1 << 10, MAX_ELEMENTS / 2),
         }
     rows, cols = _rows(draw, WIDTHS, 1 << 14)

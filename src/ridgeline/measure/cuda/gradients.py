@@ -196,8 +196,8 @@ def _permute(operands: Operands, batch: int, rows: int, cols: int, inner: int) -
     return moved.contiguous  # type: ignore[no-any-return]
 
 
-def _add_mixed(operands: Operands, n: int, weights: str = "bf16") -> Run:
-    return partial(operands.torch.add, operands.take(n), operands.pool.take(weights, n))
+def _add_mixed(operands: Operands, n: int, other: str = "bf16") -> Run:
+    return partial(operands.torch.add, operands.take(n), operands.pool.take(other, n))
 
 
 def _concatenate(operands: Operands, rows: int, cols: int, parts: int = 2) -> Run:

@@ -6,6 +6,8 @@ limit them. Operators of programs whose tensors lie so are priced by the timings
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
 from ...core.work import Array, Kernel, Work, work
@@ -53,12 +55,12 @@ def add_row(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
 
 
 @op("stream", "elementwise")
-def add_mixed(n: Size, dtype: Format = "fp32", weights: Format = "bf16") -> Work:
-    """y = a + b with b stored in another format. n flops; a read and y written as `dtype`, b read as `weights`."""
-    wide, narrow = dtype_row(dtype).bytes, dtype_row(weights).bytes
+def add_mixed(n: Size, dtype: Format = "fp32", other: Literal["bf16", "fp16"] = "bf16") -> Work:
+    """y = a + b with b stored in another format. n flops; a read and y written as `dtype`, b read as `other`."""
+    wide, narrow = dtype_row(dtype).bytes, dtype_row(other).bytes
     return work(
         vector={"add": (n, "n")},
-        read={"a": (n, dtype, "n"), "b": (n, weights, "n")},
+        read={"a": (n, dtype, "n"), "b": (n, other, "n")},
         write={"y": (n, dtype, "n")},
         dtype=dtype,
         kernels=_kernel(CONVERTED, n * (wide + narrow), n * wide, n, n, dtype),
