@@ -162,7 +162,8 @@ def attention_backward(
     visible = keys if window is None else np.minimum(keys, seq_q + window - 1)
     queries = batch * heads * seq_q
     q, k, out = queries * head_dim, batch * shared * visible * head_dim, result(dtype).name
-    q_text, k_text = "batch heads Sq D", "batch kv_heads Skv D"
+    q_text = "batch heads Sq D"
+    k_text = f"batch kv_heads {'Skv' if window is None else 'min(Skv, Sq + window - 1)'} D"
     sizes = {"batch": batch, "heads": heads, "shared": shared, "q": seq_q, "kv": keys, "d": head_dim, "causal": causal}
     sizes |= {"x": dtype_row(dtype).bytes, "stored": dtype_row(dtype).bytes}
     products = ("S = Q K^T", "dP = dO V^T", "dV = P^T dO", "dQ = dS K", "dK = dS^T Q")
