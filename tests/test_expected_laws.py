@@ -34,8 +34,8 @@ def laws() -> ModuleType:
 
 @pytest.mark.parametrize("seed", [11, 12])
 def test_no_generated_case_breaks_a_law(laws: ModuleType, seed: int) -> None:
-    count, refused = laws.run(15_000, seed)
-    assert count.cases >= 15_000
+    count, refused = laws.run(20_000, seed)
+    assert count.cases >= 20_000
     assert sum(refused.values()) < count.cases
     assert not count.violations, count.worst
     assert {"order", "items", "growth", "growth, timed", "hardware", "bytes", "algebra", "labels"} == set(count.checks)
