@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,12 +113,11 @@ def test_a_program_without_a_library_ends_with_2_or_its_own_code(tmp_path: Path)
 
 def test_the_machine_is_the_one_asked_for_else_where_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("ridgeline.machines.load.load", lambda name: asked.append(name) or name)
+    calibrated = SimpleNamespace(fitted={"gemm": 1})
+    monkeypatch.setattr("ridgeline.machines.load.load", lambda name: asked.append(name) or calibrated)
     monkeypatch.setattr("ridgeline.machines.files.saved_measurement", lambda which=None: Path("here.toml"))
 
     def times(kind: str) -> Any:
-        from types import SimpleNamespace
-
         return SimpleNamespace(activities=[Activity(kind, "k")])
 
     for kind, on in ((KERNEL, None), (OPERATOR, None), (OPERATOR, "h200-sxm"), (KERNEL, "cuda"), (OPERATOR, "cpu")):
@@ -126,17 +126,20 @@ def test_the_machine_is_the_one_asked_for_else_where_it_ran(monkeypatch: pytest.
 
 
 def test_a_cpu_that_was_never_measured_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    from types import SimpleNamespace
-
     kept: list[Any] = []
     measured = SimpleNamespace(machine="the machine")
-    monkeypatch.setattr("ridgeline.machines.files.saved_measurement", lambda which=None: None)
+    saved: list[Path | None] = [None]
+    monkeypatch.setattr("ridgeline.machines.files.saved_measurement", lambda which=None: saved[0])
+    monkeypatch.setattr("ridgeline.machines.load.load", lambda name: SimpleNamespace(fitted={}))
     monkeypatch.setattr("ridgeline.measure.session.measure", lambda *words: measured)
     monkeypatch.setattr("ridgeline.measure.session.keep", lambda item, say: kept.append(item))
     said: list[str] = []
     times: Any = SimpleNamespace(activities=[Activity(OPERATOR, "k")])
     assert job.machine_for(times, None, said.append, None) == "the machine"
     assert (kept, said[0].startswith("no ceilings of this CPU yet")) == ([measured], True)
+    saved[0] = Path("here.toml")  # as `ridgeline run` leaves it: ceilings without timings of library kernels
+    assert job.machine_for(times, None, said.append, None) == "the machine"
+    assert said[1].startswith("library kernels of this CPU were never timed")
 
 
 def test_the_compiled_programs_of_jax_are_kept_with_its_trace(tmp_path: Path) -> None:

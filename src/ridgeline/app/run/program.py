@@ -15,6 +15,7 @@ from ...core.errors import InputError
 from ...core.files import write_atomically
 from ...core.timeline import OPERATOR, Timeline
 from ...core.units import percent, show
+from ...prediction.coefficients import UNCALIBRATED
 from .job import Progress
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ...profilers.launch import Recorded
 
 STEPS, SECONDS = 8, 10.0  # that are recorded by default
+MAX_GUESSED = 0.2  # of the time with uncalibrated predictions, above which the answer says it
 MAX_SLOWDOWN = 1.1  # of the steps under the profiler, above which the answer says it
 COMPILED_NAME = re.compile(r"trace\.json(?:\.gz)?$")  # what is the name of its compiled programs otherwise
 DEVICES = {"cpu": "here:cpu", "cuda": "here:gpu"}
@@ -61,6 +63,7 @@ def machine_for(times: Timeline, on: str | None, say: Say, on_progress: Progress
     """The machine asked for; else the GPU that ran kernels; else this CPU, measured quickly where it never was."""
     from ...machines.files import saved_measurement
     from ...machines.load import load
+    from ...prediction.fit.least_squares import available
 
     used = {activity.kind for activity in times.activities}
     device = "cpu" if used <= {OPERATOR} else "cuda"
@@ -69,16 +72,21 @@ def machine_for(times: Timeline, on: str | None, say: Say, on_progress: Progress
     if device == "cuda" or on == "cuda":
         return load(DEVICES["cuda"])
     if saved_measurement("cpu") is None:
-        say("no ceilings of this CPU yet: measuring them quickly (about 20 s, once)")
+        say("no ceilings of this CPU yet: measuring them and timing its library kernels (about 30 s, once)")
         return _measured(on_progress, say)
-    return load(DEVICES["cpu"])
+    machine = load(DEVICES["cpu"])
+    if not machine.fitted and available():
+        say("library kernels of this CPU were never timed: timing them (about 30 s, once)")
+        return _measured(on_progress, say)
+    return machine
 
 
 def _measured(on_progress: Progress | None, say: Say) -> Machine:
-    """This CPU, measured quickly and saved as `ridgeline measure --quick` does."""
+    """This CPU, measured quickly and calibrated where SciPy can fit it, and saved as `ridgeline measure` does."""
     from ...measure import session
+    from ...prediction.fit.least_squares import available
 
-    measured = session.measure("cpu", True, on_progress or (lambda *_: None))
+    measured = session.measure("cpu", True, on_progress or (lambda *_: None), available())
     if measured.machine is None:
         raise InputError("this CPU could not be measured; name a machine with --on")
     session.keep(measured, say)
@@ -86,8 +94,12 @@ def _measured(on_progress: Progress | None, say: Say) -> Machine:
 
 
 def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
-    """How it was recorded, and by how much the profiler slowed the steps."""
+    """How it was recorded, what the predictions rest on, and by how much the profiler slowed the steps."""
     notes = [f"recorded: {recorded.recorded}"]
+    guessed = sum(item.group.time for item in report.items if item.calibration == UNCALIBRATED)
+    if report.view.device and guessed > MAX_GUESSED * report.view.device:
+        share = percent(guessed / report.view.device)
+        notes.append(f"{share} of the time has uncalibrated predictions: run `ridgeline measure --quick --calibrate`")
     if recorded.step_time and report.view.wall > MAX_SLOWDOWN * recorded.step_time:
         on_host = report.view.kept.on_host
         busy = "" if on_host else f" (device busy {percent(min(report.view.device / recorded.step_time, 1.0))})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....core.units import percent, show
+from ....prediction.coefficients import UNCALIBRATED
 from ..view import View
 from .move import POSSIBLE, Move, price
 
@@ -13,9 +14,12 @@ MIN_FACTOR = 1.2  # measured over expected time, and above the interval
 
 
 def slower_than_expected(view: View) -> Iterator[Move]:
-    """The operators above their interval that lose most time."""
+    """The operators above their interval that lose most time; a time that rests on no timing accuses nobody."""
     slow = [
-        item for item in view.items if item.gap.measured > max(item.gap.target.high, MIN_FACTOR * item.gap.target.time)
+        item
+        for item in view.items
+        if item.calibration != UNCALIBRATED
+        and item.gap.measured > max(item.gap.target.high, MIN_FACTOR * item.gap.target.time)
     ]
     slow.sort(key=lambda item: item.predicted - item.group.time)
     for item in slow[:MAX_LISTED]:
