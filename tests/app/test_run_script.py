@@ -20,12 +20,13 @@ from ridgeline.profilers import launch
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "scripts"
 MACHINE = "xeon-8480plus"  # of the catalog: nothing is measured
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads that wait for each other take long on a busy machine
+# Threads that wait for each other take long on a busy machine; and a GPU, where there is one, would run the programs.
+SETTINGS = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "ridgeline", "run", "--on", MACHINE, *words]
-    environment = {**ENVIRONMENT, "XDG_CONFIG_HOME": str(folder / "config")}
+    environment = {**os.environ, **SETTINGS, "XDG_CONFIG_HOME": str(folder / "config")}
     return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -42,7 +43,8 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_unchanged_scripts_are_explained(
     words: tuple[str, ...], phases: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
     recorded = launch.run_program((sys.executable, str(SCRIPTS / words[0]), *words[1:]), tmp_path, 3, 60.0)
     outcome = job.report_of(recorded, MACHINE, print)
     step = outcome.document()["step"]

@@ -141,6 +141,7 @@ def test_a_program_that_profiles_itself_is_left_alone(tmp_path: Path, monkeypatc
 
 def test_jax_is_traced_where_there_is_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watcher, "_watch_torch", lambda self: None)
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", None)  # an installed JAX is not the stand-in's
     log: list[str] = []
     jax = SimpleNamespace(__name__="jax", profiler=SimpleNamespace(start_trace=log.append, stop_trace=lambda: log.append("stop")))  # fmt: skip
     made = Watcher(str(tmp_path), 4, 10.0)

@@ -274,7 +274,9 @@ def test_flops_of_a_training_step_are_torchs(name: str) -> None:
             pairs = call.args[0 if "backward" not in call.name else 1].shape[2] ** 2
             causal = call.args[7 if "backward" in call.name else 4]
             shapes = [item.shape for item in call.tensors]
-            full = sdpa_backward_flop_count(*shapes[:4]) if "backward" in call.name else sdpa_flop_count(*shapes[:3])
+            heads = max(shape[1] for shape in shapes[:4])  # shared keys and values are multiplied once per query head
+            shapes = [(shape[0], heads, *shape[2:]) for shape in shapes[:4]]
+            full = sdpa_backward_flop_count(*shapes) if "backward" in call.name else sdpa_flop_count(*shapes[:3])
             share = (pairs + pairs**0.5) / 2 / pairs if causal else 1.0
             assert matrix_flops(work) == pytest.approx(full * share)
         else:
