@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..core.columns import listed as plain_list
 from ..core.errors import InputError
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
+from ..core.trace import Trace
 from ..core.work import Array, Program, Step, Work, largest, total
 from ..machines.load import as_machine
 from .collectives import Collective
@@ -27,6 +28,9 @@ from .expected import Expected
 from .host import launch_latency
 from .inherited import Inherited, SourceTime
 from .simple import efficiency_warning
+
+if TYPE_CHECKING:
+    from .traced import ProgramPrediction
 
 
 def _of_step(name: str) -> Any:
@@ -235,6 +239,7 @@ def listed(value: Any, count: int) -> list[Any]:
     return plain_list(array[:count] if array.ndim and len(array) > 1 else np.broadcast_to(array, (count,)))
 
 
+@overload
 def predict(
     target: Work | Program,
     machine: Machine | str | Path,
@@ -244,19 +249,43 @@ def predict(
     efficiency: float | None = None,
     launch: float | None = None,
     backend: str | None = None,
-) -> Prediction:
+) -> Prediction: ...
+
+
+@overload
+def predict(
+    target: Trace, machine: Machine | str | Path, ceilings: str | None = None, *, mode: str | None = None
+) -> ProgramPrediction: ...
+
+
+def predict(
+    target: Work | Program | Trace,
+    machine: Machine | str | Path,
+    ceilings: str | None = None,
+    engine: str | None = None,
+    resident: str | None = None,
+    efficiency: float | None = None,
+    launch: float | None = None,
+    backend: str | None = None,
+    mode: str | None = None,
+) -> Prediction | ProgramPrediction:
     """Where work lands on a machine (or the one of a name) before anything runs; arrays in the work give arrays out.
 
     `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
     matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
     terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
-    meant, where the machine has coefficients of it, else its default path; a step's own goes first.
+    meant, where the machine has coefficients of it, else its default path; a step's own goes first. A traced program
+    takes `ceilings` and `mode`: eager, graph or fused.
     """
+    if isinstance(target, Trace):
+        return _predict_trace(target, machine, ceilings, mode, (engine, resident, efficiency, launch, backend))
     machine = as_machine(machine)
     if not isinstance(target, Work | Program):
         raise InputError(
-            f"predict takes work, such as ops.gemm(m=8, n=8, k=8), or a Program; got {type(target).__name__}"
+            f"predict takes work, such as ops.gemm(m=8, n=8, k=8), a Program or a trace; got {type(target).__name__}"
         )
+    if mode is not None:
+        raise InputError(f"mode='{mode}' is for traced programs; work and steps of work have none")
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError(f"efficiency must lie in (0, 1], got {efficiency}")
     if launch is not None and not launch >= 0:
@@ -284,6 +313,16 @@ def predict(
 
     expected = tuple(expect(step, item) for step, item in zip(steps, bounds, strict=True))
     return Prediction(machine, steps, bounds, expected, efficiency)
+
+
+def _predict_trace(
+    trace: Trace, machine: Machine | str | Path, ceilings: str | None, mode: str | None, others: tuple[Any, ...]
+) -> ProgramPrediction:
+    from .traced import predict_trace  # which predicts its kernels here
+
+    if any(value is not None for value in others):
+        raise InputError("a traced program takes `ceilings` and `mode`; predict trace.program() for the other options")
+    return predict_trace(trace, machine, mode or "eager", ceilings)
 
 
 def _kernels_of(step: Step) -> tuple[Step, ...]:

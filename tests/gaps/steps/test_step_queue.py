@@ -14,7 +14,8 @@ from timelines import ADD, MICRO, Story, repeated
 
 from ridgeline.gaps.steps.idle import DATA, LAUNCH, SYNCHRONISATION, idle_gaps, waited
 from ridgeline.gaps.steps.kept import Kept, busy, kept
-from ridgeline.gaps.steps.queue import PAUSE, RUN, SYNC, queue, saved
+from ridgeline.gaps.steps.queue import queue
+from ridgeline.prediction.queue import PAUSE, RUN, SYNC, saved
 
 
 def long_kernels(story: Story) -> None:

@@ -1,118 +1,18 @@
-"""Queue: one step as a queue between host and device, run again with other times.
-
-    host:    each launch returns `cost` after the one before; a synchronisation waits until the device is done
-    device:  a run starts when its launch has returned and its stream is free, `delay` later
-    step:    repeated until it is steady; its wall time is the time between two completions
-
-With the costs, delays and times of the trace this gives back the recorded step. With predicted times it gives the
-predicted one; with fewer waits, launches or bytes it prices what would remove them. A step is host-bound where a faster
-host would shorten it more than faster kernels would.
-"""
+"""The queue of a recorded step: its launches and waits in the order of the host, with the costs and delays of the trace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...prediction.queue import PAUSE, RUN, SYNC, Queue
 from .kept import Floats, Ints, Kept
 
-RUN, SYNC, PAUSE = range(3)  # of events on the host: a launch, a wait for the device, a wait for data
-PROBE = 0.1  # by how much host and device are sped up to see which of them sets the pace
 FULL_QUEUE = 900  # runs that wait on the device, from which a launch call waits for a free place
 SAME = 50e-6  # seconds between a copy that blocked and the synchronisation that belongs to it
 MAX_STEPS = 9  # whose costs are compared
-BISECTIONS = 12  # of the share of the host's work that recording is
-REPEATS = 3  # of a step until it is steady
 DATA_LOADER = "data loader"  # what a wait for data is called
-
-
-@dataclass(frozen=True)
-class Queue:
-    """The events of a step in the order of the host, as columns.
-
-    `cost` is the host time before the event; `time` what a run takes on the device, or a pause on the host; `place` is the
-    run among the kept runs, or the wait among those of the timeline.
-    """
-
-    kind: Ints
-    cost: Floats
-    time: Floats
-    delay: Floats
-    stream: Ints
-    place: Ints
-
-    def __len__(self) -> int:
-        return len(self.kind)
-
-    @property
-    def runs(self) -> NDArray[np.bool_]:
-        return np.asarray(self.kind == RUN)
-
-    def with_times(self, times: Floats) -> Queue:
-        """With other times of the runs, in their order."""
-        time = self.time.copy()
-        time[self.runs] = times
-        return replace(self, time=time)
-
-    def without(self, dropped: NDArray[np.bool_], spared: float = 0.0) -> Queue:
-        """Without some events, and without up to `spared` seconds of the host work before each of them."""
-        cost, carried = self.cost.copy(), 0.0
-        for place, gone in enumerate(dropped.tolist()):
-            if gone:
-                carried += max(float(self.cost[place]) - spared, 0.0)
-            else:
-                cost[place] += carried
-                carried = 0.0
-        kept = ~dropped
-        floats = cost[kept], self.time[kept], self.delay[kept]
-        return Queue(self.kind[kept], *floats, self.stream[kept], self.place[kept])
-
-    def faster(self, host: float = 1.0, device: float = 1.0) -> Queue:
-        """With all times of the host, or of the device, multiplied."""
-        runs = self.runs
-        time = np.where(runs, self.time * device, self.time * host)
-        return replace(self, cost=self.cost * host, time=time, delay=self.delay * device)
-
-    def wall(self) -> float:
-        """Seconds from the completion of a step to that of the next."""
-        host, ends, done, before = 0.0, dict[int, float](), 0.0, 0.0
-        rows = list(
-            zip(
-                self.kind.tolist(), self.cost.tolist(), self.time.tolist(), self.delay.tolist(), self.stream.tolist(),
-                strict=True,
-            )
-        )  # fmt: skip
-        for _ in range(REPEATS):
-            before = max(done, host)
-            for kind, cost, time, delay, stream in rows:
-                host += cost
-                if kind == RUN:
-                    start = max(host, ends.get(stream, 0.0)) + delay
-                    ends[stream] = start + time
-                    done = max(done, start + time)
-                elif kind == SYNC:
-                    host = max(host, done)
-                else:
-                    host += time
-        return max(done, host) - before
-
-    def host_share(self, wall: float, lowest: float) -> float:
-        """The share of the host's own work with which the step takes so long; within `lowest` and 1."""
-        low, high = lowest, 1.0
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            if replace(self, cost=self.cost * middle).wall() < wall:
-                low = middle
-            else:
-                high = middle
-        return (low + high) / 2
-
-    def host_bound(self) -> bool:
-        """Whether a faster host would shorten the step more than faster kernels."""
-        wall = self.wall()
-        return wall - self.faster(host=1 - PROBE).wall() > wall - self.faster(device=1 - PROBE).wall()
 
 
 def typical_queue(kept: Kept, dispatch: float | None = None) -> Queue:
@@ -247,8 +147,3 @@ def _on_host(kept: Kept, step: int) -> Queue:
         np.append(kinds, PAUSE), np.append(columns[0], 0.0), np.append(columns[1], tail), np.append(columns[2], 0.0),
         np.zeros(2 * count + 1, dtype=np.int64), np.append(both, -1),
     )  # fmt: skip
-
-
-def saved(before: Queue, after: Queue) -> float:
-    """Seconds per step that a change of the queue saves."""
-    return max(before.wall() - after.wall(), 0.0)

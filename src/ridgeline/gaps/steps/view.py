@@ -15,16 +15,16 @@ from ...core.documents import to_document
 from ...core.machine import Machine
 from ...core.statistics import median
 from ...core.timeline import PHASES
+from ...prediction.queue import DEVICE_BOUND, HOST_BOUND, Queue
 from .groups import Group
 from .idle import DATA, LATENCY, LAUNCH, MAX_GAPS, SYNCHRONISATION, Gaps, Waited, busy_times, idle_gaps, waited
 from .items import OpItem, Uncounted
 from .kept import Floats, Kept
-from .queue import Queue, typical_queue
+from .queue import typical_queue
 
 # Seconds that recording an event takes on the host: 0.1 to 1.2 us between recorded and unrecorded steps of training scripts.
 RECORDING = 0.5e-6
 MAX_RECORDING = 0.8  # of the work of the host that is taken for recording
-HOST_BOUND, DEVICE_BOUND = REGIMES = ("host-bound", "device-bound")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class View:
     def regime(self) -> str:
         if self.kept.on_host:
             return HOST_BOUND if self.device < self.wall / 2 else DEVICE_BOUND
-        return HOST_BOUND if self.unrecorded.host_bound() else DEVICE_BOUND
+        return self.unrecorded.regime
 
     @cached_property
     def gaps(self) -> Gaps:

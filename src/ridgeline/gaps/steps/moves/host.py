@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ....core.units import percent, show
+from ....prediction.queue import PAUSE, RUN, SYNC, Queue, saved
 from ..idle import DATA, LAUNCH, Waited
-from ..queue import PAUSE, RUN, SYNC, Queue, is_data_wait, saved
+from ..queue import is_data_wait
 from ..view import View
 from .move import Move
 

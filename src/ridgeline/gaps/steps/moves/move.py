@@ -11,9 +11,9 @@ import numpy as np
 
 from ....core.work import Work
 from ....prediction.predict import predict
+from ....prediction.queue import saved
 from ..groups import Group
 from ..kept import Floats, Ints
-from ..queue import saved
 from ..view import View
 
 SHOWN, POSSIBLE = "shown", "possible"

@@ -10,11 +10,12 @@ import numpy as np
 
 from ....core.timeline import OPTIMIZER, Tensor
 from ....core.units import show
+from ....prediction.queue import DEVICE_BOUND
 from ....programs import ops
 from ....programs.aten.optimizer import FUSED_TENSORS
 from ....programs.aten.optimizer import launches as fused_launches
 from ..groups import Group
-from ..view import DEVICE_BOUND, View
+from ..view import View
 from .move import Move, expected, price_runs, sources
 
 MIN_LAUNCHES = 4.0  # of an optimizer step, from which one fused kernel is worth a word

@@ -1,0 +1,9 @@
+"""A traced program as a machine runs it: kernel by kernel, with the host that dispatches them and the memory they need.
+
+predict_trace(trace, machine, mode="eager" | "graph" | "fused") -> ProgramPrediction
+"""
+
+from .predict import predict_trace
+from .result import OpTime, ProgramPrediction
+
+__all__ = ["OpTime", "ProgramPrediction", "predict_trace"]

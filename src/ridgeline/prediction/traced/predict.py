@@ -1,0 +1,69 @@
+"""predict_trace: a traced program on a machine, run eagerly, as a captured graph, or compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...core.errors import unknown
+from ...core.machine import Machine
+from ...core.trace import Trace
+from ...machines.defaults import defaults
+from ...machines.load import as_machine
+from ..host import graph_node_share
+from ..queue import PAUSE, RUN, SYNC, Floats, Queue
+from .cache import bytes_in_cache, last_level_cache
+from .dispatch import dispatch_cost, host_costs
+from .kernels import parts, predictions, run_times
+from .memory import memory
+from .plan import EAGER, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
+from .result import ProgramPrediction
+
+
+def predict_trace(
+    trace: Trace, machine: Machine | str | Path, mode: str = EAGER, ceilings: str | None = None
+) -> ProgramPrediction:
+    """How long a traced program takes on a machine, op by op, on the device and on the clock on the wall.
+
+    `mode`: `eager` (every call dispatched by the host), `graph` (the same kernels replayed from a captured graph) or
+    `fused` (as a compiler merges them); `ceilings`: stated, derived or measured figures, as of `predict`.
+    """
+    machine = as_machine(machine)
+    if mode not in MODES:
+        raise unknown("mode of a program", mode, MODES)
+    plan = eager_plan(trace)
+    made = predictions(plan.units, machine, ceilings)
+    kernels = parts(made, machine)
+    cache = last_level_cache(machine)
+    hits = bytes_in_cache(plan, cache)
+    times = run_times(plan, kernels, hits, cache)
+    queue = _queue(trace, machine, plan, times * plan.times, mode)
+    return ProgramPrediction(trace, machine, mode, plan, tuple(made), kernels, times, hits, queue, memory(trace), cache)
+
+
+def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str) -> Queue:
+    """The launches of the program in the order of the host.
+
+    A loop's trips are one event of so many times the cost and the time. On a CPU the host runs the kernels itself.
+    """
+    units = plan.units
+    kinds = np.array([PAUSE if is_view(unit.op) else SYNC if waits_for_device(unit.op) else RUN for unit in units])
+    kind = kinds[plan.unit].astype(np.int64)
+    on_host = machine.kind == "cpu"
+    each = np.zeros(len(units)) if on_host else _unit_costs(trace, machine, plan)
+    cost = each[plan.unit] * plan.times
+    if mode != EAGER:
+        cost = np.zeros(len(plan))
+        cost[:1] = dispatch_cost(machine)  # of the replay
+    gap = 0.0 if on_host else defaults("launch_gap").get(machine.kind, 0.0)
+    delay = np.where(kind == RUN, gap * (graph_node_share() if mode == GRAPH else 1.0), 0.0)
+    if on_host:
+        kind = np.where(kind == RUN, PAUSE, kind)
+    count = len(plan)
+    return Queue(kind, cost, times, delay, np.zeros(count, dtype=np.int64), np.arange(count, dtype=np.int64))
+
+
+def _unit_costs(trace: Trace, machine: Machine, plan: Plan) -> Floats:
+    costs = host_costs(trace, machine)
+    return np.array([costs[list(unit.ops)].sum() for unit in plan.units])

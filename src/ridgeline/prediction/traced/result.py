@@ -1,0 +1,333 @@
+"""ProgramPrediction: what a traced program takes on a machine, in total and op by op."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...core.machine import Machine
+from ...core.trace import Trace
+from ...core.units import percent, show
+from ..predict import Prediction
+from ..queue import RUN, Floats, Queue, Schedule
+from .cache import Cache
+from .kernels import LABELS, Parts
+from .memory import Memory
+from .plan import Plan, Unit
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """One distinct op (or fused kernel) of a program; amounts and times are sums over its `count` calls."""
+
+    unit: Unit
+    prediction: Prediction | None  # of one call with cold caches
+    count: float
+    floor: float
+    time: float
+    low: float
+    high: float
+    cached: float  # bytes that its calls find in the last-level cache
+    launches: float
+    fused: tuple[str, ...] = ()  # names of the operators that the kernel was made of
+    refused: str = ""  # why there is no prediction of work that is counted
+
+    DOCUMENT: ClassVar = (
+        "name", "module", "op", "phase", "source", "count", "flops", "bytes", "bound", "limiter", "floor_us=floor",
+        "time_us=time", "low_us=low", "high_us=high", "share_of_roofline", "cached_bytes=cached", "launches", "calibration", "fused?",
+        "refused?",
+    )  # fmt: skip
+
+    @property
+    def op(self) -> str:
+        return self.unit.op.site.call.name
+
+    @property
+    def name(self) -> str:
+        """The work with its sizes, `gemm m=8 n=8 k=8 in bf16`."""
+        work = self.unit.work
+        return repr(work).partition(":")[0] if work is not None else self.op
+
+    @property
+    def module(self) -> str:
+        return self.unit.op.site.modules[-1] if self.unit.op.site.modules else ""
+
+    @property
+    def phase(self) -> str:
+        return self.unit.op.site.phase
+
+    @property
+    def source(self) -> str:
+        return self.unit.op.site.source
+
+    @property
+    def flops(self) -> float:
+        return _amount(self.unit.work.flops) * self.count if self.unit.work is not None else 0.0
+
+    @property
+    def bytes(self) -> float:
+        return _amount(self.unit.work.bytes) * self.count if self.unit.work is not None else 0.0
+
+    @cached_property
+    def _longest(self) -> int:
+        """The kernel that takes most of it."""
+        assert self.prediction is not None
+        times = [
+            _amount(expected.time) * _amount(step.count)
+            for expected, step in zip(self.prediction.expected, self.prediction.steps, strict=True)
+        ]
+        return int(np.argmax(times))
+
+    @property
+    def bound(self) -> str:
+        return "" if self.prediction is None else str(self.prediction.bounds[self._longest].bound)
+
+    @property
+    def limiter(self) -> str:
+        return "" if self.prediction is None else str(self.prediction.bounds[self._longest].limiter)
+
+    @property
+    def share_of_roofline(self) -> float | None:
+        return self.floor / self.time if self.time else None
+
+    @property
+    def calibration(self) -> str:
+        """What the time rests on, by the kernel known least."""
+        if self.prediction is None:
+            return ""
+        labels = {str(expected.label) for expected in self.prediction.expected}
+        return next((label for label in LABELS if label in labels), "")
+
+    @property
+    def family(self) -> tuple[str, str, str]:
+        """Whose errors go together."""
+        work = self.unit.work
+        return (work.family, work.name, work.dtype) if work is not None else ("", "", "")
+
+
+def _amount(value: Any) -> float:
+    return float(np.max(np.asarray(value)))
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """Calls whose work is not known, by operator."""
+
+    op: str
+    count: float
+    bytes: float
+    reason: str
+
+    DOCUMENT: ClassVar = ("op", "count", "bytes", "reason")
+
+
+@dataclass(frozen=True, repr=False)
+class ProgramPrediction:
+    """All times in seconds. `time` is of the device, `host` of dispatch, `wall` follows the longer of the two."""
+
+    trace: Trace
+    machine: Machine
+    mode: str
+    plan: Plan
+    predictions: tuple[Prediction | str, ...]  # per unit, of one call with cold caches
+    parts: Parts
+    run_time: Floats  # per run of the plan, once
+    cached: Floats  # bytes per run that it finds in the last-level cache
+    queue: Queue
+    memory: Memory
+    cache: Cache | None = None
+
+    DOCUMENT: ClassVar = (
+        "name=trace.name", "machine=machine.name", "mode", "totals", "regime", "bound_shares", "memory=memory.at_peak", "fits",
+        "ops", "uncounted", "notes",
+    )  # fmt: skip
+
+    def __repr__(self) -> str:
+        from .summary import summary  # which reads predictions itself
+
+        return summary(self)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """How often each unit runs."""
+        return np.bincount(self.plan.unit, self.plan.times, minlength=len(self.plan.units)).astype(np.float64)
+
+    @cached_property
+    def ops(self) -> tuple[OpTime, ...]:
+        """Every unit with work, in program order."""
+        units, parts, plan = len(self.plan.units), self.parts, self.plan
+        columns = (parts.time, parts.floor, parts.low, parts.high, parts.launches)
+        cold, floor, low, high, launches = (parts.sums(column, units) for column in columns)
+        time, cached = (
+            np.bincount(plan.unit, column * plan.times, minlength=units) for column in (self.run_time, self.cached)
+        )
+        warm = np.divide(time, cold * self.counts, out=np.ones(units), where=cold * self.counts > 0)
+        rows = []
+        for place in np.flatnonzero(self.counts > 0).tolist():
+            unit, made, count = plan.units[place], self.predictions[place], float(self.counts[place])
+            if unit.work is None:
+                continue
+            rows.append(
+                OpTime(
+                    unit=unit,
+                    prediction=made if isinstance(made, Prediction) else None,
+                    count=count,
+                    floor=float(floor[place]) * count,
+                    time=float(time[place]),
+                    low=float(low[place] * warm[place]) * count,
+                    high=float(high[place] * warm[place]) * count,
+                    cached=float(cached[place]),
+                    launches=float(launches[place]) * count,
+                    fused=tuple(self.trace.ops[op].site.call.name for op in unit.ops) if unit.fused else (),
+                    refused=made if isinstance(made, str) else "",
+                )
+            )
+        return tuple(rows)
+
+    @cached_property
+    def uncounted(self) -> tuple[Uncounted, ...]:
+        """Operators without a count or a prediction, those that move most first."""
+        rows: dict[str, list[Any]] = {}
+        listed = [(op.site.call.name, count, op.bytes, op.reason) for op, count in self.trace.uncounted]
+        listed += [(item.op, item.count, item.bytes / item.count, item.refused) for item in self.ops if item.refused]
+        for name, count, size, reason in listed:
+            row = rows.setdefault(name, [0.0, 0.0, reason])
+            row[0], row[1] = row[0] + count, row[1] + count * size
+        made = [Uncounted(name, *row) for name, row in rows.items()]
+        return tuple(sorted(made, key=lambda item: -item.bytes))
+
+    # -- totals ----------------------------------------------------------------------------------------------
+
+    @property
+    def flops(self) -> float:
+        return sum(item.flops for item in self.ops)
+
+    @property
+    def bytes(self) -> float:
+        return sum(item.bytes for item in self.ops)
+
+    @property
+    def intensity(self) -> float | None:
+        return self.flops / self.bytes if self.bytes else None
+
+    @cached_property
+    def floor(self) -> float:
+        """With cold caches, every op one after the other."""
+        return sum(item.floor for item in self.ops)
+
+    @cached_property
+    def time(self) -> float:
+        """Sum of the kernel times."""
+        return sum(item.time for item in self.ops)
+
+    def _end(self, end: str) -> float:
+        """Errors within a family of kernels go together, those of families do not."""
+        widths: dict[Any, float] = defaultdict(float)
+        for item in self.ops:
+            widths[item.family] += abs(getattr(item, end) - item.time)
+        width = sqrt(sum(each**2 for each in widths.values()))
+        return max(self.time + (width if end == "high" else -width), 0.0)
+
+    @property
+    def low(self) -> float:
+        """The 80 % interval of `time` reaches from `low` to `high`."""
+        return self._end("low")
+
+    @property
+    def high(self) -> float:
+        return self._end("high")
+
+    @property
+    def host(self) -> float:
+        """Seconds that the host dispatches."""
+        return float(self.queue.cost.sum())
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """When each run of the plan is dispatched and runs, in a steady step."""
+        return self.queue.schedule()
+
+    @property
+    def wall(self) -> float:
+        return self.schedule.wall
+
+    @cached_property
+    def regime(self) -> str:
+        return self.queue.regime
+
+    @property
+    def kernels(self) -> float:
+        """Kernel launches."""
+        return sum(item.launches for item in self.ops)
+
+    @property
+    def peak_memory(self) -> float:
+        return self.memory.peak
+
+    @cached_property
+    def mfu(self) -> float | None:
+        """Model flops utilization: time of all matrix products at the peaks of their engines over the wall time."""
+        busy = 0.0
+        for place, made in enumerate(self.predictions):
+            for step, bound in zip(made.steps, made.bounds, strict=True) if isinstance(made, Prediction) else ():
+                if any(engine == "matrix" for engine, _, _ in step.work.counts):
+                    share = _amount(bound.share_of_peak) * _amount(bound.floor)
+                    busy += share * _amount(step.count) * float(self.counts[place])
+        return busy / self.wall if self.wall else None
+
+    @cached_property
+    def bound_shares(self) -> dict[str, float]:
+        """Shares of the device time by what bounds the ops, the largest first."""
+        shares: dict[str, float] = defaultdict(float)
+        for item in self.ops:
+            shares[item.bound] += item.time
+        ranked = sorted(shares.items(), key=lambda row: -row[1])
+        return {bound: time / self.time for bound, time in ranked if bound and time > 0}
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        return {
+            "flops": self.flops, "bytes": self.bytes, "intensity": self.intensity, "floor_us": self.floor * 1e6,
+            "time_us": self.time * 1e6, "low_us": self.low * 1e6, "high_us": self.high * 1e6, "host_us": self.host * 1e6,
+            "wall_us": self.wall * 1e6, "kernels": self.kernels, "peak_memory": self.peak_memory, "mfu": self.mfu,
+            "cached_bytes": float((self.cached * self.plan.times).sum()),
+        }  # fmt: skip
+
+    @cached_property
+    def fits(self) -> bool | None:
+        """Whether the peak memory fits the machine's; None where that is not known."""
+        return None if self._capacity is None else self.peak_memory <= self._capacity
+
+    @property
+    def _capacity(self) -> float | None:
+        return self.machine.levels[-1].total if self.machine.levels else None
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, what does not fit, what was found in the cache; then the notes of the trace."""
+        notes = []
+        if self.fits is False:
+            has = f"{self.machine.name} has {show(self._capacity or 0.0, 'B', 3)}"
+            notes.append(f"does not fit: needs {show(self.peak_memory, 'B', 3)}, {has}")
+        if self.uncounted:
+            names = ", ".join(f"{item.op} x{item.count:g}" for item in self.uncounted[:3])
+            left = sum(item.bytes for item in self.uncounted)
+            more = f" and {len(self.uncounted) - 3} more" if len(self.uncounted) > 3 else ""
+            notes.append(f"not in the times: {names}{more}, which move {show(left, 'B', 3)}")
+        cached = float((self.cached * self.plan.times).sum())
+        if self.cache is not None and cached:
+            share = percent(cached / self.bytes) if self.bytes else ""
+            notes.append(
+                f"{show(cached, 'B', 3)} ({share} of bytes) expected in {self.cache.name.upper()}; floors are with cold caches"
+            )
+        return (*notes, *self.trace.notes)
+
+    @property
+    def runs(self) -> Any:
+        """Places in the plan of what runs on the device."""
+        return np.flatnonzero(self.queue.kind == RUN)
