@@ -94,11 +94,34 @@ def test_marked_steps_come_first_and_the_last_one_is_complete(watcher: Watcher, 
 
 
 def test_compilers_are_recorded_without_their_python_calls(watcher: Watcher, now: list[float]) -> None:
+    assert not watcher.restarted
     watcher.compiled()
     watcher.compiled()
     assert watcher.torch.log == ["start", "stop", "start without stacks"]
+    assert watcher.restarted
     signals(watcher, now, [OPTIMIZER] * 4)
     assert facts(watcher)["recorded"] == "4 optimizer steps"
+
+
+LEAVING = """
+import atexit, sys, threading, time
+from ridgeline.profilers.script import leave
+
+class Broken:
+    def __del__(self):
+        print("freed")
+
+kept = Broken()
+atexit.register(print, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
+sys.stdout.write("no newline ")
+leave(3)
+"""
+
+
+def test_a_process_is_left_as_python_does_without_freeing_its_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "no newline thread\nat exit\n", "")
 
 
 def test_what_comes_long_before_the_first_step_is_left_out(watcher: Watcher, now: list[float]) -> None:

@@ -12,6 +12,7 @@ some seconds; if steps begin later, it begins anew with them. The program then g
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -21,6 +22,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -60,6 +62,7 @@ class Watcher:
         self.profiler: Any = None
         self.recording = False
         self.stacks = True  # whether Python's calls are recorded, which say modules and lines
+        self.restarted = False  # whether a recording with them was given up for one without
         self.began = 0.0
         self.kind = ""  # what the steps are
         self.ends: list[float] = []  # when steps ended while recording
@@ -149,6 +152,7 @@ class Watcher:
         if self.stacks:
             self.stacks = False
             if self.recording and not self.ends:
+                self.restarted = True
                 self._end("")
                 self._begin()
 
@@ -299,6 +303,22 @@ def exit_code(end: BaseException) -> int:
     return 1
 
 
+def leave(code: int) -> None:
+    """End the process as Python does, without freeing its memory.
+
+    PyTorch's profiler, begun anew after a recording with stacks, leaves memory that fails to be freed: the process would
+    end with a segmentation fault after the program is done.
+    """
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 def main(folder: str, settings: str, *words: str) -> int:
     options = json.loads(settings)
     if options.get("safe_path"):  # it kept the folder of this file from the path, and is not meant for the program
@@ -319,6 +339,8 @@ def main(folder: str, settings: str, *words: str) -> int:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trace is being written
     watcher.finish()
+    if watcher.restarted:
+        leave(code)
     return code
 
 
