@@ -48,6 +48,7 @@ OWNERS = {
     "matplotlib": ("render/draw/mpl",),
     "pyarrow": ("core/parquet_files.py",),
     "torch": ("measure/", "profilers/", "programs/torch_dispatch.py"),
+    "jax": ("programs/trace/jax_",),
     "cupy": ("measure/", "profilers/self_check.py"),
     "scipy": ("prediction/",),
 }

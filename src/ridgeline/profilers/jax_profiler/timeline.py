@@ -18,18 +18,15 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.intake import clean, refuse_over
+from ...core.jax_names import pass_of, scopes
 from ...core.timeline import (
-    BACKWARD,
     COLLECTIVE,
     COMMUNICATION,
     COPIES,
     COPY,
     FILL,
-    FORWARD,
     KERNEL,
     OPERATOR,
-    OPTIMIZER,
-    OTHER,
     Activity,
     Call,
     Columns,
@@ -93,13 +90,13 @@ class _Gathered:
     def _site(self, program: str, instruction: str, scope: str, kind: str, name: str) -> Site:
         module, item = self.instruction(program, instruction)
         if module is None or item is None:
-            return Site(Call(clean(instruction)), _phase(scope, False, kind, name), _scopes(scope) or (clean(program),))
+            return Site(Call(clean(instruction)), _phase(scope, False, kind, name), scopes(scope) or (clean(program),))
         named = (part.op_name for part in (item, *module.inner(item)[::-1]) if part.op_name)
         scope = next(named, scope)
         return Site(
             call_of(module, item),
             _phase(scope, any("jvp(" in other.op_name for other in module.kernels.values()), kind, name),
-            _scopes(scope) or (clean(program),),
+            scopes(scope) or (clean(program),),
             item.source,
             (Call(item.name),),
             fused_operators(module, item),
@@ -242,17 +239,7 @@ def _phase(scope: str, differentiates: bool, kind: str, name: str) -> str:
         return COMMUNICATION
     if kind == COPY and _ACROSS.match(name):
         return COPIES
-    if "transpose(jvp(" in scope:
-        return BACKWARD
-    if "jvp(" in scope:
-        return FORWARD
-    return OTHER if "/" not in scope else OPTIMIZER if differentiates else FORWARD
-
-
-def _scopes(op_name: str) -> tuple[str, ...]:
-    """`jit(step)/jvp(mlp)/dense/dot_general` without its last part, the operation, and empty transformations."""
-    parts = op_name.split("/")[:-1]
-    return tuple(part for part in parts if part and not re.fullmatch(r"(?:transpose\()?jvp\(\)\)?", part))
+    return pass_of(scope, differentiates)
 
 
 def _short(name: str) -> str:

@@ -107,7 +107,7 @@ def result_of(name: str, arguments: Arguments, read: tuple[Tensor, ...], row: Fo
     return Tensor(shape, (real_result(row) if special else row).name)
 
 
-def _kernel(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
+def timed_as(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
     """The timed op whose kernel runs: contiguous tensors of one format are loaded in vectors, others are not."""
     operands = [tensor for tensor in read if tensor.shape] or [out]
     if any(
@@ -152,7 +152,7 @@ def elementwise(arguments: Arguments) -> Work:
     reads: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(read)}
     write: dict[str, Tensor | tuple[float, str]] = {"x0" if arguments.in_place else "y": out}
     flops, special = costs(name, row, float(elements(out)))
-    return streamed(name, reads, write, row, flops, special, op=_kernel(name, read, out), count=float(elements(out)))
+    return streamed(name, reads, write, row, flops, special, op=timed_as(name, read, out), count=float(elements(out)))
 
 
 def _log_sigmoid(arguments: Arguments) -> Work:
