@@ -105,6 +105,7 @@ def test_compilers_are_recorded_without_their_python_calls(watcher: Watcher, now
 
 LEAVING = """
 import atexit, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from ridgeline.profilers.script import leave
 
 class Broken:
@@ -114,6 +115,8 @@ class Broken:
 kept = Broken()
 atexit.register(print, "at exit")
 threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
+pool = ThreadPoolExecutor(1)
+pool.submit(int).result()
 sys.stdout.write("no newline ")
 leave(3)
 """

@@ -309,9 +309,7 @@ def leave(code: int) -> None:
     PyTorch's profiler, begun anew after a recording with stacks, leaves memory that fails to be freed: the process would
     end with a segmentation fault after the program is done.
     """
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # ends the pools of concurrent.futures and waits for threads
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
