@@ -14,7 +14,7 @@ from ...core.documents import to_document
 from ...core.errors import InputError
 from ...core.files import write_atomically
 from ...core.timeline import OPERATOR, Timeline
-from ...core.units import percent, show
+from ...core.units import percent
 from ...prediction.coefficients import UNCALIBRATED
 from .job import Progress
 
@@ -101,11 +101,9 @@ def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
         share = percent(guessed / report.view.device)
         notes.append(f"{share} of the time has uncalibrated predictions: run `ridgeline measure --quick --calibrate`")
     if recorded.step_time and report.view.wall > MAX_SLOWDOWN * recorded.step_time:
-        on_host = report.view.kept.on_host
-        busy = "" if on_host else f" (device busy {percent(min(report.view.device / recorded.step_time, 1.0))})"
-        inflated = "times" if on_host else "host and idle times"
-        took, under = show(recorded.step_time, "s", 3), show(report.view.wall, "s", 3)
-        notes.append(f"without the profiler a step takes {took}{busy}, with it {under}: {inflated} include recording")
+        inflated = "times of operators" if report.view.kept.on_host else "host and idle times"
+        slower = percent(report.view.wall / recorded.step_time - 1)
+        notes.append(f"the profiler makes a step {slower} longer: {inflated} below include recording")
     if recorded.exit_code:
         notes.append(f"the program ended with exit code {recorded.exit_code}; what it ran before is reported")
     return notes

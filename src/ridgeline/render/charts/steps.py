@@ -19,7 +19,7 @@ def step_chart(report: ProgramReport) -> Picture:
         roofline = op_chart(report)
     except InputError:
         return phases
-    title = f"Where a step of {show(report.view.wall, 's', 3)} goes on {report.machine.name}"
+    title = f"Where a step of {show(report.view.step, 's', 3)} goes on {report.machine.name}"
     return Panel(title, (roofline, phases))
 
 
@@ -47,7 +47,7 @@ def phase_chart(report: ProgramReport) -> Chart:
                 Bar(f"{label}: {name}", reached + time, reached, show(time, "s", 3), label, "value", {"us": time * 1e6})
             )
             reached += time
-    idle = report.view.idle
+    idle = report.view.step_idle
     if idle > 0:
         device = report.view.device
         bars.append(Bar("idle", device + idle, device, show(idle, "s", 3), "idle", "loss", {"us": idle * 1e6}))

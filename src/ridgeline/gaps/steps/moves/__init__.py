@@ -43,10 +43,10 @@ def moves(view: View) -> list[Move]:
     does, so that a cause that the timeline names comes before it, where that explains much of the same time.
     """
     offered = [_bounded(view, move) for rule in RULES for move in rule(view)]
-    worth = [move for move in offered if move.gain is not None and move.gain >= MIN_RELATIVE_GAIN * view.wall]
+    worth = [move for move in offered if move.gain is not None and move.gain >= MIN_RELATIVE_GAIN * view.step]
     return sorted(worth, key=lambda move: (not move.shown, -(move.gain or 0.0) * GENERIC.get(move.rule, 1.0)))
 
 
 def _bounded(view: View, move: Move) -> Move:
-    limit = view.idle + max(move.device or 0.0, 0.0)
+    limit = view.step_idle + max(move.device or 0.0, 0.0)
     return move if move.gain is None or move.gain <= limit else replace(move, gain=limit)
