@@ -47,7 +47,7 @@ HEAVY = {
 OWNERS = {
     "matplotlib": ("render/draw/mpl",),
     "pyarrow": ("core/parquet_files.py",),
-    "torch": ("measure/", "profilers/", "programs/torch_dispatch.py"),
+    "torch": ("measure/", "profilers/", "programs/torch_dispatch.py", "programs/trace/torch_"),
     "jax": ("programs/trace/jax_",),
     "cupy": ("measure/", "profilers/self_check.py"),
     "scipy": ("prediction/",),

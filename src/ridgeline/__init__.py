@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .profilers.live import observe
     from .profilers.step import step
     from .programs import ops
+    from .programs.trace.program import trace
     from .render.figure import plot
 
 # Public names to where they live: a module, or `module:attribute`. Each is loaded when first used, so that importing
@@ -53,13 +54,14 @@ _LAZY = {
     "reconcile": "gaps.report:reconcile",
     "ridge": "core.roofline:ridge",
     "step": "profilers.step:step",
+    "trace": "programs.trace.program:trace",
     "two_number": "core.machine:two_number",
 }
 
 __all__ = [
     "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
     "explain", "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge",
-    "step", "two_number",
+    "step", "trace", "two_number",
 ]  # fmt: skip
 
 

@@ -30,30 +30,48 @@ class Recorded:
 
 def record(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Recorded:
     """Run a function once and record its operators; needs torch."""
-    try:
-        import torch
-        from torch.utils._python_dispatch import TorchDispatchMode
-    except ImportError:
-        raise InputError("recording the operators of a function needs PyTorch, which is not installed") from None
+    torch = require_torch("recording the operators of a function")
     calls: list[Call] = []
     devices: set[str] = set()
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            given = _placed(torch, func, args, kwargs or {}, devices)  # before an operator in place changes them
-            result = func(*args, **(kwargs or {}))
-            if len(calls) >= MAX_CALLS:
-                raise InputError(f"the function makes more than {MAX_CALLS} operator calls; give a smaller part of it")
-            outputs = result if isinstance(result, tuple | list) else (result,)
-            tensors = tuple(_tensor(item) for item in _flat(outputs) if isinstance(item, torch.Tensor))
-            calls.append(Call(str(func._schema.name), given, tensors))
-            return result
+    def handle(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        given = placed(torch, func, args, kwargs, devices)  # before an operator in place changes them
+        result = func(*args, **kwargs)
+        if len(calls) >= MAX_CALLS:
+            raise InputError(f"the function makes more than {MAX_CALLS} operator calls; give a smaller part of it")
+        calls.append(Call(str(func._schema.name), given, results(torch, result)))
+        return result
 
-    with Recorder():
+    with dispatch_mode(handle):
         result = function(*args, **(kwargs or {}))
-    device = "cuda" if "cuda" in devices else "cpu"
-    tf32 = torch.get_float32_matmul_precision() != "highest" or torch.backends.cuda.matmul.allow_tf32
-    return Recorded(tuple(calls), result, device, bool(tf32), bool(torch.backends.cudnn.allow_tf32))
+    tf32, conv_tf32 = tf32_flags(torch)
+    return Recorded(tuple(calls), result, "cuda" if "cuda" in devices else "cpu", tf32, conv_tf32)
+
+
+def require_torch(purpose: str) -> Any:
+    """The torch package, or one message where it is missing."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(f"{purpose} needs PyTorch, which is not installed") from None
+    return torch
+
+
+def dispatch_mode(handle: Callable[[Any, Any, Mapping[str, Any]], Any]) -> Any:
+    """A mode of the dispatcher that hands every operator call to `handle(func, args, kwargs)`, which runs it."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Handed(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return handle(func, args, kwargs or {})
+
+    return Handed()
+
+
+def tf32_flags(torch: Any) -> tuple[bool, bool]:
+    """Whether products and convolutions of fp32 tensors may run on the tensor cores, as the program has set it."""
+    products = torch.get_float32_matmul_precision() != "highest" or torch.backends.cuda.matmul.allow_tf32
+    return bool(products), bool(torch.backends.cudnn.allow_tf32)
 
 
 def holds_torch(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -63,12 +81,12 @@ def holds_torch(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
     import torch
 
     kinds = (torch.Tensor, torch.nn.Module)
-    return isinstance(function, kinds) or any(isinstance(item, kinds) for item in _flat((args, tuple(kwargs.values()))))
+    return isinstance(function, kinds) or any(isinstance(item, kinds) for item in flat((args, tuple(kwargs.values()))))
 
 
-def _placed(torch: Any, func: Any, args: Any, kwargs: Mapping[str, Any], devices: set[str]) -> tuple[Any, ...]:
+def placed(torch: Any, func: Any, args: Any, kwargs: Mapping[str, Any], devices: set[str]) -> tuple[Any, ...]:
     """The arguments at the places of the operator's schema, defaults included."""
-    placed = []
+    values = []
     for place, argument in enumerate(func._schema.arguments):
         if place < len(args):
             value = args[place]
@@ -76,8 +94,14 @@ def _placed(torch: Any, func: Any, args: Any, kwargs: Mapping[str, Any], devices
             value = kwargs[argument.name]
         else:
             value = argument.default_value if argument.has_default_value() else None
-        placed.append(_plain(torch, value, devices))
-    return tuple(placed)
+        values.append(_plain(torch, value, devices))
+    return tuple(values)
+
+
+def results(torch: Any, result: Any) -> tuple[Tensor, ...]:
+    """The tensors that a call returned."""
+    outputs = result if isinstance(result, tuple | list) else (result,)
+    return tuple(_tensor(item) for item in flat(outputs) if isinstance(item, torch.Tensor))
 
 
 def _plain(torch: Any, value: Any, devices: set[str]) -> Any:
@@ -101,5 +125,5 @@ def _tensor(value: Any) -> Tensor:
     return Tensor(tuple(int(size) for size in value.shape), str(value.dtype).removeprefix("torch."), strides)
 
 
-def _flat(values: Any) -> list[Any]:
-    return [item for value in values for item in (_flat(value) if isinstance(value, tuple | list) else [value])]
+def flat(values: Any) -> list[Any]:
+    return [item for value in values for item in (flat(value) if isinstance(value, tuple | list) else [value])]

@@ -1,0 +1,46 @@
+"""`trace`: any program of PyTorch or JAX with example inputs as a Trace, read without running it on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from ...core.errors import InputError, quoted
+from ...core.trace import Trace
+from .target import FRAMEWORKS, JAX, TORCH, framework_of
+
+
+def trace(
+    target: Any,
+    *example_inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    backward: bool = False,
+    optimizer: Any = None,
+    framework: str = "",
+    name: str = "",
+) -> Trace:
+    """What one run of a program does, op by op.
+
+    `target` is a module, a function, an exported program, or `file.py:name` (a function without arguments that returns the
+    callable and its arguments). `backward` differentiates the sum of its output, `optimizer` makes a step after it. The
+    program's Python runs; its tensors have no data, and no GPU is used.
+    """
+    if framework and framework not in FRAMEWORKS:
+        raise InputError(f"framework is {' or '.join(FRAMEWORKS)}; {quoted(framework)} is neither")
+    args = (
+        tuple(example_inputs[0])
+        if len(example_inputs) == 1 and type(example_inputs[0]) in (tuple, list)
+        else example_inputs
+    )
+    chosen = framework or framework_of(target, args, dict(kwargs or {})) or TORCH
+    if chosen == JAX:
+        if optimizer is not None:
+            raise InputError("a step of an optimizer is part of a JAX function; trace the function that makes it")
+        traced: Trace = import_module(".jax_trace", __package__).trace_jax(
+            target, args, kwargs, backward=backward, name=name
+        )
+        return traced
+    from .torch_program import trace_torch
+
+    return trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, name=name)

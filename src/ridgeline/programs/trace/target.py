@@ -1,0 +1,139 @@
+"""Targets: which program to trace, `file.py:name`, where `name` is a function without arguments that returns the program.
+
+It returns `(callable, args)` or `(callable, args, kwargs)`. The file is run as Python runs it; what it raises is reported with
+its line.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError, first_line, quoted, unknown
+from .frames import raised_at
+
+SHAPE = "a function without arguments that returns (callable, args) or (callable, args, kwargs)"
+TORCH, JAX = FRAMEWORKS = "torch", "jax"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A program to trace: what is called, and with what."""
+
+    callable: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+
+def load(text: str) -> Target:
+    """The target of `file.py:name`."""
+    return returned(maker(text), text)
+
+
+def maker(text: str) -> Callable[[], Any]:
+    """The function that `file.py:name` names, its file run."""
+    file, _, name = text.rpartition(":")
+    path = Path(file)
+    if not file or not name.isidentifier():
+        raise InputError(f"a program to trace is file.py:name, where name is {SHAPE}; {quoted(text)} is not")
+    if not path.is_file():
+        raise InputError(f"no file {quoted(file)} to trace a program from; give file.py:name")
+    module = _run(path)
+    if not hasattr(module, name):
+        functions = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
+        ]
+        raise unknown("function", name, functions, f"Functions of {path.name} can be traced.")
+    function: Any = getattr(module, name)
+    if not callable(function):
+        raise InputError(f"{quoted(text)} is no function: {path.name}:{name} must be {SHAPE}")
+    return lambda: _called(function, text)
+
+
+def returned(make: Callable[[], Any], text: str) -> Target:
+    """What the function of a target returns, checked."""
+    value = make()
+    fits = isinstance(value, tuple) and len(value) in (2, 3) and callable(value[0])
+    if not fits or not isinstance(value[1], Sequence) or (len(value) == 3 and not isinstance(value[2], Mapping)):
+        raise InputError(
+            f"{quoted(text)} returned {_kind(value)}; {text.rpartition(':')[2]} must be {SHAPE}, with args as a tuple"
+        )
+    return Target(value[0], tuple(value[1]), dict(value[2]) if len(value) == 3 else {}, text.rpartition(":")[2])
+
+
+def framework_of(*values: Any) -> str:
+    """`torch` or `jax` by what a callable and its arguments are, without loading either; empty where they do not say."""
+    for value in _parts(values):
+        package = type(value).__module__.partition(".")[0]
+        if package in ("torch", "jax", "jaxlib"):
+            return TORCH if package == "torch" else JAX
+        bases = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+        if bases & {"torch", "jax"}:
+            return TORCH if "torch" in bases else JAX
+    return ""
+
+
+def _parts(values: Any, depth: int = 0) -> list[Any]:
+    if isinstance(values, tuple | list) and depth < 4:
+        return [part for value in values for part in _parts(value, depth + 1)]
+    if isinstance(values, dict) and depth < 4:
+        return _parts(list(values.values()), depth + 1)
+    return [values]
+
+
+def _run(path: Path) -> Any:
+    """The module of a file, its folder searched first as if Python were started with it."""
+    name = f"_traced_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{quoted(str(path))} is no Python file; give file.py:name")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except SyntaxError as error:
+        raise InputError(f"{path.name}:{error.lineno} is no Python: {first_line(error)}") from error
+    except Exception as error:
+        raise InputError(f"{quoted(str(path))} cannot be run: {failure(error)}") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _called(function: Callable[..., Any], text: str) -> Any:
+    wanted = [
+        item.name
+        for item in inspect.signature(function).parameters.values()
+        if item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    ]
+    if wanted:
+        raise InputError(
+            f"{quoted(text)} takes arguments ({', '.join(wanted[:4])}), so there are no example inputs; "
+            f"write {SHAPE}, and trace that"
+        )
+    return function()
+
+
+def failure(error: BaseException) -> str:
+    """What went wrong in the user's program and at which line."""
+    place = raised_at(error.__traceback__)
+    said = f"{type(error).__name__}: {first_line(error)}"
+    return f"{place}: {said}" if place else said
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"
