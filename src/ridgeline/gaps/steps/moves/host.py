@@ -62,15 +62,17 @@ def data_stalls(view: View) -> Iterator[Move]:
     """Waits of the host for the next batch."""
     queue = view.unrecorded
     waits = [wait for wait in view.waits if is_data_wait(wait.operator)]
-    if not waits or view.kept.on_host:
+    if not waits:
         return
-    places = [place for wait in waits for place in wait.waits]
-    gain = saved(queue, queue.without((queue.kind == PAUSE) & np.isin(queue.place, places)))
     time = sum(wait.time for wait in waits)
-    evidence = (
-        f"the host waits {show(time, 's', 3)} per step for the next batch",
-        f"device idle {show(view.idle_causes[DATA], 's', 3)} meanwhile",
-    )
+    waiting = f"the host waits {show(time, 's', 3)} per step for the next batch"
+    if view.kept.on_host:  # what loads the batch runs in the program itself; workers run it beside the step
+        gain, move = time, "load ahead in other processes: DataLoader(num_workers=...)"
+        evidence = (waiting, f"operators take {show(view.device, 's', 3)} of the step")
+    else:
+        places = [place for wait in waits for place in wait.waits]
+        gain = saved(queue, queue.without((queue.kind == PAUSE) & np.isin(queue.place, places)))
+        evidence = (waiting, f"device idle {show(view.idle_causes[DATA], 's', 3)} meanwhile")
+        move = "load ahead: more DataLoader workers, pin_memory, prefetch_factor"
     sources = tuple(dict.fromkeys(wait.source for wait in waits if wait.source))
-    move = "load ahead: more DataLoader workers, pin_memory, prefetch_factor"
     yield Move("data loader", "data-loader stall", move, gain, evidence, sources=sources[:MAX_NAMED])
