@@ -10,7 +10,7 @@ import re
 
 from .timeline import BACKWARD, FORWARD, OPTIMIZER, OTHER
 
-_EMPTY = re.compile(r"(?:transpose\()?jvp\(\)\)?")
+_EMPTY = re.compile(r"(?:transpose\()?(?:jvp|vmap)\(\)\)?")
 
 
 def pass_of(op_name: str, differentiates: bool) -> str:

@@ -21,7 +21,7 @@ from ..aten.formats import format_of
 from . import jax_collectives, jax_products, jax_rules
 from .jax_case import Case, Count, stored_bytes, unknown
 from .jax_memory import Memory
-from .jax_steps import CARRY, COLLECT, JOIN, TRIP, Place, Step, Steps, Value, contiguous
+from .jax_steps import CARRY, COLLECT, JOIN, SHARD, TRIP, Place, Step, Steps, Value, contiguous
 from .jax_views import (
     ALL_VIEWS,
     MADE,
@@ -78,14 +78,17 @@ class Builder:
             self.last_use[id(value)] = len(self.steps.listed)
         for at, step in enumerate(self.steps.listed):
             self._step(at, step)
+        end = Step("copy", (), (), {}, Place())
         for value in results:
             if (value.size and not is_contiguous(value)) or (value.buffer < 0 and value.shape):
-                self._materialise(value)
+                self._materialise(value, end)
 
     def _step(self, at: int, step: Step) -> None:
         name = step.name
         if name in (CARRY, JOIN, TRIP):
             self._loop_view(at, step)
+        elif name == SHARD:
+            self._shard(step)
         elif name == COLLECT:
             self._collect(step)
         elif name in ALL_VIEWS:
@@ -110,6 +113,18 @@ class Builder:
         for other in step.inputs[1:]:  # the results of other branches share the memory
             if other.buffer >= 0 and out.buffer >= 0:
                 self.memory.sharing[other.buffer].append(out)
+
+    def _shard(self, step: Step) -> None:
+        """Each rank holds its part of an array that ranks share, so the smaller of both is what the buffer holds."""
+        base, out = step.inputs[0], step.outputs[0]
+        if base.size and base.buffer >= 0:
+            if not is_contiguous(base):
+                self._materialise(base, step)
+            share = min(out.size / base.size, 1.0)
+            self.memory.share(out, base, contiguous(out.shape))
+            self.memory.sizes[base.buffer] = min(self.memory.sizes[base.buffer], share * _bytes(base))
+        else:
+            out.strides = (0,) * len(out.shape)
 
     def _collect(self, step: Step) -> None:
         """A trip's result written to its place in the stacked array."""
@@ -171,18 +186,21 @@ class Builder:
             case = Case(name, (source.number if source.number is not None else 0,), (out,), {})
             count = jax_rules.fill(case) if format_of(out.dtype) else unknown(f"no width is known for {out.dtype}")
         else:
-            case = Case(name, (_tensor(source, out.shape),), (out,), {})
+            case = Case(name, (_tensor(source),), (out,), {})
             count = jax_rules.cast(case) if format_of(out.dtype) else unknown(f"no width is known for {out.dtype}")
         reads = [] if made else [(source.buffer, _bytes(source))]
         self._emit(step, case, count, reads, [(target.buffer, _bytes(target))])
 
-    def _materialise(self, value: Value) -> None:
-        """The value itself becomes dense: what reads it later reads the copy."""
+    def _materialise(self, value: Value, reader: Step) -> None:
+        """The value itself becomes dense: what reads it later reads the copy, which has the name of the view it was."""
         source = Value(value.shape, value.dtype, value.number, value.strides, value.buffer)
-        maker = value.maker
-        if maker is None:
-            maker = Step("copy", (), (), {}, Place())
-        name = "dynamic_slice" if maker.name == TRIP else "copy" if maker.name in (CARRY, JOIN) else maker.name
+        maker = value.maker or reader
+        if maker.name == TRIP:
+            name = "dynamic_slice"
+        elif maker.name in ALL_VIEWS:
+            name = maker.name
+        else:
+            name = "broadcast_in_dim" if value.buffer < 0 else "transpose" if self._fills(value) else "copy"
         self._copy(source, value, maker, name)
 
     def _prepare(self, step: Step) -> None:
@@ -194,7 +212,7 @@ class Builder:
                 return
             for value, dims in zip(step.inputs[:2], ((batch_a, free_a, sum_a), (batch_b, free_b, sum_b)), strict=True):
                 if not self._fills(value) or value.reverse or not product_reads(value, *dims):
-                    self._materialise(value)
+                    self._materialise(value, step)
             rows, columns = len(batch_a), len(batch_a) + len(free_a)
             rank = len(step.outputs[0].shape)
             self.groups[id(step.outputs[0])] = (
@@ -203,11 +221,11 @@ class Builder:
         elif step.name == "conv_general_dilated":
             for value in step.inputs[:2]:
                 if not self._fills(value) or not is_dense(value):
-                    self._materialise(value)
+                    self._materialise(value, step)
         elif step.name not in FUSED and step.name in RULES:
             for value in step.inputs:
                 if value.shape and (not self._fills(value) or not is_contiguous(value)):
-                    self._materialise(value)
+                    self._materialise(value, step)
 
     def _fills(self, value: Value) -> bool:
         """Whether a value is all of its buffer; libraries are given no parts of arrays."""
@@ -283,9 +301,7 @@ def _counted(case: Case) -> Count:
         return unknown(f"its arguments do not fit its rule ({type(error).__name__})")
 
 
-def _tensor(value: Value, shape: tuple[int, ...] | None = None) -> Tensor:
-    if shape is not None and shape != value.shape:
-        return Tensor(shape, value.dtype)
+def _tensor(value: Value) -> Tensor:
     return Tensor(value.shape, value.dtype, () if is_contiguous(value) else value.strides)
 
 
@@ -293,7 +309,7 @@ def _argument(value: Value) -> Any:
     """A constant as a number, else the array as it lies."""
     if isinstance(value.number, bool | int | float | complex):
         return value.number
-    return _tensor(value)
+    return 0 if value.buffer < 0 and not value.shape else _tensor(value)
 
 
 def _bytes(value: Value) -> float:

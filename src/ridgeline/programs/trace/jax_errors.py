@@ -41,6 +41,6 @@ def failure(error: Exception, name: str) -> InputError:
 def refused(path: str, value: Any) -> InputError:
     """The message for an argument that is no array."""
     return InputError(
-        f"argument {path} is {quoted(value)} of type {type(value).__name__}; JAX traces arrays, numbers and containers "
+        f"argument {path.strip('[]') if path.count('[') == 1 else path} is {quoted(value)} of type {type(value).__name__}; JAX traces arrays, numbers and containers "
         "of these. Bind other values with functools.partial"
     )

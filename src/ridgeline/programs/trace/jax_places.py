@@ -9,8 +9,17 @@ PACKAGE = str(Path(__file__).parents[2])
 SHOWN_PARTS = 2  # of a path: the file and its folder
 
 
-def joined_scope(outer: str, inner: str) -> str:
-    return "/".join(part for part in (outer, inner) if part)
+ATTENTION = "dot_product_attention"
+
+
+def joined_scope(*scopes: str) -> str:
+    return "/".join(scope for scope in scopes if scope)
+
+
+def library_scope(traceback: Any) -> str:
+    """The function of jax.nn that made a step, where it is one to see as a unit: JAX gives attention no scope of its own."""
+    made = traceback is not None and any(frame.function_name == ATTENTION for frame in traceback.frames)
+    return ATTENTION if made else ""
 
 
 def frame_line(traceback: Any) -> str:

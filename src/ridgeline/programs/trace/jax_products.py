@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from ...core.timeline import BACKWARD, Call, Tensor
-from ...core.trace import LIBRARY, POINTWISE, WORK
+from ...core.trace import LIBRARY, POINTWISE
 from ..aten.arguments import elements
 from ..aten.building import with_moves
 from ..aten.convolution import Convolution, forward, image_gradient, weight_gradient
@@ -75,11 +75,27 @@ def dot_general(case: Case) -> Count:
 
 
 def ragged_dot(case: Case) -> Count:
-    """Rows of A[m,k] in groups, each times its own matrix of B[groups,k,n]: 2 m n k flops, every matrix read."""
+    """Products of groups of different sizes: 2 m n k flops over all groups together.
+
+    Rows of A[m,k] in groups, each times its own matrix of B[groups,k,n]; or, for the gradient of those matrices, A[k,m] and
+    B[k,n] with the sum over k in groups.
+    """
     a, b, groups = case.inputs[:3]
-    if len(a.shape) != 2 or len(b.shape) != 3 or a.shape[1] != b.shape[1]:
+    numbers = case.params.get("ragged_dot_dimension_numbers")
+    if numbers is None or len(a.shape) != 2 or len(b.shape) not in (2, 3):
         return unknown(f"ragged products of {a.shape} and {b.shape} are not counted")
-    return looked_up(Call("aten::_grouped_mm", (a, b, groups), case.outputs[:1]), LIBRARY)
+    ((sum_a,), (sum_b,)), batch = numbers.dot_dimension_numbers
+    stacked = tuple(numbers.rhs_group_dimensions)
+    if any(batch) or len(b.shape) != 2 + len(stacked):
+        return unknown(f"ragged products of {a.shape} and {b.shape} in batches are not counted")
+    k, m = a.shape[sum_a], a.shape[1 - sum_a]
+    n = next(size for dim, size in enumerate(b.shape) if dim not in (sum_b, *stacked))
+    right = (*(b.shape[dim] for dim in stacked), k, n)
+    tensors = Tensor((m, k), a.dtype), Tensor(right, b.dtype)
+    counted = looked_up(Call("aten::_grouped_mm", (*tensors, groups), case.outputs[:1]), LIBRARY)
+    if counted.work is None:
+        return counted
+    return replace(counted, work=with_moves(counted.work, read={"groups": groups}))
 
 
 def _format(case: Case, tensor: Tensor) -> str | None:
@@ -160,7 +176,10 @@ def attention(case: Case) -> Count:
     else:
         args = (queries, keys, values, addend, True, 0.0, masked)
         counted = looked_up(Call("aten::_scaled_dot_product_cudnn_attention", args), LIBRARY)
-    return counted if counted.kind == WORK else replace(counted, call=None)
+    if counted.work is None:
+        return replace(counted, call=None)
+    sums = {"logsumexp": case.outputs[1]} if "fwd" in case.name and len(case.outputs) > 1 else {}
+    return replace(counted, work=with_moves(counted.work, write=sums))
 
 
 def _heads_first(tensor: Tensor, already: bool) -> Tensor:

@@ -240,7 +240,7 @@ def fft(case: Case) -> Count:
 def factorization(case: Case) -> Count:
     """Flops of the dense algorithms for n x n matrices: Cholesky n^3/3, LU 2n^3/3, triangular solve n^2 per right-hand side.
 
-    QR of m x n: 2 n^2 (m - n/3). Whether a library reaches a rate near a product's is not known.
+    QR of m x n: 2 n^2 (m - n/3), and as many again for Q. Whether a library reaches a rate near a product's is not known.
     """
     x, out = case.tensors[0], case.outputs[0]
     n, batch = x.shape[-1], prod(x.shape[:-2])
@@ -249,6 +249,8 @@ def factorization(case: Case) -> Count:
         "lu": 2 * n**3 / 3,
         "triangular_solve": float(n**2 * elements(out) / max(batch * n, 1)),
         "geqrf": 2 * n**2 * (x.shape[-2] - n / 3),
+        "householder_product": 2 * n**2 * (x.shape[-2] - n / 3),
+        "qr": 4 * n**2 * (x.shape[-2] - n / 3),
     }[case.name]
     reads: dict[str, Tensor | tuple[float, str]] = {f"x{place}": item for place, item in enumerate(case.tensors)}
     writes: dict[str, Tensor | tuple[float, str]] = {f"y{place}": item for place, item in enumerate(case.outputs)}
@@ -265,7 +267,7 @@ RULES: dict[str, Rule] = {
     "sort": sort, "top_k": top_k, "approx_top_k": top_k, "fft": fft,
     **dict.fromkeys(("random_bits", "threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rng_bit_generator"), random_bits),
     **dict.fromkeys(("random_split", "random_fold_in", "random_seed", "iota_2x32_shape", "rng_uniform"), random_bits),
-    **dict.fromkeys(("cholesky", "lu", "triangular_solve", "geqrf"), factorization),
+    **dict.fromkeys(("cholesky", "lu", "triangular_solve", "geqrf", "householder_product", "qr"), factorization),
     **dict.fromkeys(("axis_index", "create_token", "after_all", "empty", "empty2", "platform_index", "dce_sink"), lambda _: NOTHING),
     **dict.fromkeys(("pure_callback", "io_callback", "debug_callback", "debug_print"), lambda _: ON_HOST),
 }  # fmt: skip

@@ -6,7 +6,7 @@
     cond          every branch, marked, so that the totals can take one of them
     shard_map     its body, which is what one rank does; the sizes of the mesh axes go with its steps
 
-Steps that JAX does not have stand for what a loop does with memory: `carry`, `trip`, `collect` and `join`.
+Steps that JAX does not have are what loops, branches and ranks do with memory: `carry`, `trip`, `collect`, `join`, `shard`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .jax_places import frame_line, joined_scope
+from .jax_places import frame_line, joined_scope, library_scope
 
-CARRY, TRIP, COLLECT, JOIN = "carry", "trip", "collect", "join"
+CARRY, TRIP, COLLECT, JOIN, SHARD = "carry", "trip", "collect", "join", "shard"
 # Primitives that are their body, by the parameter that holds it.
 BODIES = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr",
     "remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr", "custom_vmap_call": "call", "composite": "jaxpr",
-    "custom_lin": "jaxpr", "shard_map": "jaxpr",
+    "custom_lin": "jaxpr",
 }  # fmt: skip
 UNNAMED = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "closed_call", "core_call", "call")
 WIDTHS = {"float0": "bool", "uint4": "int4", "float8_e4m3b11fnuz": "fp8_e4m3", "float8_e4m3": "fp8_e4m3"}
@@ -95,13 +95,10 @@ class Steps:
         known: dict[Any, Value] = dict(zip(jaxpr.invars, inputs, strict=True))
         known.update(zip(jaxpr.constvars, (self._constant(array) for array in consts), strict=True))
 
-        def read(atom: Any) -> Value:
-            return known[atom] if atom in known else _literal(atom)
-
         for equation in jaxpr.eqns:
             given = [_literal(atom) if hasattr(atom, "val") else known[atom] for atom in equation.invars]
             known.update(zip(equation.outvars, self._equation(equation, given, place), strict=True))
-        return [_literal(atom) if hasattr(atom, "val") else read(atom) for atom in jaxpr.outvars]
+        return [_literal(atom) if hasattr(atom, "val") else known[atom] for atom in jaxpr.outvars]
 
     def _constant(self, array: Any) -> Value:
         if id(array) not in self.constants:
@@ -113,11 +110,15 @@ class Steps:
         info = equation.source_info
         place = replace(
             outer,
-            scope=joined_scope(outer.scope, str(info.name_stack)),
+            scope=joined_scope(outer.scope, str(info.name_stack), library_scope(info.traceback)),
             source=frame_line(info.traceback) or outer.source,
         )
         if name in BODIES and BODIES[name] in params:
             return self._body(name, params, given, place)
+        if name == "shard_map":
+            return self._sharded(equation, given, place)
+        if name == "custom_linear_solve":
+            return self._solve(params, given, place)
         if name == "scan":
             return self._scan(params, given, place)
         if name == "while":
@@ -139,13 +140,30 @@ class Steps:
     def _body(self, name: str, params: Mapping[str, Any], given: list[Value], place: Place) -> list[Value]:
         jaxpr, consts = _opened(params[BODIES[name]])
         label = f"{name}({params['name']})" if "name" in params and name not in UNNAMED else ""
-        if name == "shard_map":
-            mesh = params["mesh"]
-            sizes = {str(axis): int(size) for axis, size in dict(mesh.shape).items()}
-            place = replace(place, axes={**place.axes, **sizes})
         if name == "composite" or label:
             place = replace(place, scope=joined_scope(place.scope, label))
         return self.run(jaxpr, consts, given, place)
+
+    def _sharded(self, equation: Any, given: list[Value], place: Place) -> list[Value]:
+        """What one rank does with its shards; results are arrays of all ranks again."""
+        jaxpr, consts = _opened(equation.params["jaxpr"])
+        sizes = {str(axis): int(size) for axis, size in dict(equation.params["mesh"].shape).items()}
+        inner = replace(place, axes={**place.axes, **sizes})
+        shards = [_value(variable.aval, place) for variable in jaxpr.invars]
+        for value, shard in zip(given, shards, strict=True):
+            self._add(SHARD, (value,), (shard,), {}, inner)
+        results = self.run(jaxpr, consts, shards, inner)
+        outputs = [_value(variable.aval, place) for variable in equation.outvars]
+        for value, output in zip(results, outputs, strict=True):
+            self._add(SHARD, (value,), (output,), {}, inner)
+        return outputs
+
+    def _solve(self, params: Mapping[str, Any], given: list[Value], place: Place) -> list[Value]:
+        """A linear solve with derivatives of its own: the function that solves it."""
+        sizes = params["const_lengths"]
+        first = sizes.matvec + sizes.vecmat
+        jaxpr, consts = _opened(params["jaxprs"].solve)
+        return self.run(jaxpr, consts, [*given[first : first + sizes.solve], *given[sum(sizes) :]], place)
 
     # -- loops -------------------------------------------------------------------------------------------------------
 

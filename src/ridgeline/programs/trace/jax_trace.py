@@ -96,16 +96,21 @@ def _shapes(jax: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
     for path, leaf in leaves:
         if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, np.generic):
             try:
-                structs.append(jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)))
+                structs.append(jax.ShapeDtypeStruct(leaf.shape, _canonical(jax, leaf.dtype)))
                 continue
             except (TypeError, ValueError):
                 pass
         elif isinstance(leaf, NUMBERS):
             structs.append(leaf)
             continue
-        raise refused(jax.tree_util.keystr(path), leaf)
+        raise refused(jax.tree_util.keystr(path[1:]), leaf)
     shaped: tuple[tuple[Any, ...], dict[str, Any]] = jax.tree_util.tree_unflatten(tree, structs)
     return shaped
+
+
+def _canonical(jax: Any, dtype: Any) -> Any:
+    """The format that JAX computes in: 64-bit ones are halved unless they are enabled; keys stay keys."""
+    return dtype if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else jax.dtypes.canonicalize_dtype(dtype)
 
 
 def _argument(aval: Any) -> Value:
