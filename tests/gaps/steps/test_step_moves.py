@@ -15,6 +15,7 @@ from ridgeline.gaps.steps.report import ProgramReport, program_report
 from ridgeline.machines.load import load
 from ridgeline.prediction.predict import predict
 from ridgeline.programs import ops
+from ridgeline.programs.aten import count
 
 H200 = load("h200-sxm")
 BIG = tensor(4096, 4096)  # 32 MB in bf16
@@ -164,6 +165,50 @@ def test_casts_of_parameters_in_every_step() -> None:
     assert planted is not None
     assert planted.device == pytest.approx(60 * MICRO)
     assert move(lambda story: cast(story, tensor(64, 4096, dtype="fp32")), "weight casts", gradients=(weight,)) is None
+
+
+def test_channels_last_also_brings_what_other_operators_on_images_gain() -> None:
+    """Batch norm takes twice its NCHW time, so that it keeps that slowdown in the other layout; the conversion goes."""
+    shape = (64, 256, 56, 56)
+    nchw, nhwc = (256 * 56 * 56, 56 * 56, 56, 1), (256 * 56 * 56, 1, 56 * 256, 256)
+
+    def norm(strides: tuple[int, ...]) -> Call:
+        channels = tensor(256, dtype="fp32")
+        return call("aten::cudnn_batch_norm", Tensor(shape, "fp32", strides), channels, channels, channels, channels, True, 0.1, 1e-5)  # fmt: skip
+
+    plain, last = (time_of(count(norm(strides)).work) for strides in (nchw, nhwc))
+    assert last < 0.9 * plain
+
+    def step(story: Story, strides: tuple[int, ...]) -> None:
+        story.launch(call("aten::convolution"), 40.0, kernel="nchwToNhwcKernel", name="nchwToNhwcKernel")
+        story.launch(norm(strides), 2 * plain)
+
+    planted = move(lambda story: step(story, nchw), "layout")
+    assert planted is not None
+    assert planted.device == pytest.approx((40.0 + 2 * (plain - last)) * MICRO, rel=0.02)
+    converted = move(lambda story: step(story, nhwc), "layout")
+    assert converted is not None
+    assert converted.device == pytest.approx(40.0 * MICRO, rel=0.02)
+
+
+def test_autocast_is_priced_with_its_casts_on_the_host_and_the_activations_between_products() -> None:
+    """tf32 products and a relu on the vector units: bf16 halves the relu, and two more launches go before each product."""
+    big = tensor(4096, 4096, dtype="fp32")
+    kernel = "cutlass_80_tensorop_s1688gemm_128x256_tf32"
+    slow, fast = (time_of(ops.relu(n=4096 * 4096, dtype=name)) for name in ("fp32", "bf16"))
+
+    bf16, tf32 = (time_of(ops.gemm(m=4096, n=4096, k=4096, dtype=name)) for name in ("bf16", "tf32"))
+
+    def step(story: Story, cost: float) -> None:
+        for _ in range(4):
+            story.launch(call("aten::mm", big, big), tf32, kernel=kernel, cost=cost)
+            story.launch(call("aten::relu", big), slow, cost=cost)
+
+    device = move(lambda story: step(story, 10.0), "tf32 products")
+    assert device is not None
+    assert device.device == pytest.approx(4 * (tf32 - bf16 + slow - fast) * MICRO, rel=0.05)
+    assert device.gain == pytest.approx(device.device, rel=0.05)
+    assert move(lambda story: step(story, 0.5 * (tf32 + slow)), "tf32 products") is None  # the host would be the limit
 
 
 def test_layout_conversions_of_the_library() -> None:

@@ -22,6 +22,7 @@ from .kept import Kept
 
 MIXED = 1 / 3  # of both sensitivities, from which the smaller one is named too
 MARGIN = 1.5  # host time over device time, from which a phase is clearly host-bound
+FULL = 0.95  # of the step in which the device is busy, from which a faster host could bring next to nothing
 MIN_PHASE = 0.1  # of the step, from which a phase counts
 
 
@@ -31,14 +32,15 @@ class Pace:
 
     host: float  # sensitivity
     device: float
+    busy: float  # share of the step in which the device runs something
     host_times: Mapping[str, float]
     device_times: Mapping[str, float]
 
-    DOCUMENT: ClassVar = ("host", "device", "host_bound_phases")
+    DOCUMENT: ClassVar = ("host_sensitivity=host", "device_sensitivity=device", "host_bound_phases")
 
     @property
     def regime(self) -> str:
-        return HOST_BOUND if self.host > self.device else DEVICE_BOUND
+        return HOST_BOUND if self.host > self.device and self.busy < FULL else DEVICE_BOUND
 
     @property
     def host_bound_phases(self) -> tuple[str, ...]:
@@ -82,7 +84,8 @@ def pace(kept: Kept, queue: Queue) -> Pace:
     scale = PROBE * wall if wall else 1.0
     phases = _phases(kept, queue)
     sums = [_by_phase(phases, times) for times in (queue.cost, np.where(queue.runs, queue.time, 0.0))]
-    return Pace(max(host, 0.0) / scale, max(device, 0.0) / scale, *sums)
+    busy = sum(sums[1].values()) / wall if wall else 0.0
+    return Pace(max(host, 0.0) / scale, max(device, 0.0) / scale, busy, *sums)
 
 
 def _phases(kept: Kept, queue: Queue) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 from ....core.units import show
 from ..groups import Group
 from ..view import View
-from .move import POSSIBLE, Move, price, price_runs, sources
+from .move import POSSIBLE, Move, price, price_runs, sources, with_times
+from .recount import channels_last, is_on_images, recounted, total
 
 CONVERSION = re.compile(
     r"nchwtonhwc|nhwctonchw|nchwtofold|transformtensor|converttensor|nchwtonchw|tensor_?transform", re.I
@@ -19,20 +20,31 @@ CONTIGUOUS = ("aten::contiguous", "aten::clone", "aten::reshape")
 
 
 def conversions(view: View) -> Iterator[Move]:
-    """Kernels of the library that convert between NCHW and NHWC around convolutions."""
+    """Kernels of the library that convert between NCHW and NHWC around convolutions.
+
+    In channels-last the convolutions need none, and what else is done to images (normalisation, pooling) takes what its
+    kernels for that layout are expected to.
+    """
     activities = view.kept.timeline.activities
     named = np.array([bool(CONVERSION.search(ran.kernel or ran.name)) for ran in activities], dtype=np.bool_)
     runs = np.flatnonzero(named[view.kept.activity])
-    if not len(runs):
+    if not len(runs) or view.kept.on_host:
         return
-    gain, device = price_runs(view, view.kept.time, runs, view.machine.dispatch.value() or 0.0)
+    times = recounted(view, [item for item in view.items if is_on_images(item)], channels_last)
+    changed = with_times(view, times, runs)
+    gain, device = price_runs(view, changed, runs, view.machine.dispatch.value() or 0.0)
     time = float(view.kept.time[runs].sum()) / view.steps
     kernels = dict.fromkeys(activities[place].name for place in view.kept.activity[runs].tolist())
     count = f"{len(runs) / view.steps:,.0f} layout conversions per step, {show(time, 's', 3)}"
-    evidence = (f"{count}: {', '.join(list(kernels)[:2])}",)
-    groups = [item.group for item in view.items if np.isin(item.group.runs, runs).any()]
+    evidence = [f"{count}: {', '.join(list(kernels)[:2])}"]
+    if times:
+        spent = sum(group.time for group in times)
+        evidence.append(
+            f"{show(spent, 's', 3)} on images with them; expected {show(total(times), 's', 3)} in channels-last"
+        )
+    groups = list(times) or [item.group for item in view.items if np.isin(item.group.runs, runs).any()]
     move = "keep model and input in channels_last: .to(memory_format=torch.channels_last)"
-    yield Move("layout", "layout conversions around convolutions", move, gain, evidence, device=device,
+    yield Move("layout", "layout conversions around convolutions", move, gain, tuple(evidence), device=device,
                sources=sources(groups), items=tuple(group.name for group in groups[:4]))  # fmt: skip
 
 

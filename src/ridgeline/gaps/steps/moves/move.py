@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
@@ -59,16 +59,28 @@ def price(
 
     With a run, up to `spared` seconds of the host work before its launch disappear.
     """
+    return price_runs(view, with_times(view, times), dropped, spared)
+
+
+def with_times(view: View, times: Mapping[Group, float], gone: Ints | None = None) -> Floats:
+    """The time of every kept run with other times per call of some groups, none longer than it is.
+
+    Runs that are `gone` take no time; the others of their group take what the group is given.
+    """
     changed: Floats = view.kept.time.copy()
+    if gone is not None:
+        changed[gone] = 0.0
     for group, each in times.items():
-        measured = group.times.sum()
+        measured = changed[group.runs].sum()
         if measured > 0:
             changed[group.runs] *= min(each * group.calls.sum() / measured, 1.0)
-    return price_runs(view, changed, dropped, spared)
+    return changed
 
 
-def price_runs(view: View, changed: Floats, dropped: Ints | None = None, spared: float = inf) -> tuple[float, float]:
-    """The same with the new time of every kept run."""
+def price_runs(
+    view: View, changed: Floats, dropped: Ints | None = None, spared: float = inf, launches: Floats | None = None
+) -> tuple[float, float]:
+    """The same with the new time of every kept run, and launches that the host makes in addition before each."""
     queue = view.unrecorded
     gone = np.zeros(len(changed), dtype=np.bool_)
     if dropped is not None:
@@ -76,6 +88,10 @@ def price_runs(view: View, changed: Floats, dropped: Ints | None = None, spared:
     device = float((view.kept.time - np.where(gone, 0.0, changed)).sum()) / view.steps
     places, runs = queue.place[queue.runs], queue.runs
     after = queue.with_times(changed[places])
+    if launches is not None:
+        cost = after.cost.copy()
+        cost[runs] += launches[places] * float(np.median(queue.cost[runs]))
+        after = replace(after, cost=cost)
     if gone.any():
         mask = np.zeros(len(queue), dtype=np.bool_)
         mask[runs] = gone[places]
