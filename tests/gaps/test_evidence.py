@@ -9,8 +9,9 @@ from advice_samples import COPIED, COPY, achievable, gap_of, profiled, top
 from gap_samples import H200
 
 from ridgeline.core.observation import Observation
-from ridgeline.gaps.advice import advise
+from ridgeline.gaps.advice import Advice, advise
 from ridgeline.gaps.gap import Gap
+from ridgeline.gaps.kernels import report_of_kernels
 from ridgeline.gaps.rules import rules
 from ridgeline.gaps.sentences import action, as_expected, gap_band
 from ridgeline.prediction.predict import predict
@@ -20,6 +21,17 @@ SLOW = 5 * achievable(COPY)
 ATOMIC = {"atomics": 1e5, "atomic_busy": 0.8, "l2_imbalance": 30.0}
 EVEN = {"atomics": 0.0, "atomic_busy": 0.0, "l2_imbalance": 1.02, "l2_slice_busy": 0.26}
 WORK = {"integer_instructions": 7e9, "thread_instructions": 1.3e10, "issue": 0.8}
+
+
+def all_advice(item: Observation) -> list[Advice]:
+    """Of a kernel whose operator is not known."""
+    (kernel,) = report_of_kernels([item], H200).kernels
+    assert kernel.gap is not None
+    return advise(kernel.gap)
+
+
+def kernel_advice(item: Observation) -> Advice:
+    return all_advice(item)[0]
 
 
 def slow(**counters: float) -> Gap:
@@ -54,6 +66,42 @@ def test_the_deciding_counter_decides(rule: str, counters: dict[str, float], cou
     without = replace(gap.measurement, counters={k: v for k, v in gap.measurement.counters.items() if k != counter})
     statuses = {item.rule: item.status for item in advise(replace(gap, measurement=without))}
     assert statuses.get(rule, "possible") == "possible"  # shown needs the deciding counter
+
+
+CHASE = {
+    "sectors_per_load": 32.0, "bytes_per_sector_load": 4.0, "occupancy": 0.12, "stall.long_scoreboard": 400.0,
+    "l1_busy": 0.3, "l2_busy": 0.7,
+}  # fmt: skip
+
+
+def test_loads_that_wait_for_each_other_are_told_from_uncoalesced_ones() -> None:
+    """Both use 4 bytes of each sector. By Little's law each warp of the first has one load in flight.
+
+    0.12 x 64 warps on 132 SMs with a load of 32 sectors of 32 bytes are 1.04 MB, 0.4 of them at 40 % of the bandwidth
+    times the latency; with ten times the warps the same bandwidth means that most loads come from a cache.
+    """
+    chase = profiled(COPIED / (0.4 * 4.8e12), moved=COPIED, counters={**EVEN, **CHASE}, flops=0.0)
+    first = kernel_advice(chase)
+    assert (first.rule, first.status) == ("dependent loads", "shown")
+    assert any(text.startswith("loads in flight per warp 0.") for text in first.evidence)
+    full = profiled(COPIED / (0.4 * 4.8e12), moved=COPIED, counters={**EVEN, **CHASE, "occupancy": 0.95})
+    assert kernel_advice(full).rule == "uncoalesced"
+    busy = profiled(COPIED / (0.4 * 4.8e12), moved=COPIED, counters={**EVEN, **CHASE, "stall.long_scoreboard": 20.0})
+    assert kernel_advice(busy).rule == "uncoalesced"
+
+
+def test_fp64_arithmetic_on_fp32_data_is_a_cause_of_its_own() -> None:
+    """Threads load 4 bytes and compute in fp64 at 90 % of its peak. At that of fp32, twice as high, it is 45 %, on top of 5 %."""
+    flops = 1e11
+    peak = H200.peak("vector.fp64").value
+    item = profiled(
+        flops / (0.9 * peak), engine="vector.fp64", flops=flops, moved=1e9, counters={**EVEN, "fp64_busy": 0.9}
+    )
+    first = kernel_advice(item)
+    assert (first.rule, first.status) == ("accidental fp64", "shown")
+    assert first.device == pytest.approx(item.samples[0] * (1 - (0.45 + 0.05) / 0.9), rel=0.02)
+    meant = replace(item, counters={**item.counters, "sectors_per_load": 8.0})  # 8 bytes per thread: the data are fp64
+    assert "accidental fp64" not in {each.rule for each in all_advice(meant)}
 
 
 def test_atomics_are_not_mistaken_for_waiting_loads() -> None:

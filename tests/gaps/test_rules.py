@@ -30,7 +30,16 @@ def test_the_table_is_whole() -> None:
         assert rule.gain in GAINS, rule.name
         assert set(rule.unless) <= set(names), rule.name
         for condition in rule.applies + rule.sign:
-            open_ = {"together", "sent", "waiting", "cores_used", "scalar_share", "sockets", "write_allocate"}
+            open_ = {
+                "together",
+                "sent",
+                "waiting",
+                "cores_used",
+                "scalar_share",
+                "sockets",
+                "write_allocate",
+                "fp64_share",
+            }
             assert condition.figure in known | own | open_, f"{rule.name} asks for {condition.figure}"
             if condition.figure in words and isinstance(condition.value, tuple):
                 assert set(condition.value) <= words[condition.figure], rule.name

@@ -13,12 +13,13 @@ from ..core.work import READ
 from ..prediction.host import graph_node_share, launch_latency
 from .accounting import Cause
 from .gap import Gap
-from .regime import MEMORY
+from .regime import LAUNCH, MEMORY
 from .rules import Signs
 from .signs import SECTOR, faster_engine
 from .target import longest
 
 WARP = 32  # threads
+FP32_UNIT, FP64_UNIT = "vector.fp32", "vector.fp64"
 
 Gain = Callable[[Gap, Signs], float | None]
 
@@ -114,6 +115,20 @@ def _engine(gap: Gap, signs: Signs) -> float | None:
     return gap.measured - max(needs) / gap.target.achievable_share - gap.target.launch
 
 
+def _single(gap: Gap, signs: Signs) -> float | None:
+    """The fp64 arithmetic at the peak of fp32; the busiest unit after that is used as well as the busiest is today."""
+    machine, ceilings = gap.target.machine, gap.target.ceilings
+    if not {FP64_UNIT, FP32_UNIT} <= machine.peaks.keys():
+        return None
+    # caches serve the present kernel and are not its limit
+    shares = {share.name: share.value for share in gap.shares if share.name not in (LAUNCH, *gap.counts.inner)}
+    double, slower = shares.pop(FP64_UNIT, 0.0), machine.peak(FP32_UNIT, ceilings).value / machine.peak(FP64_UNIT, ceilings).value  # fmt: skip
+    others = max(shares.values(), default=0.0)
+    after = max(others, shares.get(FP32_UNIT, 0.0) + double / slower)
+    before = max(others, double)
+    return gap.measured * (1 - after / before) if after < before else 0.0
+
+
 def _tail(gap: Gap, signs: Signs) -> float | None:
     """The last wave is full: time falls to the filled share of the waves."""
     share = signs.get("wave_fill")
@@ -192,6 +207,7 @@ GAINS: dict[str, Gain] = {
     "spills": _spills,
     "conflicts": _conflicts,
     "engine": _engine,
+    "single": _single,
     "padding": _padding,
     "graph": lambda gap, signs: _launching(gap) * (1 - graph_node_share()),
     "launch": lambda gap, signs: min(_launching(gap), gap.measured),

@@ -26,6 +26,7 @@ LARGE_TILE = 256.0
 TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
 MIN_ATOMIC_BUSY = 0.5  # utilization of the atomic unit of the busiest slice
 MIN_ATOMIC_SHARE, MIN_SLICE_RATIO = 0.1, 3.0  # the same where one slice has several times the mean traffic
+FP32, FP32_BYTES = "fp32", 4.0
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
 _BUSY = ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active")
@@ -40,6 +41,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "wasted": ("sectors_per_load", "bytes_per_sector_load", "sectors_per_store", "bytes_per_sector_store"),
     "bytes_per_thread": ("sectors_per_load", "bytes_per_sector_load"),
     "in_flight": ("sectors_per_load", "bytes_per_sector_load", "occupancy", "sms"),
+    "fetch_in_flight": ("sectors_per_load", "occupancy", "sms"),
+    "loads_in_flight": ("sectors_per_load", "occupancy", "sms", "hbm"),
+    "fp64_share": ("vector.fp64", "vector.fp32"),
     "l2_excess": ("l2_to_sm", "hbm_read"),
     "inner_intensity": ("l1", "l2", "shared"),
     "reuse_lost": ("l1", "l2"),
@@ -170,6 +174,8 @@ def _execution(gap: Gap) -> Known:
         "long_share": _share(stalls.get("long_scoreboard"), total) if stalls else None,
         "integer_share": _share(counters.get("integer_instructions"), counters.get("thread_instructions")),
         "legacy": _legacy(gap),
+        "format_needed": _format_needed(gap),
+        "fp64_share": _share(gap.measurement.flops.get("vector.fp64"), sum(gap.measurement.flops.values())),
         "clock_share": _clock_share(gap),
         "engine": gap.counts.engine.partition(".")[0] if gap.counts.engine else None,
         "asynchronous": _asynchronous(counters),
@@ -220,7 +226,8 @@ def _access(gap: Gap) -> Known:
     return {
         "wasted": _wasted(counters),
         "bytes_per_thread": _bytes_per_request(counters, WARP),
-        "in_flight": _in_flight(gap),
+        "in_flight": _in_flight(gap, counters.get("bytes_per_sector_load")),
+        **_loads(gap),
         "l2_excess": counters["l2_to_sm"] / reads if "l2_to_sm" in counters and reads else None,
         "inner_intensity": intensity,
         "reuse_lost": (target.intensity or 0.0) / intensity if intensity else None,
@@ -240,17 +247,35 @@ def _bytes_per_request(counters: Mapping[str, float], parts: float = 1.0) -> flo
     return sectors * used / parts if sectors and used else None
 
 
-def _in_flight(gap: Gap) -> float | None:
-    """Bytes in flight with one load per resident warp, over those that keep the memory busy: bandwidth x latency."""
+def _in_flight(gap: Gap, used: float | None) -> float | None:
+    """Bytes in flight with one load per resident warp, over those that keep the memory busy: bandwidth x latency.
+
+    `used` is how many bytes count of each sector.
+    """
     counters, machine = gap.measurement.counters, gap.target.machine
-    each, occupancy, sms = _bytes_per_request(counters), counters.get("occupancy"), counters.get("sms")
+    sectors, occupancy, sms = (counters.get(name) for name in ("sectors_per_load", "occupancy", "sms"))
     latency, main = machine.main.latency.value(), gap.target.needs.get(gap.target.main)
-    if None in (each, occupancy, sms, latency) or main is None or not latency:
+    if not sectors or not used or occupancy is None or sms is None or main is None or not latency:
         return None
-    assert each is not None
-    assert occupancy is not None
-    assert sms is not None
-    return occupancy * MAX_WARPS * sms * each / (main.rate * latency)
+    return occupancy * MAX_WARPS * sms * sectors * used / (main.rate * latency)
+
+
+def _loads(gap: Gap) -> Known:
+    """Loads that each warp has in flight: bandwidth x latency, over the sectors of one load of every warp.
+
+    A warp whose loads depend on each other has one; caches that hold the data make it fewer, independent loads more.
+    """
+    fetched = _in_flight(gap, SECTOR)
+    moved = next((share.value for share in gap.shares if share.name == gap.target.main), None)
+    return {"fetch_in_flight": fetched, "loads_in_flight": moved / fetched if fetched and moved is not None else None}
+
+
+def _format_needed(gap: Gap) -> str | None:
+    """The format of the data: of the operator, else fp32 where every thread loads 4 bytes; None where it is not known."""
+    if gap.target.algorithm_known:
+        return gap.target.work.dtype or None
+    each = _bytes_per_request(gap.measurement.counters, WARP)
+    return FP32 if each is not None and abs(each - FP32_BYTES) < 0.1 * FP32_BYTES else None
 
 
 def _occupancy_by(counters: Mapping[str, float]) -> str | None:

@@ -211,6 +211,22 @@ def test_autocast_is_priced_with_its_casts_on_the_host_and_the_activations_betwe
     assert move(lambda story: step(story, 0.5 * (tf32 + slow)), "tf32 products") is None  # the host would be the limit
 
 
+def test_fp64_operators_in_a_model_of_fp32_are_named() -> None:
+    """A sum that a NumPy constant made fp64 moves twice the bytes; parameters in fp64 are meant to be so."""
+    wide = Tensor((1 << 24,), "fp64")
+    slow, fast = (time_of(ops.add(n=1 << 24, dtype=name)) for name in ("fp64", "fp32"))
+
+    def step(story: Story) -> None:
+        products(story, 2).launch(Site(Call("aten::add", (wide, wide, 1)), FORWARD, source="train.py:7"), slow)
+
+    planted = move(step, "accidental fp64", gradients=GRADIENTS)
+    assert planted is not None
+    assert planted.device == pytest.approx((slow - fast) * MICRO, rel=0.02)
+    assert "parameters are fp32" in planted.evidence[0]
+    assert planted.sources == ("train.py:7",)
+    assert move(step, "accidental fp64", gradients=(wide,)) is None
+
+
 def test_layout_conversions_of_the_library() -> None:
     image, weight = tensor(64, 256, 56, 56), tensor(256, 256, 1, 1)
     convolve = call("aten::cudnn_convolution", image, weight, (0, 0), (1, 1), (1, 1), 1, False, False, True)

@@ -28,6 +28,7 @@ RULES: tuple[Callable[[View], Iterable[Move]], ...] = (
     layout.contiguous_copies,
     precision.without_tensor_cores,
     precision.narrower,
+    precision.accidental_fp64,
     attention.unfused,
     communication.exposed,
     communication.pageable_copies,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....core.timeline import OPTIMIZER
-from ....core.units import show
+from ....core.units import counted, show
 from ....programs.aten import Settings
 from ....programs.aten.arguments import base_name
 from ..items import OpItem
@@ -17,7 +17,7 @@ from .move import Move, price, price_runs, sources, with_times
 from .recount import in_format, is_on_images, recounted, total, unchanged
 
 CASTS = 2.0  # launches per product, 211 for 107 products of a ResNet-50 step under autocast
-FP32, TF32, BF16 = "fp32", "tf32", "bf16"
+FP64, FP32, TF32, BF16 = "fp64", "fp32", "tf32", "bf16"
 # Autocast runs these in the format of their input, which a product before them has written.
 ACTIVATIONS = frozenset({
     "relu", "gelu", "silu", "clamp_min", "threshold_backward", "gelu_backward", "silu_backward", "native_dropout",
@@ -64,6 +64,27 @@ def narrower(view: View) -> Iterator[Move]:
     )
     move = "run products in bf16: torch.autocast('cuda', torch.bfloat16)"
     yield Move("tf32 products", "tf32 products where bf16 would do", move, gain, evidence, device=device,
+               sources=sources(times), items=tuple(group.name for group in list(times)[:4]))  # fmt: skip
+
+
+def accidental_fp64(view: View) -> Iterator[Move]:
+    """Operators on fp64 tensors in a step whose parameters are fp32: a constant, an array of NumPy or a cast made them so."""
+    formats = {tensor.dtype for tensor in view.kept.timeline.gradients}
+    items = [item for item in view.items if any(tensor.dtype == FP64 for tensor in item.group.owner.call.tensors)]
+    if FP64 in formats or not items or (not formats and len(items) == len(view.items)):
+        return
+    times = recounted(view, items, in_format(FP64, FP32))
+    if not times:
+        return
+    gain, device = price(view, times)
+    spent, first = sum(group.time for group in times), min(times, key=lambda group: int(group.runs[0]))
+    known = f"parameters are {', '.join(sorted(formats))}" if formats else "other operators are not in fp64"
+    evidence = (
+        f"{show(spent, 's', 3)} per step in {counted(len(times), 'operator')} on fp64 tensors, first {first.name}; {known}",
+        f"expected {show(total(times), 's', 3)} in fp32",
+    )
+    move = "keep fp32: dtype=torch.float32 where tensors are made from NumPy arrays or Python floats, no .double()"
+    yield Move("accidental fp64", "fp64 arithmetic on a model in fp32", move, gain, evidence, device=device,
                sources=sources(times), items=tuple(group.name for group in list(times)[:4]))  # fmt: skip
 
 
