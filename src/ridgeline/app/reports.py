@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..gaps.report import Report
     from ..gaps.steps.report import ProgramReport
     from ..measure.session import Measured
+    from ..prediction.traced import ProgramPrediction
     from ..render.chart import Chart, Picture
     from ..render.table import Table
     from .run import Outcome
@@ -166,6 +167,31 @@ def step_figures(report: ProgramReport) -> dict[str, str]:
         "predicted": show(view.predicted, "s", 3),
         "explained": f"{show(view.explained_share * 100, '', 2)} %",
     }
+
+
+def trace_page(program: ProgramPrediction, out: Path, theme: str | None = None) -> None:
+    """A traced program: the answer, its ops on the roofline, its time by module, its memory, then all tables."""
+    from ..prediction.traced.summary import answer
+    from ..render.charts.traced import program_icicle, program_memory, program_roofline
+    from ..render.tables.traced import part_table, program_tables
+
+    makers = (program_roofline, program_icicle, program_memory)
+    roofline, icicle, memory = (drawable(lambda make=make: make(program)) for make in makers)
+    others = program_tables(program)[1:]
+    sections = [
+        Section("Ops", "", roofline, [part_table(program)]),
+        Section("Modules", "", icicle),
+        Section("Memory", "", memory),
+        *(Section(table.title, tables=[replace(table, title="")], folded=True) for table in others),
+    ]
+    title = f"ridgeline trace: {program.trace.name or 'a program'} on {program.machine.name}, {program.mode}"
+    figures = {
+        "wall time": show(program.wall, "s", 3),
+        "device time": show(program.time, "s", 3),
+        "roofline": show(program.floor, "s", 3),
+        "peak memory": show(program.peak_memory, "B", 3),
+    }
+    write(out, Page(title, sections, to_document(program), answer(program), figures), theme)
 
 
 def scores(items: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -64,7 +64,7 @@ NO_AXIS = Axis("", shown=False)
 @dataclass(frozen=True)
 class Line(CleanText):
     points: tuple[tuple[float, float], ...]
-    role: str = "series"  # bandwidth, peak, guide, series, target; others are drawn plainly
+    role: str = "series"  # bandwidth, peak, guide, series, target, area (down to 0); others are drawn plainly
     label: str = ""
     group: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Point(CleanText):
 
 @dataclass(frozen=True)
 class Bar(CleanText):
-    """A horizontal bar from `start` to `value`, with `label` on its left and `text` at its end."""
+    """A horizontal bar from `start` to `value`, with `label` on its left and `text` at its end; in an icicle both inside."""
 
     label: str
     value: float
@@ -98,6 +98,7 @@ class Bar(CleanText):
     group: str = ""
     role: str = "value"  # value, measured, loss, unexplained
     details: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0  # row of an icicle, from the top
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Chart(CleanText):
     arrows: tuple[Arrow, ...] = ()
     notes: tuple[str, ...] = ()
     unplaced: tuple[Mapping[str, Any], ...] = ()  # what the axes cannot show (no flops, so no place on a log axis)
-    look: str = "plane"  # plane, bars or pyramid
+    look: str = "plane"  # plane, bars, pyramid or icicle
     schema: ClassVar = SCHEMA
     DOCUMENT: ClassVar = (
         "schema", "kind", "title", "x", "y", "subtitle", "lines", "points", "bars", "regions", "marks", "arrows", "notes",
@@ -176,7 +177,7 @@ class Chart(CleanText):
         for point in self.points:
             rows.append(_row("point", point, {"x": point.x, "y": point.y, **point.details}, point.name))
         for bar in self.bars:
-            rows.append(_row("bar", bar, {"start": bar.start, "value": bar.value, "text": bar.text, **bar.details}))
+            rows.append(_row("bar", bar, {"start": bar.start, "value": bar.value, "text": bar.text, "depth": bar.depth or None, **bar.details}))
         rows += [_row("mark", mark, {mark.axis: mark.value}) for mark in self.marks]
         for arrow in self.arrows:
             (x, y), (x_end, y_end) = arrow.start, arrow.end

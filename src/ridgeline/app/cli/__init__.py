@@ -39,6 +39,7 @@ MODULES = {
     "profiles": ("gate", "import", "profile"),
     "record": ("ledger", "reconcile", "seal"),
     "studies": ("chart", "compare", "critical-batch", "glossary", "machines", "ops", "precisions", "table", "whatif"),
+    "trace": ("trace",),
 }
 COMMANDS = {command: module for module, commands in MODULES.items() for command in commands}
 

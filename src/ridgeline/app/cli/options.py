@@ -154,12 +154,31 @@ UNITS = {
     "B/s": "'{0} TB/s', '{0} GB/s' or '{0} B/s'",
 }
 
+FIGURES: dict[str, Decorator] = {
+    "peak": click.option("--peak", metavar="RATE", help="A peak such as '989 TFLOP/s'."),
+    "bandwidth": click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth such as '3.35 TB/s'."),
+    "launch": click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
+}
+
 machine_options = grouped(
     "machine", MachineOptions,
     on=click.option("--on", "on", metavar="MACHINE", help="A machine of the catalog, a .toml file, or `here` (default: this machine, once measured)."),
-    peak=click.option("--peak", metavar="RATE", help="A peak such as '989 TFLOP/s'."),
-    bandwidth=click.option("--bandwidth", metavar="RATE", help="A main-memory bandwidth such as '3.35 TB/s'."),
-    launch=click.option("--launch", metavar="TIME", help="Launch latency, such as '8 us'."),
+    **FIGURES,
+)  # fmt: skip
+
+
+def load_machines(on: Sequence[str], **figures: str | None) -> list[Machine]:
+    """Each machine that is named, in order; the default where none is. Figures given instead of its own are of one machine."""
+    names = list(dict.fromkeys(name for words in on for name in words.split(",") if name)) or [None]
+    if len(names) > 1:
+        refuse(figures, "with several machines: it is a figure of one")
+    return [MachineOptions(name, **figures).load() for name in names]
+
+
+machines_options = grouped(
+    "machines", load_machines,
+    on=click.option("--on", "on", metavar="MACHINE", multiple=True, help="A machine as of other commands; several side by side with commas, or given again."),
+    **FIGURES,
 )  # fmt: skip
 
 model_options = grouped(

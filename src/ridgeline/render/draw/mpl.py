@@ -94,7 +94,7 @@ def _saved(picture: Picture, suffix: str, theme: str, prefix: str = "") -> bytes
 
 
 def _with_tips(picture: Picture, source: str, prefix: str) -> str:
-    """Full names and values as <title>, which browsers show when the pointer rests on a point."""
+    """Full names and values as <title>, which browsers show when the pointer rests on a point or a bar of an icicle."""
     for number, chart in enumerate(picture.charts):
         for index, point in enumerate(chart.points):
             tip = f"{point.name or point.label}: {tick_text(point.x, chart.x.unit)}"
@@ -102,6 +102,9 @@ def _with_tips(picture: Picture, source: str, prefix: str) -> str:
                 tip += f" {chart.x.unit}, {tick_text(point.y, chart.y.unit)}"
             identity = f'<g id="{prefix}c{number}-point-{point.role}-{index}">'
             source = source.replace(identity, f"{identity}\n<title>{markup(tip)}</title>", 1)
+        for index, bar in enumerate(chart.bars if chart.look == "icicle" else ()):  # few have room for their names
+            identity = f'<g id="{prefix}c{number}-bar-{index}">'
+            source = source.replace(identity, f"{identity}\n<title>{markup(f'{bar.label}: {bar.text}')}</title>", 1)
     source = re.sub(r"<metadata>.*?</metadata>\s*", "", source, flags=re.S)
     # a reader without the font gets one that runs no wider
     source = source.replace(f"font-family: '{FONT}'", f"font-family: '{FONT}', Verdana, Arial, sans-serif")

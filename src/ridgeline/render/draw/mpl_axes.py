@@ -1,4 +1,4 @@
-"""Draws one chart on matplotlib axes: a plane, bars or a pyramid."""
+"""Draws one chart on matplotlib axes: a plane, bars, a pyramid or an icicle."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..chart import Axis, Chart, Point
 from .labels import position, shorten, ticks
+from .mpl_icicle import draw_icicle, icicle_height, name_bars
 from .placement import spread
 from .plane_labels import Label, PlaneLabels, radius_of
 from .themes import BODY_SIZE, MARKER, SMALL_SIZE, ChartStyle
@@ -29,6 +30,8 @@ def plot_height(chart: Chart) -> float:
         return BAR_PITCH * len(chart.bars) + 10
     if chart.look == "pyramid":
         return STEP_PITCH * len(chart.bars)
+    if chart.look == "icicle":
+        return icicle_height(chart)
     return PLANE_HEIGHT if chart.y.shown else SCALE_HEIGHT
 
 
@@ -47,7 +50,7 @@ def draw_axes(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> Non
     axes.tick_params(
         colors=style.palette["frame"], labelcolor=style.palette["ink"], labelsize=SMALL_SIZE, length=3, width=0.8
     )
-    look = {"bars": _draw_bars, "pyramid": _draw_pyramid}.get(chart.look, _draw_plane)
+    look = {"bars": _draw_bars, "pyramid": _draw_pyramid, "icicle": _draw_icicle}.get(chart.look, _draw_plane)
     look(axes, chart, style, height)
 
 
@@ -57,6 +60,8 @@ def add_labels(axes: Axes, chart: Chart, style: ChartStyle) -> PlaneLabels | Non
     _thin_ticks(axes, style)
     if chart.look == "pyramid":
         _widen_steps(axes, chart, style, area.width)
+    if chart.look == "icicle":
+        name_bars(axes, chart, style, area.width, area.height)
     if chart.look != "plane":
         return None
     for name in [text for text in axes.texts if str(text.get_gid()).startswith(style.gid("line-label"))]:
@@ -129,6 +134,11 @@ def _draw_plane(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> N
         _draw_point(axes, point, scale, style, style.gid(f"point-{point.role}", index))
 
 
+def _draw_icicle(axes: Axes, chart: Chart, style: ChartStyle, height: float) -> None:
+    _set_axis(axes, "x", chart.x, 8 if style.alone else 5, style)
+    draw_icicle(axes, chart, style, height)
+
+
 def _draw_lines(axes: Axes, chart: Chart, style: ChartStyle) -> None:
     from matplotlib.patches import FancyArrowPatch
 
@@ -140,6 +150,10 @@ def _draw_lines(axes: Axes, chart: Chart, style: ChartStyle) -> None:
         colour = style.group_colour(line.group, "ink" if line.role in ("bandwidth", "peak") else "muted")
         look = {"linewidth": 1.2, "zorder": 3, **LINES.get(line.role, {})}
         gid = style.gid(f"line-{line.role}", index)
+        if line.role == "area":
+            across, up = zip(*line.points, strict=True)
+            axes.fill_between(across, up, 0, color=colour, linewidth=0, zorder=2.5, step="post", gid=gid)
+            continue
         axes.plot(*zip(*line.points, strict=True), color=colour, solid_capstyle="round", gid=gid, **look)
     for index, arrow in enumerate(chart.arrows):
         patch = FancyArrowPatch(

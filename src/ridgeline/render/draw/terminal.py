@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ..chart import Chart, Picture, Point
 from .canvas import CODES, Canvas, Pen
-from .labels import amount, position, shorten, ticks, wrap
+from .labels import amount, position, shorten, tick_text, ticks, wrap
 
 MIN_WIDTH, MIN_HEIGHT, SCALE_HEIGHT = 40, 8, 7
 MAX_BAR_LABEL, MIN_BAR_ROOM = 24, 8
@@ -44,6 +44,8 @@ def _chart(chart: Chart, pen: Pen, height: int) -> list[str]:
         body = _bars(chart, pen)
     elif chart.look == "pyramid":
         body = _pyramid(chart, pen)
+    elif chart.look == "icicle":
+        body = _icicle(chart, pen)
     else:
         body = _draw_plane(chart, pen, height if chart.y.shown else SCALE_HEIGHT)
     return [*_heading(chart, pen), "", *body, *_notes(chart, pen)]
@@ -89,6 +91,24 @@ def _pyramid(chart: Chart, pen: Pen) -> list[str]:
         else:
             lines += [" " * left + step, *_indented(text, pen)]
     return [*lines, ""]
+
+
+def _icicle(chart: Chart, pen: Pen) -> list[str]:
+    """A line of cells for every row of bars; then the axis and the colours in words."""
+    rows: dict[int, list[str]] = {}
+    ends: dict[int, int] = {}
+    wall, fill = ("|", ".") if pen.ascii else ("│", "·")
+    for bar in chart.bars:
+        first, last = (round(position(chart.x, value, 0, pen.width)) for value in (bar.start or 0.0, bar.value))
+        if last - first < 2:
+            continue
+        name = shorten(f"{bar.label} {bar.text}" if len(bar.label) + len(bar.text) < last - first - 1 else bar.label, last - first - 1)
+        cell = pen.paint(pen.spell(name).ljust(last - first - 1, fill), pen.group_code(bar.group, "34")) + wall
+        rows.setdefault(bar.depth, []).append(" " * (first - ends.get(bar.depth, 0)) + cell)
+        ends[bar.depth] = last
+    across = f"{chart.x.title}: {tick_text(chart.x.range[0], chart.x.unit)} to {tick_text(chart.x.range[1], chart.x.unit)}"
+    groups = " ".join(pen.paint(pen.spell(f"{fill} {group}"), pen.group_code(group)) for group in chart.groups())
+    return [*("".join(cells) for _, cells in sorted(rows.items())), "", across, *([groups] if pen.colour else []), ""]
 
 
 def _indented(text: str, pen: Pen) -> list[str]:
@@ -221,7 +241,7 @@ def _legend(chart: Chart, listed: list[_Listed], pen: Pen) -> list[str]:
     # the list of points names the groups of points, so only lines without points are named here
     in_list = {item.point.group for item in listed}
     for group in pen.groups:
-        if group not in in_list and any(line.group == group and line.role == "series" for line in chart.lines):
+        if group not in in_list and any(line.group == group and line.role in ("series", "area") for line in chart.lines):
             lines.append(pen.paint(pen.spell(f"line: {group}"), pen.group_code(group)))
     return lines
 

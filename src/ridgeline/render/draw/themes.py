@@ -37,6 +37,8 @@ FIXED_COLOURS = {
     "mxfp6": "c2", **dict.fromkeys(("mxfp4", "nvfp4"), "ridge"), "int8": "c5", "int4": "c0",
     "predicted": "c6", "measured": "c2", "stated": "c6",
     "floor": "c6", "loss": "c3", "unexplained": "c4",
+    "parameter": "c0", "input": "c5", "activation": "c2", "gradient": "c3", "state": "c4", "temporary": "c6", "capacity": "ridge",
+    "device-bound": "c1", "host-bound": "c6",
 }  # fmt: skip
 
 MARKER = {"expected": "o", "overhead": "s", "floor": "_", "observed": "D", "target": "o", "ridge": "o", "value": "o"}
@@ -138,6 +140,8 @@ def _group_entry(chart: Chart, group: str, style: ChartStyle) -> Entry | None:
     lines = [line for line in chart.lines if line.group == group and line.role in ("series", "bandwidth", "peak")]
     if lines and not any(line.label for line in lines):
         return Entry(group, colour, dash="-")
+    if any(line.group == group and line.role == "area" for line in chart.lines):
+        return Entry(group, colour, "s")
     return Entry(group, colour, "s") if any(bar.group == group for bar in chart.bars) else None
 
 

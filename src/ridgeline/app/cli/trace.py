@@ -1,0 +1,245 @@
+"""Trace a program: what a PyTorch or JAX program does and takes on a machine, without running it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.errors import InputError, unknown
+from .echo import echo
+from .options import (
+    CEILINGS,
+    CEILINGS_HELP,
+    PATH,
+    PICTURE_SUFFIXES,
+    machines_options,
+    picture_output,
+    refuse,
+    verbose_option,
+)
+from .present import Output, Result, present, terminal_size
+
+if TYPE_CHECKING:
+    from ...core.machine import Machine
+    from ...core.trace import Trace
+    from ...prediction.traced import ProgramPrediction
+    from ...prediction.traced.side_by_side import SideBySide
+    from ...render.chart import Picture
+    from ...render.table import Table
+
+VIEWS = ("op", "family", "phase", "module", "line")
+CHARTS = ("roofline", "icicle", "memory")
+MODES = ("eager", "graph", "fused")
+MAX_PROGRAMS = 200  # side by side: each is traced or predicted
+
+
+@click.command()
+@click.argument("target", metavar="FILE.py:NAME")
+@machines_options
+@click.option("--mode", default="eager", show_default=True, help="eager, graph or fused; several side by side with commas.")
+@click.option("--backward", is_flag=True, help="Differentiate the sum of the output too.")
+@click.option("--dtype", metavar="DTYPES", help="Cast the module and its inputs to a format first; several with commas.")
+@click.option("--sweep", metavar="NAME=VALUES", help="Call NAME(batch=1), NAME(batch=2) ... for batch=1..256.")
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
+@click.option("--by", "view", type=click.Choice(VIEWS), help="Rows of the table (default: op).")
+@click.option("--top", type=click.IntRange(1), help="Rows of the table.")
+@click.option("--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline).")
+@click.option("--timeline", type=PATH, help="Write the predicted timeline for Perfetto or chrome://tracing: .json, .json.gz.")
+@verbose_option
+@picture_output
+def trace(
+    target: str, machines: list[Machine], mode: str, sweep: str | None, dtype: str | None, backward: bool, ceilings: str | None,
+    output: Output, **shown: Any,
+) -> None:  # fmt: skip
+    """Predict a program before it runs: time, bound and memory, op by op.
+
+    NAME is a function of FILE.py that returns (callable, args) or (callable, args, kwargs), of PyTorch or JAX. It is
+    called, and what it returns is called: that Python runs, but on tensors without data. No GPU is used.
+
+    \b
+      ridgeline trace train.py:step --on h200-sxm
+      ridgeline trace train.py:step --on h200-sxm,b200-sxm --mode eager,graph,fused
+      ridgeline trace train.py:step --on h200-sxm --sweep batch=1..256
+      ridgeline trace train.py:step --on h200-sxm --chart icicle --out step.svg
+    """
+    modes = listed(mode, MODES, "mode of a program")
+    check_shown(output, **shown)
+    swept, values = parse_sweep(sweep)
+    dtypes = [name for name in (dtype or "").split(",") if name] or [""]
+    count = len(machines) * len(modes) * len(values) * len(dtypes)
+    if count > MAX_PROGRAMS:
+        raise InputError(f"{count} programs side by side are more than {MAX_PROGRAMS}; take fewer values, machines or modes")
+    if count == 1:
+        program = predicted(traced(target, backward, swept, values[0], dtypes[0]), machines[0], modes[0], ceilings)
+        present_program(program, output, **shown)
+        return
+    one = {name: shown[name] for name in ("view", "top", "chart", "timeline")}
+    refuse({"by": one.pop("view"), **one}, f"with {count} programs side by side: it shows one")
+    present_study(study(target, backward, (swept, values), dtypes, machines, modes, ceilings), output)
+
+
+def listed(text: str, known: Sequence[str], kind: str) -> list[str]:
+    """Words with commas between them, each of which is known."""
+    words = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    for word in words:
+        if word not in known:
+            raise unknown(kind, word, known)
+    if not words:
+        raise InputError(f"no {kind} is named; known are {', '.join(known)}")
+    return words
+
+
+def parse_sweep(text: str | None) -> tuple[str, list[int | None]]:
+    """`batch=1..8` as the name of an argument and its values, which are whole numbers."""
+    import numpy as np
+
+    from ...core.units import axis
+
+    if text is None:
+        return "", [None]
+    name, equals, values = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise InputError(f"--sweep is NAME=VALUES such as batch=1..256, got '{text}'")
+    numbers = np.ravel(axis(values)).tolist()
+    if any(value != int(value) for value in numbers):
+        raise InputError(f"--sweep {text}: the values are whole numbers, such as batch=1..256 or batch=1,8,64")
+    if len(numbers) > MAX_PROGRAMS:
+        raise InputError(f"--sweep {text}: {len(numbers)} values are more than {MAX_PROGRAMS}; take fewer")
+    return name.strip(), [int(value) for value in numbers]
+
+
+def check_shown(
+    output: Output, view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool
+) -> None:
+    """Refuse options that would change nothing, before anything is traced."""
+    from ...core.files import writable
+
+    drawn = output.out is not None and output.out.suffix in PICTURE_SUFFIXES
+    if output.as_json or (output.out is not None and not drawn):
+        refuse({"chart": chart}, "on data; leave it out, or take --out FILE.svg, .png, .pdf or .html")
+    if output.complete:
+        refuse({"verbose": verbose}, "with --json or --out: it is for the terminal")
+    if drawn and output.out is not None and output.out.suffix != ".html":
+        refuse({"by": view, "top": top}, "on a picture: they choose rows of the table")
+    if timeline is not None:
+        if not timeline.name.endswith((".json", ".json.gz")):
+            raise InputError(f"{timeline}: a timeline is written to .json or .json.gz")
+        writable(timeline)
+
+
+# -- from a target to predictions ------------------------------------------------------------------------------
+
+
+def traced(target: str, backward: bool, swept: str, value: int | None, dtype: str) -> Trace:
+    from ...programs.trace.target import trace_target
+
+    return trace_target(target, {} if value is None else {swept: value}, backward=backward, dtype=dtype)
+
+
+def predicted(program: Trace, machine: Machine, mode: str, ceilings: str | None) -> ProgramPrediction:
+    from ...prediction.traced import predict_trace
+
+    return predict_trace(program, machine, mode, ceilings)
+
+
+def study(
+    target: str, backward: bool, sweep: tuple[str, Sequence[int | None]], dtypes: Sequence[str],
+    machines: Sequence[Machine], modes: Sequence[str], ceilings: str | None,
+) -> SideBySide:  # fmt: skip
+    """The program in every combination; each size and format is traced once."""
+    from ...prediction.traced.side_by_side import Case, SideBySide
+
+    swept, values = sweep
+    cases = []
+    for dtype in dtypes:
+        for value in values:
+            program = traced(target, backward, swept, value, dtype)
+            for machine in machines:
+                for mode in modes:
+                    setting = {"machine": machine.name, "mode": mode}
+                    setting |= {"dtype": dtype} if dtype else {}
+                    setting |= {swept: value} if swept else {}
+                    cases.append(Case(setting, predicted(program, machine, mode, ceilings)))
+    return SideBySide(target.rpartition(":")[2], tuple(cases), swept if len(values) > 1 else "")
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------
+
+
+def present_program(
+    program: ProgramPrediction, output: Output, view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool
+) -> None:  # fmt: skip
+    """The answer and the parts that take longest; a chart, a page, or the data."""
+    from ...prediction.traced.summary import answer
+    from ...render.tables.traced import op_table, part_table, program_tables
+    from ..reports import trace_page
+
+    def tables() -> list[Table]:
+        return [part_table(program, view, top)] if view else [op_table(program)]
+
+    def terminal() -> Iterator[Table | str]:
+        if chart is not None:
+            from ...render.draw.terminal import draw
+
+            yield draw(picture(program, chart), **terminal_size())
+        elif verbose:
+            yield from program_tables(program, top)
+        else:
+            yield part_table(program, view or "op", *([top] if top else []))
+
+    result = Result(
+        tables,
+        lambda: document(program, view),
+        terminal,
+        lambda: picture(program, chart or "roofline"),
+        {".html": lambda out: trace_page(program, out, output.theme)},
+        partial(answer, program),
+    )
+    if timeline is not None:
+        write_timeline(program, timeline)
+    present(result, output)
+
+
+def picture(program: ProgramPrediction, name: str) -> Picture:
+    from ...render.charts import traced as charts
+
+    return charts.CHARTS[name](program)
+
+
+def document(program: ProgramPrediction, view: str | None) -> dict[str, Any]:
+    """The prediction; with --by also its parts."""
+    from ...core.documents import to_document
+    from ...prediction.traced.breakdown import breakdown
+
+    made: dict[str, Any] = to_document(program)
+    return {**made, "by": view, "parts": to_document(breakdown(program, view))} if view else made
+
+
+def write_timeline(program: ProgramPrediction, out: Path) -> None:
+    import gzip
+    import json
+
+    from ...core.files import write_atomically
+    from ...prediction.traced.timeline import chrome_trace
+
+    data = json.dumps(chrome_trace(program), allow_nan=False).encode()
+    data = gzip.compress(data, mtime=0) if out.suffix == ".gz" else data
+    write_atomically(out, lambda draft: Path(draft).write_bytes(data))
+    echo(f"wrote {out}: open it at https://ui.perfetto.dev or in chrome://tracing", err=True)
+
+
+def present_study(side_by_side: SideBySide, output: Output) -> None:
+    from ...render.charts.traced import side_chart
+    from ...render.tables.traced import side_table
+
+    result = Result(
+        lambda: [side_table(side_by_side)],
+        side_by_side,
+        picture=lambda: side_chart(side_by_side),
+        answer=side_by_side.answer,
+    )
+    present(result, output)

@@ -1,0 +1,128 @@
+"""Charts of a traced program: its ops on the roofline, its time by module, its memory, and programs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.trace import HOLDS
+from ...core.units import percent, show
+from ...prediction.traced import ProgramPrediction
+from ...prediction.traced.breakdown import flame, kernel_set
+from ...prediction.traced.side_by_side import SideBySide
+from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Mark, Point
+from .plane import plane_chart
+from .wording import bound_title, title_of
+
+MIN_BAR_SHARE = 0.002  # of the device time; a narrower bar cannot be seen
+MAX_POINTS = 400  # of a memory curve
+SHOWN_CAPACITY = 2.5  # times the peak memory, up to which the memory of the machine is drawn
+
+
+def program_roofline(program: ProgramPrediction) -> Chart:
+    """Ops with equal work are one dot; its area is its share of the device time."""
+    if not program.flops:
+        raise InputError("no op of this program does arithmetic, so none has a place on the roofline")
+    return plane_chart("program", kernel_set(program), by_bound=True, shares=True)
+
+
+def program_icicle(program: ProgramPrediction) -> Chart:
+    """Device time by phase, module and op, from the top down; what bounds most of a bar is its colour."""
+    parts = flame(program)
+    if not program.time:
+        raise InputError("no op of this program has a predicted time, so there is nothing to draw")
+    bars: list[Bar] = []
+    reached: dict[int, float] = {}  # by depth: where the next bar begins
+    for part in parts:
+        start = reached.get(part.depth, 0.0)
+        end = reached[part.depth] = start + part.time
+        reached[part.depth + 1] = start
+        if part.time < MIN_BAR_SHARE * program.time:
+            continue
+        several = f" x{part.modules}" if part.modules > 1 else ""
+        details = {"us": part.time * 1e6, "calls": part.calls, "share": part.share}
+        text = f"{show(part.time, 's', 3)}, {percent(part.share)}"
+        bars.append(
+            Bar(f"{part.name}{several}", end, start, text, bound_title(part.bound), "value", details, part.depth)
+        )
+    across = Axis("device time", "s", LINEAR, (0.0, program.time))
+    notes = (f"bars narrower than {percent(MIN_BAR_SHARE)} of the device time are left out",)
+    hidden = len(bars) < len(parts)
+    return Chart(
+        "icicle", f"{_title(program)}: device time by module", across, NO_AXIS, title_of(program.machine), bars=tuple(bars),
+        notes=notes if hidden else (), look="icicle",
+    )  # fmt: skip
+
+
+def program_memory(program: ProgramPrediction) -> Chart:
+    """Bytes held over the device time, one kind on top of the other; those that last longest lie at the bottom."""
+    calls, curve = program.memory.steps(MAX_POINTS)
+    peak = program.peak_memory
+    if not peak:
+        raise InputError("this program holds no memory that is known, so there is nothing to draw")
+    times = _device_times(program, calls)
+    kinds = [kind for kind in range(len(HOLDS)) if curve[:, kind].max() > 0]
+    tops = np.cumsum(curve[:, kinds], axis=1)
+    lines = []
+    for place in reversed(range(len(kinds))):  # the highest first: each lower one is drawn over it
+        corners = tuple(zip(times.tolist(), tops[:, place].tolist(), strict=True))
+        lines.append(Line(corners, "area", "", HOLDS[kinds[place]]))
+    capacity = program.machine.levels[-1].total if program.machine.levels else None
+    marks = []
+    if capacity and capacity < SHOWN_CAPACITY * peak:
+        marks.append(
+            Mark("y", capacity, f"memory of {program.machine.name}: {show(capacity, 'B', 3)}", "capacity", "capacity")
+        )
+    top = max([peak, *(mark.value for mark in marks)]) * 1.08
+    at = float(times[int(np.argmax(tops[:, -1]))])
+    point = Point(at, peak, f"peak {show(peak, 'B', 3)}", "", "value", "peak memory")
+    end = float(times[-1]) if times[-1] > 0 else 1e-6
+    return Chart(
+        "memory", f"{_title(program)}: memory over time", Axis("device time", "s", LINEAR, (0.0, end)),
+        Axis("memory", "B", LINEAR, (0.0, top)), "without what an allocator rounds up and libraries take as workspace",
+        tuple(lines), (point,), marks=tuple(marks),
+    )  # fmt: skip
+
+
+def _device_times(program: ProgramPrediction, calls: np.ndarray) -> np.ndarray:
+    """Device time that is over when each of these calls of the trace begins."""
+    plan = program.plan
+    spent = np.concatenate([[0.0], np.cumsum(program.run_time * plan.times)])
+    return np.asarray(spent[np.searchsorted(plan.call, calls, side="left")])
+
+
+def side_chart(study: SideBySide) -> Chart:
+    """Wall time against what is swept, a line for every other setting; bars where nothing is swept."""
+    title = f"{study.name or 'Program'}: wall time"
+    if not study.swept:
+        bars = tuple(
+            Bar(case.label, case.program.wall, None, show(case.program.wall, "s", 3), case.program.regime, "value")
+            for case in study.cases
+        )
+        across = Axis("wall time", "s", LINEAR, (0.0, max(bar.value for bar in bars) * 1.02))
+        return Chart("programs", title, across, NO_AXIS, bars=bars, look="bars")
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for case in study.cases:
+        name = ", ".join(str(case.setting[key]) for key in study.varying if key != study.swept)
+        curves.setdefault(name or study.name, []).append((case.setting[study.swept], case.program.wall))
+    spots = [spot for curve in curves.values() for spot in curve]
+    (left, right), (low, high) = ((min(values), max(values)) for values in zip(*spots, strict=True))
+    lines = tuple(Line(tuple(curve), "series", "", name) for name, curve in curves.items())
+    points = tuple(Point(*spot, "", name, "value") for name, curve in curves.items() for spot in curve)
+    return Chart(
+        "programs", f"{title} against {study.swept}", Axis(study.swept, "", LOG, (left / 1.2, right * 1.2)),
+        Axis("wall time", "s", LOG, (low / 1.6, high * 1.6)), ", ".join(study.shared), lines, points,
+    )  # fmt: skip
+
+
+def _title(program: ProgramPrediction) -> str:
+    return f"{program.trace.name or 'Program'} on {program.machine.name}, {program.mode}"
+
+
+CHARTS: dict[str, Callable[[ProgramPrediction], Chart]] = {
+    "roofline": program_roofline,
+    "icicle": program_icicle,
+    "memory": program_memory,
+}

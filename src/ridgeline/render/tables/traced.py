@@ -1,0 +1,124 @@
+"""Tables of a traced program: its parts by device time, its ops, memory, what is not counted; programs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.units import show
+from ...prediction.traced import ProgramPrediction
+from ...prediction.traced.breakdown import FAMILY, LINE, MODULE, OP, PHASE, Part, breakdown, longest
+from ...prediction.traced.side_by_side import SideBySide
+from ..table import Column, Table, columns, percent
+from .gaps import MAX_WIDTH, clip
+
+MAX_PARTS = 8  # on the terminal without -v or --top
+MAX_NAME = 46
+INDENT = "  "
+TITLES = {OP: "op", FAMILY: "family", PHASE: "phase", MODULE: "module", LINE: "source line"}
+
+
+def part_table(program: ProgramPrediction, by: str = OP, limit: int | None = MAX_PARTS) -> Table:
+    """Parts of a program by device time; without a limit all of them, names in full."""
+    every = breakdown(program, by)
+    shown = longest(every, limit)
+    rows = [part_row(part, limit is not None) for part in shown]
+    if by != MODULE:
+        reached = 0.0
+        for row in rows:
+            reached += row["share"] or 0.0
+            row["cumulative"] = reached
+    notes = [f"and {len(every) - len(shown)} more: -v, or --top {len(every)}"] if len(every) > len(shown) else []
+    cumulative = () if by == MODULE else (percent("cumulative", "sum", 2),)
+    heads = columns(
+        Column("name", TITLES[by]), Column("calls"), Column("time", unit="s"), percent("share", digits=2), *cumulative,
+        Column("flops", unit="flop"), Column("bytes", unit="B"), percent("roofline", digits=2), "bound",
+    )  # fmt: skip
+    return Table("", heads, rows, tuple(notes))
+
+
+def part_row(part: Part, short: bool = False) -> dict[str, Any]:
+    """One part; modules are indented by their depth, and say how many they are."""
+    several = f" x{part.modules}" if part.modules > 1 else ""
+    name = f"{INDENT * part.depth}{part.name}{several}"
+    return {
+        "name": clip(name, MAX_NAME) if short else name, "calls": round(part.calls), "time": part.time, "share": part.share,
+        "flops": part.flops or None, "bytes": part.bytes or None, "roofline": part.share_of_roofline, "bound": part.bound,
+    }  # fmt: skip
+
+
+def op_table(program: ProgramPrediction) -> Table:
+    """Every distinct op with its place in the program, as files hold it."""
+    rows = [
+        {
+            "name": item.name, "module": item.module, "op": item.op, "phase": item.phase, "source": item.source,
+            "count": item.count, "flops": item.flops, "bytes": item.bytes, "bound": item.bound, "limiter": item.limiter,
+            "floor": item.floor, "time": item.time, "low": item.low, "high": item.high, "calibration": item.calibration,
+        }
+        for item in program.ops
+    ]  # fmt: skip
+    heads = columns(
+        "name", "module", "op", "phase", "source", "count", Column("flops", unit="flop"), Column("bytes", unit="B"), "bound", "limiter",
+        Column("floor", "roofline", unit="s"), Column("time", unit="s"), Column("low", unit="s"), Column("high", unit="s"), "calibration",
+    )  # fmt: skip
+    return Table("", heads, rows)
+
+
+def program_tables(program: ProgramPrediction, limit: int | None = None) -> list[Table]:
+    """All of it: parts in every view, memory at its peak, what is not counted."""
+    views = [
+        Table(f"Device time by {TITLES[by]}", table.columns, table.rows, table.notes)
+        for by in (OP, FAMILY, PHASE, MODULE, LINE)
+        for table in [part_table(program, by, limit)]
+    ]
+    tables = [*views, memory_table(program), uncounted_table(program)]
+    return [table for table in tables if table.rows]
+
+
+def memory_table(program: ProgramPrediction) -> Table:
+    peak = program.peak_memory
+    rows = [
+        {"kind": kind, "bytes": size, "share": size / peak}
+        for kind, size in program.memory.at_peak.items()
+        if size and peak
+    ]
+    heads = columns("kind", Column("bytes", unit="B"), percent("share", digits=2))
+    return Table(f"Memory at its peak of {show(peak, 'B', 3)}", heads, rows)
+
+
+def uncounted_table(program: ProgramPrediction) -> Table:
+    rows = [
+        {"op": item.op, "count": round(item.count), "bytes": item.bytes, "reason": item.reason}
+        for item in program.uncounted
+    ]
+    heads = columns("op", Column("count", "calls"), Column("bytes", unit="B"), "reason")
+    return Table("Not in the times", heads, rows)
+
+
+def side_table(study: SideBySide) -> Table:
+    """A row for every program: what differs, then times, regime and memory, and how much faster than the first."""
+    names = study.varying
+    rows = [
+        {
+            **{name: case.setting[name] for name in names}, "wall": case.program.wall, "device": case.program.time,
+            "host": case.program.host, "regime": case.program.regime, "mfu": case.program.mfu, "flops": case.program.flops,
+            "memory": case.program.peak_memory, "fits": case.program.fits, "speedup": study.speedup(case), "rate": study.rate(case),
+        }
+        for case in study.cases
+    ]  # fmt: skip
+    rate = [Column("rate", f"{study.swept}/s")] if study.swept else []
+    heads = columns(
+        *names, Column("wall", "wall time", unit="s"), *rate, Column("speedup", "speedup"), Column("device", unit="s"),
+        Column("host", unit="s"), "regime", percent("mfu", "MFU", 2), Column("memory", "peak memory", unit="B"), "fits",
+    )  # fmt: skip
+    return Table("", heads, rows)
+
+
+def change_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Changes of the program with what each saves."""
+    times = [show(row["gain"], "s", 3) for row in rows]
+    width = max(map(len, times), default=0)
+    return [
+        clip(f"  {time:>{width}}  {row['change']}: {row['text']}", MAX_WIDTH)
+        for time, row in zip(times, rows, strict=True)
+    ]
