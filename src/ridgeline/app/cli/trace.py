@@ -135,7 +135,7 @@ def check_shown(
 
 
 def traced(target: str, backward: bool, swept: str, value: int | None, dtype: str) -> Trace:
-    from ...programs.trace.target import trace_target
+    from ...programs.trace.target_program import trace_target
 
     return trace_target(target, {} if value is None else {swept: value}, backward=backward, dtype=dtype)
 

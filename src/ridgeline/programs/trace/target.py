@@ -36,8 +36,8 @@ def load(text: str) -> Target:
     return returned(maker(text), text)
 
 
-def maker(text: str) -> Callable[[], Any]:
-    """The function that `file.py:name` names, its file run."""
+def maker(text: str, values: Mapping[str, Any] | None = None) -> Callable[[], Any]:
+    """The function that `file.py:name` names, its file run; it will be called with `values` by name."""
     file, _, name = text.rpartition(":")
     path = Path(file)
     if not file or not name.isidentifier():
@@ -55,7 +55,7 @@ def maker(text: str) -> Callable[[], Any]:
     function: Any = getattr(module, name)
     if not callable(function):
         raise InputError(f"{quoted(text)} is no function: {path.name}:{name} must be {SHAPE}")
-    return lambda: _called(function, text)
+    return lambda: _called(function, text, values or {})
 
 
 def returned(make: Callable[[], Any], text: str) -> Target:
@@ -112,18 +112,35 @@ def _run(path: Path) -> Any:
     return module
 
 
-def _called(function: Callable[..., Any], text: str) -> Any:
+def _called(function: Callable[..., Any], text: str, values: Mapping[str, Any]) -> Any:
+    parameters = inspect.signature(function).parameters.values()
+    takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters)
+    names = [item.name for item in parameters if item.kind in (item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY)]
+    for name in values:
+        if name not in names and not takes_any:
+            takes = f"takes {', '.join(names)}" if names else "takes no arguments"
+            raise InputError(
+                f"{quoted(text)} has no parameter {quoted(name)}: {text.rpartition(':')[2]} {takes}; "
+                f"give it a parameter, such as def {text.rpartition(':')[2]}({name}=8)"
+            )
     wanted = [
         item.name
-        for item in inspect.signature(function).parameters.values()
-        if item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+        for item in parameters
+        if item.default is item.empty
+        and item.name not in values
+        and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
     ]
     if wanted:
         raise InputError(
             f"{quoted(text)} takes arguments ({', '.join(wanted[:4])}), so there are no example inputs; "
             f"write {SHAPE}, and trace that"
         )
-    return function()
+    try:
+        return function(**values)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{quoted(text)} cannot be built: {failure(error)}") from error
 
 
 def failure(error: BaseException) -> str:

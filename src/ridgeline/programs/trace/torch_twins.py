@@ -25,7 +25,7 @@ class Twins:
     def __call__(self, tensor: Any) -> Any:
         from torch._subclasses.fake_tensor import FakeTensor
 
-        if isinstance(tensor, FakeTensor):
+        if isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda":
             return tensor
         if id(tensor) not in self._twins:
             self._twins[id(tensor)] = tensor, self._made(tensor, FakeTensor)
