@@ -177,7 +177,19 @@ class Chart(CleanText):
         for point in self.points:
             rows.append(_row("point", point, {"x": point.x, "y": point.y, **point.details}, point.name))
         for bar in self.bars:
-            rows.append(_row("bar", bar, {"start": bar.start, "value": bar.value, "text": bar.text, "depth": bar.depth or None, **bar.details}))
+            rows.append(
+                _row(
+                    "bar",
+                    bar,
+                    {
+                        "start": bar.start,
+                        "value": bar.value,
+                        "text": bar.text,
+                        "depth": bar.depth or None,
+                        **bar.details,
+                    },
+                )
+            )
         rows += [_row("mark", mark, {mark.axis: mark.value}) for mark in self.marks]
         for arrow in self.arrows:
             (x, y), (x_end, y_end) = arrow.start, arrow.end

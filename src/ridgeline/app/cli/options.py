@@ -169,7 +169,7 @@ machine_options = grouped(
 
 def load_machines(on: Sequence[str], **figures: str | None) -> list[Machine]:
     """Each machine that is named, in order; the default where none is. Figures given instead of its own are of one machine."""
-    names = list(dict.fromkeys(name for words in on for name in words.split(",") if name)) or [None]
+    names: list[str | None] = list(dict.fromkeys(name for words in on for name in words.split(",") if name)) or [None]
     if len(names) > 1:
         refuse(figures, "with several machines: it is a figure of one")
     return [MachineOptions(name, **figures).load() for name in names]

@@ -40,15 +40,23 @@ MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 @click.command()
 @click.argument("target", metavar="FILE.py:NAME")
 @machines_options
-@click.option("--mode", default="eager", show_default=True, help="eager, graph or fused; several side by side with commas.")
+@click.option(
+    "--mode", default="eager", show_default=True, help="eager, graph or fused; several side by side with commas."
+)
 @click.option("--backward", is_flag=True, help="Differentiate the sum of the output too.")
-@click.option("--dtype", metavar="DTYPES", help="Cast the module and its inputs to a format first; several with commas.")
+@click.option(
+    "--dtype", metavar="DTYPES", help="Cast the module and its inputs to a format first; several with commas."
+)
 @click.option("--sweep", metavar="NAME=VALUES", help="Call NAME(batch=1), NAME(batch=2) ... for batch=1..256.")
 @click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
 @click.option("--by", "view", type=click.Choice(VIEWS), help="Rows of the table (default: op).")
 @click.option("--top", type=click.IntRange(1), help="Rows of the table.")
-@click.option("--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline).")
-@click.option("--timeline", type=PATH, help="Write the predicted timeline for Perfetto or chrome://tracing: .json, .json.gz.")
+@click.option(
+    "--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline)."
+)
+@click.option(
+    "--timeline", type=PATH, help="Write the predicted timeline for Perfetto or chrome://tracing: .json, .json.gz."
+)
 @verbose_option
 @picture_output
 def trace(
@@ -72,7 +80,9 @@ def trace(
     dtypes = [name for name in (dtype or "").split(",") if name] or [""]
     count = len(machines) * len(modes) * len(values) * len(dtypes)
     if count > MAX_PROGRAMS:
-        raise InputError(f"{count} programs side by side are more than {MAX_PROGRAMS}; take fewer values, machines or modes")
+        raise InputError(
+            f"{count} programs side by side are more than {MAX_PROGRAMS}; take fewer values, machines or modes"
+        )
     if count == 1:
         program = predicted(traced(target, backward, swept, values[0], dtypes[0]), machines[0], modes[0], ceilings)
         present_program(program, output, **shown)
@@ -160,7 +170,7 @@ def study(
             program = traced(target, backward, swept, value, dtype)
             for machine in machines:
                 for mode in modes:
-                    setting = {"machine": machine.name, "mode": mode}
+                    setting: dict[str, Any] = {"machine": machine.name, "mode": mode}
                     setting |= {"dtype": dtype} if dtype else {}
                     setting |= {swept: value} if swept else {}
                     cases.append(Case(setting, predicted(program, machine, mode, ceilings)))

@@ -38,6 +38,13 @@ class Part:
         "share_of_roofline", "launches", "cached_bytes=cached",
     )  # fmt: skip
 
+    @property
+    def label(self) -> str:
+        """`gemm 4096x1024x1024 bf16` where the part is one work; else its own name."""
+        works = {item.name: item.unit.work for item in self.ops}
+        work = works.get(self.name)
+        return self.name if work is None or len(works) > 1 else f"{kernel_name(work)} {work.dtype}".rstrip()
+
     @cached_property
     def calls(self) -> float:
         return sum(item.count for item in self.ops)
@@ -168,9 +175,11 @@ def _nested(program: ProgramPrediction, paths: list[Path]) -> tuple[Part, ...]:
 
 
 def _label(module: str) -> str:
-    """`h.* (GPT2Block)` of `h.3:GPT2Block`, `GPT2Model` of `:GPT2Model`."""
+    """`h.* (GPT2Block)` of `h.3:GPT2Block`, `GPT2Model` of `:GPT2Model`, `Linear` of `2:Linear`."""
     name, _, kind = module.partition(":")
     name = re.sub(r"(?<![^._])\d+(?![^._])", "*", name)
+    if name == "*" and kind:
+        return kind
     return f"{name} ({kind})" if name and kind else name or kind
 
 
@@ -195,13 +204,12 @@ def kernel_set(program: ProgramPrediction) -> PartKernels:
 
 
 def _kernel(part: Part) -> PredictedKernel:
-    """The longest op names the work, the engine and the level."""
+    """The longest op names the engine and the level."""
     item = max(part.ops, key=lambda op: op.time)
-    assert item.unit.work is not None
     assert item.prediction is not None  # it has a time
     main = max(kernels_of(item.prediction), key=lambda kernel: kernel.time * kernel.count)
     each = 1 / part.calls
     return PredictedKernel(
-        kernel_name(item.unit.work), part.flops * each, part.bytes * each, part.time * each, part.floor * each, part.bound,
+        part.label, part.flops * each, part.bytes * each, part.time * each, part.floor * each, part.bound,
         part.limiter, main.engine, main.level, count=part.calls,
     )  # fmt: skip

@@ -3,29 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from ...core.documents import to_document
 from ...core.errors import InputError
-from ...core.trace import HOLDS
-from ...core.units import percent, show
+from ...core.trace import ACTIVATION, GRADIENT, HOLDS, INPUT, PARAMETER, STATE, TEMPORARY
+from ...core.units import counted, percent, show
 from ...prediction.traced import ProgramPrediction
 from ...prediction.traced.breakdown import flame, kernel_set
 from ...prediction.traced.side_by_side import SideBySide
 from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Mark, Point
-from .plane import plane_chart
+from ..draw.labels import shorten
+from .plane import has_place, roof_chart, roofs_used
 from .wording import bound_title, title_of
 
 MIN_BAR_SHARE = 0.002  # of the device time; a narrower bar cannot be seen
-MAX_POINTS = 400  # of a memory curve
+MIN_DOT_SHARE = 0.003  # of the device time; smaller dots are counted in a note
+MIN_INTENSITY = 1e-3  # FLOP/B; less is hardly arithmetic, and would stretch the axis
+MAX_NAMED, MAX_LISTED = 12, 6
+MAX_SAMPLES = 400  # of a memory curve
+MIN_KIND_SHARE = 0.002  # of the peak memory; less cannot be seen
+STACKED = (PARAMETER, STATE, GRADIENT, INPUT, ACTIVATION, TEMPORARY)  # from the bottom: those that last first
 SHOWN_CAPACITY = 2.5  # times the peak memory, up to which the memory of the machine is drawn
 
 
 def program_roofline(program: ProgramPrediction) -> Chart:
-    """Ops with equal work are one dot; its area is its share of the device time."""
-    if not program.flops:
-        raise InputError("no op of this program does arithmetic, so none has a place on the roofline")
-    return plane_chart("program", kernel_set(program), by_bound=True, shares=True)
+    """Ops with equal work are one dot; its area is its share of the device time, and the longest are named."""
+    machine, study = program.machine, kernel_set(program)
+    shares = [(kernel, kernel.time * kernel.count / program.time) for kernel in study.kernels]
+    placed = [row for row in shares if has_place(machine, row[0]) and row[0].intensity >= MIN_INTENSITY]
+    flat = [row for row in shares if row not in placed]
+    drawn = [(kernel, share) for kernel, share in placed if share >= MIN_DOT_SHARE]
+    if not drawn:
+        raise InputError("no op of this program that takes time does arithmetic, so none has a place on the roofline")
+    small = [share for _, share in placed if share < MIN_DOT_SHARE]
+    points = [
+        Point(
+            kernel.intensity, kernel.rate, f"{shorten(kernel.name, 28)} {percent(share)}" if place < MAX_NAMED else "",
+            bound_title(kernel.bound), "expected", f"{kernel.name} {percent(share)}", to_document(kernel), share, kernel.name,
+        )
+        for place, (kernel, share) in enumerate(sorted(drawn, key=lambda row: -row[1]))
+    ]  # fmt: skip
+    notes = ["area of a dot and percent: share of the device time"]
+    notes += [f"the {MAX_NAMED} longest of {len(points)} ops are named"] if len(points) > MAX_NAMED else []
+    notes += [f"not drawn, {len(small)} ops of less than {percent(MIN_DOT_SHARE)} each: {percent(sum(small))}"] * bool(
+        small
+    )
+    if flat:
+        listed = ", ".join(dict.fromkeys(kernel.name.partition(" ")[0] for kernel, _ in flat[:MAX_LISTED]))
+        notes.append(
+            f"not drawn, XX(sum(share for _, share in flat))}"
+        )
+    roofs = roofs_used(replace(study, parts=tuple(part for part in study.parts if (part.share or 0) >= MIN_DOT_SHARE)))
+    ranges = roofs.ranges([point.spot for point in points])
+    chart = roof_chart("program", f"{study.title}: ops by device time", [roofs], ranges, (), points, notes=notes)
+    return replace(chart, unplaced=tuple({"label": kernel.name, **to_document(kernel)} for kernel, _ in flat))
 
 
 def program_icicle(program: ProgramPrediction) -> Chart:
@@ -58,12 +92,12 @@ def program_icicle(program: ProgramPrediction) -> Chart:
 
 def program_memory(program: ProgramPrediction) -> Chart:
     """Bytes held over the device time, one kind on top of the other; those that last longest lie at the bottom."""
-    calls, curve = program.memory.steps(MAX_POINTS)
+    calls, curve = program.memory.steps(MAX_SAMPLES)
     peak = program.peak_memory
     if not peak:
         raise InputError("this program holds no memory that is known, so there is nothing to draw")
     times = _device_times(program, calls)
-    kinds = [kind for kind in range(len(HOLDS)) if curve[:, kind].max() > 0]
+    kinds = [HOLDS.index(kind) for kind in STACKED if curve[:, HOLDS.index(kind)].max() > MIN_KIND_SHARE * peak]
     tops = np.cumsum(curve[:, kinds], axis=1)
     lines = []
     for place in reversed(range(len(kinds))):  # the highest first: each lower one is drawn over it
@@ -75,14 +109,14 @@ def program_memory(program: ProgramPrediction) -> Chart:
         marks.append(
             Mark("y", capacity, f"memory of {program.machine.name}: {show(capacity, 'B', 3)}", "capacity", "capacity")
         )
-    top = max([peak, *(mark.value for mark in marks)]) * 1.08
-    at = float(times[int(np.argmax(tops[:, -1]))])
-    point = Point(at, peak, f"peak {show(peak, 'B', 3)}", "", "value", "peak memory")
+    top = max([peak, *(mark.value for mark in marks)]) * 1.06
+    held = sorted(program.memory.at_peak.items(), key=lambda row: -row[1])
+    most = ", ".join(f"{kind} {show(size, 'B', 3)}" for kind, size in held if size > MIN_KIND_SHARE * peak)
     end = float(times[-1]) if times[-1] > 0 else 1e-6
     return Chart(
         "memory", f"{_title(program)}: memory over time", Axis("device time", "s", LINEAR, (0.0, end)),
-        Axis("memory", "B", LINEAR, (0.0, top)), "without what an allocator rounds up and libraries take as workspace",
-        tuple(lines), (point,), marks=tuple(marks),
+        Axis("memory", "B", LINEAR, (0.0, top)), f"peak {show(peak, 'B', 3)}: {most}", tuple(lines), marks=tuple(marks),
+        notes=("without what an allocator rounds up and libraries take as workspace",),
     )  # fmt: skip
 
 

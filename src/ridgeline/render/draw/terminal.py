@@ -102,11 +102,16 @@ def _icicle(chart: Chart, pen: Pen) -> list[str]:
         first, last = (round(position(chart.x, value, 0, pen.width)) for value in (bar.start or 0.0, bar.value))
         if last - first < 2:
             continue
-        name = shorten(f"{bar.label} {bar.text}" if len(bar.label) + len(bar.text) < last - first - 1 else bar.label, last - first - 1)
+        name = shorten(
+            f"{bar.label} {bar.text}" if len(bar.label) + len(bar.text) < last - first - 1 else bar.label,
+            last - first - 1,
+        )
         cell = pen.paint(pen.spell(name).ljust(last - first - 1, fill), pen.group_code(bar.group, "34")) + wall
         rows.setdefault(bar.depth, []).append(" " * (first - ends.get(bar.depth, 0)) + cell)
         ends[bar.depth] = last
-    across = f"{chart.x.title}: {tick_text(chart.x.range[0], chart.x.unit)} to {tick_text(chart.x.range[1], chart.x.unit)}"
+    across = (
+        f"{chart.x.title}: {tick_text(chart.x.range[0], chart.x.unit)} to {tick_text(chart.x.range[1], chart.x.unit)}"
+    )
     groups = " ".join(pen.paint(pen.spell(f"{fill} {group}"), pen.group_code(group)) for group in chart.groups())
     return [*("".join(cells) for _, cells in sorted(rows.items())), "", across, *([groups] if pen.colour else []), ""]
 
@@ -241,7 +246,9 @@ def _legend(chart: Chart, listed: list[_Listed], pen: Pen) -> list[str]:
     # the list of points names the groups of points, so only lines without points are named here
     in_list = {item.point.group for item in listed}
     for group in pen.groups:
-        if group not in in_list and any(line.group == group and line.role in ("series", "area") for line in chart.lines):
+        if group not in in_list and any(
+            line.group == group and line.role in ("series", "area") for line in chart.lines
+        ):
             lines.append(pen.paint(pen.spell(f"line: {group}"), pen.group_code(group)))
     return lines
 

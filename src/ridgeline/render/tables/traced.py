@@ -40,7 +40,8 @@ def part_table(program: ProgramPrediction, by: str = OP, limit: int | None = MAX
 def part_row(part: Part, short: bool = False) -> dict[str, Any]:
     """One part; modules are indented by their depth, and say how many they are."""
     several = f" x{part.modules}" if part.modules > 1 else ""
-    name = f"{INDENT * part.depth}{part.name}{several}"
+    name = part.label if short else part.name
+    name = f"{INDENT * part.depth}{name}{several}"
     return {
         "name": clip(name, MAX_NAME) if short else name, "calls": round(part.calls), "time": part.time, "share": part.share,
         "flops": part.flops or None, "bytes": part.bytes or None, "roofline": part.share_of_roofline, "bound": part.bound,
