@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
-from ridgeline.core.timeline import FORWARD, Call, Site, Tensor
-from ridgeline.core.trace import HOLDS, POINTWISE, TEMPORARY, Buffers, Trace, TracedOp
+from ridgeline.core.timeline import BACKWARD, FORWARD, Call, Site, Tensor
+from ridgeline.core.trace import (
+    HOLDS,
+    INPUT,
+    LIBRARY,
+    PARAMETER,
+    POINTWISE,
+    TEMPORARY,
+    VIEW,
+    Buffers,
+    Trace,
+    TracedOp,
+)
 from ridgeline.programs.aten import Settings, count
 
 WIDTH = {"bf16": 2, "fp32": 4, "int64": 8, "bool": 1}
@@ -45,7 +56,8 @@ class Builder:
         *,
         sort: str = POINTWISE,
         phase: str = FORWARD,
-        module: str = "",
+        module: str | tuple[str, ...] = "",
+        source: str = "train.py:7",
         further: tuple[object, ...] = (),
         times: float = 1.0,
     ) -> None:
@@ -53,7 +65,8 @@ class Builder:
         call = Call(name, args, tuple(self.tensor(write) for write in writes))
         counted = count(call, Settings(leaf=True))
         moved = float(sum(self.size(tensor) for tensor in (*reads, *writes)))
-        site = Site(call, phase, (module,) if module else (), "train.py:7")
+        modules = module if isinstance(module, tuple) else (module,) if module else ()
+        site = Site(call, phase, modules, source)
         made = TracedOp(site, counted.kind, counted.work, sort, counted.backend, counted.reason, moved)
         self.ops.setdefault(site, made)
         self.op.append(list(self.ops).index(site))
@@ -90,3 +103,22 @@ class Builder:
             accesses(self.writes),
             buffers,
         )
+
+
+def perceptron(rows: int = 4096, width: int = 4096, layers: int = 3) -> Trace:
+    """Layers of a product and a relu under one module each, a backward pass of the products, an op that no rule counts."""
+    b = Builder()
+    b.buffer("x0", (rows, width), INPUT)
+    for place in range(layers):
+        path = (":Net", f"layers.{place}:Layer")
+        b.buffer(f"w{place}", (width, width), PARAMETER)
+        b.buffer(f"h{place}", (rows, width))
+        b.buffer(f"x{place + 1}", (rows, width))
+        b.call("aten::mm", [f"x{place}", f"w{place}"], [f"h{place}"], sort=LIBRARY, module=(*path, "fc:Linear"))
+        b.call("aten::relu", [f"h{place}"], [f"x{place + 1}"], module=path, source="train.py:9")
+    b.call("aten::t", ["w0"], ["w0"], sort=VIEW, module=(":Net",))
+    b.call("mylib::mystery", [f"x{layers}"], ["x0"], sort=LIBRARY)
+    for place in reversed(range(layers)):
+        path = (":Net", f"layers.{place}:Layer", "fc:Linear")
+        b.call("aten::mm", [f"h{place}", f"w{place}"], [f"x{place}"], sort=LIBRARY, module=path, phase=BACKWARD)
+    return replace(b.trace(), name="net")

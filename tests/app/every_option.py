@@ -54,6 +54,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL"), ("reconcile", "trace.json", *H200)],
     "run": [("run",), ("run", "--", "python", "script.py")],
     "seal": [("seal", "cases.csv", *H200)],
+    "trace": [("trace", "program.py:step", *H200), ("trace", "program.py:step", *H200, "--mode", "eager,graph"), ("trace", "missing.py:step", *H200)],
     "table": [("table", "common", *H200), ("table",)],
     "whatif": [("whatif", *GEMM, *H200, "--do", "quantize=fp8"), ("whatif", *ATTENTION, *H200, "--do", "batch=8"), ("whatif", *GEMM, *H200), ("whatif",)],
 }  # fmt: skip
@@ -95,6 +96,10 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--report": [("--report", "report.html")],
     "--do": [("--do", "quantize=weights:int4_g128,batch=8,machine=b200-sxm"), ("--do", "graphs")],
     "--share": [("--share", "0.4")],
+    "--mode": [("--mode", "graph"), ("--mode", "eager,fused"), ("--mode", "sideways")],
+    "--sweep": [("--sweep", "batch=1..8"), ("--sweep", "batch=8"), ("--sweep", "batch"), ("--sweep", "batch=0.5")],
+    "--top": [("--top", "2")],
+    "--timeline": [("--timeline", "timeline.json"), ("--timeline", "timeline.json.gz"), ("--timeline", "timeline.txt")],
 }
 
 

@@ -18,13 +18,17 @@ from small_cpu import SmallBench, ceilings, machine
 from ridgeline.app import reports
 from ridgeline.app import run as main_job
 from ridgeline.app.cli import COMMANDS, main
+from ridgeline.core.errors import InputError
+from ridgeline.core.trace import Trace
 from ridgeline.machines import write as machine_file
 from ridgeline.machines.load import load
 from ridgeline.measure import session
 from ridgeline.measure.cpu import probes
 from ridgeline.profilers import launch, profile
+from ridgeline.programs.trace import target_program
 from ridgeline.render.charts import CHARTS
 from ridgeline.render.tables.named import TABLES
+from traces import perceptron
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CASES = "op,name,m,n,k,time_us\ngemm,gemm,512,512,512,4.5\ngemm,other,64,64,64,2.5\n"
@@ -76,6 +80,14 @@ def _fake_hardware(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
     patch.setattr(profile, "_run", profiled)
     patch.setattr(profile, "find_ncu", lambda: "ncu")
+    trace = perceptron()
+
+    def traced(text: str, *_: Any, **__: Any) -> Trace:
+        if not text.startswith("program.py"):
+            raise InputError(f"no file '{text}'")
+        return trace
+
+    patch.setattr(target_program, "trace_target", traced)
 
 
 def checked(words: Words) -> Result:

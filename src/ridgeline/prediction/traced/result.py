@@ -55,7 +55,9 @@ class OpTime:
 
     @property
     def module(self) -> str:
-        return self.unit.op.site.modules[-1] if self.unit.op.site.modules else ""
+        """The path of its module, `transformer.h.3.attn`; the class of the outermost one, which has no name."""
+        names = [(part.partition(":")[0], part) for part in self.unit.op.site.modules]
+        return ".".join(name for name, _ in names if name) or "".join(part.lstrip(":") for _, part in names[-1:])
 
     @property
     def phase(self) -> str:

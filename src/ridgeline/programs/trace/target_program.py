@@ -6,8 +6,10 @@ memory. A file of JAX makes small arrays or shapes, and its function is traced b
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,34 @@ def trace_target(
     """The trace of `file.py:name`, called with `values`; `dtype` casts the module and its inputs first."""
     wanted = _wanted(dtype)
     if _of_torch(text):
-        from .torch_program import trace_built
-
-        return trace_built(lambda: _cast(returned(maker(text, values), text), wanted, text), backward, name=_name(text))
+        return _built(lambda: _cast(returned(maker(text, values), text), wanted, text), backward, _name(text))
     target = _cast(returned(maker(text, values), text), wanted, text)
     return trace(target.callable, *target.args, kwargs=target.kwargs, backward=backward, name=_name(text))
+
+
+def _built(build: Callable[[], Target], backward: bool, name: str) -> Trace:
+    """One run of a program of PyTorch that is built without memory too."""
+    from .torch_program import Session, traced
+    from .torch_twins import Substituted
+
+    session = Session()
+    with session.active(), _unlogged("torch._subclasses.fake_tensor"):
+        target = build()
+        substituted = Substituted(session.torch, session.twins)
+        for item in (target.callable, target.args, dict(target.kwargs)):
+            substituted.visit(item)
+        return traced(session, target.callable, target.args, target.kwargs, backward, None, name)
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Without the log of a module that writes down errors which are reported anyway."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _name(text: str) -> str:

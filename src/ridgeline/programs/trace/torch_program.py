@@ -12,7 +12,6 @@ from typing import Any
 from ...core.errors import InputError
 from ...core.trace import Trace
 from ..torch_dispatch import dispatch_mode, require_torch
-from .target import Target
 from .torch_autocast import Autocast
 from .torch_failures import check_inputs, explained
 from .torch_functions import Functions, function_mode
@@ -65,17 +64,6 @@ def trace_torch(
             return traced(session, target, args, kwargs or {}, backward, optimizer, name)
     finally:
         substituted.restore()
-
-
-def trace_built(build: Callable[[], Target], backward: bool = False, name: str = "") -> Trace:
-    """What one run of the program does that a function builds; it is built without memory too."""
-    session = Session()
-    with session.active():
-        target = build()
-        substituted = Substituted(session.torch, session.twins)
-        for item in (target.callable, target.args, dict(target.kwargs)):
-            substituted.visit(item)
-        return traced(session, target.callable, target.args, target.kwargs, backward, None, name)
 
 
 def traced(

@@ -48,14 +48,13 @@ def program_roofline(program: ProgramPrediction) -> Chart:
     ]  # fmt: skip
     notes = ["area of a dot and percent: share of the device time"]
     notes += [f"the {MAX_NAMED} longest of {len(points)} ops are named"] if len(points) > MAX_NAMED else []
-    notes += [f"not drawn, {len(small)} ops of less than {percent(MIN_DOT_SHARE)} each: {percent(sum(small))}"] * bool(
-        small
-    )
+    if small:
+        each = f"below {percent(MIN_DOT_SHARE)} of the device time each"
+        notes.append(f"not drawn, {each}: {counted(len(small), 'op')}, {percent(sum(small))}")
     if flat:
         listed = ", ".join(dict.fromkeys(kernel.name.partition(" ")[0] for kernel, _ in flat[:MAX_LISTED]))
-        notes.append(
-            f"not drawn, XX(sum(share for _, share in flat))}"
-        )
+        total = percent(sum(share for _, share in flat))
+        notes.append(f"not drawn, hardly any arithmetic ({listed}): {counted(len(flat), 'op')}, {total}")
     roofs = roofs_used(replace(study, parts=tuple(part for part in study.parts if (part.share or 0) >= MIN_DOT_SHARE)))
     ranges = roofs.ranges([point.spot for point in points])
     chart = roof_chart("program", f"{study.title}: ops by device time", [roofs], ranges, (), points, notes=notes)

@@ -94,26 +94,24 @@ def _pyramid(chart: Chart, pen: Pen) -> list[str]:
 
 
 def _icicle(chart: Chart, pen: Pen) -> list[str]:
-    """A line of cells for every row of bars; then the axis and the colours in words."""
+    """A line of cells for every row of bars; then the axis, and the colours in words."""
     rows: dict[int, list[str]] = {}
     ends: dict[int, int] = {}
     wall, fill = ("|", ".") if pen.ascii else ("│", "·")
     for bar in chart.bars:
         first, last = (round(position(chart.x, value, 0, pen.width)) for value in (bar.start or 0.0, bar.value))
-        if last - first < 2:
+        room = last - first - 1
+        if room < 1:
             continue
-        name = shorten(
-            f"{bar.label} {bar.text}" if len(bar.label) + len(bar.text) < last - first - 1 else bar.label,
-            last - first - 1,
-        )
-        cell = pen.paint(pen.spell(name).ljust(last - first - 1, fill), pen.group_code(bar.group, "34")) + wall
+        both = f"{bar.label} {bar.text}"
+        name = pen.spell(both if len(both) <= room else bar.label)[:room]
+        cell = pen.paint(name.ljust(room, fill), pen.group_code(bar.group, "34")) + wall
         rows.setdefault(bar.depth, []).append(" " * (first - ends.get(bar.depth, 0)) + cell)
         ends[bar.depth] = last
-    across = (
-        f"{chart.x.title}: {tick_text(chart.x.range[0], chart.x.unit)} to {tick_text(chart.x.range[1], chart.x.unit)}"
-    )
+    first_tick, last_tick = (tick_text(value, chart.x.unit) for value in chart.x.range)
     groups = " ".join(pen.paint(pen.spell(f"{fill} {group}"), pen.group_code(group)) for group in chart.groups())
-    return [*("".join(cells) for _, cells in sorted(rows.items())), "", across, *([groups] if pen.colour else []), ""]
+    lines = ["".join(cells) for _, cells in sorted(rows.items())]
+    return [*lines, "", f"{chart.x.label}: {first_tick} to {last_tick}", *([groups] if pen.colour else []), ""]
 
 
 def _indented(text: str, pen: Pen) -> list[str]:
