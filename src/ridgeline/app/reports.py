@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,8 +176,9 @@ def trace_page(program: ProgramPrediction, out: Path, theme: str | None = None) 
     from ..render.charts.traced import program_icicle, program_memory, program_roofline
     from ..render.tables.traced import part_table, program_tables
 
-    makers = (program_roofline, program_icicle, program_memory)
-    roofline, icicle, memory = (drawable(lambda make=make: make(program)) for make in makers)
+    roofline, icicle, memory = (
+        drawable(partial(make, program)) for make in (program_roofline, program_icicle, program_memory)
+    )
     others = program_tables(program)[1:]
     sections = [
         Section("Ops", "", roofline, [part_table(program)]),
