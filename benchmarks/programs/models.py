@@ -167,11 +167,12 @@ def _decode(name: str, batch: int, context: int) -> Callable[[str], Built]:
         config = model.config
         heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (batch, heads, context, size)
+        shape = (batch, heads, context + 1, size)  # as a step leaves it, before it is cut back
         cache = DynamicCache()
         for layer in range(config.num_hidden_layers):
             keys, values = (torch.randn(shape, device=device, dtype=BF16) for _ in range(2))
             cache.update(keys, values, layer)
+        cache.crop(context)
 
         @torch.no_grad()
         def step(token: torch.Tensor) -> torch.Tensor:

@@ -169,6 +169,11 @@ class KernelTime:
         """Seconds of the formula by effect."""
         return self.selected.family.items(self._sizes, self.hardware, self.coefficients)
 
+    @property
+    def effects(self) -> tuple[TimeItem, ...]:
+        """Seconds of the formula by effect, of the cases it applies to."""
+        return self._effects
+
     def items(self, kernel: str = "") -> list[TimeItem]:
         """Where the time goes; `kernel` is what to call this one where the step has several."""
         items = [*self._effects]

@@ -14,9 +14,9 @@ import re
 from math import prod
 
 from ...core.errors import InputError
-from ...core.machine import MAIN
 from ...core.timeline import Activity, Site, Tensor
-from ...core.work import READ, WRITE, Work
+from ...core.work import Work
+from ...prediction.merged import merged_work
 from ...programs.aten.formats import format_of
 
 _TRITON = re.compile(r"^triton_(poi|red|per|tem|for|spl)?")
@@ -61,24 +61,21 @@ def _moved(site: Site, tensors: list[Tensor], sort: str) -> Work:
         largest, second = sorted(counts)[:-3:-1]
         counts = [second if number == largest else number for number in counts]
     sizes = [number * (row or common).bytes for number, row in zip(counts, formats, strict=True)]
-    moves = {(MAIN, f"in{place}", READ): size for place, size in enumerate(sizes[:-1])}
-    moves[MAIN, "out", WRITE] = sizes[-1]
+    reads = {f"in{place}": size for place, size in enumerate(sizes[:-1])}
+    writes = {"out": sizes[-1]}
     if _in_place(site, counts, sort):
-        moves[MAIN, "in0" if len(sizes) > 1 else "out", WRITE] = sizes[0]
-        moves[MAIN, "in0" if len(sizes) > 1 else "out", READ] = sizes[0]
-        if len(sizes) > 1:
-            moves[MAIN, "out", READ] = moves.pop((MAIN, "out", WRITE))
+        reads, writes = {f"in{place}": size for place, size in enumerate(sizes)}, {"in0": sizes[0]}
     elements = float(max(counts))
     special = SPECIAL.intersection(site.fused)
-    return Work(
-        counts={("vector", common.arithmetic, "fused"): max(len(site.fused), 1) * elements},
-        moves=moves,
-        waits={"launch": 1.0},
-        special=elements * len(special),
-        name="gelu" if "gelu" in special else "add",
-        family="reduce" if sort in REDUCTIONS and counts[-1] == 1 else "stream",
-        dtype=common.arithmetic,
-        shape={"n": elements},
+    return merged_work(
+        reads,
+        writes,
+        max(len(site.fused), 1) * elements,
+        elements * len(special),
+        common.arithmetic,
+        elements,
+        costly="gelu" in special,
+        single=sort in REDUCTIONS and counts[-1] == 1,
     )
 
 

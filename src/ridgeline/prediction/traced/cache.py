@@ -7,9 +7,8 @@ A buffer is in the cache as far as it and the bytes that were touched since its 
 All of it is found where both fit the room, nothing where they are twice as large: what a run reads first is what the run
 before it wrote first, and is replaced first.
 
-The time of a memory-bound kernel falls by what the main memory need not deliver, down to the time at the bandwidth of the
-cache; never below its other terms, and never below the launch. With cold caches nothing is found, which is what the
-floor of a program states.
+A kernel that bandwidth limits takes less by what the main memory need not deliver, one that latency limits by what the
+first access takes less. With cold caches nothing is found, which is what the floor of a program states.
 """
 
 from __future__ import annotations
@@ -26,11 +25,13 @@ from .plan import Plan
 
 @dataclass(frozen=True)
 class Cache:
-    """The last-level cache of a machine: usable bytes, and its bandwidth over that of the main memory."""
+    """The last-level cache of a machine: usable bytes, its bandwidth over that of the main memory, and the share of the
+    shortest kernel's time that reads from it spare."""
 
     name: str
     room: float
     speedup: float
+    latency: float
 
 
 def last_level_cache(machine: Machine) -> Cache | None:
@@ -42,7 +43,7 @@ def last_level_cache(machine: Machine) -> Cache | None:
         return None
     usual, inner = defaults("cache"), level.bandwidth.value()
     speedup = usual["speedup"] if inner is None else max(inner / outer, 1.0)
-    return Cache(level.name, usual["usable"] * level.total, speedup)
+    return Cache(level.name, usual["usable"] * level.total, speedup, usual["latency"])
 
 
 def bytes_in_cache(plan: Plan, cache: Cache | None) -> Floats:
@@ -62,12 +63,16 @@ def bytes_in_cache(plan: Plan, cache: Cache | None) -> Floats:
     return hits
 
 
-def time_ratio(memory: Floats, other: Floats, share: Floats, speedup: float) -> Floats:
-    """Floor of a kernel of whose bytes a share comes from the cache, over its floor without: at most 1.
+def warm_time(
+    time: Floats, launch: Floats, memory: Floats, other: Floats, of_reads: float, of_all: float, cache: Cache
+) -> Floats:
+    """Time of kernels that find a share of their reads (`of_reads`), which is one of all their bytes (`of_all`).
 
-    `memory` and `other` are the times of its memory term and of its longest other term.
+    Where bandwidth limits, the bytes found cost the time of the cache's bandwidth instead: as much of that counts as the
+    memory term is of the kernel's time, and no more than brings the memory term down to the next one. Where latency does,
+    the first access returns sooner: a share of the launch.
     """
-    floor = np.maximum(memory, other)
-    warm = np.maximum(memory * (1 - share * (1 - 1 / speedup)), other)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(floor > 0, warm / floor, 1.0)
+    running = np.maximum(time - launch, 0.0)
+    limited = np.divide(memory, running, out=np.zeros_like(time), where=running > 0)
+    spared = np.minimum(memory * of_all * (1 - 1 / cache.speedup), np.maximum(memory - other, 0.0))
+    return np.asarray(time - spared * np.minimum(limited, 1.0) - launch * of_reads * cache.latency)

@@ -1,12 +1,8 @@
 """Host time of a program's calls: what the framework takes to dispatch each of them, by what the call is.
 
-    call without autograd    dispatch
-    forward call that is recorded for a backward pass, call of the backward pass, call of an optimizer    times a factor
-    view                     times a factor: it launches nothing
-    foreach and fused calls  a share of a dispatch for each tensor of their lists on top
-    further kernels of one call    a launch each
-
-The factors are data (`machines/defaults.toml`); the dispatch cost is the machine's own where it was measured.
+A call costs a multiple of the time to launch one small kernel: more under autograd, less for a view, which launches nothing;
+the tensors in the lists of foreach and fused calls, and further kernels of one call, cost a share each. The multiples are
+data (`machines/defaults.toml`); the time of a launch is the machine's own where it was measured.
 """
 
 from __future__ import annotations
@@ -37,14 +33,14 @@ def host_costs(trace: Trace, machine: Machine) -> Floats:
 
 
 def _factor(op: TracedOp, trained: bool, factors: Mapping[str, float]) -> float:
-    phase = op.site.phase
-    if is_view(op):
-        return factors["view"] * (factors["recorded_view"] if trained and phase not in (BACKWARD, OPTIMIZER) else 1.0)
     if op.kind == HOST:
         return factors["read"]
+    phase = op.site.phase
+    name = phase if phase in (BACKWARD, OPTIMIZER) else "recorded" if trained else "plain"
+    if is_view(op):
+        return factors[f"{name}_view"]
     lists = _listed(op.site.call.args) * factors["listed"]
     further = max(_launches(op) - 1.0, 0.0) * factors["launch"]
-    name = BACKWARD if phase == BACKWARD else OPTIMIZER if phase == OPTIMIZER else "recorded" if trained else "plain"
     return factors[name] + lists + further
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import RidgelineError
+from ...core.families.effects import LAUNCH
 from ...core.machine import Machine
-from ...core.work import Program, Step
+from ...core.work import Program, Step, total
 from ..host import launch_latency
 from ..kernel_times import evaluate_together
 from ..predict import Prediction, predict
 from ..queue import Floats, Ints
-from .cache import Cache, time_ratio
+from .cache import Cache, warm_time
 from .plan import Plan, Unit
 
 LABELS = ("uncalibrated", "transferred", "calibrated")  # worst first
@@ -40,37 +41,65 @@ class Parts:
 
 
 def predictions(units: Sequence[Unit], machine: Machine, ceilings: str | None) -> list[Prediction | str]:
-    """Of each unit with work, or why there is none; empty text for a unit without work."""
-    made: list[Prediction | str] = []
-    for unit in units:
-        if unit.work is None:
-            made.append("")
+    """Of each unit with work, or why there is none; empty text for a unit without work.
+
+    Equal calls at several places of the program are predicted once.
+    """
+    made: dict[Any, Prediction | str] = {}
+    keys = [_key(unit) for unit in units]
+    for unit, key in zip(units, keys, strict=True):
+        if key in made:
             continue
-        try:
-            step = Step(unit.op.site.call.name, unit.work, 1.0, unit.backend)
-            made.append(predict(Program((step,)), machine, ceilings))
-        except RidgelineError as error:
-            made.append(str(error))
-    known = [item for item in made if isinstance(item, Prediction)]
+        made[key] = ""
+        if unit.work is not None:
+            try:
+                step = Step(unit.op.site.call.name, unit.work, 1.0, unit.backend)
+                made[key] = predict(Program((step,)), machine, ceilings)
+            except RidgelineError as error:
+                made[key] = str(error)
+    known = [item for item in made.values() if isinstance(item, Prediction)]
     evaluate_together(kernel for each in known for expected in each.expected for kernel in expected.kernels)
-    return made
+    return [made[key] for key in keys]
+
+
+def _key(unit: Unit) -> Any:
+    """Equal for units of equal work; the call of an op decides on it."""
+    if unit.work is None:
+        return None
+    try:
+        key = (unit.op.site.call, unit.backend, unit.variant)
+        hash(key)
+    except TypeError:
+        return id(unit)
+    return key
 
 
 def parts(made: Sequence[Prediction | str], machine: Machine) -> Parts:
     rows: list[tuple[Any, ...]] = []
-    latency = launch_latency(machine)
+    latency, known = launch_latency(machine), dict[int, list[tuple[float, ...]]]()
     for unit, prediction in enumerate(made):
         if isinstance(prediction, str):
             continue
-        for step, bound, expected in zip(prediction.steps, prediction.bounds, prediction.expected, strict=True):
-            count = float(np.asarray(step.count))
-            launches = float(np.asarray(step.work.waits.get("launch", 1.0)))
-            time = float(np.asarray(expected.time))
-            values = (time, expected.low, expected.high, bound.floor, min(latency * launches, time))
-            terms = (bound.memory_time, bound.compute_time, launches)
-            rows.append((unit, *(float(np.asarray(value)) * count for value in (*values, *terms))))
+        if id(prediction) not in known:
+            known[id(prediction)] = _columns(prediction, latency)
+        rows += [(unit, *row) for row in known[id(prediction)]]
     columns = np.array(rows, dtype=np.float64).reshape(-1, 9).T
     return Parts(columns[0].astype(np.int64), *columns[1:])
+
+
+def _columns(prediction: Prediction, latency: float) -> list[tuple[float, ...]]:
+    """The kernels of one unit, in the order of the columns of Parts."""
+    rows = []
+    for step, bound, expected in zip(prediction.steps, prediction.bounds, prediction.expected, strict=True):
+        count = float(np.asarray(step.count))
+        launches = float(np.asarray(step.work.waits.get("launch", 1.0)))
+        time = float(np.asarray(expected.time))
+        fixed = [item.seconds for kernel in expected.kernels for item in kernel.effects if item.kind == LAUNCH.kind]
+        launch = float(np.asarray(total(fixed))) if fixed else latency * launches
+        values = (time, expected.low, expected.high, bound.floor, min(launch, time))
+        terms = (bound.memory_time, bound.compute_time, launches)
+        rows.append(tuple(float(np.asarray(value)) * count for value in (*values, *terms)))
+    return rows
 
 
 def run_times(plan: Plan, units: Parts, hits: Floats, cache: Cache | None) -> Floats:
@@ -78,14 +107,15 @@ def run_times(plan: Plan, units: Parts, hits: Floats, cache: Cache | None) -> Fl
     cold = units.sums(units.time, len(plan.units))[plan.unit]
     if cache is None or not hits.any():
         return cold
-    moved = np.array(
-        [sum(size for _, size in (*read, *written)) for read, written in zip(plan.reads, plan.writes, strict=True)]
+    read, written = (
+        np.array([sum(size for _, size in accesses) for accesses in listed]) for listed in (plan.reads, plan.writes)
     )
-    share = np.divide(hits, moved, out=np.zeros(len(plan)), where=moved > 0)
-    warm = cold.copy()
-    starts = np.searchsorted(units.unit, np.arange(len(plan.units) + 1))
-    for run in np.flatnonzero(share > 0).tolist():
+    of_reads, of_all = (
+        np.divide(hits, moved, out=np.zeros(len(plan)), where=moved > 0) for moved in (read, read + written)
+    )
+    warm, starts = cold.copy(), np.searchsorted(units.unit, np.arange(len(plan.units) + 1))
+    for run in np.flatnonzero(hits > 0).tolist():
         rows = slice(starts[plan.unit[run]], starts[plan.unit[run] + 1])
-        ratio = time_ratio(units.memory[rows], units.other[rows], np.asarray(share[run]), cache.speedup)
-        warm[run] = float((units.launch[rows] + (units.time[rows] - units.launch[rows]) * ratio).sum())
-    return np.minimum(warm, cold)
+        time, launch, memory, other = (column[rows] for column in (units.time, units.launch, units.memory, units.other))
+        warm[run] = float(warm_time(time, launch, memory, other, of_reads[run], of_all[run], cache).sum())
+    return warm

@@ -51,15 +51,20 @@ class Memory:
         return np.array(best, dtype=np.int64), self.curve[best]
 
 
-def memory(trace: Trace) -> Memory:
-    """The memory of a trace: for each kind the running sum of what is allocated less what is freed."""
+def memory(trace: Trace, inner: frozenset[int] = frozenset()) -> Memory:
+    """The memory of a trace: for each kind the running sum of what is allocated less what is freed.
+
+    `inner` buffers stay within a kernel and take no memory.
+    """
     buffers, calls = trace.buffers, max(len(trace), 1)
+    size = np.array(buffers.size, dtype=np.float64)
+    size[list(inner)] = 0.0
     curve = np.zeros((calls, len(HOLDS)))
     born = np.clip(np.asarray(buffers.born, dtype=np.int64), 0, calls)
     dies = np.clip(np.maximum(np.asarray(buffers.dies, dtype=np.int64), born + 1), 0, calls)
     for kind in range(len(HOLDS)):
         held = np.asarray(buffers.holds) == kind
-        sizes = np.asarray(buffers.size, dtype=np.float64)[held]
+        sizes = size[held]
         change = np.bincount(born[held], sizes, minlength=calls + 1) - np.bincount(
             dies[held], sizes, minlength=calls + 1
         )

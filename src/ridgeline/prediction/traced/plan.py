@@ -7,7 +7,7 @@ fused   the kernels that a compiler makes of the calls (fusion.py)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ class Unit:
     work: Work | None
     backend: str = ""
     ops: tuple[int, ...] = ()  # of the trace, in order
+    variant: Hashable = None  # tells kernels apart that begin with equal calls
 
     @property
     def fused(self) -> bool:

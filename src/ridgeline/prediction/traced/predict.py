@@ -14,10 +14,11 @@ from ...machines.load import as_machine
 from ..host import graph_node_share
 from ..queue import PAUSE, RUN, SYNC, Floats, Queue
 from .cache import bytes_in_cache, last_level_cache
+from .compiled import fused_plan
 from .dispatch import dispatch_cost, host_costs
 from .kernels import parts, predictions, run_times
 from .memory import memory
-from .plan import EAGER, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
+from .plan import EAGER, FUSED, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
 from .result import ProgramPrediction
 
 
@@ -32,14 +33,16 @@ def predict_trace(
     machine = as_machine(machine)
     if mode not in MODES:
         raise unknown("mode of a program", mode, MODES)
-    plan = eager_plan(trace)
+    plan, inner = fused_plan(trace, machine) if mode == FUSED else (eager_plan(trace), frozenset[int]())
     made = predictions(plan.units, machine, ceilings)
     kernels = parts(made, machine)
     cache = last_level_cache(machine)
     hits = bytes_in_cache(plan, cache)
     times = run_times(plan, kernels, hits, cache)
     queue = _queue(trace, machine, plan, times * plan.times, mode)
-    return ProgramPrediction(trace, machine, mode, plan, tuple(made), kernels, times, hits, queue, memory(trace), cache)
+    return ProgramPrediction(
+        trace, machine, mode, plan, tuple(made), kernels, times, hits, queue, memory(trace, inner), cache
+    )
 
 
 def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str) -> Queue:

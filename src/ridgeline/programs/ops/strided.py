@@ -13,11 +13,8 @@ from ...core.dtypes import label
 from ...core.work import Array, Kernel, Work, work
 from .registry import Format, Size, op
 
-STRIDED, CONVERTED, JOINED = (
-    "strided",
-    "converted",
-    "cat",
-)  # kernels that index every element, convert formats as they load, or join tensors
+# Kernels that index every element, convert formats as they load, join tensors, or join such that are indexed.
+STRIDED, CONVERTED, JOINED, JOINED_STRIDED = "strided", "converted", "cat", "cat_strided"
 
 
 def _kernel(

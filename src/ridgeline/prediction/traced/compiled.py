@@ -1,0 +1,130 @@
+"""The plan of a compiled program: a unit for every kernel of the fusion, and the library calls between them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from ...core.dtypes import dtype as dtype_row
+from ...core.machine import Machine
+from ...core.timeline import Tensor
+from ...core.trace import Trace, TracedOp
+from ...core.work import Work
+from ...machines.defaults import defaults
+from ...programs.aten import Settings, count
+from ...programs.aten.arguments import base_name
+from ...programs.ops.blas import gemm
+from ..merged import merged_work
+from .fusion import Group, Traffic, groups, traffic
+from .nodes import ELEMENTS, SPLIT
+from .plan import FUSED, Plan, Unit
+
+COSTLY = frozenset({"gelu", "gelu_backward", "erf", "tanh"})
+PADDED = ("mm", "addmm")  # products whose sizes a compiler pads
+CONVOLUTIONS = ("convolution", "convolution_backward", "cudnn_convolution")
+ALIGNED = 8  # elements of formats narrower than 32 bits
+
+
+def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, frozenset[int]]:
+    """The plan, and the buffers that no kernel writes to memory."""
+    every = groups(trace, machine)
+    pairs = [pair for pair in zip(every, traffic(trace, every), strict=True) if pair[0].library or pair[1].moves]
+    listed, moved = [group for group, _ in pairs], [row for _, row in pairs]
+    units: dict[Hashable, int] = {}
+    made: list[Unit] = []
+    unit, reads, writes = [], [], []
+    for group, row in zip(listed, moved, strict=True):
+        key = _key(group, row)
+        if key not in units:
+            units[key] = len(made)
+            made.append(_unit(trace, group, row, key, machine))
+        unit.append(units[key])
+        reads.append(tuple(row.reads.items()))
+        writes.append(tuple(row.writes.items()))
+    calls = np.array([group.nodes[0].call for group in listed], dtype=np.int64)
+    times = np.array([group.nodes[0].times for group in listed], dtype=np.float64)
+    written = {buffer for row in moved for buffer in (*row.reads, *row.writes)}
+    inner = frozenset({buffer for group in listed for node in group.nodes for buffer, _ in node.writes} - written)
+    return Plan(tuple(made), np.array(unit, dtype=np.int64), calls, times, reads, writes), inner
+
+
+def _key(group: Group, row: Traffic) -> Hashable:
+    ops = tuple(node.op for node in group.nodes)
+    if group.library:
+        return ops
+    return ops, tuple(row.reads.values()), tuple(row.writes.values())
+
+
+def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Machine) -> Unit:
+    ops = tuple(dict.fromkeys(node.op for node in group.nodes))
+    first = trace.ops[ops[0]]
+    if group.library:
+        return Unit(first, library_work(first, machine), first.backend, ops, FUSED)
+    works = [(trace.ops[node.op].work, node.share) for node in group.nodes]
+    flops = float(sum(np.max(np.asarray(work.flops)) * share for work, share in works if work is not None))
+    special = float(sum(np.max(np.asarray(work.special)) * share for work, share in works if work is not None))
+    normed = [
+        node for node in group.nodes if node.kind == ELEMENTS and "batch_norm" in trace.ops[node.op].site.call.name
+    ]
+    special += sum(node.elements for node in normed) * defaults("fusion")["channel_norm"]
+    formats = [work.dtype for work, _ in works if work is not None and work.dtype]
+    widest = max(formats, key=lambda name: dtype_row(name).bytes, default="fp32")
+    single = any(node.kind == SPLIT and node.rows == 1 for node in group.nodes)
+    names = {base_name(trace.ops[op].site.call.name) for op in ops}
+    work = merged_work(
+        {f"b{buffer}": size for buffer, size in row.reads.items()},
+        {f"b{buffer}": size for buffer, size in row.writes.items()},
+        flops,
+        special,
+        widest,
+        group.elements,
+        costly=bool(COSTLY & names),
+        single=single,
+        launches=max(node.launches for node in group.nodes),
+    )
+    return Unit(first, work, "", ops, key)
+
+
+def library_work(op: TracedOp, machine: Machine) -> Work | None:
+    """The work of a library call as a compiler makes it: products padded, convolutions on channels-last tensors."""
+    base = base_name(op.site.call.name)
+    if op.work is None or base not in (*PADDED, *CONVOLUTIONS):
+        return op.work
+    return _padded(op.work, machine) if base in PADDED else _channels_last(op)
+
+
+def _padded(work: Work, machine: Machine) -> Work:
+    """A compute-bound product with its sizes raised to multiples of 8 elements, where its format is below 32 bits."""
+    narrow = dtype_row(work.dtype or "fp32").bytes < 4
+    if (
+        not narrow
+        or not work.kernels
+        or work.kernels[0].family != "gemm"
+        or not all(name in work.shape for name in "mnk")
+    ):
+        return work
+    sizes = {name: float(np.max(np.asarray(work.shape[name]))) for name in "mnk"}
+    raised = {name: ALIGNED * ceil(size / ALIGNED) for name, size in sizes.items()}
+    ridge = machine.ridges().get(machine.engine("matrix", work.dtype), 0.0)
+    if raised == sizes or float(np.max(np.asarray(work.intensity()))) < ridge:
+        return work
+    return replace(work, kernels=gemm(**raised, dtype=work.dtype).kernels)
+
+
+def _channels_last(op: TracedOp) -> Work | None:
+    """A convolution of images on tensors whose channels lie next to each other."""
+    call = op.site.call
+    args = tuple(_with_channels_last(arg) if isinstance(arg, Tensor) else arg for arg in call.args)
+    outputs = tuple(_with_channels_last(tensor) for tensor in call.outputs)
+    counted = count(replace(call, args=args, outputs=outputs), Settings(leaf=True))
+    return counted.work or op.work
+
+
+def _with_channels_last(tensor: Tensor) -> Tensor:
+    if len(tensor.shape) != 4:
+        return tensor
+    _, channels, height, width = tensor.shape
+    return replace(tensor, strides=(channels * height * width, 1, width * channels, channels))

@@ -1,0 +1,122 @@
+"""Nodes: the calls of a trace as a compiler sees them, with the elements they iterate over.
+
+    pointwise   every result by itself: `elements` results
+    rows        a reduction with enough rows to give each of them to a block: `elements` in `rows` results
+    split       a reduction of few long rows or columns, which is made in pieces: nothing of its size follows in its kernel
+    library     a call that is kept as it is
+
+A norm over channels needs its sums before it can begin: it is a split reduction and a pointwise node that reads its
+inputs again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from ...core.machine import Machine
+from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Call, Tensor
+from ...core.trace import MOVE, POINTWISE, REDUCTION, WORK, Access, Trace, TracedOp
+from ...machines.defaults import defaults
+from ...programs.aten.arguments import base_name
+
+ELEMENTS, ROWS, SPLIT, KEPT = NODES = ("pointwise", "rows", "split", "library")
+# Adds to places that may coincide: a kernel of its own. Fused optimizers are library kernels.
+_SCATTERS = ("embedding_dense_backward", "index_put", "index_put_", "_index_put_impl_", "scatter_add", "scatter_add_", "index_add", "index_add_", "masked_scatter")  # fmt: skip
+_FUSED_OPTIMIZER, _FOREACH = "_fused_", "_foreach_"
+_SOFTMAXES = ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "_safe_softmax")
+TENSORS_PER_FOREACH = 15  # of a list that one compiled kernel takes
+
+
+@dataclass(frozen=True)
+class Node:
+    """One pass of a call over its elements."""
+
+    call: int
+    op: int  # of the trace
+    kind: str  # one of NODES
+    elements: float
+    rows: float
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    share: float = 1.0  # of the arithmetic of its call
+    launches: float = 1.0
+    times: float = 1.0  # in a row, the trips of a loop
+    phase: str = FORWARD
+
+    @property
+    def graph(self) -> tuple[str, float]:
+        """Nodes merge within a graph: a compiler makes one of each phase, and of each loop."""
+        return self.phase, self.times
+
+
+def nodes(trace: Trace, machine: Machine) -> list[Node]:
+    """All calls that do work or are not known, in order."""
+    cores = next((machine.units[name] for name in ("sm", "cu") if name in machine.units), 0.0)
+    many = defaults("fusion")["rows_per_core"] * (cores or defaults("fusion")["cores"])
+    shapes = [_shape(op, many) for op in trace.ops]
+    listed: list[Node] = []
+    for call, place in enumerate(trace.op.tolist()):
+        op = trace.ops[place]
+        if op.kind != WORK:
+            continue
+        kind, elements, rows, launches = shapes[place]
+        reads, writes, times = trace.reads[call], trace.writes[call], float(trace.times[call])
+        phase = op.site.phase if op.site.phase in (BACKWARD, OPTIMIZER) else FORWARD
+        if kind == SPLIT and any(size >= elements for size in _sizes(op)):
+            small = tuple(access for access in writes if access[1] < max(size for _, size in writes))
+            listed.append(Node(call, place, SPLIT, elements, rows, reads, small, 0.5, 2.0, times, phase))
+            large = tuple(access for access in writes if access not in small)
+            listed.append(
+                Node(call, place, ELEMENTS, elements, elements, (*reads, *small), large, 0.5, 1.0, times, phase)
+            )
+        else:
+            listed.append(Node(call, place, kind, elements, rows, reads, writes, 1.0, launches, times, phase))
+    return listed
+
+
+def _sizes(op: TracedOp) -> list[int]:
+    return [prod(tensor.shape) for tensor in op.site.call.outputs]
+
+
+def _shape(op: TracedOp, many: float) -> tuple[str, float, float, float]:
+    """Kind, elements, rows and launches of an op's node."""
+    base, call = base_name(op.site.call.name), op.site.call
+    outputs = [float(size) for size in _sizes(op)]
+    inputs = [float(prod(tensor.shape)) for tensor in call.tensors]
+    most = max([*outputs, *inputs], default=0.0)
+    kept = (KEPT, most, most, 1.0)
+    if op.sort not in (POINTWISE, REDUCTION, MOVE) or base in _SCATTERS or base.startswith(_FUSED_OPTIMIZER):
+        return kept
+    if base.startswith(_FOREACH):
+        listed = next((arg for arg in call.args if isinstance(arg, tuple) and arg), ())
+        tensors = [item for item in listed if isinstance(item, Tensor)]
+        total = float(sum(prod(tensor.shape) for tensor in tensors))
+        return (ELEMENTS, total, total, float(ceil(len(tensors) / TENSORS_PER_FOREACH))) if tensors else kept
+    if op.sort != REDUCTION or _is_fixed_norm(base, call):
+        size = max(outputs, default=most)
+        return ELEMENTS, size, size, 1.0
+    rows = _rows(base, call, most)
+    length = most / rows if rows else most
+    split = rows < many and length > defaults("fusion")["longest_row"]
+    return (SPLIT if split else ROWS), most, rows, 2.0 if split else 1.0
+
+
+def _is_fixed_norm(base: str, call: Call) -> bool:
+    """Whether a batch norm uses the statistics that it is given: then it reduces nothing."""
+    if base.endswith("batch_norm_legit_no_training"):
+        return True
+    return (
+        base in ("native_batch_norm", "cudnn_batch_norm", "batch_norm") and len(call.args) > 5 and call.args[5] is False
+    )
+
+
+def _rows(base: str, call: Call, most: float) -> float:
+    """Results of the reduction within an operator: its smallest output, or one for each row of a softmax."""
+    if base in _SOFTMAXES:
+        shape = (call.outputs or call.tensors)[0].shape
+        return most / shape[-1] if shape and shape[-1] else 1.0
+    if "layer_norm" in base or "rms_norm" in base:
+        width = next((arg for arg in call.args if isinstance(arg, tuple) and arg and isinstance(arg[0], int)), (most,))
+        return most / prod(width)
+    return min((float(prod(tensor.shape)) for tensor in call.outputs), default=1.0)

@@ -1,0 +1,233 @@
+"""Kernels that a compiler makes of a traced program: what merges, what does not, and what the merged kernels move."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.timeline import BACKWARD, OPTIMIZER
+from ridgeline.core.trace import GRADIENT, INPUT, LIBRARY, PARAMETER, REDUCTION, STATE, Trace
+from ridgeline.prediction.traced import ProgramPrediction, predict_trace
+from ridgeline.prediction.traced.fusion import groups, traffic
+from traces import Builder
+
+H200 = rl.machine("h200-sxm")
+N = 4096
+SIZE = 2.0 * N * N  # bytes of a bf16 tensor of N x N
+
+
+def names(trace: Trace) -> list[tuple[str, ...]]:
+    """The operators of each kernel."""
+    listed = groups(trace, H200)
+    return [
+        tuple(dict.fromkeys(trace.ops[node.op].site.call.name.removeprefix("aten::") for node in group.nodes))
+        for group in listed
+    ]
+
+
+def fused(trace: Trace) -> ProgramPrediction:
+    return predict_trace(trace, H200, mode="fused")
+
+
+def moved(trace: Trace) -> float:
+    return sum(sum(row.reads.values()) + sum(row.writes.values()) for row in traffic(trace, groups(trace, H200)))
+
+
+def elementwise(*calls: tuple[str, list[str], str], outputs: tuple[str, ...] = ()) -> Builder:
+    """Calls on N x N tensors: operator, what it reads, what it writes. Inputs start with `i`; `outputs` outlive the run."""
+    b = Builder()
+    for name in dict.fromkeys(name for _, reads, write in calls for name in (*reads, write)):
+        b.buffer(name, (N, N), INPUT if name.startswith("i") or name in outputs else "temporary")
+    for name, reads, write in calls:
+        b.call(f"aten::{name}", reads, [write])
+    return b
+
+
+def test_a_chain_becomes_one_kernel_that_reads_and_writes_once() -> None:
+    trace = elementwise(
+        ("relu", ["i"], "a"), ("silu", ["a"], "b"), ("mul", ["b", "i2"], "out"), outputs=("out",)
+    ).trace()
+    assert names(trace) == [("relu", "silu", "mul")]
+    assert moved(trace) == 3 * SIZE  # i and i2 read, out written
+    program = fused(trace)
+    assert program.kernels == 1
+    assert program.bytes == 3 * SIZE
+    assert program.flops == trace.flops
+    assert program.ops[0].fused == ("aten::relu", "aten::silu", "aten::mul")
+
+
+def test_a_result_that_a_library_call_reads_is_written() -> None:
+    b = elementwise(("relu", ["i"], "a"), ("silu", ["a"], "b"))
+    b.buffer("w", (N, N), PARAMETER)
+    b.buffer("c", (N, N))
+    b.buffer("out", (N, N), INPUT)
+    b.call("aten::mm", ["a", "w"], ["c"], sort=LIBRARY)
+    b.call("aten::add", ["c", "b"], ["out"])
+    trace = b.trace()
+    assert names(trace) == [("relu", "silu"), ("mm",), ("add",)]
+    first, product, last = traffic(trace, groups(trace, H200))
+    assert set(first.writes.values()) == {SIZE}
+    assert len(first.writes) == 2
+    assert sum(last.reads.values()) == 2 * SIZE
+    assert sum(product.reads.values()) == 2 * SIZE
+
+
+def test_calls_do_not_merge_around_one_that_depends_on_the_first() -> None:
+    """add reads relu's result and the product of it: merged with relu it would have to run before and after the product."""
+    b = elementwise(("relu", ["i"], "a"))
+    b.buffer("w", (N, N), PARAMETER)
+    b.buffer("c", (N, N))
+    b.buffer("out", (N, N), INPUT)
+    b.call("aten::mm", ["a", "w"], ["c"], sort=LIBRARY)
+    b.call("aten::add", ["a", "c"], ["out"])
+    assert names(b.trace()) == [("relu",), ("mm",), ("add",)]
+
+
+def test_two_kernels_that_meet_become_one() -> None:
+    trace = elementwise(
+        ("relu", ["i1"], "a"), ("silu", ["i2"], "b"), ("add", ["a", "b"], "out"), outputs=("out",)
+    ).trace()
+    assert names(trace) == [("relu", "silu", "add")]
+    assert moved(trace) == 3 * SIZE
+
+
+def test_calls_that_read_the_same_buffer_merge() -> None:
+    trace = elementwise(("relu", ["i"], "o1"), ("silu", ["i"], "o2"), outputs=("o1", "o2")).trace()
+    assert names(trace) == [("relu", "silu")]
+    assert moved(trace) == 3 * SIZE
+
+
+def norm(rows: int, cols: int) -> Builder:
+    """x + r, its norm, and a function of it: r, x and the weights are read, the sum and the result are written."""
+    b = Builder()
+    for name in ("ix", "ir"):
+        b.buffer(name, (rows, cols), INPUT)
+    b.buffer("weight", (cols,), PARAMETER)
+    b.buffer("bias", (cols,), PARAMETER)
+    b.buffer("sum", (rows, cols))
+    b.buffer("normed", (rows, cols))
+    b.buffer("mean", (rows, 1), dtype="fp32")
+    b.buffer("rstd", (rows, 1), dtype="fp32")
+    b.buffer("out", (rows, cols), INPUT)
+    b.call("aten::add", ["ix", "ir"], ["sum"])
+    tensors = (b.tensor("weight"), b.tensor("bias"))
+    b.call(
+        "aten::native_layer_norm",
+        ["sum"],
+        ["normed", "mean", "rstd"],
+        sort=REDUCTION,
+        further=((cols,), *tensors, 1e-5),
+    )
+    b.reads[-1] = ("sum", "weight", "bias")
+    b.call("aten::relu", ["normed"], ["out"])
+    return b
+
+
+def test_a_norm_of_rows_merges_with_what_is_before_and_after_it() -> None:
+    b = norm(16384, 1024)
+    trace = b.trace()
+    assert names(trace) == [("add", "native_layer_norm", "relu")]
+    tensor = 2.0 * 16384 * 1024
+    assert moved(trace) == 3 * tensor + 2 * 2 * 1024  # two read, one written, weights and biases
+
+
+def test_a_sum_over_few_long_columns_ends_its_kernel() -> None:
+    b = elementwise(("relu", ["i"], "a"))
+    b.buffer("columns", (1, N), dtype="fp32")
+    b.buffer("out", (N, N), INPUT)
+    b.call("aten::sum", ["a"], ["columns"], sort=REDUCTION, further=((0,), True))
+    b.call("aten::mul", ["a", "columns"], ["out"])
+    trace = b.trace()
+    assert names(trace) == [("relu", "sum"), ("mul",)]
+    assert moved(trace) == 2 * SIZE + 2 * SIZE + 2 * 4.0 * N  # relu is written, and read again
+
+
+def test_a_backward_kernel_computes_cheap_intermediates_again() -> None:
+    """What relu and silu keep for the backward pass follows from their one input, which is there anyway."""
+    b = elementwise(("silu", ["i"], "a"), ("exp", ["a"], "b"), ("mul", ["b", "a"], "out"), outputs=("out",))
+    b.buffer("dy", (N, N), INPUT)
+    b.buffer("dx", (N, N), GRADIENT)
+    b.buffer("t", (N, N))
+    b.call("aten::mul", ["dy", "b"], ["t"], phase=BACKWARD)
+    b.call("aten::mul", ["t", "a"], ["dx"], phase=BACKWARD)
+    trace = b.trace()
+    forward, backward = traffic(trace, groups(trace, H200))
+    assert sum(forward.reads.values()) == SIZE
+    assert sum(forward.writes.values()) == SIZE  # out alone
+    assert sum(backward.reads.values()) == 2 * SIZE  # dy and i
+    assert sum(backward.writes.values()) == SIZE
+
+
+def test_the_passes_of_a_foreach_optimizer_become_one() -> None:
+    b = Builder("fp32")
+    lists = {"param": PARAMETER, "grad": GRADIENT, "state": STATE}
+    for place in range(30):
+        for name, holds in lists.items():
+            b.buffer(f"{name}{place}", (256, 256), holds)
+    params, grads, states = ([f"{name}{place}" for place in range(30)] for name in lists)
+
+    def call(name: str, reads: list[str], writes: list[str], *further: object) -> None:
+        tensors = tuple(b.tensor(item) for item in writes)
+        b.call(name, [], [], phase=OPTIMIZER, further=(tensors, *further))
+        b.reads[-1], b.writes[-1] = tuple(reads), tuple(writes)
+
+    call("aten::_foreach_mul_", states, states, 0.9)
+    call("aten::_foreach_add_", [*states, *grads], states, tuple(b.tensor(item) for item in grads), 1.0)
+    call("aten::_foreach_add_", [*params, *states], params, tuple(b.tensor(item) for item in states), -0.1)
+    trace = b.trace()
+    assert names(trace) == [("_foreach_mul_", "_foreach_add_")]
+    tensors = 30 * 256 * 256 * 4.0
+    assert moved(trace) == 5 * tensors  # parameters, gradients and states read, parameters and states written
+    assert fused(trace).kernels == 2  # 15 tensors each
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["relu", "silu", "exp"]), st.integers(0, 5), st.booleans()), min_size=1, max_size=12
+    )
+)
+def test_merging_keeps_the_flops_and_never_adds_bytes_nor_kernels(calls: list[tuple[str, int, bool]]) -> None:
+    """Random programs: each call reads an earlier result; some results are multiplied by a matrix in between."""
+    b = Builder()
+    b.buffer("x0", (512, 512), INPUT)
+    b.buffer("w", (512, 512), PARAMETER)
+    for place, (name, back, product) in enumerate(calls):
+        source = f"x{max(place - back, 0)}"
+        b.buffer(f"h{place}", (512, 512))
+        b.buffer(f"x{place + 1}", (512, 512), INPUT if place == len(calls) - 1 else "temporary")
+        if product:
+            b.call("aten::mm", [source, "w"], [f"h{place}"], sort=LIBRARY)
+            source = f"h{place}"
+        b.call(f"aten::{name}", [source], [f"x{place + 1}"])
+    trace = b.trace()
+    eager, merged = predict_trace(trace, H200), fused(trace)
+    assert merged.bytes <= eager.bytes
+    assert merged.kernels <= eager.kernels
+    assert merged.peak_memory <= eager.peak_memory
+    library = [item for item in eager.ops if item.op == "aten::mm"]
+    assert sum(item.count for item in merged.ops if item.op == "aten::mm") == sum(item.count for item in library)
+    order = groups(trace, H200)
+    made: dict[int, int] = {}
+    for group in order:  # a result is read by no kernel that a schedule has to put before the one that makes it
+        for node in group.nodes:
+            made |= {buffer: group.place for buffer, _ in node.writes}
+    for group in order:
+        for node in group.nodes:
+            for buffer, _ in node.reads:
+                producer = made.get(buffer)
+                assert producer is None or producer == group.place or not order[producer].before >> group.place & 1
+
+
+def test_a_padded_product_is_faster_than_an_odd_one() -> None:
+    b = Builder()
+    b.buffer("x", (8192, 768), INPUT)
+    b.buffer("w", (768, 50257), PARAMETER)
+    b.buffer("y", (8192, 50257), INPUT)
+    b.call("aten::mm", ["x", "w"], ["y"], sort=LIBRARY)
+    trace = b.trace()
+    even = rl.predict(rl.ops.gemm(8192, 50264, 768), H200)
+    assert fused(trace).time == pytest.approx(float(even.time), rel=0.02)
+    assert fused(trace).time < predict_trace(trace, H200).time
