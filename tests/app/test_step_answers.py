@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -106,3 +107,17 @@ def test_options_of_sealed_predictions_are_refused_without_them() -> None:
     assert "--ledger has no effect without --seal" in refused.output
     refused = run("reconcile", trace, "--on", "h200-sxm", "--kernel", "mm", "--out", "x.svg")
     assert "--kernel has no effect" in refused.output
+
+
+def test_the_page_shows_every_move_with_all_its_evidence(words: tuple[str, ...], tmp_path: Path) -> None:
+    out = tmp_path / "step.html"
+    assert run(*words, "--out", str(out)).exit_code == 0
+    text = html.unescape(out.read_text(encoding="utf-8")).replace("\xa0", " ")
+    body = text[: text.index('id="dots"')]
+    moves = json.loads(run(*words, "--json").stdout)["moves"]
+    cards = body[body.index("What to change") : body.index("Device time by phase")]
+    assert cards.count("<li>") == len(moves)
+    for move in moves:
+        for evidence in move["evidence"]:
+            assert evidence[1:] in cards
+    assert "<title>Where a step of " in body

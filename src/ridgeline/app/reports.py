@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ..core.documents import to_document
 from ..core.errors import InputError, RidgelineError
 from ..core.statistics import median
-from ..core.units import show
+from ..core.units import percent, show
 from ..measure.session import remarks
 from ..render.charts import measured as charts
 from ..render.charts.gaps import gap_waterfall, report_chart
-from ..render.draw.html import Page, Section, key_of, write
+from ..render.draw.html import Card, Page, Section, key_of, write
 from ..render.tables import measured as tables
 from ..render.tables import run as run_tables
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..core.machine import Machine
     from ..core.observation import Observation
     from ..gaps.report import Report
+    from ..gaps.steps.moves import Move
     from ..gaps.steps.report import ProgramReport
     from ..measure.session import Measured
     from ..prediction.traced import ProgramPrediction
@@ -141,31 +142,47 @@ def gap_report(
 
 
 def step_page(report: ProgramReport, out: Path, theme: str | None = None) -> None:
-    """The program report: the step, its phases and moves, the operators on the roofline, then all tables."""
-    from ..render.charts.steps import op_chart, phase_chart
-    from ..render.tables.steps import move_lines, step_answer, step_tables
+    """The program report: the step, what to change, its phases, the operators on the roofline, then all tables."""
+    from ..render.charts.steps import op_chart, phase_chart, step_title
+    from ..render.tables.steps import step_tables
 
     items = [{**row, "name": item.name} for row, item in zip(to_document(report.items), report.items, strict=True)]
     phases = drawable(lambda: phase_chart(report))
     operators = drawable(lambda: with_facts(replace(op_chart(report), subtitle=""), items))
     by_phase, listed, *others = step_tables(report)
+    moves = "" if report.moves else "No change that the timeline shows is worth half a percent of the step."
     sections = [
+        Section("What to change", moves, cards=[_card(report, move) for move in report.moves]),
         Section("Device time by phase", "", phases, [replace(by_phase, title="")]),
         Section("Operators", "", operators, [replace(listed, title="")]),
         *(Section(table.title, tables=[replace(table, title="")], folded=True) for table in others),
     ]
-    title = f"ridgeline reconcile: a step on {report.machine.name}"
-    answer = [*step_answer(report), *(line.strip() for line in move_lines(report.moves))]
-    write(out, Page(title, sections, to_document(report), answer, step_figures(report)), theme)
+    answer = [*report.answer, *report.warnings]
+    write(out, Page(step_title(report), sections, to_document(report), answer, step_figures(report)), theme)
+
+
+def _card(report: ProgramReport, move: Move) -> Card:
+    """A move in full: its gain, its cause, all its evidence, the lines of the program it is about."""
+    share = f" ({percent(move.gain / report.view.step)} of the step)" if move.gain and report.view.step else ""
+    value = f"saves {show(move.gain, 's', 3)} per step{share}" if move.gain else "gain not known"
+    lines = [f"Cause: {move.cause}.", *(f"{_sentence(text)}." for text in move.evidence)]
+    lines += [f"At {', '.join(move.sources)}."] if move.sources else []
+    return Card(_sentence(move.move), value, lines, "" if move.shown else move.status)
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter, unless it begins with the name of a function."""
+    word = text.split(" ", 1)[0]
+    return text.capitalize()[:1] + text[1:] if word.isalpha() and word.islower() else text
 
 
 def step_figures(report: ProgramReport) -> dict[str, str]:
     """Key figures of a step."""
     view = report.view
     return {
-        "step": show(view.wall, "s", 3),
+        "step": show(view.step, "s", 3),
         "device busy": show(view.device, "s", 3),
-        "predicted": show(view.predicted, "s", 3),
+        "predicted device time": show(view.predicted, "s", 3),
         "explained": f"{show(view.explained_share * 100, '', 2)} %",
     }
 

@@ -19,8 +19,15 @@ def step_chart(report: ProgramReport) -> Picture:
         roofline = op_chart(report)
     except InputError:
         return phases
-    title = f"Where a step of {show(report.view.step, 's', 3)} goes on {report.machine.name}"
-    return Panel(title, (roofline, phases))
+    return Panel(step_title(report), (roofline, phases))
+
+
+def step_title(report: ProgramReport) -> str:
+    return f"Where a step of {show(report.view.step, 's', 3)} goes on {_machine(report)}"
+
+
+def _machine(report: ProgramReport) -> str:
+    return "this machine" if report.machine.name == "here" else report.machine.name
 
 
 def op_chart(report: ProgramReport) -> Chart:
@@ -30,7 +37,7 @@ def op_chart(report: ProgramReport) -> Chart:
         raise InputError("no operator of this program does arithmetic, so none has a place on the roofline")
     left_out = [item.name for item in report.by_time if not (item.gap.target.flops and item.gap.target.bytes)]
     kernels = [replace(landed_item(report.machine, item), bound=bound_title(item.gap.target.bound)) for item in shown]
-    return landed_chart(report.machine, f"Operators on the roofline of {report.machine.name}", kernels, left_out)
+    return landed_chart(report.machine, f"Operators on the roofline of {_machine(report)}", kernels, left_out)
 
 
 def phase_chart(report: ProgramReport) -> Chart:
@@ -53,5 +60,5 @@ def phase_chart(report: ProgramReport) -> Chart:
         bars.append(Bar("idle", device + idle, device, show(idle, "s", 3), "idle", "loss", {"us": idle * 1e6}))
     limit = max((bar.value for bar in bars), default=1.0) * 1.02
     across = Axis("time per step", "s", "linear", (0.0, limit))
-    title = f"Device time of a step by phase on {report.machine.name}"
+    title = f"Device time of a step by phase on {_machine(report)}"
     return Chart("phases", title, across, NO_AXIS, report.view.regime, bars=tuple(bars), look="bars")

@@ -30,5 +30,6 @@ def slower_than_expected(view: View) -> Iterator[Move]:
             f"{percent(item.gap.share)} of roofline; calls per step: {item.gap.target.count:.3g}",
         )
         tool = "ridgeline profile --with ncu" if view.machine.kind == "gpu" else "perf stat or likwid-perfctr"
-        yield Move("slower than expected", f"{item.name} slower than expected", f"count its traffic: {tool}", gain, evidence,
+        move = f"find what slows {item.group.owner.name.rpartition('::')[2]} down: {tool}"
+        yield Move("slower than expected", f"{item.name} slower than expected", move, gain, evidence,
                    POSSIBLE, device, item.group.sources[:1], (item.name,))  # fmt: skip

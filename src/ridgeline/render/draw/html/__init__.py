@@ -24,20 +24,31 @@ from ..themes import THEMES, palette_of
 from .figures import dots, figure, points_tables, themed
 from .tables import key_of, table, titled_table
 
-__all__ = ["Page", "Section", "figure", "key_of", "render", "table", "text", "themed", "variables", "write"]
+__all__ = ["Card", "Page", "Section", "figure", "key_of", "render", "table", "text", "themed", "variables", "write"]
 
 SUFFIXES = (".html",)
 
 
 @dataclass(frozen=True)
+class Card:
+    """A headline with its figure, and the lines below it; a label says what kind of card it is."""
+
+    title: str
+    value: str
+    lines: Sequence[str] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading, a few words, then pictures and tables; whatever is empty is left out. A folded one opens on a click."""
+    """A heading, a few words, then cards, pictures and tables; whatever is empty is left out. A folded one opens on a click."""
 
     title: str
     words: str = ""
     pictures: Sequence[Picture] = ()
     tables: Sequence[Table] = ()
     folded: bool = False
+    cards: Sequence[Card] = ()
 
 
 @dataclass(frozen=True)
@@ -143,12 +154,19 @@ def _answer(page: Page) -> str:
 
 def _section(place: int, section: Section, points: Sequence[Point]) -> str:
     parts = [f"<p>{markup(section.words)}</p>"] if section.words else []
+    parts += [f'<ol class="cards">{"".join(map(_card, section.cards))}</ol>'] if section.cards else []
     parts += [figure(picture, f"s{place}p{index}-") for index, picture in enumerate(section.pictures)]
     parts += [titled_table(shown, points) for shown in section.tables]
     if section.folded:
         return "\n".join([f"<details><summary>{markup(section.title)}</summary>", *parts, "</details>"])
     title = [f"<h2>{markup(section.title)}</h2>"] if section.title else []
     return "\n".join(["<section>", *title, *parts, "</section>"])
+
+
+def _card(card: Card) -> str:
+    label = f' <span class="label">{markup(card.label)}</span>' if card.label else ""
+    lines = "".join(f"<p>{markup(line).replace(' %', '&nbsp;%')}</p>" for line in card.lines)
+    return f"<li><h3>{markup(card.title)}{label}</h3><b>{markup(card.value)}</b>{lines}</li>"
 
 
 def _json(identity: str, value: Any) -> str:
