@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from ...core.errors import InputError, quoted
 from ...core.trace import Trace
-from .target import FRAMEWORKS, JAX, TORCH, framework_of
+from .target import FRAMEWORKS, JAX, TORCH, Target, framework_of, framework_of_file, load
 
 
 def trace(
@@ -28,19 +27,29 @@ def trace(
     """
     if framework and framework not in FRAMEWORKS:
         raise InputError(f"framework is {' or '.join(FRAMEWORKS)}; {quoted(framework)} is neither")
-    args = (
-        tuple(example_inputs[0])
-        if len(example_inputs) == 1 and type(example_inputs[0]) in (tuple, list)
-        else example_inputs
-    )
+    if isinstance(target, str):
+        return _of_file(target, backward, optimizer, framework)
+    single = len(example_inputs) == 1 and type(example_inputs[0]) in (tuple, list)
+    args = tuple(example_inputs[0]) if single else example_inputs
     chosen = framework or framework_of(target, args, dict(kwargs or {})) or TORCH
     if chosen == JAX:
-        if optimizer is not None:
-            raise InputError("a step of an optimizer is part of a JAX function; trace the function that makes it")
-        traced: Trace = import_module(".jax_trace", __package__).trace_jax(
-            target, args, kwargs, backward=backward, name=name
-        )
-        return traced
+        return _of_jax(Target(target, args, dict(kwargs or {}), name), backward, optimizer)
     from .torch_program import trace_torch
 
     return trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, name=name)
+
+
+def _of_file(text: str, backward: bool, optimizer: Any, framework: str) -> Trace:
+    if (framework or framework_of_file(text)) == JAX:
+        return _of_jax(load(text), backward, optimizer)
+    from .torch_program import trace_torch_target
+
+    return trace_torch_target(text, backward=backward, optimizer=optimizer)
+
+
+def _of_jax(target: Target, backward: bool, optimizer: Any) -> Trace:
+    if optimizer is not None:
+        raise InputError("a step of an optimizer is part of a JAX function; trace the function that makes it")
+    from .jax_trace import trace_jax
+
+    return trace_jax(target.callable, target.args, target.kwargs, backward=backward, name=target.name)

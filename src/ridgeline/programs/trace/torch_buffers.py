@@ -50,6 +50,12 @@ class Storages:
         self._alive[address] = index, weakref.ref(storage, lambda _: self._ended(address, index))
         return index
 
+    def continued(self, tensor: Any, index: int) -> None:
+        """A tensor that a GPU has in the buffer of another, which ends with the later of both."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        self._alive[address] = index, weakref.ref(storage, lambda _: self._ended(address, index))
+
     def mark(self, tensors: Iterable[Any], holds: str) -> None:
         """What the buffers of tensors hold."""
         for tensor in tensors:

@@ -9,6 +9,8 @@ from typing import Any
 
 from . import torch_attention
 
+# Have kernels of their own on CPUs and GPUs; builds without CUDA take them apart elsewhere.
+KERNELS = ("native_channel_shuffle", "mish_backward", "silu_backward")
 KEY = "AutogradCUDA"  # where an operator arrives after autocast, before it is differentiated or taken apart
 
 
@@ -28,9 +30,15 @@ def gpu_kernels(torch: Any) -> Iterator[None]:
             warnings.simplefilter("ignore")  # torch warns of every kernel that takes the place of another
             for name, kernel in kernels.items():
                 library.impl(name, kernel, KEY)
+            for name in KERNELS:
+                library.impl(name, _never_run, "CUDA")
         yield
     finally:
         library._destroy()
+
+
+def _never_run(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError("a kernel of the traced GPU")
 
 
 def _softmax(torch: Any, op: Any, x: Any, dim: int, dtype: Any) -> Any:

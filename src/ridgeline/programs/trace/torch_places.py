@@ -29,6 +29,7 @@ class Places:
         self.optimizers: dict[int, Any] = {}
         self.owners: dict[int, tuple[str, ...]] = {}  # by the id of a parameter: the modules down to its own
         self.roots: list[Any] = []
+        self.graph_place: Place | None = None  # of the node of a graph that is being run
         self._stepping = 0
         self._children: dict[int, dict[int, str]] = {}
         self._forward: dict[int, Place] = {}
@@ -89,7 +90,7 @@ class Places:
         node = self._node()
         recomputed = bool(self.stack) and self.stack[-1][2]
         if node is None or recomputed:
-            place = (self.stack[-1][1] if self.stack else ()), source_of(sys._getframe(2))
+            place = self.graph_place or ((self.stack[-1][1] if self.stack else ()), source_of(sys._getframe(2)))
             if self.torch.is_grad_enabled():
                 self._forward.setdefault(self.torch._C._autograd._get_sequence_nr() - 1, place)
             return FORWARD, place

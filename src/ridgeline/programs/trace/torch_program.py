@@ -12,11 +12,14 @@ from typing import Any
 from ...core.errors import InputError
 from ...core.trace import Trace
 from ..torch_dispatch import dispatch_mode, require_torch
+from .target import Target, load
 from .torch_autocast import Autocast
 from .torch_failures import check_inputs, explained
 from .torch_functions import Functions, function_mode
 from .torch_gpu import absent_gpu, fake_mode
+from .torch_graphs import as_program
 from .torch_kernels import gpu_kernels
+from .torch_places import Place
 from .torch_record import Recorder
 from .torch_twins import Substituted, Twins
 
@@ -30,6 +33,9 @@ class Session:
         self.twins = Twins(self.torch, self.mode)
         self.recorder = Recorder(self.torch, self.twins)
         self.functions = Functions(self.torch, self.twins)
+
+    def at(self, place: Place | None) -> None:
+        self.recorder.places.graph_place = place
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -56,33 +62,53 @@ def trace_torch(
 ) -> Trace:
     """What one run of a module or function does. `backward` differentiates the sum of its output; `optimizer` steps then."""
     session = Session()
+    with session.active():
+        return _of_target(
+            session, Target(target, tuple(args), dict(kwargs or {}), name or _named(target)), backward, optimizer
+        )
+
+
+def trace_torch_target(text: str, *, backward: bool = False, optimizer: Any = None) -> Trace:
+    """The program of `file.py:name`, built on the traced GPU too: its weights take no memory.
+
+    A file that cannot build its program there, because it needs the values of tensors, is run again with those that have data.
+    """
+    session = Session()
+    session.recorder.recording = False
+    with session.active():
+        try:
+            target = load(text)
+        except InputError as error:
+            if error.__cause__ is None:  # no such file or function
+                raise
+        else:
+            return _of_target(session, target, backward, optimizer)
+    target = load(text)
+    return trace_torch(
+        target.callable, target.args, target.kwargs, backward=backward, optimizer=optimizer, name=target.name
+    )
+
+
+def _of_target(session: Session, target: Target, backward: bool, optimizer: Any) -> Trace:
+    program = as_program(session.torch, target.callable, session.at)
     substituted = Substituted(session.torch, session.twins)
     try:
-        with session.active():
-            for item in (target, optimizer, args, kwargs):
-                substituted.visit(item)
-            return traced(session, target, args, kwargs or {}, backward, optimizer, name)
+        for item in (program, optimizer, target.args, target.kwargs):
+            substituted.visit(item)
+        return traced(session, Target(program, target.args, target.kwargs, target.name), backward, optimizer)
     finally:
         substituted.restore()
 
 
-def traced(
-    session: Session,
-    target: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    backward: bool,
-    optimizer: Any,
-    name: str,
-) -> Trace:
+def traced(session: Session, target: Target, backward: bool, optimizer: Any) -> Trace:
     """One run of a program that is on the traced GPU."""
-    check_inputs(target, args, kwargs)
-    given, named = session.twins.all_in(tuple(args)), session.twins.all_in(dict(kwargs))
+    check_inputs(target.callable, target.args, target.kwargs)
+    args, kwargs = session.twins.all_in(target.args), session.twins.all_in(dict(target.kwargs))
 
     def run() -> None:
         session.recorder = Recorder(session.torch, session.twins)
         with session.recorder.places.following():
-            output = target(*given, **named)
+            output = target.callable(*args, **kwargs)
             if backward or optimizer is not None:
                 differentiate(session, output)
             if optimizer is not None:
@@ -97,7 +123,7 @@ def traced(
         raise
     except Exception as error:
         raise explained(error) from error
-    return session.recorder.trace(name or _named(target), tuple(session.functions.notes))
+    return session.recorder.trace(target.name, tuple(session.functions.notes))
 
 
 def differentiate(session: Session, output: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.timeline import BACKWARD, COMMUNICATION, FORWARD, OPTIMIZER, Call, Site
+from ...core.timeline import BACKWARD, COMMUNICATION, FORWARD, OPTIMIZER, Call, Site, Tensor
 from ...core.trace import FREE, HOST, UNKNOWN, VIEW, WORK, Access, Trace, TracedOp
 from ...core.work import READ, WRITE
 from ..aten import Counted, Settings, count
@@ -32,6 +32,8 @@ class Recorder:
         self.torch, self.twin = torch, twin
         self.places, self.storages = Places(torch), Storages()
         self.recording = True
+        self.first_backward = MAX_CALLS  # the call that begins the backward pass
+        self._convolution = torch.ops.aten.convolution.default
         self.ops: list[TracedOp] = []
         self.calls: list[int] = []
         self.reads: list[tuple[Access, ...]] = []
@@ -52,6 +54,8 @@ class Recorder:
             return func(*args, **kwargs)
         args = self._faked(args)
         phase, (modules, source) = self.places.here()
+        if phase == BACKWARD and self.first_backward > len(self.calls):
+            self.first_backward = len(self.calls)
         devices: set[str] = set()
         given = placed(self.torch, func, args, kwargs, devices)  # before an operator in place changes them
         self.storages.now = len(self.calls)
@@ -64,17 +68,52 @@ class Recorder:
                 self._enter(Site(Call(str(func._schema.name), given), phase, modules, source), waits)
                 self._account(waits, [], [])
             raise
+        result = self._laid_out(func, args, result)
         made = [item for item in flat((result,)) if isinstance(item, self.torch.Tensor)]
         call = Call(str(func._schema.name), given, results(self.torch, result))
         on_host = "cuda" not in devices and not any(item.device.type == "cuda" for item in made)
         counted = Counted(FREE) if on_host else self._counted(call, args)
         if is_collective(call.name):
             phase = COMMUNICATION
+        summed = phase == BACKWARD and self._sums_gradients(func, args, read)
+        if summed:
+            call = replace(call, name="aten::add_")
+            counted = self._counted(call, args)
+            self.storages.continued(result, read[0][0])
         self._enter(Site(call, phase, modules, source), counted)
         born = [self.storages.of(item, born=len(self.calls) - 1) for item in made]
         self._account(counted, read, [*written, *zip(born, map(stored_bytes, made), strict=True)])
+        if func is self._convolution and args[2] is not None:
+            self._add_bias(Site(call, phase, modules, source), args[2], result)
         self.storages.now = len(self.calls)
         return result
+
+    def _laid_out(self, func: Any, args: Any, result: Any) -> Any:
+        """Gradients of a convolution in the layout of its tensors, where fake ones are contiguous."""
+        torch = self.torch
+        if func is not torch.ops.aten.convolution_backward.default or args[1].dim() != 4:
+            return result
+        if not any(item.is_contiguous(memory_format=torch.channels_last) for item in args[1:3]):
+            return result
+        layout = {"memory_format": torch.channels_last}
+        grads = [torch.empty_like(item, **layout) if item is not None else None for item in result[:2]]
+        return (*grads, result[2])
+
+    def _sums_gradients(self, func: Any, args: Any, read: list[Access]) -> bool:
+        """Whether autograd adds two gradients of one tensor, which it does in place unless its tensors are fake."""
+        if func is not self.torch.ops.aten.add.Tensor or len(read) != 2 or not isinstance(args[1], self.torch.Tensor):
+            return False
+        made_here = all(self.storages.born[index] >= self.first_backward for index, _ in read)
+        return made_here and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype
+
+    def _add_bias(self, site: Site, bias: Any, result: Any) -> None:
+        """The bias of a convolution, which GPUs add in a kernel of its own."""
+        row = Tensor((1, bias.shape[0], *[1] * (result.dim() - 2)), str(bias.dtype).removeprefix("torch."))
+        call = Call("aten::add_", (*site.call.outputs, row, 1), site.call.outputs)
+        counted = self._counted(call, ())
+        self._enter(replace(site, call=call), counted)
+        written = self.storages.of(result), stored_bytes(result)
+        self._account(counted, [written, (self.storages.of(bias), stored_bytes(bias))], [written])
 
     def _faked(self, args: Any) -> Any:
         """Tensors with data that C++ brought in, as fake ones."""
@@ -144,8 +183,7 @@ class Recorder:
             storages.mark((item for item in held if isinstance(item, self.torch.Tensor)), STATE)
             parameters = [item for group in optimizer.param_groups for item in group["params"]]
             storages.mark((item.grad for item in parameters if item.grad is not None), GRADIENT)
-        phases = [op.site.phase for op in self.ops]
-        backward = next((place for place, index in enumerate(self.calls) if phases[index] == BACKWARD), None)
+        backward = self.first_backward if self.first_backward < MAX_CALLS else None
         ops, calls = _settled(self.ops, self.calls)
         return Trace(
             tuple(ops), np.array(calls, int), np.ones(len(calls)), tuple(self.reads), tuple(self.writes),

@@ -22,16 +22,21 @@ class Twins:
         self._twins: dict[int, tuple[Any, Any]] = {}  # by id; the tensor is kept, so that its id is not given again
         self._storages: dict[int, Any] = {}
 
-    def __call__(self, tensor: Any) -> Any:
+    def __call__(self, tensor: Any, on_gpu: bool = False) -> Any:
+        """The fake tensor for one with data. Single numbers are on the host, unless they are a module's."""
         from torch._subclasses.fake_tensor import FakeTensor
 
-        if isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda":
-            return tensor
-        if id(tensor) not in self._twins:
-            self._twins[id(tensor)] = tensor, self._made(tensor, FakeTensor)
-        return self._twins[id(tensor)][1]
+        with self.torch._C.DisableTorchFunction():  # a function of torch would ask for the twin again
+            number = not on_gpu and tensor.dim() == 0 and not isinstance(tensor, self.torch.nn.Parameter)
+            if isinstance(tensor, FakeTensor) and not (on_gpu and tensor.fake_device.type == "cpu"):
+                return tensor
+            if id(tensor) not in self._twins:
+                self._twins[id(tensor)] = tensor, self._made(tensor, number)
+            return self._twins[id(tensor)][1]
 
-    def _made(self, tensor: Any, kind: Any) -> Any:
+    def _made(self, tensor: Any, host: bool) -> Any:
+        from torch._subclasses.fake_tensor import FakeTensor
+
         torch = self.torch
         with torch.no_grad(), _plainly(torch):
             plain = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="meta")
@@ -40,8 +45,7 @@ class Twins:
                 plain.set_(self._storages[address], tensor.storage_offset(), tensor.shape, tensor.stride())
             elif tensor.untyped_storage().nbytes() == plain.untyped_storage().nbytes():
                 self._storages[address] = plain.untyped_storage()
-            on_host = tensor.dim() == 0 and not isinstance(tensor, torch.nn.Parameter)
-            fake = kind(self.mode, plain, torch.device("cpu" if on_host else "cuda:0"))
+            fake = FakeTensor(self.mode, plain, torch.device("cpu" if host else "cuda:0"))
             if isinstance(tensor, torch.nn.Parameter):
                 fake._is_param = True  # what torch marks parameters of other kinds of tensors by
             return fake.requires_grad_(tensor.requires_grad)
@@ -112,7 +116,9 @@ class Substituted:
     def _swap_module(self, module: Any) -> None:
         for held in (module._parameters, module._buffers):
             before = dict(held)
-            held.update({name: self.twins(tensor) for name, tensor in before.items() if tensor is not None})
+            held.update(
+                {name: self.twins(tensor, on_gpu=True) for name, tensor in before.items() if tensor is not None}
+            )
             self._undo.append(functools.partial(held.update, before))
         plain = {name: value for name, value in vars(module).items() if isinstance(value, self.torch.Tensor)}
         vars(module).update({name: self.twins(tensor) for name, tensor in plain.items()})
