@@ -9,19 +9,23 @@ from typing import Any
 
 from . import torch_attention
 
-# Have kernels of their own on CPUs and GPUs; builds without CUDA take them apart elsewhere.
-KERNELS = ("native_channel_shuffle", "mish_backward", "silu_backward")
+# Have kernels of their own on GPUs; builds without CUDA take them apart.
+KERNELS = ("native_channel_shuffle", "mish_backward", "silu_backward", "_fused_rms_norm")
+RECURRENT = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}  # by cuDNN's numbers
+MAX_TRAINED, MAX_BATCH, MIN_EPS = 880801, 65535, 1e-5  # images of a batch norm by cuDNN
 KEY = "AutogradCUDA"  # where an operator arrives after autocast, before it is differentiated or taken apart
 
 
 @contextlib.contextmanager
 def gpu_kernels(torch: Any) -> Iterator[None]:
-    """For a while, attention, dropout, softmax and RMS norm of tensors on the traced GPU are single operators."""
+    """For a while, operators on the traced GPU run by the kernels of a GPU."""
     library = torch.library.Library("aten", "IMPL")
     kernels: dict[str, Callable[..., Any]] = {
         "scaled_dot_product_attention": lambda *args, **kwargs: torch_attention.attend(torch, *args, **kwargs),
         "dropout": lambda x, p, train: _dropout(torch, x, p, train),
         "rms_norm": lambda x, shape, weight=None, eps=None: torch.ops.aten._fused_rms_norm(x, shape, weight, eps)[0],
+        "batch_norm": lambda *args: _batch_norm(torch, *args),
+        **{f"{name}.input": _recurrent(torch, mode) for name, mode in RECURRENT.items()},
         "softmax.int": lambda x, dim, dtype=None: _softmax(torch, torch.ops.aten._softmax, x, dim, dtype),
         "log_softmax.int": lambda x, dim, dtype=None: _softmax(torch, torch.ops.aten._log_softmax, x, dim, dtype),
     }
@@ -37,8 +41,71 @@ def gpu_kernels(torch: Any) -> Iterator[None]:
         library._destroy()
 
 
+def fake_results(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """Results of operators that torch has no fake kernel for."""
+
+    def recurrent(x: Any, weights: Any, stride: int, packed: Any, hidden: Any, cell: Any, *_: Any) -> Any:
+        like = torch.empty_like
+        return like(x), like(hidden), None if cell is None else like(cell), [like(weight) for weight in weights]
+
+    return {torch.ops.aten._cudnn_rnn_backward.default: recurrent}
+
+
 def _never_run(*_: Any, **__: Any) -> Any:
     raise NotImplementedError("a kernel of the traced GPU")
+
+
+def _batch_norm(torch: Any, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *rest: Any) -> Any:
+    """cuDNN's kernels, except for bf16, vectors and layers without weights, which torch's own handle."""
+    momentum, eps, enabled = rest
+    formats = x.dtype != torch.bfloat16 and weight is not None and bias is not None and weight.dtype == torch.float32
+    held = (mean is not None and var is not None) or (mean is None and var is None and training)
+    fits = x.dim() >= 3 and x.shape[0] <= (MAX_TRAINED if training else MAX_BATCH) and eps >= MIN_EPS
+    if enabled and formats and held and fits:
+        return torch.ops.aten.cudnn_batch_norm(x, weight, bias, mean, var, training, momentum, eps)[0]
+    return torch.ops.aten.native_batch_norm(x, weight, bias, mean, var, training, momentum, eps)[0]
+
+
+def _recurrent(torch: Any, mode: int) -> Callable[..., Any]:
+    """A recurrent layer as one call of cuDNN; without it every time step is operators of its own."""
+
+    def run(
+        x: Any,
+        state: Any,
+        weights: Any,
+        biases: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        both: bool,
+        batch_first: bool,
+    ) -> Any:
+        hidden, cell = state if isinstance(state, list | tuple) else (state, None)
+        size = hidden.shape[-1] if mode != RECURRENT["lstm"] else cell.shape[-1]
+        projected = hidden.shape[-1] if hidden.shape[-1] != size else 0
+        stride = (4 if biases else 2) + bool(projected)
+        packed = x.new_empty(sum(weight.numel() for weight in weights))  # where cuDNN keeps the weights
+        y, last, last_cell, *_ = torch.ops.aten._cudnn_rnn(
+            x,
+            weights,
+            stride,
+            packed,
+            hidden,
+            cell,
+            mode,
+            size,
+            projected,
+            layers,
+            batch_first,
+            dropout,
+            train,
+            both,
+            [],
+            None,
+        )
+        return (y, last) if cell is None else (y, last, last_cell)
+
+    return run
 
 
 def _softmax(torch: Any, op: Any, x: Any, dim: int, dtype: Any) -> Any:
