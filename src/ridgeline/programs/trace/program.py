@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.errors import InputError, quoted
 from ...core.trace import Trace
-from .target import FRAMEWORKS, JAX, TORCH, Target, framework_of, framework_of_file, load
+from .target import FRAMEWORKS, JAX, TORCH, Target, framework_of
 
 
 def trace(
@@ -28,7 +28,9 @@ def trace(
     if framework and framework not in FRAMEWORKS:
         raise InputError(f"framework is {' or '.join(FRAMEWORKS)}; {quoted(framework)} is neither")
     if isinstance(target, str):
-        return _of_file(target, backward, optimizer, framework)
+        from .target_program import trace_target
+
+        return trace_target(target, backward=backward, optimizer=optimizer, framework=framework)
     single = len(example_inputs) == 1 and type(example_inputs[0]) in (tuple, list)
     args = tuple(example_inputs[0]) if single else example_inputs
     chosen = framework or framework_of(target, args, dict(kwargs or {})) or TORCH
@@ -37,14 +39,6 @@ def trace(
     from .torch_program import trace_torch
 
     return trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, name=name)
-
-
-def _of_file(text: str, backward: bool, optimizer: Any, framework: str) -> Trace:
-    if (framework or framework_of_file(text)) == JAX:
-        return _of_jax(load(text), backward, optimizer)
-    from .torch_program import trace_torch_target
-
-    return trace_torch_target(text, backward=backward, optimizer=optimizer)
 
 
 def _of_jax(target: Target, backward: bool, optimizer: Any) -> Trace:

@@ -6,23 +6,27 @@ memory. A file of JAX makes small arrays or shapes, and its function is traced b
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...core.trace import Trace
 from .program import trace
-from .target import Target, maker, returned
+from .target import TORCH, Target, maker, returned
 from .torch_cast import cast
 
 _IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+(?:torch|transformers)\b", re.M)
 
 
 def trace_target(
-    text: str, values: Mapping[str, Any] | None = None, *, backward: bool = False, dtype: str = ""
+    text: str,
+    values: Mapping[str, Any] | None = None,
+    *,
+    backward: bool = False,
+    optimizer: Any = None,
+    dtype: str = "",
+    framework: str = "",
 ) -> Trace:
     """The trace of `file.py:name`, called with `values`; `dtype` casts the module and its inputs first."""
 
@@ -30,39 +34,20 @@ def trace_target(
         target = returned(maker(text, values), text)
         return cast(target, dtype, text) if dtype else target
 
-    if _of_torch(text):
-        return _built(build, backward, _name(text))
+    if framework == TORCH or (not framework and _of_torch(text)):
+        from .torch_program import trace_built
+
+        return trace_built(build, backward=backward, optimizer=optimizer)
     target = build()
-    return trace(target.callable, *target.args, kwargs=target.kwargs, backward=backward, name=_name(text))
-
-
-def _built(build: Callable[[], Target], backward: bool, name: str) -> Trace:
-    """One run of a program of PyTorch that is built without memory too."""
-    from .torch_program import Session, traced
-    from .torch_twins import Substituted
-
-    session = Session()
-    with session.active(), _unlogged("torch._subclasses.fake_tensor"):
-        target = build()
-        substituted = Substituted(session.torch, session.twins)
-        for item in (target.callable, target.args, dict(target.kwargs)):
-            substituted.visit(item)
-        return traced(session, target.callable, target.args, target.kwargs, backward, None, name)
-
-
-@contextmanager
-def _unlogged(name: str) -> Iterator[None]:
-    """Without the log of a module that writes down errors which are reported anyway."""
-    logger = logging.getLogger(name)
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
-
-
-def _name(text: str) -> str:
-    return text.rpartition(":")[2]
+    return trace(
+        target.callable,
+        *target.args,
+        kwargs=target.kwargs,
+        backward=backward,
+        optimizer=optimizer,
+        framework=framework,
+        name=target.name,
+    )
 
 
 def _of_torch(text: str) -> bool:

@@ -6,13 +6,14 @@ The Python of the program runs; its tensors have shapes, strides and formats but
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.errors import InputError
 from ...core.trace import Trace
 from ..torch_dispatch import dispatch_mode, require_torch
-from .target import Target, load
+from .target import Target
 from .torch_autocast import Autocast
 from .torch_failures import check_inputs, explained
 from .torch_functions import Functions, function_mode
@@ -48,6 +49,7 @@ class Session:
             stack.enter_context(self.mode)
             stack.enter_context(dispatch_mode(handle))
             stack.enter_context(function_mode(self.functions))
+            stack.enter_context(_unlogged("torch._subclasses.fake_tensor"))
             yield
 
 
@@ -68,22 +70,22 @@ def trace_torch(
         )
 
 
-def trace_torch_target(text: str, *, backward: bool = False, optimizer: Any = None) -> Trace:
-    """The program of `file.py:name`, built on the traced GPU too: its weights take no memory.
+def trace_built(build: Callable[[], Target], *, backward: bool = False, optimizer: Any = None) -> Trace:
+    """What one run of a program does that is built on the traced GPU too: its weights take no memory.
 
-    A file that cannot build its program there, because it needs the values of tensors, is run again with those that have data.
+    A program that cannot be built there, because it needs the values of tensors, is built again from those that have data.
     """
     session = Session()
     session.recorder.recording = False
     with session.active():
         try:
-            target = load(text)
+            target = build()
         except InputError as error:
             if error.__cause__ is None:  # no such file or function
                 raise
         else:
             return _of_target(session, target, backward, optimizer)
-    target = load(text)
+    target = build()
     return trace_torch(
         target.callable, target.args, target.kwargs, backward=backward, optimizer=optimizer, name=target.name
     )
@@ -138,6 +140,17 @@ def differentiate(session: Session, output: Any) -> None:
     ones = [torch.ones_like(item) for item in results]
     recorder.recording = True
     torch.autograd.backward(results, ones)
+
+
+@contextlib.contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Without the log of a module that writes down errors which are reported anyway."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _named(target: Any) -> str:

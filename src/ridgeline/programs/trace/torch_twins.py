@@ -28,7 +28,7 @@ class Twins:
 
         with self.torch._C.DisableTorchFunction():  # a function of torch would ask for the twin again
             number = not on_gpu and tensor.dim() == 0 and not isinstance(tensor, self.torch.nn.Parameter)
-            if isinstance(tensor, FakeTensor) and not (on_gpu and tensor.fake_device.type == "cpu"):
+            if isinstance(tensor, FakeTensor) and (number or tensor.fake_device.type == "cuda"):
                 return tensor
             if id(tensor) not in self._twins:
                 self._twins[id(tensor)] = tensor, self._made(tensor, number)

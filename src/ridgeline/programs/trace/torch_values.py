@@ -16,6 +16,7 @@ KNOWN_CHECKS = (
     "transformers.masking_utils",
     "transformers.modeling_attn_mask_utils",
     "transformers.utils.import_utils",
+    "transformers.modeling_utils",
 )
 CHECKED = "attention masks given as inputs are taken to hide nothing: no padding, one sequence a row"
 _ARITHMETIC = "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow neg pos abs round"
