@@ -60,7 +60,7 @@ def test_failures_name_the_users_line(function: Callable[..., Any], says: str) -
         trace_jax(function, (array(3, 4),))
     message = str(failed.value)
     assert says in message
-    assert re.match(r"programs/test_trace_jax_errors\.py:\d+ ", message)
+    assert re.match(r"[\w/]*test_trace_jax_errors\.py:\d+: ", message)
     assert "\n" not in message
 
 
@@ -68,7 +68,7 @@ def test_the_line_is_the_innermost_one_of_the_user() -> None:
     with pytest.raises(InputError) as failed:
         trace_jax(raises, (array(3, 4),))
     line = raises.__code__.co_firstlineno + 1
-    assert str(failed.value).startswith(f"programs/test_trace_jax_errors.py:{line} (raises)")
+    assert f"test_trace_jax_errors.py:{line}: " in str(failed.value)
 
 
 def test_arguments_that_are_no_arrays_are_refused_by_their_place() -> None:

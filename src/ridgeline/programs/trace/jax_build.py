@@ -181,6 +181,8 @@ class Builder:
         """A dense copy of a view, or a constant written out, at the place of a step."""
         made = source.buffer < 0
         self.memory.allocate(target, len(self.op), step.place.loops)
+        if not target.size:
+            return
         out = _tensor(target)
         if made:
             case = Case(name, (source.number if source.number is not None else 0,), (out,), {})

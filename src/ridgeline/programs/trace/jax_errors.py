@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import traceback
-from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, first_line, quoted
-from .jax_places import PACKAGE, line_text
+from .frames import raised_at
 
-_INSTALLED = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<")
 VALUES = (
     "Tracing has shapes and formats, no values: use jax.lax.cond, jax.lax.while_loop or jnp.where, or bind the argument "
     "with functools.partial"
 )
 
 
-def user_frame(error: BaseException) -> str:
-    """The innermost line of the user's program in the traceback of an error; empty where there is none."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(PACKAGE) and not _INSTALLED.search(Path(frame.filename).as_posix())
-    ]
-    return line_text(frames[-1].filename, frames[-1].lineno or 0, frames[-1].name) if frames else ""
-
-
 def failure(error: Exception, name: str) -> InputError:
     """The message for a program that failed: the line, the cause, and what to do about it."""
-    line = user_frame(error) or name
+    line = raised_at(error.__traceback__) or name
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"ConcretizationTypeError", "TracerArrayConversionError", "TracerIntegerConversionError"}:
         return InputError(f"{line}: the program asks for the values of an array. {VALUES}. JAX: {first_line(error)}")

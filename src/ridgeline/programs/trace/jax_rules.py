@@ -143,11 +143,11 @@ def gather(case: Case) -> Count:
     if 1 < len(sizes) == len(table.shape) and sizes[0] == 1 and sizes[1:] == table.shape[1:] and rows:
         work = ops.embedding(rows=rows, vocab=table.shape[0], cols=cols, dtype=known(table).copied)
         moved = with_moves(work, read={"table": (float(taken), table.dtype), "index": index}, write={"y": out})
-        return done(moved, MOVE, read=touched)
+        return done(moved, POINTWISE, read=touched)
     reads: dict[str, Tensor | tuple[float, str]] = {"x": (float(taken), table.dtype)}
     if isinstance(index, Tensor):
         reads["index"] = index
-    return done(streamed("gather", reads, {"y": out}, known(table)), MOVE, read=touched)
+    return done(streamed("gather", reads, {"y": out}, known(table)), POINTWISE, read=touched)
 
 
 def scatter(case: Case) -> Count:

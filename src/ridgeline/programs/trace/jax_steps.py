@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .jax_places import frame_line, joined_scope, library_scope
+from .jax_places import joined_scope, located
 
 CARRY, TRIP, COLLECT, JOIN, SHARD = "carry", "trip", "collect", "join", "shard"
 # Primitives that are their body, by the parameter that holds it.
@@ -107,12 +107,9 @@ class Steps:
 
     def _equation(self, equation: Any, given: list[Value], outer: Place) -> list[Value]:
         name, params = str(equation.primitive.name), equation.params
-        info = equation.source_info
-        place = replace(
-            outer,
-            scope=joined_scope(outer.scope, str(info.name_stack), library_scope(info.traceback)),
-            source=frame_line(info.traceback) or outer.source,
-        )
+        line, unit = located(equation.source_info.traceback)
+        scope = joined_scope(outer.scope, str(equation.source_info.name_stack), unit)
+        place = replace(outer, scope=scope, source=line or outer.source)
         if name in BODIES and BODIES[name] in params:
             return self._body(name, params, given, place)
         if name == "shard_map":
