@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,8 @@ KINDS: Kinds = {
 }
 
 
-def reconcile_large(cases: int = 3000, kernels: int = 100_000) -> list[tuple[str, float, float, float]]:
+def reconcile_large(cases: int = 3000, kernels: int = 100_000) -> Iterator[tuple[str, float, float, float]]:
     """Seconds, seconds of processor time and MiB of `ridgeline reconcile` for each kind of names."""
-    measured = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind, (case, kernel) in KINDS.items():
@@ -60,8 +59,7 @@ def reconcile_large(cases: int = 3000, kernels: int = 100_000) -> list[tuple[str
             (folder / "cases.csv").write_text("op,name,m,n,k\n" + "".join(rows), encoding="utf-8")
             observed = [{**kernel(place, cases), "time_us": 5 + place % 90} for place in range(kernels)]
             (folder / "kernels.json").write_text(json.dumps(observed), encoding="utf-8")
-            measured.append((kind, *_run(folder)))
-    return measured
+            yield kind, *_run(folder)
 
 
 def _run(folder: Path) -> tuple[float, float, float]:
