@@ -10,14 +10,21 @@ commands there. Blocks of any other kind are text and stay as they are: use `tex
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from click.testing import CliRunner
+
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+from ridgeline.app.cli import main as ridgeline  # noqa: E402
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PICTURE = re.compile(r"--out \S+\.svg$")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", flags=re.M | re.S)
@@ -36,6 +43,24 @@ def environment(folder: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(home), "PYTHONPATH": str(ROOT / "src")}
 
 
+def printed(command: str, folder: Path, variables: dict[str, str]) -> str:
+    """What a command prints. ridgeline itself runs in this process: to start one for each command would take longer."""
+    words, _, filters = command.partition(" | ")
+    if not words.startswith("ridgeline ") or re.search("[;&<>`]", words):
+        words, filters, output, errors = "", command, "", ""
+    else:
+        removed = {name: None for name in os.environ if name not in variables}
+        with contextlib.chdir(folder):
+            answer = CliRunner().invoke(ridgeline, shlex.split(words, comments=True)[1:], env={**removed, **variables})
+        output, errors = answer.stdout, answer.stderr
+    if filters:
+        done = subprocess.run(
+            ["sh", "-c", filters], cwd=folder, env=variables, input=output, capture_output=True, text=True, encoding="utf-8"
+        )  # fmt: skip
+        output, errors = done.stdout, errors + done.stderr
+    return output + errors
+
+
 def run(commands: str, folder: Path, variables: dict[str, str]) -> str:
     """A console with fresh output under each of its commands; pictures are drawn by make_pictures.py, which its test checks."""
     lines = []
@@ -44,15 +69,7 @@ def run(commands: str, folder: Path, variables: dict[str, str]) -> str:
         if PICTURE.search(command):
             lines += shown.splitlines()
             continue
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-        )
-        lines += [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+        lines += [line.rstrip() for line in printed(command, folder, variables).splitlines()]
     return "\n".join(lines) + "\n"
 
 

@@ -17,11 +17,12 @@ COMPUTE = (
 STORED = (*COMPUTE, "int32", "int1", "int4_g128", "int4_g128z", "fp8_e4m3_g64")
 COLLECTIVES = ("all_gather", "all_reduce", "all_to_all", "broadcast", "p2p", "reduce_scatter")
 NUMBERS = ("Size", "Count", "Flag")
+MIN_EXAMPLES = 6
 
 
-def law(examples: int = 50) -> settings:
-    """Settings of a property: so many examples, the rest as the profile says (`conftest.py`)."""
-    return settings(max_examples=examples)
+def law(examples: int = 50, **others: Any) -> settings:
+    """Settings of a property: so many examples where the profile has 100, the rest as it says (`conftest.py`)."""
+    return settings(max_examples=max(MIN_EXAMPLES, examples * settings().max_examples // 100), **others)
 
 
 def _number(param: Param, largest: int) -> st.SearchStrategy[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gap_samples import H200, NCU, RECORDED, amounts, observation, simple
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.documents import to_document
@@ -25,6 +25,7 @@ from ridgeline.prediction.kernel_times import evaluate_together
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
 from ridgeline.programs import ops
+from strategies import law
 
 
 def steps(*names: str, work: Work | None = None) -> Any:
@@ -188,7 +189,7 @@ KERNEL_NAMES = st.sampled_from(["gemm", "softmax", "copy", "reduce_kernel", "spl
 SHAPES = st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@law(200)
 @given(st.lists(WORKS, min_size=1, max_size=6), st.lists(st.tuples(KERNEL_NAMES, SHAPES), min_size=1, max_size=8))
 def test_looking_up_shapes_and_sizes_agrees_with_comparing_all_pairs(
     works: list[Work], kernels: list[tuple[str, list[list[int]]]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.documents import to_document
@@ -28,6 +28,7 @@ from ridgeline.machines.detect import local as detect
 from ridgeline.machines.detect import system as outside
 from ridgeline.machines.detect.device import Device, read_table, simd_width
 from ridgeline.machines.detect.local import devices, here, machine_of
+from strategies import law
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "detect"
 KiB, MiB, GiB = 2**10, 2**20, 2**30
@@ -696,7 +697,7 @@ def test_this_very_machine() -> None:
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=150, deadline=None)
+@law(150)
 def test_parsers_take_any_text(text: str) -> None:
     assert all(0 <= cpu < linux.MAX_CPUS for cpu in linux.cpu_list(text))
     size = linux.cache_size(text)
@@ -790,7 +791,7 @@ class Broken(Recorded):
 
 
 @given(st.data(), st.sampled_from(["linux", "darwin", "win32", "freebsd14"]))
-@settings(max_examples=60, deadline=None)
+@law(60)
 def test_no_machine_is_odd_enough_to_break_it(data: st.DataObject, platform: str) -> None:
     for device in devices(Broken(data.draw, platform)):
         machine = machine_of(device)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ridgeline.core.documents import to_document
@@ -21,6 +21,7 @@ from ridgeline.profilers import advisor, chrome_trace, likwid, perf, plain, rocp
 from ridgeline.profilers import load as observe
 from ridgeline.profilers.ncu import formulas, kernel
 from ridgeline.profilers.torch_profiler import events
+from strategies import law
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x00\ud800\u202e"
 LONG = 100_000
@@ -364,13 +365,13 @@ def any_event(categories: tuple[str, ...], arguments: tuple[str, ...]) -> st.Sea
     return st.tuples(st.fixed_dictionaries(good), wrong).map(lambda parts: {**parts[0], **parts[1]})
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@law(100, suppress_health_check=list(HealthCheck))
 @given(st.lists(any_event(CATEGORIES, TORCH_ARGS), max_size=6), st.dictionaries(st.sampled_from(["deviceProperties", "distributedInfo", "baseTimeNanoseconds"]), VALUES))  # fmt: skip
 def test_torch_traces_of_any_values(tmp_path: Path, listed: list[Any], header: dict[str, Any]) -> None:
     assert_read_or_refused(torch_trace(tmp_path, *listed, **header), "torch_profiler")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@law(60, suppress_health_check=list(HealthCheck))
 @given(st.lists(any_event(("",), JAX_ARGS), max_size=6))
 def test_jax_traces_of_any_values(tmp_path: Path, listed: list[Any]) -> None:
     assert_read_or_refused(jax_trace(tmp_path, *listed), "jax_profiler")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ridgeline.core import tabular
@@ -18,6 +18,7 @@ from ridgeline.core.errors import InputError, SchemaError
 from ridgeline.core.observation import Observation
 from ridgeline.profilers import commands
 from ridgeline.profilers import load as observe
+from strategies import law
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # Every file in a folder named after an importer.
@@ -300,7 +301,7 @@ FIELDS = (
 GOOD = {"name": "a", "samples": [1e-3], "time_us": 3.0, "flops": {"vector.fp32": 1.0}, "path": ["a"], "notes": ["b"]}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@law(300, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4), st.sets(st.sampled_from(sorted(GOOD))))
 def test_documents_of_any_values_are_read_clean_or_refused(
     tmp_path: Path, wrong: dict[str, Any], good: set[str]
@@ -499,9 +500,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
     return tool, bytes(content)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@law(150, suppress_health_check=list(HealthCheck))
 @given(damaged())
 def test_damaged_files_give_observations_or_one_message(tmp_path: Path, case: tuple[str, bytes]) -> None:
     tool, content = case
@@ -516,7 +515,7 @@ def test_damaged_files_give_observations_or_one_message(tmp_path: Path, case: tu
         assert json.loads(json.dumps(observe.document(found), allow_nan=False))[0]["time_us"] > 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@law(60, suppress_health_check=list(HealthCheck))
 @given(st.one_of(st.binary(max_size=400), st.text(max_size=400).map(lambda text: text.encode("utf-8", "replace"))))
 def test_garbage_gives_one_message(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "garbage"

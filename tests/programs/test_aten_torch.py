@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.timeline import Call
@@ -14,6 +14,7 @@ from ridgeline.core.work import Work
 from ridgeline.programs.aten import Settings, count, coverage
 from ridgeline.programs.aten.counted import UNKNOWN, WORK
 from ridgeline.programs.torch_dispatch import record
+from strategies import law
 
 torch: Any = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -64,7 +65,7 @@ def test_products_have_torchs_flops(b: int, m: int, n: int, k: int) -> None:
         assert by_rules(function) == by_formula(function)
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(st.data())
 def test_convolutions_have_torchs_flops(data: st.DataObject) -> None:
     sides = data.draw(st.integers(1, 3))
@@ -184,7 +185,7 @@ ONCE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", ONCE)
-@settings(max_examples=8, deadline=None)
+@law(8)
 @given(st.tuples(st.integers(2, 6), st.integers(2, 6), st.integers(2, 6)))
 def test_every_storage_is_read_once_and_every_result_written_once(name: str, shape: tuple[int, int, int]) -> None:
     x, y = torch.rand(shape) + 0.5, torch.rand(shape) + 0.5
