@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,7 +19,14 @@ settings.register_profile("random", COMMON, derandomize=False, print_blob=True, 
 settings.load_profile("fixed")
 
 
+@pytest.fixture(scope="session")
+def config_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that do not exist, a new one each time: to make thousands of numbered folders takes longer than most tests."""
+    root = tmp_path_factory.mktemp("config")
+    return (root / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def no_measured_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def no_measured_machine(monkeypatch: pytest.MonkeyPatch, config_folders: Iterator[Path]) -> None:
     """No test sees what was measured on the machine it runs on: `here` would be the default of every command."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(next(config_folders)))
