@@ -19,6 +19,7 @@ from ridgeline.core.timeline import KERNEL, OPERATOR, Activity
 from ridgeline.profilers import launch
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "scripts"
+TRACE = Path(__file__).parents[1] / "fixtures" / "torch" / "trace_cpu.json.gz"
 MACHINE = "xeon-8480plus"  # of the catalog: nothing is measured
 # Threads that wait for each other take long on a busy machine; and a GPU, where there is one, would run the programs.
 SETTINGS = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -54,6 +55,15 @@ def test_unchanged_scripts_are_explained(
     assert {name for name, phase in step["phases"].items() if phase["device_us"] > 0} >= phases
     assert step["predicted_device_us"] > 0
     assert all(item["predicted_us"] > 0 for item in outcome.document()["items"])
+
+
+@pytest.mark.parametrize(("waited", "named"), [(0.5, True), (0.02, False)])
+def test_a_loaded_machine_is_named_with_the_share_of_time_without_a_core(waited: float, named: bool) -> None:
+    facts = {"recorded_seconds": 2.0, "waited_seconds": waited}
+    recorded = launch.Recorded(("python", "train.py"), TRACE, 0, "torch", "8 optimizer steps", facts=facts)
+    notes = job.report_of(recorded, MACHINE, print).notes
+    assert recorded.waited_share == waited / 2
+    assert any("waited 25 % of the time for a core" in note for note in notes) == named
 
 
 FAILING = """

@@ -75,6 +75,21 @@ def test_recording_ends_after_the_steps_and_later_steps_are_timed(watcher: Watch
     assert (told["step_seconds"], told["unprofiled_steps"]) == (pytest.approx(0.25), 5)
 
 
+def test_the_time_without_a_core_is_that_of_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    """Three of the four tenths of a second that were recorded; what came before does not count."""
+    waited = iter((50.0, 50.3))
+    monkeypatch.setattr(script, "waited_for_core", lambda: next(waited))
+    monkeypatch.setattr(Watcher, "_watch_torch", lambda self: None)
+    monkeypatch.setattr(Watcher, "_alarm", lambda self, seconds: None)
+    made = Watcher(str(tmp_path), steps=4, seconds=10.0)
+    made.imported(Profiles())  # type: ignore[arg-type]
+    signals(made, now, [OPTIMIZER] * 4)
+    listed = facts(made)
+    assert (listed["recorded_seconds"], listed["waited_seconds"]) == (pytest.approx(0.4), pytest.approx(0.3))
+
+
 def test_optimizer_steps_count_and_not_the_batches_between_them(watcher: Watcher, now: list[float]) -> None:
     signals(watcher, now, [BATCH, BATCH, OPTIMIZER] * 3)
     assert watcher.recording

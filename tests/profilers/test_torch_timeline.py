@@ -149,7 +149,7 @@ def many_steps(count: int, marked: str = "", idle: float = 0) -> MadeTrace:
     [
         ("ProfilerStep#{}", "profiler", 4, 0),
         ("ridgeline.step#{}", "marked", 4, 0),
-        ("", "repetition", 3, 1),  # by the optimizer: the first step has no known beginning
+        ("", "optimizer", 3, 1),  # by the optimizer: the first step has no known beginning
     ],
 )
 def test_steps_are_found_by_their_marks(tmp_path: Path, marked: str, how: str, kept: int, warmup: int) -> None:

@@ -26,6 +26,9 @@ EXAMPLE = "ridgeline run -- python train.py"
 QUIET = {"KINETO_LOG_LEVEL": "99", "KINETO_USE_DAEMON": "0"}
 
 
+NUMBERS = ("step_seconds", "unprofiled_steps", "steps", "recorded_seconds", "waited_seconds")  # among the facts
+
+
 class NothingRecorded(InputError):
     """A program that ran and left nothing to report; `exit_code` is its own."""
 
@@ -47,7 +50,15 @@ class Recorded:
     unprofiled_steps: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    DOCUMENT: ClassVar = ("command", "exit_code", "library", "recorded", "unprofiled_step_us=step_time", "unprofiled_steps")  # fmt: skip
+    DOCUMENT: ClassVar = (
+        "command", "exit_code", "library", "recorded", "unprofiled_step_us=step_time", "unprofiled_steps", "waited_share",
+    )  # fmt: skip
+
+    @property
+    def waited_share(self) -> float | None:
+        """Of the recorded time, in which the main thread had no core; None where that was not counted."""
+        total, waited = self.facts.get("recorded_seconds"), self.facts.get("waited_seconds")
+        return None if not total or waited is None else max(waited, 0.0) / total
 
 
 def run_program(words: Sequence[str], folder: Path, steps: int, seconds: float, stdout: int | None = None) -> Recorded:
@@ -117,7 +128,7 @@ def _facts(path: Path) -> dict[str, Any] | None:
     with suppress(ValueError, RecursionError):
         table = door.table(json_document(whole_text(path)), "the facts")
         texts = {key: clean(str(table.get(key) or "")) for key in ("library", "recorded", "kind")}
-        numbers = {key: table[key] for key in ("step_seconds", "unprofiled_steps", "steps") if isinstance(table.get(key), int | float)}  # fmt: skip
+        numbers = {key: table[key] for key in NUMBERS if isinstance(table.get(key), int | float)}
         return {**numbers, **texts}
     return None
 

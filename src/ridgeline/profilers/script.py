@@ -39,6 +39,13 @@ COMPILING = 12  # times as long as others are programs recorded that compile and
 TRACE, FACTS = "trace.json.gz", "facts.json"
 
 
+def waited_for_core() -> float:
+    """Seconds that the main thread was ready and had no core, as Linux counts them; 0 where the system does not say."""
+    with suppress(OSError, ValueError, IndexError), open("/proc/self/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[1]) / 1e9
+    return 0.0
+
+
 def harmless(method: Callable[..., None]) -> Callable[..., None]:
     """A method whose errors end the recording and never the program."""
 
@@ -64,13 +71,12 @@ class Watcher:
         self.stacks = True  # whether Python's calls are recorded, which say modules and lines
         self.restarted = False  # whether a recording with them was given up for one without
         self.began = 0.0
+        self.recorded = self.waited = 0.0  # seconds of the recording, and those of it without a core
         self.kind = ""  # what the steps are
         self.ends: list[float] = []  # when steps ended while recording
         self.later: list[float] = []  # and after it
         self.why = "the entire run"
         self.process = os.getpid()
-
-    # -- what the program does --------------------------------------------------------------------------------------
 
     @harmless
     def imported(self, module: ModuleType) -> None:
@@ -118,8 +124,6 @@ class Watcher:
         """No step has ended the recording; steps that take longer than the limit are waited for, up to three of them."""
         if self.recording and not self.kind:
             self._end(f"the first {time.perf_counter() - self.began:.0f} s, without steps")
-
-    # -- torch --------------------------------------------------------------------------------------------------------
 
     def _watch_torch(self) -> None:
         with suppress(ImportError):  # an old torch has no hook for all optimizers
@@ -174,7 +178,7 @@ class Watcher:
             activities=activities, record_shapes=True, with_stack=self.stacks, with_modules=True
         )
         self.profiler.start()
-        self.recording, self.began = True, time.perf_counter()
+        self.recording, self.began, self.waited = True, time.perf_counter(), waited_for_core()
         if not self.kind:
             self._alarm(self.seconds if self.stacks else COMPILING * self.seconds)
 
@@ -194,6 +198,7 @@ class Watcher:
         if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
             self.torch.cuda.synchronize()  # kernels still queued belong to the program
         self.recording, self.why = False, why or self.why
+        self.recorded, self.waited = time.perf_counter() - self.began, waited_for_core() - self.waited
         self.profiler.stop()
 
     # -- JAX ------------------------------------------------------------------------------------------------------------
@@ -227,19 +232,18 @@ class Watcher:
         with suppress(RuntimeError):  # the program stopped it
             self.jax.profiler.stop_trace()
 
-    # -- the end --------------------------------------------------------------------------------------------------------
-
     def finish(self) -> None:
         """Write the trace and what is known of it."""
         if os.getpid() != self.process:
             return
         self._write()
         library = "torch" if self.torch is not None else "jax" if self.jax is not None else ""
-        facts = {"library": library, "recorded": self.why, "steps": len(self.ends), "kind": self.kind}
+        facts: dict[str, Any] = {"library": library, "recorded": self.why, "steps": len(self.ends), "kind": self.kind}
         gaps = sorted(later - earlier for earlier, later in zip(self.later, self.later[1:], strict=False))
         if len(gaps) >= MIN_STEPS:
             facts["step_seconds"] = gaps[len(gaps) // 2]
             facts["unprofiled_steps"] = len(gaps)
+        facts |= {"recorded_seconds": self.recorded, "waited_seconds": self.waited}
         with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:
             json.dump(facts, file)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STEPS, SECONDS = 8, 10.0  # that are recorded by default
 MAX_GUESSED = 0.2  # of the time with uncalibrated predictions, above which the answer says it
 MAX_SLOWDOWN = 1.1  # of the steps under the profiler, above which the answer says it
+MAX_WAITED = 0.05  # of the time that the program waited for a core, above which the answer says it
 COMPILED_NAME = re.compile(r"trace\.json(?:\.gz)?$")  # what is the name of its compiled programs otherwise
 DEVICES = {"cpu": "here:cpu", "cuda": "here:gpu"}
 Say = Callable[[str], None]
@@ -104,6 +105,12 @@ def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
         inflated = "times of operators" if report.view.kept.on_host else "host and idle times"
         slower = percent(report.view.wall / recorded.step_time - 1)
         notes.append(f"the profiler makes a step {slower} longer: {inflated} below include recording")
+    if (recorded.waited_share or 0.0) > MAX_WAITED:
+        share = percent(recorded.waited_share)
+        affected = "times of operators" if report.view.kept.on_host else "host and idle times"
+        notes.append(
+            f"loaded machine: the program waited {share} of the time for a core; {affected} include that: run it on an idle machine"
+        )
     if recorded.exit_code:
         notes.append(f"the program ended with exit code {recorded.exit_code}; what it ran before is reported")
     return notes

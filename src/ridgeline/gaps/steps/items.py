@@ -10,6 +10,7 @@ from typing import ClassVar
 from ...core.errors import RidgelineError
 from ...core.machine import Machine
 from ...core.work import Program, Step
+from ...prediction.coefficients import TRANSFERRED
 from ...prediction.host import GRAPH, ONE_BY_ONE
 from ...prediction.kernel_times import evaluate_together
 from ...prediction.predict import Prediction, predict
@@ -18,6 +19,7 @@ from ..gap import Gap
 from ..measurement import Measurement
 from ..report import Item
 from ..target import Target, target
+from .dispatch import is_small, with_dispatch
 from .groups import Group
 from .kept import Kept
 
@@ -83,8 +85,10 @@ class Uncounted:
         return str(self.group.fields.get("refused", self.group.owner.reason))
 
 
-def items(kept: Kept, grouped: Sequence[Group], machine: Machine) -> tuple[list[OpItem], list[Uncounted]]:
-    """The groups that are predicted, and those that are not."""
+def items(
+    kept: Kept, grouped: Sequence[Group], machine: Machine, dispatch: float | None = None
+) -> tuple[list[OpItem], list[Uncounted]]:
+    """The groups that are predicted, and those that are not; `dispatch` is that of an operator that runs on the host."""
     wanted = [group for group in grouped if group.owner.work is not None and group.time > 0]
     predictions = _predictions(wanted, machine)
     made: list[OpItem] = []
@@ -94,7 +98,7 @@ def items(kept: Kept, grouped: Sequence[Group], machine: Machine) -> tuple[list[
             group.fields["refused"] = outcome
             without.append(Uncounted(group))
         else:
-            made.append(_item(kept, group, outcome))
+            made.append(_item(kept, group, outcome, dispatch))
     return made, without
 
 
@@ -113,7 +117,7 @@ def _predictions(wanted: Sequence[Group], machine: Machine) -> list[Prediction |
     return predictions
 
 
-def _item(kept: Kept, group: Group, prediction: Prediction) -> OpItem:
+def _item(kept: Kept, group: Group, prediction: Prediction, dispatch: float | None) -> OpItem:
     timeline = kept.timeline
     replayed = bool(kept.graph[group.runs].all())
     measurement = Measurement(
@@ -133,6 +137,9 @@ def _item(kept: Kept, group: Group, prediction: Prediction) -> OpItem:
     order = ("uncalibrated", "transferred", "calibrated")
     group.fields["calibration"] = next((label for label in order if label in labels), "")
     group.fields["prediction"] = prediction
+    if dispatch is not None and is_small(group):
+        side = with_dispatch(side, group, prediction.machine, dispatch)
+        group.fields["calibration"] = TRANSFERRED
     gap = Gap(side, measurement, group.owner.how, sent=GRAPH if replayed else ONE_BY_ONE)
     return OpItem(gap, tuple(advise(gap)), group)
 

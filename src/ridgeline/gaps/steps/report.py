@@ -17,6 +17,7 @@ from ...core.version import __version__
 from ...prediction.predict import Prediction
 from ..report import other_machines
 from . import wording
+from .dispatch import dispatch_time
 from .groups import Group, groups
 from .items import OpItem, Uncounted, items
 from .kept import kept
@@ -104,8 +105,9 @@ def program_report(timeline: Timeline, machine: Machine, step_time: float | None
     runs = kept(timeline)
     grouped = groups(runs, machine)
     overhead = [group for group in grouped if _is_overhead(timeline, runs.on_host, group)]
-    explained, uncounted = items(runs, [group for group in grouped if group not in overhead], machine)
-    view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead), step_time)
+    dispatch = dispatch_time(overhead) if runs.on_host else None
+    explained, uncounted = items(runs, [group for group in grouped if group not in overhead], machine, dispatch)
+    view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead), step_time, dispatch)
     notes = (*timeline.notes, *other_machines(machine, [timeline.conditions]), *_other_kind(machine, runs.on_host))
     return ProgramReport(machine, view, tuple(explained), tuple(uncounted), tuple(moves(view)), notes)
 

@@ -43,6 +43,7 @@ class View:
     uncounted: tuple[Uncounted, ...]
     overhead: tuple[Group, ...] = ()  # time of operators on the host that did no work: wrappers and views
     step_time: float | None = None  # of steps that ran without the profiler, where some were timed
+    operator_dispatch: float | None = None  # of an operator that runs on the host
 
     DOCUMENT: ClassVar = (
         "steps", "recognised_by", "warmup", "wall_us=wall", "unprofiled_wall_us=step_time", "device_us=device", "idle_us=idle", "regime", "pace", "host_bound_share",
@@ -174,9 +175,9 @@ class View:
 
     @cached_property
     def dispatch(self) -> float | None:
-        """Median time between two launches where the host does not wait; None for a program on the host."""
+        """Median time between two launches where the host does not wait; of a program on the host, of an operator."""
         if self.kept.on_host:
-            return None
+            return self.operator_dispatch
         costs = self.queue.cost[self.queue.runs]
         costs = costs[costs > 0]
         return float(np.median(costs)) if len(costs) else None

@@ -58,6 +58,7 @@ def _steps(view: View) -> str:
         "marked": "marked",
         "repetition": "by repetition",
         "optimizer": "by the optimizer",
+        "data loader": "by the data loader",
     }
     warmup = f" after {view.warmup} warm-up" if view.warmup else ""
     steps = f"{counted(view.steps, 'step')} {how.get(view.recognised_by, view.recognised_by)}{warmup}"

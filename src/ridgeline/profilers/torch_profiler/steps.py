@@ -133,7 +133,7 @@ def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
         return None
     spans = min(candidates, key=len)
     first = min(float(launches.start.min()), spans[0].start)
-    return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "repetition", True)
+    return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "optimizer", True)
 
 
 def _begun_by(blocks: Blocks, launches: Launches) -> Marks | None:
@@ -143,7 +143,7 @@ def _begun_by(blocks: Blocks, launches: Launches) -> Marks | None:
         return None
     last = float(launches.start.max())
     starts = [span.start for span in max(candidates, key=len) if span.start <= last]
-    return Marks(np.array(starts), last, "repetition") if len(starts) >= MIN_REPEATS else None
+    return Marks(np.array(starts), last, "data loader") if len(starts) >= MIN_REPEATS else None
 
 
 def _covering(blocks: Blocks, launches: Launches) -> Marks | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ..view import View
-from . import attention, communication, fusion, host, layout, optimizer, precision, slow
+from . import attention, communication, cpu, fusion, host, layout, optimizer, precision, slow
 from .move import POSSIBLE, SHOWN, Move
 
 __all__ = ["POSSIBLE", "SHOWN", "Move", "moves"]
@@ -33,6 +33,8 @@ RULES: tuple[Callable[[View], Iterable[Move]], ...] = (
     communication.exposed,
     communication.pageable_copies,
     communication.exposed_copies,
+    cpu.small_operators,
+    cpu.bf16_products,
     slow.slower_than_expected,
 )
 

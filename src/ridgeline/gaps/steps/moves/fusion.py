@@ -37,8 +37,6 @@ class Chain:
 
 def pointwise_chains(view: View) -> Iterator[Move]:
     """Intermediates of a chain are written and read once each; one kernel keeps them in registers."""
-    if view.kept.on_host:
-        return
     chains = _chains(view)
     if not chains:
         return

@@ -30,7 +30,7 @@ def loop(view: View) -> Iterator[Move]:
     every = _groups(view)
     groups = [group for group in every if _is_update(group)]
     launches = sum(group.count * group.launches for group in groups)
-    if view.kept.on_host or launches < MIN_LAUNCHES or any(FUSED in group.owner.name for group in every):
+    if launches < MIN_LAUNCHES or any(FUSED in group.owner.name for group in every):
         return
     sizes = _parameters(view, groups)
     elements = float(sum(sizes))
@@ -42,10 +42,10 @@ def loop(view: View) -> Iterator[Move]:
     pieces = int(fused_launches(sizes, 4 if adam else 3, FUSED_TENSORS))
     gain, device = _price(view, groups, fused, pieces)
     foreach = sum(group.time for group in groups if FOREACH in group.owner.name) > time / 2
-    present = "foreach (several passes over all tensors)" if foreach else "one kernel per tensor and operation"
+    present = "foreach (several passes over all tensors)" if foreach else "one call per tensor and operation"
     kind = "AdamW" if adam else "SGD"
     evidence = (
-        f"{launches:,.0f} launches and {show(time, 's', 3)} per step: {present}",
+        f"{launches:,.0f} {'calls' if view.kept.on_host else 'launches'} and {show(time, 's', 3)} per step: {present}",
         f"{show(elements, '', 3)} parameters; a fused {kind} is expected to take {show(fused, 's', 3)}",
     )
     yield Move("optimizer", "unfused optimizer", "pass fused=True to the optimizer", gain, evidence, device=device,

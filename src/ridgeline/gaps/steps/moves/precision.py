@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
-from ....core.timeline import OPTIMIZER
+from ....core.timeline import OPTIMIZER, Tensor
 from ....core.units import counted, show
 from ....programs.aten import Settings
 from ....programs.aten.arguments import base_name
@@ -70,7 +71,7 @@ def narrower(view: View) -> Iterator[Move]:
 def accidental_fp64(view: View) -> Iterator[Move]:
     """Operators on fp64 tensors in a step whose parameters are fp32: a constant, an array of NumPy or a cast made them so."""
     formats = {tensor.dtype for tensor in view.kept.timeline.gradients}
-    items = [item for item in view.items if any(tensor.dtype == FP64 for tensor in item.group.owner.call.tensors)]
+    items = [item for item in view.items if any(map(_is_double, item.group.owner.call.tensors))]
     if FP64 in formats or not items or (not formats and len(items) == len(view.items)):
         return
     times = recounted(view, items, in_format(FP64, FP32))
@@ -86,6 +87,11 @@ def accidental_fp64(view: View) -> Iterator[Move]:
     move = "keep fp32: dtype=torch.float32 where tensors are made from NumPy arrays or Python floats, no .double()"
     yield Move("accidental fp64", "fp64 arithmetic on a model in fp32", move, gain, evidence, device=device,
                sources=sources(times), items=tuple(group.name for group in list(times)[:4]))  # fmt: skip
+
+
+def _is_double(tensor: Tensor) -> bool:
+    """Whether it is a tensor of fp64; a single number of Python is passed as one and changes nothing."""
+    return tensor.dtype == FP64 and prod(tensor.shape) > 1
 
 
 def _is_product(item: OpItem, dtype: str) -> bool:

@@ -1,0 +1,92 @@
+"""Programs on a CPU: small operators take a dispatch, foreach loops one per tensor; the moves that help there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from timelines import MICRO, Story, call, tensor
+
+from ridgeline.core.timeline import FORWARD, OPERATOR, OPTIMIZER, Call, Site, Timeline
+from ridgeline.gaps.steps.report import ProgramReport, program_report
+from ridgeline.machines.load import load
+
+XEON = load("xeon-8480plus")
+VIEW = 4.0
+SMALL = tensor(64, 64, dtype="fp32")
+RELU = Site(call("aten::relu", SMALL), FORWARD)
+SHAPED = Site(call("aten::view", SMALL, (4096,)), FORWARD)
+MM = Site(call("aten::mm", tensor(1024, 1024, dtype="fp32"), tensor(1024, 1024, dtype="fp32")), FORWARD)
+
+
+def on_host(rows: list[tuple[Site, float]], **parts: Any) -> Timeline:
+    """Three steps of operators one after the other, each with its time in microseconds."""
+    story = Story()
+    for _ in range(3):
+        story.edges.append(story.host)
+        for site, time in rows:
+            story.launch(site, time, cost=0.0, kind=OPERATOR, name=site.call.name)
+            story.host += time
+        story.end()
+    made = story.timeline(**parts)
+    starts = np.array(story.edges) * MICRO
+    ends = np.append(starts[1:], story.host * MICRO)
+    runs = replace(made.runs, step=np.repeat(np.arange(3), len(rows)), launched=np.full(3 * len(rows), np.nan))
+    return replace(made, runs=runs, steps=replace(made.steps, start=starts, end=ends))
+
+
+def report(rows: list[tuple[Site, float]], **parts: Any) -> ProgramReport:
+    return program_report(on_host(rows, **parts), XEON)
+
+
+def test_a_small_operator_is_expected_to_take_a_dispatch_and_its_work_on_one_core() -> None:
+    """Views take 4 us and do nothing; a relu of 4096 numbers is one of them, and 32 KB at the rate of one core."""
+    made = report([(SHAPED, VIEW), (RELU, 6.0), (MM, 900.0)])
+    relu, product = made.items
+    cores = XEON.units["core"]
+    assert relu.gap.target.time == pytest.approx(VIEW * MICRO + relu.gap.target.floor * cores)
+    assert relu.gap.target.low < relu.gap.target.time < relu.gap.target.high
+    assert relu.calibration == "transferred"
+    without = report([(RELU, 6.0), (MM, 900.0)])  # no views, so that nothing is known of dispatch
+    assert (
+        without.items[1].gap.target.time == product.gap.target.time
+    )  # a product is large enough for its library kernel
+    assert without.items[0].gap.target.time != relu.gap.target.time
+
+
+def test_a_foreach_operator_dispatches_each_of_its_tensors() -> None:
+    many = tuple(tensor(64, dtype="fp32") for _ in range(20))
+    update = Site(Call("aten::_foreach_mul_", (many, 0.9)), OPTIMIZER)
+    (item,) = report([(SHAPED, VIEW), (update, 90.0)], gradients=many).items
+    assert item.gap.target.time == pytest.approx(20 * VIEW * MICRO, rel=0.05)
+
+
+def test_small_operators_one_after_the_other_are_advised_to_be_compiled() -> None:
+    made = report([(SHAPED, VIEW), *([(RELU, 6.0)] * 10), (MM, 100.0)])
+    (found,) = [move for move in made.moves if move.rule == "small operators"]
+    assert found.gain == pytest.approx(9 * VIEW * MICRO, rel=0.05)  # nine of ten dispatches
+    assert "torch.compile" in found.move
+    apart = report([(SHAPED, VIEW), *([(RELU, 6.0), (MM, 100.0)] * 5)])
+    assert "small operators" not in {move.rule for move in apart.moves}
+
+
+def test_products_are_advised_to_run_in_bf16_where_the_cpu_is_faster_in_it() -> None:
+    made = report([(MM, 2000.0)])
+    assert "bf16 products" in {move.rule for move in made.moves}
+    (found,) = [move for move in made.moves if move.rule == "bf16 products"]
+    assert found.gain is not None
+    assert 0 < found.gain < 2000 * MICRO
+    plain = replace(XEON, peaks={name: peak for name, peak in XEON.peaks.items() if "bf16" not in name})
+    assert "bf16 products" not in {move.rule for move in program_report(on_host([(MM, 2000.0)]), plain).moves}
+
+
+def test_a_loop_optimizer_on_a_cpu_is_advised_to_be_fused() -> None:
+    gradients = tuple(tensor(64, 64, dtype="fp32") for _ in range(8))
+    names = ("mul_", "lerp_", "addcmul_", "sqrt", "addcdiv_")
+    rows = [(Site(Call(f"aten::{name}", (each,) * (3 if name.startswith("addc") else 1)), OPTIMIZER), 6.0) for each in gradients for name in names]  # fmt: skip
+    (found,) = [move for move in report([(SHAPED, VIEW), *rows], gradients=gradients).moves if move.rule == "optimizer"]
+    assert "40 calls" in found.evidence[0]
+    assert found.gain is not None
+    assert 0 < found.gain <= 240 * MICRO
