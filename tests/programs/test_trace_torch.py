@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
+from traced import held, matrix_flops, names, peak
 
 import ridgeline as rl
 from ridgeline.core.errors import InputError
 from ridgeline.core.timeline import BACKWARD, FORWARD, OPTIMIZER
-from ridgeline.core.trace import FREE, HOLDS, HOST, UNKNOWN, WORK, Trace
+from ridgeline.core.trace import FREE, HOST, UNKNOWN, WORK
 
 torch: Any = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
 pytestmark = pytest.mark.needs_torch
-
-
-def names(trace: Trace, kind: str = WORK, phase: str = "") -> Counter[str]:
-    """How often each operator runs."""
-    ops = [trace.ops[index] for index in trace.op]
-    return Counter(
-        op.site.call.name.removeprefix("aten::")
-        for op in ops
-        if op.kind == kind and (not phase or op.site.phase == phase)
-    )
-
-
-def matrix_flops(trace: Trace) -> float:
-    counts = zip(trace.ops, trace.counts, strict=True)
-    return sum(
-        float(value) * count
-        for op, count in counts
-        if op.work is not None
-        for (engine, _, _), value in op.work.counts.items()
-        if engine == "matrix"
-    )
-
-
-def held(trace: Trace, holds: str) -> float:
-    """Bytes of the buffers that hold something."""
-    return float(trace.buffers.size[trace.buffers.holds == HOLDS.index(holds)].sum())
 
 
 def mlp(width: int = 8) -> Any:
@@ -228,13 +202,6 @@ def test_checkpointing_recomputes_and_frees_activations() -> None:
     assert names(plain, phase=FORWARD)["addmm"] == 12
     assert names(recomputed, phase=FORWARD)["addmm"] > 12 + 5  # the last product of a layer need not run again
     assert peak(recomputed) < 0.6 * peak(plain)
-
-
-def peak(trace: Trace) -> float:
-    """The largest number of bytes that results hold at once."""
-    results = trace.buffers.born >= 0
-    size, born, dies = (getattr(trace.buffers, name)[results] for name in ("size", "born", "dies"))
-    return max(float(size[(born <= call) & (call < dies)].sum()) for call in range(len(trace)))
 
 
 def test_programs_for_a_gpu_and_on_meta_trace_alike() -> None:
