@@ -13,13 +13,12 @@ from ...core.machine import Machine
 from ...core.timeline import Tensor
 from ...core.trace import Trace, TracedOp
 from ...core.work import Work
-from ...machines.defaults import defaults
 from ...programs.aten import Settings, count
 from ...programs.aten.arguments import base_name
 from ...programs.ops.blas import gemm
 from ..merged import merged_work
 from .fusion import Group, Traffic, groups, traffic
-from .nodes import ELEMENTS, SPLIT
+from .nodes import SPLIT
 from .plan import FUSED, Plan, Unit
 
 COSTLY = frozenset({"gelu", "gelu_backward", "erf", "tanh"})
@@ -46,31 +45,25 @@ def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, frozenset[int]]:
         writes.append(tuple(row.writes.items()))
     calls = np.array([group.nodes[0].call for group in listed], dtype=np.int64)
     times = np.array([group.nodes[0].times for group in listed], dtype=np.float64)
-    written = {buffer for row in moved for buffer in (*row.reads, *row.writes)}
-    inner = frozenset({buffer for group in listed for node in group.nodes for buffer, _ in node.writes} - written)
+    held = {buffer for row in moved for buffer in (*row.reads, *row.writes)}
+    inner = frozenset({buffer for accesses in trace.writes for buffer, _ in accesses} - held)
     return Plan(tuple(made), np.array(unit, dtype=np.int64), calls, times, reads, writes), inner
 
 
 def _key(group: Group, row: Traffic) -> Hashable:
-    ops = tuple(node.op for node in group.nodes)
+    ops = tuple((*node.inlined, node.op) for node in group.nodes)
     if group.library:
         return ops
     return ops, tuple(row.reads.values()), tuple(row.writes.values())
 
 
 def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Machine) -> Unit:
-    ops = tuple(dict.fromkeys(node.op for node in group.nodes))
-    first = trace.ops[ops[0]]
+    ops = tuple(dict.fromkeys(op for node in group.nodes for op in (*node.inlined, node.op)))
+    first = trace.ops[group.nodes[0].op]
     if group.library:
         return Unit(first, library_work(first, machine), first.backend, ops, FUSED)
-    works = [(trace.ops[node.op].work, node.share) for node in group.nodes]
-    flops = float(sum(np.max(np.asarray(work.flops)) * share for work, share in works if work is not None))
-    special = float(sum(np.max(np.asarray(work.special)) * share for work, share in works if work is not None))
-    normed = [
-        node for node in group.nodes if node.kind == ELEMENTS and "batch_norm" in trace.ops[node.op].site.call.name
-    ]
-    special += sum(node.elements for node in normed) * defaults("fusion")["channel_norm"]
-    formats = [work.dtype for work, _ in works if work is not None and work.dtype]
+    flops, special = (sum(getattr(node, name) for node in group.nodes) for name in ("flops", "special"))
+    formats = [work.dtype for op in ops if (work := trace.ops[op].work) is not None and work.dtype]
     widest = max(formats, key=lambda name: dtype_row(name).bytes, default="fp32")
     single = any(node.kind == SPLIT and node.rows == 1 for node in group.nodes)
     names = {base_name(trace.ops[op].site.call.name) for op in ops}

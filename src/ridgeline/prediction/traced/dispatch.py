@@ -32,6 +32,12 @@ def host_costs(trace: Trace, machine: Machine) -> Floats:
     return np.array([each * _factor(op, trained, factors) for op in trace.ops], dtype=np.float64)
 
 
+def compiled_cost(trace: Trace, machine: Machine) -> float:
+    """Seconds of host time per kernel that compiled code launches."""
+    trained = any(op.site.phase == BACKWARD for op in trace.ops)
+    return dispatch_cost(machine) * defaults("dispatch_factor")["compiled_training" if trained else "compiled"]
+
+
 def _factor(op: TracedOp, trained: bool, factors: Mapping[str, float]) -> float:
     if op.kind == HOST:
         return factors["read"]

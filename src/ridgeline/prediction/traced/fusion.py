@@ -1,13 +1,15 @@
 """Fusion: the kernels that a compiler makes of a program's calls, by the rules of TorchInductor (XLA's are alike).
 
-    1. Pointwise calls merge with the kernels whose results they read (a smaller one is computed again where it is used).
-    2. A reduction merges with the pointwise calls that it reads, with those that follow it over the same elements or over
-       its rows, and with reductions of the same rows; one of few long rows is made in pieces and ends its kernel.
-    3. Pointwise calls and reductions over the same elements that read the same buffer merge.
+    1. The result of a pointwise call is computed where it is used, unless a library call reads it, it is needed after the
+       program, or several calls read it and it depends on more than 4 buffers (inlining.py).
+    2. Calls over the same elements merge with the kernels whose results they read, and with kernels that read a buffer of
+       the same elements.
+    3. A reduction merges with pointwise calls over its elements or its rows and with reductions of the same rows; one of few
+       long rows is made in pieces and ends its kernel.
     4. Library calls (products, convolutions, attention, scatters, fused optimizers) stay as they are; views are free.
     5. A kernel reads every buffer of other kernels once and writes what others read; all else stays in registers.
-    6. What a backward kernel reads of a forward kernel's intermediates is computed again where that moves fewer bytes.
-    7. Products of formats narrower than 32 bits are padded to multiples of 8 elements.
+    6. Compute-bound products of formats below 32 bits are padded to multiples of 8 elements; convolutions run on
+       channels-last tensors.
 
 No two calls merge where a third one depends on the first and the second on the third.
 """
@@ -19,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...core.machine import Machine
-from ...core.timeline import BACKWARD, FORWARD
-from ...core.trace import GRADIENT, HOLDS, PARAMETER, STATE, TEMPORARY, Trace
+from ...core.trace import Trace
+from .inlining import inlined, stays
 from .nodes import ELEMENTS, KEPT, ROWS, SPLIT, Node, nodes
 
 RULE = (
@@ -29,7 +31,7 @@ RULE = (
 )
 MAX_NODES = 64  # of one kernel, as Inductor limits it
 WINDOW = 64  # kernels back to which two are merged
-KEPT_AFTERWARDS = frozenset(HOLDS.index(kind) for kind in (PARAMETER, GRADIENT, STATE))
+MIN_SHARED = 0.5  # of the bytes of a node's largest read, from which sharing a buffer merges kernels
 
 
 @dataclass
@@ -67,13 +69,10 @@ def accepts(group: Group, node: Node, produced: bool) -> bool:
     if node.kind == ELEMENTS:
         if group.ended:
             return produced and node.elements <= group.rows
-        if group.rows:
-            return node.elements in (group.elements, group.rows)
-        return produced or node.elements == group.elements
-    same_size = group.elements == node.elements or (produced and group.elements < node.elements)
-    if not group.rows:
-        return same_size
-    return same_size and group.rows == node.rows and not group.ended and node.kind == ROWS
+        return node.elements in (group.elements, group.rows)
+    if group.elements != node.elements or group.ended:
+        return False
+    return not group.rows or (group.rows == node.rows and node.kind == ROWS)
 
 
 @dataclass
@@ -91,8 +90,10 @@ class _State:
         return {group.final.place: group.final for group in every}
 
     def sharing(self, node: Node) -> list[Group]:
-        """The kernels that read a buffer that the node reads, each buffer's last one."""
-        return [self.readers[buffer][-1].final for buffer, _ in node.reads if self.readers[buffer]]
+        """The kernels that read a large buffer that the node reads, each buffer's last one."""
+        largest = max((size for _, size in node.reads), default=0.0)
+        shared = [buffer for buffer, size in node.reads if size >= MIN_SHARED * largest and self.readers[buffer]]
+        return [self.readers[buffer][-1].final for buffer in shared]
 
     def add(self, node: Node, group: Group, needed: Mapping[int, Group]) -> None:
         group.add(node)
@@ -108,7 +109,7 @@ class _State:
 def groups(trace: Trace, machine: Machine) -> list[Group]:
     """The kernels in the order of their first call."""
     state = _State()
-    for node in nodes(trace, machine):
+    for node in inlined(trace, nodes(trace, machine)):
         needed = state.needed(node)
         group = _home(state, node, needed)
         if group is None:
@@ -200,16 +201,9 @@ def traffic(trace: Trace, listed: Sequence[Group]) -> list[Traffic]:
                 events[buffer].append((node.call, group.place, True, size))
                 own.add(buffer)
     for buffer, accesses in events.items():
-        for place, size in _written(accesses, _stays(trace, buffer, any(not write for _, _, write, _ in accesses))):
+        for place, size in _written(accesses, stays(trace, buffer, any(not write for _, _, write, _ in accesses))):
             moved[place].writes[buffer] = max(moved[place].writes.get(buffer, 0.0), size)
-    _recompute(listed, moved)
     return moved
-
-
-def _stays(trace: Trace, buffer: int, was_read: bool) -> bool:
-    """Whether a buffer is needed after the program: a temporary one that is read was needed for that alone."""
-    holds, outlives = int(trace.buffers.holds[buffer]), bool(trace.buffers.dies[buffer] >= len(trace))
-    return holds in KEPT_AFTERWARDS or (outlives and (holds != HOLDS.index(TEMPORARY) or not was_read))
 
 
 def _written(accesses: list[tuple[int, int, bool, float]], stays: bool) -> list[tuple[int, float]]:
@@ -229,37 +223,3 @@ def _written(accesses: list[tuple[int, int, bool, float]], stays: bool) -> list[
         if needed:
             kept.append((kernel, size))
     return kept
-
-
-def _recompute(listed: Sequence[Group], moved: list[Traffic]) -> None:
-    """Backward kernels compute intermediates of forward kernels again where reading those kernels' inputs moves less."""
-    phase = [group.nodes[0].phase for group in listed]
-    source = {buffer: place for place, row in enumerate(moved) for buffer in row.writes if phase[place] == FORWARD}
-    users: dict[int, set[int]] = defaultdict(set)
-    for place, row in enumerate(moved):
-        for buffer in row.reads:
-            users[buffer].add(place)
-    spared: dict[tuple[int, ...], list[int]] = defaultdict(
-        list
-    )  # of kernels that use it: intermediates of one forward kernel
-    for buffer, place in source.items():
-        readers = users[buffer]
-        merged = not listed[place].library and not listed[place].ended
-        if merged and readers and all(phase[user] == BACKWARD and not listed[user].library for user in readers):
-            spared[(place, *sorted(readers))].append(buffer)
-    for (place, *backward), buffers in spared.items():
-        inputs = moved[place].reads
-        size = sum(moved[place].writes[buffer] for buffer in buffers)
-        saved = size * (1 + len(backward))
-        extra = sum(
-            sum(bytes_ for buffer, bytes_ in inputs.items() if buffer not in moved[user].reads) for user in backward
-        )
-        if extra <= saved:
-            for buffer in buffers:
-                del moved[place].writes[buffer]
-                for user in backward:
-                    del moved[user].reads[buffer]
-            for user in backward:
-                moved[user].reads |= {
-                    buffer: size for buffer, size in inputs.items() if buffer not in moved[user].reads
-                }

@@ -11,8 +11,10 @@ inputs again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
+
+import numpy as np
 
 from ...core.machine import Machine
 from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Call, Tensor
@@ -39,10 +41,12 @@ class Node:
     rows: float
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
-    share: float = 1.0  # of the arithmetic of its call
+    flops: float = 0.0
+    special: float = 0.0  # special functions among them
     launches: float = 1.0
     times: float = 1.0  # in a row, the trips of a loop
     phase: str = FORWARD
+    inlined: tuple[int, ...] = ()  # ops of the trace whose results are computed within it
 
     @property
     def graph(self) -> tuple[str, float]:
@@ -51,28 +55,59 @@ class Node:
 
 
 def nodes(trace: Trace, machine: Machine) -> list[Node]:
-    """All calls that do work or are not known, in order."""
+    """All calls that do work, in order."""
     cores = next((machine.units[name] for name in ("sm", "cu") if name in machine.units), 0.0)
     many = defaults("fusion")["rows_per_core"] * (cores or defaults("fusion")["cores"])
     shapes = [_shape(op, many) for op in trace.ops]
+    costs = [_arithmetic(op) for op in trace.ops]
     listed: list[Node] = []
     for call, place in enumerate(trace.op.tolist()):
         op = trace.ops[place]
         if op.kind != WORK:
             continue
         kind, elements, rows, launches = shapes[place]
-        reads, writes, times = trace.reads[call], trace.writes[call], float(trace.times[call])
         phase = op.site.phase if op.site.phase in (BACKWARD, OPTIMIZER) else FORWARD
-        if kind == SPLIT and any(size >= elements for size in _sizes(op)):
-            small = tuple(access for access in writes if access[1] < max(size for _, size in writes))
-            listed.append(Node(call, place, SPLIT, elements, rows, reads, small, 0.5, 2.0, times, phase))
-            large = tuple(access for access in writes if access not in small)
-            listed.append(
-                Node(call, place, ELEMENTS, elements, elements, (*reads, *small), large, 0.5, 1.0, times, phase)
-            )
-        else:
-            listed.append(Node(call, place, kind, elements, rows, reads, writes, 1.0, launches, times, phase))
+        times = float(trace.times[call])
+        flops, special = costs[place]
+        reads, writes = trace.reads[call], trace.writes[call]
+        node = Node(call, place, kind, elements, rows, reads, writes, flops, special, launches, times, phase)
+        listed += _parts(node) if _is_normalization(op, kind, elements) else [node]
     return listed
+
+
+def _is_normalization(op: TracedOp, kind: str, elements: float) -> bool:
+    """Whether an operator reduces its input and then goes over it again: results of both sizes."""
+    sizes = _sizes(op)
+    return (
+        kind in (ROWS, SPLIT) and len(sizes) > 1 and max(sizes) >= elements > min(sizes) and op.site.phase != BACKWARD
+    ) or (kind == SPLIT and any(size >= elements for size in sizes))
+
+
+def _parts(node: Node) -> list[Node]:
+    """The reduction of a norm, and the pass over its elements that needs the reduction's results."""
+    largest = max(size for _, size in node.writes)
+    small = tuple(access for access in node.writes if access[1] < largest)
+    large = tuple(access for access in node.writes if access[1] == largest)
+    half = replace(node, flops=node.flops / 2, special=0.0)
+    again = (*node.reads, *small)
+    return [
+        replace(half, writes=small),
+        replace(half, kind=ELEMENTS, rows=node.elements, reads=again, writes=large, special=node.special, launches=1.0),
+    ]
+
+
+def _arithmetic(op: TracedOp) -> tuple[float, float]:
+    """Flops and special functions of one call as compilers write them."""
+    if op.work is None:
+        return 0.0, 0.0
+    flops, special = (float(np.max(np.asarray(value))) for value in (op.work.flops, op.work.special))
+    base, costs = base_name(op.site.call.name), defaults("fusion")
+    size = float(max(_sizes(op), default=0))
+    if base in ("cos", "sin"):
+        special = size * costs["trigonometric"]
+    if "batch_norm" in base:
+        special += size * costs["channel_norm"]
+    return flops, special
 
 
 def _sizes(op: TracedOp) -> list[int]:

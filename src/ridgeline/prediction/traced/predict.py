@@ -15,10 +15,11 @@ from ..host import graph_node_share
 from ..queue import PAUSE, RUN, SYNC, Floats, Queue
 from .cache import bytes_in_cache, last_level_cache
 from .compiled import fused_plan
-from .dispatch import dispatch_cost, host_costs
+from .dispatch import compiled_cost, dispatch_cost, host_costs
 from .kernels import parts, predictions, run_times
 from .memory import memory
 from .plan import EAGER, FUSED, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
+from .power import least_time
 from .result import ProgramPrediction
 
 
@@ -40,8 +41,15 @@ def predict_trace(
     hits = bytes_in_cache(plan, cache)
     times = run_times(plan, kernels, hits, cache)
     queue = _queue(trace, machine, plan, times * plan.times, mode)
+    counts = np.bincount(plan.unit, plan.times, minlength=len(plan.units)).astype(np.float64)
+    longer = least_time(machine, made, counts, float((hits * plan.times).sum())) - queue.wall()
+    slowdown = 1 + max(longer, 0.0) / max(float((times * plan.times).sum()), 1e-30)
+    if slowdown > 1:
+        times = times * slowdown
+        queue = queue.with_times((times * plan.times)[queue.runs])
+    held = memory(trace, inner)
     return ProgramPrediction(
-        trace, machine, mode, plan, tuple(made), kernels, times, hits, queue, memory(trace, inner), cache
+        trace, machine, mode, plan, tuple(made), kernels, times, hits, queue, held, cache, slowdown
     )
 
 
@@ -52,12 +60,10 @@ def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str)
     """
     units = plan.units
     kinds = np.array([PAUSE if is_view(unit.op) else SYNC if waits_for_device(unit.op) else RUN for unit in units])
-    kind = kinds[plan.unit].astype(np.int64)
-    on_host = machine.kind == "cpu"
-    each = np.zeros(len(units)) if on_host else _unit_costs(trace, machine, plan)
+    kind, on_host = kinds[plan.unit].astype(np.int64), machine.kind == "cpu"
+    each = np.zeros(len(units)) if on_host else _unit_costs(trace, machine, plan, mode)
     cost = each[plan.unit] * plan.times
-    if mode != EAGER:
-        cost = np.zeros(len(plan))
+    if mode == GRAPH:
         cost[:1] = dispatch_cost(machine)  # of the replay
     gap = 0.0 if on_host else defaults("launch_gap").get(machine.kind, 0.0)
     delay = np.where(kind == RUN, gap * (graph_node_share() if mode == GRAPH else 1.0), 0.0)
@@ -67,6 +73,11 @@ def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str)
     return Queue(kind, cost, times, delay, np.zeros(count, dtype=np.int64), np.arange(count, dtype=np.int64))
 
 
-def _unit_costs(trace: Trace, machine: Machine, plan: Plan) -> Floats:
+def _unit_costs(trace: Trace, machine: Machine, plan: Plan, mode: str) -> Floats:
+    """Host seconds of each unit: nothing within a graph, a launch by compiled code, or the dispatch of a call."""
+    if mode == GRAPH:
+        return np.zeros(len(plan.units))
+    if mode == FUSED:
+        return np.full(len(plan.units), compiled_cost(trace, machine))
     costs = host_costs(trace, machine)
     return np.array([costs[list(unit.ops)].sum() for unit in plan.units])

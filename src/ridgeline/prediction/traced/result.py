@@ -20,6 +20,8 @@ from .kernels import LABELS, Parts
 from .memory import Memory
 from .plan import Plan, Unit
 
+MIN_SLOWDOWN = 1.01  # by the power limit, from which it is worth a note
+
 
 @dataclass(frozen=True)
 class OpTime:
@@ -143,6 +145,7 @@ class ProgramPrediction:
     queue: Queue
     memory: Memory
     cache: Cache | None = None
+    slowdown: float = 1.0  # of the kernels by the power limit, in steps that follow each other for long
 
     DOCUMENT: ClassVar = (
         "name=trace.name", "machine=machine.name", "mode", "totals", "regime", "bound_shares", "memory=memory.at_peak", "fits",
@@ -297,7 +300,7 @@ class ProgramPrediction:
             "flops": self.flops, "bytes": self.bytes, "intensity": self.intensity, "floor_us": self.floor * 1e6,
             "time_us": self.time * 1e6, "low_us": self.low * 1e6, "high_us": self.high * 1e6, "host_us": self.host * 1e6,
             "wall_us": self.wall * 1e6, "kernels": self.kernels, "peak_memory": self.peak_memory, "mfu": self.mfu,
-            "cached_bytes": float((self.cached * self.plan.times).sum()),
+            "cached_bytes": float((self.cached * self.plan.times).sum()), "slowdown": self.slowdown,
         }  # fmt: skip
 
     @cached_property
@@ -326,6 +329,11 @@ class ProgramPrediction:
             share = percent(cached / self.bytes) if self.bytes else ""
             notes.append(
                 f"{show(cached, 'B', 3)} ({share} of bytes) expected in {self.cache.name.upper()}; floors are with cold caches"
+            )
+        if self.slowdown > MIN_SLOWDOWN:
+            limit = show(self.machine.tdp.value() or 0.0, "W", 3)
+            notes.append(
+                f"power-limited: {percent(self.slowdown - 1)} longer than single kernels in a steady run at {limit}"
             )
         return (*notes, *self.trace.notes)
 
