@@ -12,6 +12,7 @@ from ..core.errors import InputError
 from ..core.intake import Door, at
 from ..core.machine import Machine
 from ..core.observation import Observation
+from ..core.timeline import Timeline
 from ..machines import write as save
 from ..machines.load import load
 from ..prediction.host import way
@@ -83,9 +84,9 @@ class Reconciled:
     broken: str = ""  # why nothing was added to the ledger
 
 
-def measured_at(observations: Sequence[Observation], paths: Sequence[Path] = ()) -> tuple[str | None, str]:
+def measured_at(measured: Sequence[Observation | Timeline], paths: Sequence[Path] = ()) -> tuple[str | None, str]:
     """Start of the measurement and its source: the tool, else the modification time of the first file."""
-    dates = [str(item.conditions["date"]) for item in observations if item.conditions.get("date")]
+    dates = [str(item.conditions["date"]) for item in measured if item.conditions.get("date")]
     known = [(time, date) for date in dates if (time := parse_time(date)) is not None]
     if known:
         return datetime.fromisoformat(min(known)[1]).isoformat(), "the tool"

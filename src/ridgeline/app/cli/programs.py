@@ -1,4 +1,4 @@
-"""The report of a program that was run: the step, the moves worth most, the operators; and a page."""
+"""Programs that were run: their report with a page, and the settlement of one that was traced and sealed before."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from ...core.errors import InputError
 from .echo import echo
-from .present import Output, Result
+from .present import Output, Result, present
 
 if TYPE_CHECKING:
+    from ...gaps.ledger import Ledger, Sealed
+    from ...gaps.traced import ProgramSettlement
     from ..run.program import ProgramRun
+    from .options import MachineOptions
 
 
 def run_program(
@@ -92,3 +98,45 @@ def program_result(outcome: ProgramRun, page: Path, verbose: bool) -> Result:
         else lambda: [phase_table(report), "\n".join(move_lines(report.moves)), op_table(report)],
         answer=answer,
     )
+
+
+def settle_traced(
+    ctx: click.Context,
+    book: Ledger,
+    sealed: Sealed,
+    files: Sequence[Path],
+    machine: MachineOptions,
+    form: str | None,
+    output: Output,
+    verbose: bool,
+) -> None:
+    """Settle the seal of a traced program with a trace of its run; exit code 1 where the ledger is broken."""
+    from ...gaps.steps.report import program_report
+    from ...gaps.traced import settle_program
+    from ...profilers.load import timeline
+    from ...render.tables.settled import program_settlement_answer, program_settlement_table
+    from .options import MachineOptions as Options
+    from .record import broken_is_1, printed_at_end
+
+    if len(files) > 1:
+        raise InputError(f"{len(files)} files: the seal of a program is settled with one trace; give one file")
+    chosen = (machine if machine else Options(sealed.machine["name"])).load()
+    recorded = timeline(files[0], form)
+    report = program_report(recorded, chosen)
+
+    def show(settlement: ProgramSettlement) -> None:
+        result = Result(
+            lambda: [program_settlement_table(settlement, None)],
+            settlement,
+            terminal=None if verbose else lambda: [program_settlement_table(settlement)],
+            answer=lambda: program_settlement_answer(settlement),
+        )
+        present(result, output)
+
+    for note in report.warnings:
+        echo(note, err=True)
+    with broken_is_1(ctx), printed_at_end():
+        settlement = settle_program(book, sealed, report, recorded, files[0], show)
+    if settlement.broken:
+        echo(f"ridgeline: {settlement.broken}", err=True)
+        ctx.exit(1)

@@ -131,10 +131,11 @@ def reconcile(
 
     A trace of torch.profiler or JAX needs nothing else: the step as a whole, its phases, the moves worth most and the
     operators, each predicted from its recorded arguments. With --cases or --seal, FILES are profiles whose kernels are
-    joined to those predictions; --seal settles them in the ledger, with exit code 1 where that is broken. -v adds all
-    rows with their evidence. --out takes a picture, a page or data.
+    joined to those predictions; --seal settles them in the ledger, with exit code 1 where that is broken. A seal of
+    `ridgeline trace --seal` is settled with one trace of that program. -v adds all rows with their evidence. --out takes
+    a picture, a page or data.
     """
-    from ...gaps import settle
+    from ...gaps import settle, traced
     from ...gaps.ledger import open_ledger
     from ...profilers.load import load
     from ...profilers.self_check import unchecked
@@ -153,16 +154,23 @@ def reconcile(
         return
     if cases is not None:
         refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
+    book = open_ledger(path)
+    sealed = book.find(seal_id) if seal_id is not None else None
+    if sealed is not None and traced.is_program(sealed):
+        refuse({"kernel": kernel}, "with the seal of a program, which has no causes per kernel")
+        from .programs import settle_traced
+
+        settle_traced(ctx, book, sealed, files, machine, form, output, verbose)
+        return
     observations = [item for file in files for item in load(file, form)]
 
     def show(reconciled: Reconciled) -> None:
         present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
 
     chosen = machine.load() if machine else None
-    if seal_id is not None:
-        book = open_ledger(path)
+    if sealed is not None:
         with broken_is_1(ctx), printed_at_end():
-            reconciled = settle.settle(book, book.find(seal_id), observations, chosen, files, show)
+            reconciled = settle.settle(book, sealed, observations, chosen, files, show)
     else:
         assert cases is not None
         reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations, str(cases))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from .present import Output, Result, present, terminal_size
 if TYPE_CHECKING:
     from ...core.machine import Machine
     from ...core.trace import Trace
+    from ...gaps.ledger import Sealed
     from ...prediction.traced import ProgramPrediction
     from ...prediction.traced.side_by_side import SideBySide
     from ...render.chart import Picture
@@ -57,11 +58,20 @@ MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 @click.option(
     "--timeline", type=PATH, help="Write the predicted timeline for Perfetto or chrome://tracing: .json, .json.gz."
 )
+@click.option(
+    "--seal",
+    "sealing",
+    is_flag=True,
+    help="Seal the prediction in the ledger; settle it with `reconcile TRACE --seal ID`.",
+)
+@click.option("--note", default="", help="With --seal: a line stored with it.")
+@click.option("--ledger", "path", type=PATH, help="With --seal: another ledger file.")
 @verbose_option
 @picture_output
+@click.pass_context
 def trace(
-    target: str, machines: list[Machine], mode: str, sweep: str | None, dtype: str | None, backward: bool, ceilings: str | None,
-    output: Output, **shown: Any,
+    ctx: click.Context, /, target: str, machines: list[Machine], mode: str, sweep: str | None, dtype: str | None, backward: bool, ceilings: str | None,
+    sealing: bool, note: str, path: Path | None, output: Output, **shown: Any,
 ) -> None:  # fmt: skip
     """Predict a program before it runs: time, bound and memory, op by op.
 
@@ -76,6 +86,7 @@ def trace(
     """
     modes = listed(mode, MODES, "mode of a program")
     check_shown(output, **shown)
+    refuse({} if sealing else {"note": note, "ledger": path}, "without --seal")
     swept, values = parse_sweep(sweep)
     dtypes = [name for name in (dtype or "").split(",") if name] or [""]
     count = len(machines) * len(modes) * len(values) * len(dtypes)
@@ -85,10 +96,12 @@ def trace(
         )
     if count == 1:
         program = predicted(traced(target, backward, swept, values[0], dtypes[0]), machines[0], modes[0], ceilings)
-        present_program(program, output, **shown)
+        if sealing:
+            seal(ctx, program, note, path, partial(present_program, program, output, **shown))
+        else:
+            present_program(program, output, **shown)
         return
-    one = {name: shown[name] for name in ("view", "top", "chart", "timeline")}
-    refuse({"by": one.pop("view"), **one}, f"with {count} programs side by side: it shows one")
+    refuse({"by": shown.pop("view"), **shown, "seal": sealing}, f"with {count} programs side by side: it is about one")
     present_study(study(target, backward, (swept, values), dtypes, machines, modes, ceilings), output)
 
 
@@ -133,8 +146,10 @@ def check_shown(
         refuse({"chart": chart}, "on data; leave it out, or take --out FILE.svg, .png, .pdf or .html")
     if output.complete:
         refuse({"verbose": verbose}, "with --json or --out: it is for the terminal")
-    if drawn and output.out is not None and output.out.suffix != ".html":
-        refuse({"by": view, "top": top}, "on a picture: they choose rows of the table")
+    if drawn:
+        refuse({"by": view, "top": top}, "on a picture or a page: it chooses rows of the table")
+    if not view and output.complete:
+        refuse({"top": top}, "on data without --by: all ops are written")
     if timeline is not None:
         if not timeline.name.endswith((".json", ".json.gz")):
             raise InputError(f"{timeline}: a timeline is written to .json or .json.gz")
@@ -177,19 +192,39 @@ def study(
     return SideBySide(target.rpartition(":")[2], tuple(cases), swept if len(values) > 1 else "")
 
 
+def seal(
+    ctx: click.Context, program: ProgramPrediction, note: str, path: Path | None, show: Callable[[Sealed], None]
+) -> None:
+    """Add the prediction to the ledger; it is shown if it was added, and added if it can be shown."""
+    from ...gaps.ledger import open_ledger
+    from ...gaps.traced import seal_program
+    from .record import broken_is_1, printed_at_end
+
+    with broken_is_1(ctx), printed_at_end():
+        seal_program(open_ledger(path), program, note, show)
+
+
 # -- what is shown ---------------------------------------------------------------------------------------------
 
 
 def present_program(
-    program: ProgramPrediction, output: Output, view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool
+    program: ProgramPrediction, output: Output, sealed: Sealed | None = None, *,
+    view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool,
 ) -> None:  # fmt: skip
     """The answer and the parts that take longest; a chart, a page, or the data."""
     from ...prediction.traced.summary import answer
-    from ...render.tables.traced import op_table, part_table, program_tables
+    from ...render.tables.gaps import seal_answer
+    from ...render.tables.traced import MAX_PARTS, op_table, part_table, program_tables
     from ..reports import trace_page
 
     def tables() -> list[Table]:
-        return [part_table(program, view, top)] if view else [op_table(program)]
+        return [part_table(program, view, top, short=False)] if view else [op_table(program)]
+
+    def lines() -> list[str]:
+        if sealed is None:
+            return answer(program)
+        hint = f"settle it after the run: ridgeline reconcile TRACE --seal {sealed.id}"
+        return [*answer(program), f"{seal_answer(sealed)}; {hint}"]
 
     def terminal() -> Iterator[Table | str]:
         if chart is not None:
@@ -199,15 +234,15 @@ def present_program(
         elif verbose:
             yield from program_tables(program, top)
         else:
-            yield part_table(program, view or "op", *([top] if top else []))
+            yield part_table(program, view or "op", top or MAX_PARTS)
 
     result = Result(
         tables,
-        lambda: document(program, view),
+        lambda: document(program, view, sealed),
         terminal,
         lambda: picture(program, chart or "roofline"),
         {".html": lambda out: trace_page(program, out, output.theme)},
-        partial(answer, program),
+        lines,
     )
     if timeline is not None:
         write_timeline(program, timeline)
@@ -220,13 +255,14 @@ def picture(program: ProgramPrediction, name: str) -> Picture:
     return charts.CHARTS[name](program)
 
 
-def document(program: ProgramPrediction, view: str | None) -> dict[str, Any]:
-    """The prediction; with --by also its parts."""
+def document(program: ProgramPrediction, view: str | None, sealed: Sealed | None) -> dict[str, Any]:
+    """The prediction; with --by also its parts, with --seal the seal."""
     from ...core.documents import to_document
     from ...prediction.traced.breakdown import breakdown
 
     made: dict[str, Any] = to_document(program)
-    return {**made, "by": view, "parts": to_document(breakdown(program, view))} if view else made
+    made |= {"by": view, "parts": to_document(breakdown(program, view))} if view else {}
+    return {**made, "seal": sealed.id, "sealed_at": sealed.time, "ledger_hash": sealed.hash} if sealed else made
 
 
 def write_timeline(program: ProgramPrediction, out: Path) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import ALIASES
 from ...core.machine import Machine
-from ...core.timeline import COLLECTIVE, COMMUNICATION, COPIES, OTHER, Site, Tensor, Timeline
+from ...core.timeline import COLLECTIVE, COMMUNICATION, COPIES, OTHER, Call, Site, Tensor, Timeline
 from .kept import Floats, Ints, Kept
 from .moved import is_transfer
 from .owners import Owner, Owners
@@ -66,11 +67,16 @@ class Group:
     @property
     def name(self) -> str:
         """`addmm 256x1024·1024x4096 bf16`."""
-        label = self.owner.name.rpartition("::")[2]
-        tensors = self.owner.call.tensors
-        sizes = list(dict.fromkeys("x".join(map(str, tensor.shape)) or "1" for tensor in _shown(tensors)))
-        dtype = next((tensor.dtype for tensor in tensors if tensor.dtype), self.owner.settings.dtype if tensors else "")
-        return " ".join(part for part in (label, "·".join(sizes[:MAX_SHAPES]), dtype) if part)
+        return call_name(self.owner.name, self.owner.call, self.owner.settings.dtype)
+
+
+def call_name(operator: str, call: Call, otherwise: str = "") -> str:
+    """An operator with the sizes of its tensors and their format, which is `otherwise` where it was not recorded."""
+    tensors = call.tensors
+    sizes = list(dict.fromkeys("x".join(map(str, tensor.shape)) or "1" for tensor in _shown(tensors)))
+    recorded = next((tensor.dtype for tensor in tensors if tensor.dtype), otherwise if tensors else "")
+    dtype = ALIASES.get(recorded, recorded)
+    return " ".join(part for part in (operator.rpartition("::")[2], "·".join(sizes[:MAX_SHAPES]), dtype) if part)
 
 
 def _shown(tensors: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -18,11 +18,11 @@ INDENT = "  "
 TITLES = {OP: "op", FAMILY: "family", PHASE: "phase", MODULE: "module", LINE: "source line"}
 
 
-def part_table(program: ProgramPrediction, by: str = OP, limit: int | None = MAX_PARTS) -> Table:
-    """Parts of a program by device time; without a limit all of them, names in full."""
+def part_table(program: ProgramPrediction, by: str = OP, limit: int | None = MAX_PARTS, short: bool = True) -> Table:
+    """Parts of a program by device time; without a limit all of them. Names are clipped for a terminal if `short`."""
     every = breakdown(program, by)
     shown = longest(every, limit)
-    rows = [part_row(part, limit is not None) for part in shown]
+    rows = [part_row(part, short) for part in shown]
     if by != MODULE:
         reached = 0.0
         for row in rows:
@@ -70,7 +70,7 @@ def program_tables(program: ProgramPrediction, limit: int | None = None) -> list
     views = [
         Table(f"Device time by {TITLES[by]}", table.columns, table.rows, table.notes)
         for by in (OP, FAMILY, PHASE, MODULE, LINE)
-        for table in [part_table(program, by, limit)]
+        for table in [part_table(program, by, limit, short=False)]
     ]
     tables = [*views, memory_table(program), uncounted_table(program)]
     return [table for table in tables if table.rows]
