@@ -237,25 +237,39 @@ def settle_program(
 def join(
     rows: Mapping[str, Mapping[str, Any]], items: Iterable[OpItem]
 ) -> tuple[tuple[Joined, ...], dict[str, list[str]]]:
-    """Sealed rows with their groups: by name, and those left by equal work in the same phase."""
-    by_name: dict[str, list[OpItem]] = defaultdict(list)
-    left: list[OpItem] = []
-    for item in items:
-        name = f"{item.name}, {item.group.phase}"
-        (by_name[name] if name in rows else left).append(item)
-    open_rows = {
-        (row["work"], row["phase"]): name for name, row in rows.items() if name not in by_name and row.get("work")
-    }
-    by_work: dict[str, list[OpItem]] = defaultdict(list)
-    observed: list[str] = []
-    for item in left:
-        work = item.group.owner.work
-        row_name = open_rows.get((work_text(work) if work is not None else "", item.group.phase))
-        if row_name is None:
-            observed.append(f"{item.name}, {item.group.phase}")
-        else:
-            by_work[row_name].append(item)
-    made = [Joined(rows[name], tuple(each), BY_NAME) for name, each in by_name.items()]
-    made += [Joined(rows[name], tuple(each), BY_WORK) for name, each in by_work.items()]
-    predicted = [name for name in rows if name not in by_name and name not in by_work and name != STEP]
-    return tuple(sorted(made, key=lambda row: -row.time)), {"predicted": predicted, "observed": observed}
+    """Sealed rows with their groups: by name; of those left by equal work and sizes, then by equal work, in the same phase."""
+    open_rows = {name: row for name, row in rows.items() if name != STEP}
+    left, made = list(items), list[Joined]()
+    for how, row_key, item_key in _KEYS:
+        names: dict[Any, str] = {}
+        for name, row in open_rows.items():
+            names.setdefault(row_key(row), name)
+        taken: dict[str, list[OpItem]] = defaultdict(list)
+        kept: list[OpItem] = []
+        for item in left:
+            row_name = names.get(item_key(item))
+            (kept if row_name is None else taken[row_name]).append(item)
+        left = kept
+        made += [Joined(open_rows.pop(name), tuple(each), how) for name, each in taken.items()]
+    observed = [_item_name(item) for item in left]
+    return tuple(sorted(made, key=lambda row: -row.time)), {"predicted": list(open_rows), "observed": observed}
+
+
+def _item_name(item: OpItem) -> str:
+    return f"{item.name}, {item.group.phase}"
+
+
+def _item_work(item: OpItem) -> tuple[str, str]:
+    work = item.group.owner.work
+    return (work_text(work) if work is not None else "", item.group.phase)
+
+
+def _sizes(name: str) -> str:
+    return name.partition(" ")[2].partition(" ")[0]
+
+
+_KEYS: tuple[tuple[str, Callable[[Mapping[str, Any]], Any], Callable[[OpItem], Any]], ...] = (
+    (BY_NAME, lambda row: row["name"], _item_name),
+    (BY_WORK, lambda row: (row.get("work"), row.get("phase"), _sizes(row["name"])), lambda item: (*_item_work(item), _sizes(item.name))),
+    (BY_WORK, lambda row: (row.get("work"), row.get("phase")), _item_work),
+)  # fmt: skip
