@@ -54,7 +54,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL"), ("reconcile", "trace.json", *H200)],
     "run": [("run",), ("run", "--", "python", "script.py")],
     "seal": [("seal", "cases.csv", *H200)],
-    "trace": [("trace", "program.py:step", *H200), ("trace", "program.py:step", *H200, "--mode", "eager,graph"), ("trace", "missing.py:step", *H200)],
+    "trace": [("trace", "program.py:step", *H200), ("trace", "program.py:step", *H200, "--mode", "eager,graph"), ("trace", "program.py:step", *H200, "--seal")],
     "table": [("table", "common", *H200), ("table",)],
     "whatif": [("whatif", *GEMM, *H200, "--do", "quantize=fp8"), ("whatif", *ATTENTION, *H200, "--do", "batch=8"), ("whatif", *GEMM, *H200), ("whatif",)],
 }  # fmt: skip

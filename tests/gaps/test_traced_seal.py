@@ -15,7 +15,7 @@ from ridgeline.core.timeline import BACKWARD
 from ridgeline.core.trace import INPUT, LIBRARY, PARAMETER, Trace
 from ridgeline.gaps.ledger import Ledger, Sealed
 from ridgeline.gaps.steps.report import program_report
-from ridgeline.gaps.traced import STEP, ProgramSettlement, is_program, rows_of, seal_program, settle_program
+from ridgeline.gaps.traced import STEP, ProgramSettlement, rows_of, seal_program, settle_program
 from ridgeline.prediction.traced import predict_trace
 from ridgeline.profilers.load import timeline
 from ridgeline.programs.trace import target_program
@@ -63,7 +63,7 @@ def test_the_rows_of_a_seal_are_the_step_and_its_calls() -> None:
 
 def test_a_profile_settles_the_calls_by_name_and_lists_the_others(tmp_path: Path) -> None:
     sealed = sealed_in(tmp_path / "ledger.sqlite", program())
-    assert is_program(sealed)
+    assert sealed.environment["program"]["mode"] == "eager"
     made = settled(tmp_path / "ledger.sqlite", sealed)
     assert {row.name: row.how for row in made.joined} == {
         "addmm 1024x4096·4096x512 bf16, forward": "name",

@@ -30,11 +30,6 @@ STEP = "step: device time"
 BY_NAME, BY_WORK = "name", "work"
 
 
-def is_program(sealed: Sealed) -> bool:
-    """Whether a seal holds the prediction of a traced program."""
-    return isinstance(sealed.environment.get("program"), dict)
-
-
 def rows_of(program: ProgramPrediction) -> list[dict[str, Any]]:
     """What is sealed: the device time of a step, then every operator with its shapes, by time."""
     groups: dict[str, list[OpTime]] = defaultdict(list)

@@ -16,7 +16,7 @@ from .echo import echo
 from .present import Output, Result, present
 
 if TYPE_CHECKING:
-    from ...gaps.ledger import Ledger, Sealed
+    from ...gaps.ledger import Sealed
     from ...gaps.traced import ProgramSettlement
     from ..run.program import ProgramRun
     from .options import MachineOptions
@@ -102,7 +102,7 @@ def program_result(outcome: ProgramRun, page: Path, verbose: bool) -> Result:
 
 def settle_traced(
     ctx: click.Context,
-    book: Ledger,
+    path: Path | None,
     sealed: Sealed,
     files: Sequence[Path],
     machine: MachineOptions,
@@ -111,6 +111,7 @@ def settle_traced(
     verbose: bool,
 ) -> None:
     """Settle the seal of a traced program with a trace of its run; exit code 1 where the ledger is broken."""
+    from ...gaps.ledger import open_ledger
     from ...gaps.steps.report import program_report
     from ...gaps.traced import settle_program
     from ...profilers.load import timeline
@@ -136,7 +137,7 @@ def settle_traced(
     for note in report.warnings:
         echo(note, err=True)
     with broken_is_1(ctx), printed_at_end():
-        settlement = settle_program(book, sealed, report, recorded, files[0], show)
+        settlement = settle_program(open_ledger(path), sealed, report, recorded, files[0], show)
     if settlement.broken:
         echo(f"ridgeline: {settlement.broken}", err=True)
         ctx.exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from .options import (
 from .present import Output, Result, check_suffix, present
 
 if TYPE_CHECKING:
+    from ...core.observation import Observation
     from ...gaps.ledger import Ledger, Sealed
     from ...gaps.settle import Reconciled
     from ...render.table import Table
@@ -135,12 +136,6 @@ def reconcile(
     `ridgeline trace --seal` is settled with one trace of that program. -v adds all rows with their evidence. --out takes
     a picture, a page or data.
     """
-    from ...gaps import settle, traced
-    from ...gaps.ledger import open_ledger
-    from ...profilers.load import load
-    from ...profilers.self_check import unchecked
-    from ...programs.cases import read
-
     if kernel is not None and output.out is None:
         raise InputError("--kernel draws a picture: give --out FILE.svg with it")
     if seal_id is not None and cases is not None:
@@ -154,30 +149,53 @@ def reconcile(
         return
     if cases is not None:
         refuse({"ledger": path}, "with --cases: nothing is sealed or settled")
-    book = open_ledger(path)
-    sealed = book.find(seal_id) if seal_id is not None else None
-    if sealed is not None and traced.is_program(sealed):
+    sealed = None if seal_id is None else find_seal(ctx, path, seal_id)
+    if sealed is not None and isinstance(sealed.environment.get("program"), dict):
         refuse({"kernel": kernel}, "with the seal of a program, which has no causes per kernel")
         from .programs import settle_traced
 
-        settle_traced(ctx, book, sealed, files, machine, form, output, verbose)
+        settle_traced(ctx, path, sealed, files, machine, form, output, verbose)
         return
+    from ...profilers.load import load
+    from ...profilers.self_check import unchecked
+
     observations = [item for file in files for item in load(file, form)]
 
     def show(reconciled: Reconciled) -> None:
         present_gaps(reconciled, unchecked(observations), output, verbose, kernel)
 
-    chosen = machine.load() if machine else None
-    if sealed is not None:
-        with broken_is_1(ctx), printed_at_end():
-            reconciled = settle.settle(book, sealed, observations, chosen, files, show)
-    else:
-        assert cases is not None
-        reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations, str(cases))
-        show(reconciled)
+    reconciled = reconciled_with(ctx, sealed, path, cases, machine, observations, files, show)
     if reconciled.broken:
         echo(f"ridgeline: {reconciled.broken}", err=True)
         ctx.exit(1)
+
+
+def find_seal(ctx: click.Context, path: Path | None, seal_id: str) -> Sealed:
+    from ...gaps.ledger import open_ledger
+
+    with broken_is_1(ctx):
+        sealed = open_ledger(path).find(seal_id)
+    return sealed
+
+
+def reconciled_with(
+    ctx: click.Context, sealed: Sealed | None, path: Path | None, cases: Path | None, machine: MachineOptions,
+    observations: list[Observation], files: tuple[Path, ...], show: Callable[[Reconciled], None],
+) -> Reconciled:  # fmt: skip
+    """Observations against the predictions of a seal, which is settled in the ledger, or of unsealed cases."""
+    from ...gaps import settle
+    from ...gaps.ledger import open_ledger
+    from ...programs.cases import read
+
+    chosen = machine.load() if machine else None
+    if sealed is not None:
+        with broken_is_1(ctx), printed_at_end():
+            reconciled = settle.settle(open_ledger(path), sealed, observations, chosen, files, show)
+        return reconciled
+    assert cases is not None
+    reconciled = settle.reconcile(read(cases), chosen or machine.load(), observations, str(cases))
+    show(reconciled)
+    return reconciled
 
 
 def present_gaps(
