@@ -63,6 +63,8 @@ def dispatch_mode(handle: Callable[[Any, Any, Mapping[str, Any]], Any]) -> Any:
 
     class Handed(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+                return NotImplemented  # a tensor made of others, as a distributed one, calls the operators on its parts
             return handle(func, args, kwargs or {})
 
     return Handed()

@@ -62,7 +62,7 @@ def collective(arguments: Arguments) -> Work:
     if not sizes or not max(sizes):
         raise Missing("shapes were not recorded")
     size, ranks = max(sizes), arguments.settings.ranks
-    if not ranks and arguments.base in GROUP_SIZE:
+    if arguments.base in GROUP_SIZE:
         ranks = arguments.integer(GROUP_SIZE[arguments.base], "group_size")
         if op == "all_gather":
             size *= ranks

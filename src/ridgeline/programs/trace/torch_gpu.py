@@ -60,6 +60,7 @@ def absent_gpu(torch: Any) -> Iterator[None]:
         (fake_tensor.FakeTensor, "__torch_dispatch__", classmethod(class_dispatch)),
         (fake_tensor.FakeTensor, "_normalize_fake_device", staticmethod(lambda device: _numbered(torch, device))),
         (torch.nn.Module, "_apply", _apply),
+        (torch._C.ScriptFunction, "__call__", _unscripted(torch._C.ScriptFunction.__call__)),
         (torch._C, "_group_tensors_by_device_and_dtype", _grouped(torch)),
         (
             _foreach_utils,
@@ -79,7 +80,7 @@ def absent_gpu(torch: Any) -> Iterator[None]:
 def seen_device(torch: Any, tensor: Any) -> Any:
     """The device that C++ is answered with."""
     device = tensor.fake_device
-    return torch.device("meta") if device.type == "cuda" else device
+    return torch.device("meta") if device.type == "cuda" or tensor.fake_mode.in_kernel_invocation else device
 
 
 def _numbered(torch: Any, device: Any) -> Any:
@@ -91,6 +92,16 @@ def _libraries() -> list[Patch]:
     """Libraries that treat fake tensors in another way than those of a run, by what they ask."""
     names = ("transformers.utils.import_utils", "is_fake_tensor"), ("transformers.utils.generic", "is_fake_tensor")
     return [(sys.modules[module], name, _always(False)) for module, name in names if module in sys.modules]
+
+
+def _unscripted(scripted: Callable[..., Any]) -> Callable[..., Any]:
+    """Functions of TorchScript as the Python they were made from: its interpreter knows no fake tensors."""
+
+    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+        python = getattr(function, "_torchdynamo_inline", None)
+        return scripted(function, *args, **kwargs) if python is None else python(*args, **kwargs)
+
+    return run
 
 
 def _grouped(torch: Any) -> Callable[..., Any]:

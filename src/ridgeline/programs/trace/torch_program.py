@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from .target import Target
 from .torch_autocast import Autocast
 from .torch_failures import check_inputs, explained
 from .torch_functions import Functions, function_mode
-from .torch_gpu import absent_gpu, fake_mode
+from .torch_gpu import Patch, absent_gpu, fake_mode, patched
 from .torch_graphs import as_program
 from .torch_kernels import gpu_kernels
 from .torch_places import Place
@@ -35,6 +36,23 @@ class Session:
         self.recorder = Recorder(self.torch, self.twins)
         self.functions = Functions(self.torch, self.twins)
 
+    def _shape_propagation(self) -> list[Patch]:
+        """Distributed tensors try each operator on the shapes of all ranks together first, which no device runs."""
+        module = sys.modules.get("torch.distributed.tensor._sharding_prop")
+        if module is None:
+            return []
+        owner, name = module.ShardingPropagator, "_propagate_tensor_meta_non_cached"
+        propagate = vars(owner)[name]
+
+        def unrecorded(*args: Any, **kwargs: Any) -> Any:
+            self.recorder.recording = False
+            try:
+                return propagate(*args, **kwargs)
+            finally:
+                self.recorder.recording = True
+
+        return [(owner, name, unrecorded)]
+
     def at(self, place: Place | None) -> None:
         self.recorder.places.graph_place = place
 
@@ -50,6 +68,7 @@ class Session:
             stack.enter_context(dispatch_mode(handle))
             stack.enter_context(function_mode(self.functions))
             stack.enter_context(_unlogged("torch._subclasses.fake_tensor"))
+            stack.enter_context(patched(self._shape_propagation()))
             yield
 
 

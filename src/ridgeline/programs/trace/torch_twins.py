@@ -31,8 +31,22 @@ class Twins:
             if isinstance(tensor, FakeTensor) and (number or tensor.fake_device.type == "cuda"):
                 return tensor
             if id(tensor) not in self._twins:
-                self._twins[id(tensor)] = tensor, self._made(tensor, number)
+                made = self._wrapped(tensor) if hasattr(tensor, "__tensor_flatten__") else self._made(tensor, number)
+                self._twins[id(tensor)] = tensor, made
             return self._twins[id(tensor)][1]
+
+    def _wrapped(self, tensor: Any) -> Any:
+        """A tensor made of others, as the parts of a distributed one: the same of their twins."""
+        names, context = tensor.__tensor_flatten__()
+        held = {name: getattr(tensor, name) for name in names}
+        parts = {
+            name: self(part, on_gpu=True) if isinstance(part, self.torch.Tensor) else part
+            for name, part in held.items()
+        }
+        with self.torch.no_grad():
+            made = type(tensor).__tensor_unflatten__(parts, context, tensor.shape, tensor.stride())
+        parameter = isinstance(tensor, self.torch.nn.Parameter)
+        return self.torch.nn.Parameter(made, tensor.requires_grad) if parameter else made
 
     def _made(self, tensor: Any, host: bool) -> Any:
         from torch._subclasses.fake_tensor import FakeTensor
