@@ -42,7 +42,7 @@ def read(text: str) -> Machine | SchemaError:
     return refusal
 
 
-def in_order(machine: Machine) -> None:
+def assert_in_order(machine: Machine) -> None:
     """Every figure is finite and above zero, every text can be printed, and the file that is written says the same."""
     for figure in figures(machine).values():
         for value in (figure.stated, figure.derived, figure.measured, figure.sustained):
@@ -80,7 +80,7 @@ def test_any_document_is_a_machine_or_one_message(document: dict[str, Any], toy:
         return
     result = read(text if toy else tomli_w.dumps(document))
     if isinstance(result, Machine):
-        in_order(result)
+        assert_in_order(result)
 
 
 @law(300)
@@ -105,12 +105,12 @@ def test_a_catalog_file_with_other_values_is_a_machine_or_one_message(
         text = text[: chosen.start()] + word + text[chosen.end() :]
     result = read(text)
     if isinstance(result, Machine):
-        in_order(result)
+        assert_in_order(result)
 
 
 @pytest.mark.parametrize("name", ["t4", "h200-sxm", "epyc-9654", "tpu-v4"])
 def test_machines_of_the_catalog_are_in_order(name: str) -> None:
-    in_order(schema.read(save.text(rl.machine(name)), "a file"))
+    assert_in_order(schema.read(save.text(rl.machine(name)), "a file"))
 
 
 @pytest.mark.parametrize(

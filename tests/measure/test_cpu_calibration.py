@@ -182,7 +182,7 @@ def test_every_numpy_case_has_a_call(quick: bool) -> None:
     listed = {case["op"]: case for case in cases("numpy", ["fp32", "fp64"], SMALL, quick)}
     for case in listed.values():
         for run in library.build(case):
-            run()
+            assert run() is not None, case
 
 
 @pytest.mark.needs_torch
@@ -191,7 +191,7 @@ def test_every_torch_case_has_a_call() -> None:
     library = Torch(1 << 16, 4 * MIB)
     for case in {case["op"]: case for case in cases("torch", ["fp32"], Limits(2e6, 5e8), True)}.values():
         for run in library.build(case):
-            run()
+            assert run() is not None, case
 
 
 @pytest.mark.needs_machine

@@ -59,7 +59,7 @@ def case(values: Any, place: int) -> Any:
     return np.broadcast_to(np.asarray(values), (place + 1,) if np.ndim(values) == 0 else np.shape(values))[place]
 
 
-def judge(made: rl.Prediction) -> None:
+def assert_lawful(made: rl.Prediction) -> None:
     """What holds for every prediction of one step."""
     time, floor = np.asarray(made.time), np.asarray(made.floor)
     assert np.all(np.isfinite(time))
@@ -105,7 +105,7 @@ def test_every_op_in_every_format_keeps_the_laws(name: str) -> None:
                     made = rl.predict(op(**many, **({"dtype": dtype} if dtype else {})), one)
                 except MissingFigure:
                     continue
-                judge(made)
+                assert_lawful(made)
                 tried += 1
     assert tried > 2 * len(LOCAL)
 
@@ -115,7 +115,7 @@ def test_every_op_in_every_format_keeps_the_laws(name: str) -> None:
 def test_any_call_on_any_machine_keeps_the_laws(drawn: Any, name: str, data: st.DataObject) -> None:
     op, words, rows, one = in_some_format(drawn, machine(name), data)
     try:
-        judge(rl.predict(op(**words, **{key: np.array([row[key] for row in rows]) for key in rows[0]}), one))
+        assert_lawful(rl.predict(op(**words, **{key: np.array([row[key] for row in rows]) for key in rows[0]}), one))
     except MissingFigure:
         assume(False)
 
@@ -123,7 +123,7 @@ def test_any_call_on_any_machine_keeps_the_laws(drawn: Any, name: str, data: st.
 FIELDS = ("time", "floor", "low", "high", "distance")
 
 
-def same(op: Any, words: dict[str, Any], rows: list[dict[str, Any]], one: Machine, **options: Any) -> None:
+def assert_same(op: Any, words: dict[str, Any], rows: list[dict[str, Any]], one: Machine, **options: Any) -> None:
     """An array of cases answers as the cases one by one do."""
     together = rl.predict(op(**words, **{key: np.array([row[key] for row in rows]) for key in rows[0]}), one, **options)
     for place, row in enumerate(rows):
@@ -142,7 +142,7 @@ def same(op: Any, words: dict[str, Any], rows: list[dict[str, Any]], one: Machin
 def test_arrays_are_their_cases(drawn: Any, name: str, data: st.DataObject) -> None:
     op, words, rows, one = in_some_format(drawn, machine(name), data)
     try:
-        same(op, words, rows, one)
+        assert_same(op, words, rows, one)
     except MissingFigure:
         assume(False)
 
@@ -160,7 +160,7 @@ MIXED = {
 def test_variants_side_by_side_in_one_array(op: str, name: str) -> None:
     needed = [key for key, param in OPS[op].params.items() if param.kind == "Size"][: len(MIXED[op][0])]
     rows = [dict(zip(needed, shape, strict=True)) for shape in MIXED[op]]
-    same(OPS[op], {"dtype": "fp16"}, rows, machine(name))
+    assert_same(OPS[op], {"dtype": "fp16"}, rows, machine(name))
 
 
 @pytest.mark.parametrize("name", ["h200-sxm", "h100-sxm", "a100-sxm-80gb"])
@@ -170,9 +170,9 @@ def test_prefill_and_decoding_masked_and_not_in_one_array(name: str) -> None:
         {"batch": 4, "heads": 32, "kv_heads": 8, "head_dim": 128, "seq_q": q, "seq_kv": kv, "causal": causal}
         for q, kv, causal in shapes
     ]
-    same(OPS["attention"], {"dtype": "bf16"}, rows, machine(name))
+    assert_same(OPS["attention"], {"dtype": "bf16"}, rows, machine(name))
     for backend in backends(machine(name)):
-        same(OPS["attention"], {"dtype": "bf16"}, rows, machine(name), backend=backend)
+        assert_same(OPS["attention"], {"dtype": "bf16"}, rows, machine(name), backend=backend)
 
 
 def test_cases_without_numbers_beside_cases_with_them() -> None:
@@ -183,10 +183,10 @@ def test_cases_without_numbers_beside_cases_with_them() -> None:
         {"batch": 4, "heads": 8, "head_dim": 128, "seq_q": q, "seq_kv": kv, "causal": causal}
         for q, kv, causal in shapes
     ]
-    same(OPS["attention"], {"dtype": "bf16"}, rows, one)
+    assert_same(OPS["attention"], {"dtype": "bf16"}, rows, one)
     sizes = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     made = rl.predict(OPS["attention"](**sizes), one)
-    judge(made)
+    assert_lawful(made)
     flat = [MEASURED_CEILINGS in told for told in made.expected[0].confidence]
     assert flat == [False, True, True, False]
     assert np.array_equal(np.isclose(made.high / made.time, 2.0), flat)
@@ -318,7 +318,7 @@ def test_a_launch_of_the_callers_replaces_the_fitted_one(op: str, sizes: dict[st
     assert seconds(plain)["launch"] > 0
     rest = plain.time - seconds(plain)["launch"]
     assert given.time == pytest.approx(max(rest + launch, given.floor))
-    judge(given)
+    assert_lawful(given)
     same = rl.predict(work, one.with_figures(launch=launch))
     assert same.time == given.time
 
@@ -330,7 +330,7 @@ def test_every_kernel_of_a_step_has_its_launch() -> None:
         "bmm: launch": pytest.approx(2e-3),
         "softmax: launch": pytest.approx(1e-3),
     }
-    judge(made)
+    assert_lawful(made)
 
 
 def test_a_stream_of_two_launches_pays_twice() -> None:
@@ -339,7 +339,7 @@ def test_a_stream_of_two_launches_pays_twice() -> None:
     assert seconds(rl.predict(work, one))["launch"] == pytest.approx(6e-6)
     given = rl.predict(work, one, launch=5e-6)
     assert seconds(given)["launch"] == pytest.approx(10e-6)
-    judge(given)
+    assert_lawful(given)
 
 
 def test_numbers_without_a_launch_have_the_default_one_and_that_is_replaced() -> None:
@@ -454,7 +454,7 @@ def test_no_time_lies_below_the_floor_and_the_items_say_it() -> None:
     assert made.time == made.floor
     assert seconds(made)["work at achieved rates"] == pytest.approx(made.bounds[0].stated_floor)
     assert made.items[-1].effect == "held to the ceilings"
-    judge(made)
+    assert_lawful(made)
 
 
 # -- without numbers ---------------------------------------------------------------------------------------------------
@@ -470,14 +470,14 @@ def test_without_numbers_a_time_is_a_share_of_the_ceilings_and_says_so() -> None
     assert made.low == pytest.approx(max(0.8 * made.time, made.floor))
     assert list(seconds(made)) == ["floor", "below peak rate", "launch"]
     assert seconds(made)["launch"] == pytest.approx(wait)
-    judge(made)
+    assert_lawful(made)
 
 
 @pytest.mark.parametrize("options", [{"efficiency": 0.5}, {"engine": "vector"}, {"resident": "l2"}])
 def test_options_that_contradict_the_kernels_leave_them_aside(options: dict[str, Any]) -> None:
     made = rl.predict(OPS["gemm"](m=1024, n=1024, k=1024, dtype="fp32"), machine("a100-pcie-80gb"), **options)
     assert not made.expected[0].kernels
-    judge(made)
+    assert_lawful(made)
     if "efficiency" in options:
         assert made.expected[0].confidence == GIVEN_EFFICIENCY
 

@@ -171,8 +171,10 @@ class _Matching:
 
     def same_pass(self, step: int, place: int) -> bool:
         """Whether a step and an observation are both of the backward pass, or both not."""
-        backward = self.observations[place].settings.get("pass") == BACKWARD
-        return backward == self.backward[step]
+        return self._is_backward(place) == self.backward[step]
+
+    def _is_backward(self, place: int) -> bool:
+        return self.observations[place].settings.get("pass") == BACKWARD
 
     def of_pass(self, steps: tuple[int, ...], place: int) -> tuple[int, ...]:
         """Of the steps that an observation names, those of its pass; equal steps are always the same tuple."""
@@ -244,12 +246,13 @@ class _Matching:
             by_kernel[self.kernel(place).family].append(place)
         for family, steps in families.items():
             sizes = Sizes([self.step(step) for step in steps])
+            passes = {self.backward[step] for step in steps}
             serving = (places for served, places in by_kernel.items() if family in SERVED_BY.get(served, ()))
             fitting = sorted(
                 place
                 for places in serving
                 for place in places
-                if place in self.free and sizes.fit(self.kernel(place)) and all(self.same_pass(s, place) for s in steps)
+                if place in self.free and sizes.fit(self.kernel(place)) and passes == {self._is_backward(place)}
             )
             if not family or not fitting or len(fitting) % len(steps):
                 continue  # which kernel is which step would be a guess

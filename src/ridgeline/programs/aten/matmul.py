@@ -6,6 +6,7 @@ no count. fp32 runs on the tensor cores only where tf32 is allowed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from ...core.dtypes import result
@@ -17,6 +18,7 @@ from .building import named, streamed, with_moves
 from .counted import Counted, Rule, by
 from .formats import INTEGER, known, matrix_format
 
+Product = Callable[[Arguments, Tensor, Tensor], Work]
 PACKED_COLUMNS = 8  # columns of an int4 matrix in the outermost dimension of its packed form
 
 
@@ -67,32 +69,26 @@ def with_addend(work: Work, addend: Tensor | None, scale: object = 1) -> Work:
     return with_moves(work, read={"addend": addend})
 
 
-def _mm(arguments: Arguments) -> Work:
-    return _gemm(arguments, arguments.tensor(0), arguments.tensor(1))
+def _product(product: Product) -> Rule:
+    """mm(A, B) and its kind."""
+    return lambda arguments: product(arguments, arguments.tensor(0), arguments.tensor(1))
 
 
-def _addmm(arguments: Arguments) -> Work:
-    """addmm(addend, A, B, beta, alpha): the addend has the result's shape or broadcasts to it (a bias)."""
-    work = _gemm(arguments, arguments.tensor(1), arguments.tensor(2))
-    return with_addend(work, arguments.tensor(0), arguments.at(3))
+def _with_sum(product: Product) -> Rule:
+    """addmm(addend, A, B, beta, alpha) and its kind: the addend has the result's shape or broadcasts to it (a bias)."""
+
+    def rule(arguments: Arguments) -> Work:
+        work = product(arguments, arguments.tensor(1), arguments.tensor(2))
+        return with_addend(work, arguments.tensor(0), arguments.at(3))
+
+    return rule
 
 
-def _bmm_rule(arguments: Arguments) -> Work:
-    return _bmm(arguments, arguments.tensor(0), arguments.tensor(1))
-
-
-def _baddbmm(arguments: Arguments) -> Work:
-    work = _bmm(arguments, arguments.tensor(1), arguments.tensor(2))
-    return with_addend(work, arguments.tensor(0), arguments.at(3))
-
-
-def _addbmm(arguments: Arguments) -> Work:
-    """C + sum over the batch of A_b B_b: one product over k times the batch."""
-    a, b = arguments.tensor(1), arguments.tensor(2)
+def _over_batch(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
+    """The sum over the batch of A_b B_b: one product over k times the batch."""
     _bmm(arguments, a, b)  # checks the sizes
     dtype = product_format(arguments, a)
-    work = ops.gemm(m=a.shape[1], n=b.shape[2], k=a.shape[0] * a.shape[2], dtype=dtype)
-    return with_addend(work, arguments.tensor(0), arguments.at(3))
+    return ops.gemm(m=a.shape[1], n=b.shape[2], k=a.shape[0] * a.shape[2], dtype=dtype)
 
 
 def _gemv(arguments: Arguments, matrix: Tensor, vector: Tensor) -> Work:
@@ -100,15 +96,6 @@ def _gemv(arguments: Arguments, matrix: Tensor, vector: Tensor) -> Work:
         raise Missing(f"shapes {matrix.shape} and {vector.shape} are no product of a matrix and a vector")
     dtype = known(matrix).arithmetic  # by the vector units
     return ops.gemv(m=matrix.shape[0], n=matrix.shape[1], dtype=dtype)
-
-
-def _mv(arguments: Arguments) -> Work:
-    return _gemv(arguments, arguments.tensor(0), arguments.tensor(1))
-
-
-def _addmv(arguments: Arguments) -> Work:
-    work = _gemv(arguments, arguments.tensor(1), arguments.tensor(2))
-    return with_addend(work, arguments.tensor(0), arguments.at(3))
 
 
 def _dot(arguments: Arguments) -> Work:
@@ -236,10 +223,11 @@ def _int8(arguments: Arguments) -> Work:
 
 
 RULES: dict[str, Rule] = {
-    "mm": _mm, "_int_mm": _mm, "hspmm": _mm,
-    "addmm": _addmm, "_addmm_activation": _addmm, "addmm_": _addmm,
-    "bmm": _bmm_rule, "baddbmm": _baddbmm, "baddbmm_": _baddbmm, "addbmm": _addbmm, "addbmm_": _addbmm,
-    "mv": _mv, "addmv": _addmv, "addmv_": _addmv, "dot": _dot, "vdot": _dot, "addr": _outer, "addr_": _outer,
+    **dict.fromkeys(("mm", "_int_mm", "hspmm"), _product(_gemm)),
+    **dict.fromkeys(("addmm", "_addmm_activation", "addmm_"), _with_sum(_gemm)),
+    "bmm": _product(_bmm), **dict.fromkeys(("baddbmm", "baddbmm_"), _with_sum(_bmm)),
+    **dict.fromkeys(("addbmm", "addbmm_"), _with_sum(_over_batch)),
+    "mv": _product(_gemv), **dict.fromkeys(("addmv", "addmv_"), _with_sum(_gemv)), "dot": _dot, "vdot": _dot, "addr": _outer, "addr_": _outer,
     "_scaled_mm": _scaled_mm, "_scaled_mm_v2": _scaled_mm,
     "_grouped_mm": _grouped, "_scaled_grouped_mm": _grouped, "_scaled_grouped_mm_v2": _grouped,
     "_weight_int4pack_mm": _int4, "_weight_int4pack_mm_for_cpu": _int4, "_weight_int8pack_mm": _int8,
