@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
-from ...core.errors import InputError
 from ...core.jax_names import pass_of, scopes
 from ...core.timeline import COMMUNICATION, Call, Site, Tensor
 from ...core.trace import FREE, UNKNOWN, VIEW, WORK, Access, TracedOp
-from ..aten.arguments import Missing
 from ..aten.formats import format_of
 from . import jax_collectives, jax_products, jax_rules
 from .jax_case import Case, Count, stored_bytes, unknown
+from .jax_counts import RULES, Counts, counted
 from .jax_memory import Memory
 from .jax_steps import CARRY, COLLECT, JOIN, SHARD, TRIP, Place, Step, Steps, Value, contiguous
 from .jax_views import (
@@ -29,10 +27,10 @@ from .jax_views import (
     is_dense,
     product_reads,
     product_writes,
+    reduces_nothing,
     view_strides,
 )  # fmt: skip
 
-RULES = {**jax_rules.RULES, **jax_products.RULES, **jax_collectives.RULES}
 IN_PLACE = frozenset({"dynamic_update_slice", *(name for name in RULES if name.startswith("scatter"))})
 # Primitives that read any view: they compute the place of every element themselves.
 FUSED = frozenset({
@@ -51,6 +49,7 @@ class Builder:
         self.memory = Memory()
         self.ops: list[TracedOp] = []
         self.numbers: dict[Any, int] = {}
+        self.counts = Counts()
         self.op: list[int] = []
         self.places: list[Place] = []
         self.reads: list[tuple[Access, ...]] = []
@@ -91,7 +90,7 @@ class Builder:
             self._shard(step)
         elif name == COLLECT:
             self._collect(step)
-        elif name in ALL_VIEWS:
+        elif name in ALL_VIEWS or reduces_nothing(step):
             self._view(step)
         elif self._made_where_read(step):
             for value in step.outputs:
@@ -133,7 +132,7 @@ class Builder:
         if stack.buffer < 0:
             self.memory.allocate(stack, first, step.place.loops[:-1])
         case = Case("dynamic_update_slice", (_tensor(stack), _argument(part)), (_tensor(stack),), {})
-        count = _counted(case)
+        count = counted(case)
         self._emit(step, case, count, [(part.buffer, _bytes(part))], [(stack.buffer, count.written.get(0, 0.0))])
 
     def _view(self, step: Step) -> None:
@@ -243,7 +242,7 @@ class Builder:
             self._copy(step.inputs[0], copy, step, "copy")
             step.inputs = (copy, *step.inputs[1:])
         case = self._case(step)
-        count = _counted(case)
+        count = self.counts.count(case)
         if in_place:
             self.memory.share(step.outputs[0], step.inputs[0], contiguous(step.outputs[0].shape))
         else:
@@ -286,21 +285,6 @@ class Builder:
                 self.memory.touch(value.buffer, call, place.loops)
         for buffer, _ in (*self.reads[-1], *self.writes[-1]):
             self.memory.touch(buffer, call, place.loops)
-
-
-def _counted(case: Case) -> Count:
-    """What a primitive costs; one that has no rule, or whose rule does not fit, is listed as unknown."""
-    try:
-        if not sum(prod(tensor.shape) for tensor in (*case.tensors, *case.outputs)):
-            return Count(FREE, VIEW)  # nothing to do for arrays without elements
-        rule = RULES.get(case.name)
-        if rule is not None:
-            return rule(case)
-        return jax_rules.pointwise(case) if jax_rules.is_pointwise(case) else unknown(f"no rule for {case.name}")
-    except (Missing, InputError) as missing:
-        return unknown(str(missing))
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        return unknown(f"its arguments do not fit its rule ({type(error).__name__})")
 
 
 def _tensor(value: Value) -> Tensor:

@@ -78,6 +78,13 @@ def taken_size(parts: Sequence[tuple[int, int]]) -> int:
     return prod(size for size, _ in parts)
 
 
+def reduces_nothing(step: Step) -> bool:
+    """Whether a reduction is one over dimensions of one element, which gradients of broadcasts have."""
+    if step.name not in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"):
+        return False
+    return all(step.inputs[0].shape[int(axis)] == 1 for axis in step.params["axes"])
+
+
 def view_strides(step: Step) -> list[Strides | None]:
     """Strides of each result in the buffer of the operand; None where a copy is needed."""
     value, params = step.inputs[0], step.params
@@ -88,7 +95,7 @@ def view_strides(step: Step) -> list[Strides | None]:
         return [contiguous(step.outputs[0].shape) if is_contiguous(value) else None]
     if name == "transpose":
         return [tuple(strides[int(dim)] for dim in params["permutation"])]
-    if name in ("squeeze", "expand_dims"):
+    if name in ("squeeze", "expand_dims") or reduces_nothing(step):
         return [reshaped(value.shape, strides, step.outputs[0].shape)]
     if name == "reshape":
         order = params.get("dimensions")
