@@ -217,6 +217,11 @@ def test_reconcile_without_a_seal_says_so_and_draws(cases: Path, seen: Path, tmp
     told = json.loads(run(*words, "--json").stdout)
     assert told["sealed"] is False
     assert told["unmatched"]["observed"]  # the recorded file holds more kernels than the cases
+    diagnosed = told["unmatched"]["diagnosed"]
+    assert {row["name"] for row in diagnosed} <= set(told["unmatched"]["observed"])
+    assert [row["time_us"] for row in diagnosed] == sorted((row["time_us"] for row in diagnosed), reverse=True)
+    assert any(cause["status"] == "shown" and cause["evidence"] for row in diagnosed for cause in row["diagnosis"])
+    assert "diagnosed by their counters: " in run(*words).stdout
     for name in ("gaps.svg", "gaps.html", "gaps.md"):
         run(*words, "--out", str(tmp_path / name))
         assert (tmp_path / name).stat().st_size > 1000

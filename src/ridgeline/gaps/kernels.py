@@ -198,6 +198,20 @@ def report_of_kernels(observations: Iterable[Observation], machine: Machine) -> 
     return KernelReport(machine, tuple(sorted(kernels, key=lambda kernel: -kernel.time)), items)
 
 
+def diagnosed(observations: Iterable[Observation], machine: Machine) -> list[dict[str, Any]]:
+    """Kernels with counters by themselves: their time, bound and causes, the longest first."""
+    items = [item for item in observations if item.counters]
+    kernels = report_of_kernels(items, machine).kernels if items else ()
+    return [
+        {
+            "name": kernel.name, "time_us": kernel.time * 1e6, "bound": kernel.bound, "share_of_roofline": kernel.share,
+            "diagnosis": kernel.diagnosis,
+        }
+        for kernel in kernels
+        if kernel.gap is not None
+    ]  # fmt: skip
+
+
 def _identity(item: Observation) -> tuple[Any, ...]:
     """What launches of one kernel in one place share."""
     return item.name, item.kernel, item.path, str(item.settings.get("grid")), str(item.settings.get("block"))

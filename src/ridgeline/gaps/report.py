@@ -28,6 +28,7 @@ from .accounting import Cause
 from .advice import Advice, advise
 from .gap import Gap, with_neighbours
 from .join import Hints, Joined, Pair, join
+from .kernels import diagnosed
 from .regime import COUNTERS
 
 SCHEMA = 1
@@ -151,13 +152,13 @@ class Report:
         "verdict=verdict_of_items", "largest_gaps", "notes", "sentence",
     )  # fmt: skip
 
-    @property
-    def unmatched(self) -> dict[str, list[str]]:
-        """Names that were not joined, on both sides."""
-        return {
-            "predicted": [self.prediction.steps[place].name for place in self.joined.unmatched_predicted],
-            "observed": [item.name or item.kernel for item in self.joined.unmatched_observed],
-        }
+    @cached_property
+    def unmatched(self) -> dict[str, list[Any]]:
+        """Names that were not joined, on both sides, and what the counters of such kernels say."""
+        names = [self.prediction.steps[place].name for place in self.joined.unmatched_predicted]
+        listed = {"predicted": names, "observed": [item.name or item.kernel for item in self.joined.unmatched_observed]}
+        causes = diagnosed(self.joined.unmatched_observed, self.prediction.machine)
+        return {**listed, "diagnosed": causes} if causes else listed
 
     def __repr__(self) -> str:
         """The verdict, then the steps that took longest."""

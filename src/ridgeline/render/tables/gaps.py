@@ -78,11 +78,14 @@ def report_summary(report: Report) -> Table:
 
 
 def _unmatched(report: Report, limit: int | None) -> list[str]:
-    """Names that were not joined, on both sides."""
-    observed, predicted = report.unmatched["observed"], report.unmatched["predicted"]
+    """Names that were not joined, on both sides; of kernels with counters, the causes to act on, the longest kernel first."""
+    rows = [row for row in report.unmatched.get("diagnosed", ()) if row["diagnosis"]]
+    causes = [f"{row['name']}: {row['diagnosis'][0]['cause'].partition(':')[0]}" for row in rows]
+    more = f"; and {len(causes) - limit} more: -v" if limit and len(causes) > limit else ""
     return [
-        *_listed("measured, not predicted", observed, limit),
-        *_listed("predicted, not measured", predicted, limit),
+        *_listed("measured, not predicted", report.unmatched["observed"], limit),
+        *([f"diagnosed by their counters: {'; '.join(causes[:limit])}{more}"] if causes else []),
+        *_listed("predicted, not measured", report.unmatched["predicted"], limit),
     ]
 
 
