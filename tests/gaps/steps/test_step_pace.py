@@ -120,7 +120,7 @@ def test_the_undisturbed_step_comes_first_and_sets_the_idle_time() -> None:
 
     times = repeated(step)
     alone = program_report(times, H200, 900 * MICRO)
-    assert alone.answer[0].startswith("step 900 us (1.2 ms profiled) · device busy 300 us (33 %) · host-bound")
+    assert alone.answer[0].startswith("step 900 us (1.2 ms profiled) · device 300 us (33 %) · host-bound")
     assert "device idle 600 us; 900 us under the profiler" in alone.answer[1]
     assert alone.view.step_idle == pytest.approx(600 * MICRO)
     assert all((move.gain or 0.0) <= 600 * MICRO + (move.device or 0.0) for move in alone.moves)

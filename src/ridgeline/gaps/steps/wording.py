@@ -14,8 +14,8 @@ MIN_IDLE_SHARE = 0.01  # of the step, from which a cause of idle time is named
 
 
 def answer(view: View) -> tuple[str, ...]:
-    """`step 41.2 ms (50.3 profiled) · device busy 38.9 ms (94 %) · device-bound · predicted 37.5 ms [34.1-41.0]`."""
-    device = "operators" if view.kept.on_host else "device busy"
+    """`step 41.2 ms (50.3 profiled) · device 38.9 ms (94 %) · device-bound · predicted 37.5 ms [34.1-41.0]`."""
+    device = "operators" if view.kept.on_host else "device busy" if view.step_time is None else "device"
     # operators on the host are slower under the profiler, so that their share is that of the profiled step
     base = view.wall if view.kept.on_host else view.step
     busy = f"{device} {show(view.device, 's', 3)} ({percent(min(view.device / base, 1.0) if base else 0.0)})"
@@ -57,8 +57,8 @@ def _steps(view: View) -> str:
         "profiler": "by the profiler",
         "marked": "marked",
         "repetition": "by repetition",
-        "optimizer": "by the optimizer",
-        "data loader": "by the data loader",
+        "optimizer": "by optimizer",
+        "data loader": "by data loader",
     }
     warmup = f" after {view.warmup} warm-up" if view.warmup else ""
     steps = f"{counted(view.steps, 'step')} {how.get(view.recognised_by, view.recognised_by)}{warmup}"
