@@ -234,6 +234,51 @@ def test_tf32_is_what_the_program_sets() -> None:
     assert next(op.work.dtype for op in fast.ops if op.work) == "tf32"
 
 
+def test_inference_mode_runs_the_operators_of_a_gpu() -> None:
+    model = nn.TransformerEncoderLayer(64, 4, batch_first=True).half().eval()
+    with torch.no_grad():
+        plain = rl.trace(model, torch.empty(2, 16, 64).half())
+    assert names(rl.trace(torch.inference_mode()(model), torch.empty(2, 16, 64).half())) == names(plain)
+    assert names(rl.trace(torch.inference_mode()(nn.Linear(8, 8)), torch.empty(4, 8))) == {"addmm": 1}
+
+
+def test_transforms_of_functions_are_followed() -> None:
+    x = torch.empty(4, 8, 8)
+    assert names(rl.trace(lambda x: torch.func.vmap(lambda row: row @ row)(x), x)) == {"bmm": 1}
+    gradient = rl.trace(lambda x: torch.func.grad(lambda y: (y @ y).sum())(x), x[0])
+    assert names(gradient)["mm"] == 3
+
+
+def test_recurrent_layers_batch_norms_and_rms_norms_are_single_kernels() -> None:
+    sequence, images = torch.empty(10, 4, 16), torch.empty(4, 8, 16, 16)
+    assert names(rl.trace(nn.LSTM(16, 32), sequence, backward=True))["_cudnn_rnn_backward"] == 1
+    assert names(rl.trace(nn.BatchNorm2d(8), images))["cudnn_batch_norm"] == 1
+    assert names(rl.trace(nn.BatchNorm2d(8), images.bfloat16()))["native_batch_norm"] == 1
+    assert names(rl.trace(nn.RMSNorm(16), sequence)) == {"_fused_rms_norm": 1}
+
+
+def test_a_bias_of_a_convolution_is_a_kernel_and_gradients_add_up_in_place() -> None:
+    trace = rl.trace(nn.Conv2d(3, 8, 3), torch.empty(2, 3, 8, 8))
+    assert names(trace) == {"convolution": 1, "add_": 1}
+    x = torch.empty(64, 64, requires_grad=True)
+    assert names(rl.trace(lambda x: x.relu() + x.tanh(), x, backward=True), phase=BACKWARD)["add_"] == 1
+
+
+def test_quantized_and_grouped_products_run_in_their_formats() -> None:
+    a, b = torch.empty(64, 128), torch.empty(256, 128)
+    fp8, scale = torch.float8_e4m3fn, torch.ones(1, 1)
+    scaled = rl.trace(
+        lambda a, b, s: torch._scaled_mm(a, b.t(), scale_a=s, scale_b=s, out_dtype=torch.bfloat16),
+        a.to(fp8),
+        b.to(fp8),
+        scale,
+    )
+    assert [list(op.work.by_engine()) for op in scaled.ops if op.work] == [[("matrix", "fp8_e4m3")]]
+    offsets, experts = torch.empty(4, dtype=torch.int32), torch.empty(4, 128, 256, dtype=torch.bfloat16)
+    grouped = rl.trace(lambda a, b, o: torch._grouped_mm(a, b, offs=o), a.bfloat16(), experts, offsets)
+    assert matrix_flops(grouped) == 2 * 64 * 128 * 256
+
+
 # -- what cannot be traced --------------------------------------------------------------------------------------------
 
 
@@ -283,6 +328,17 @@ def test_an_operator_without_a_fake_kernel_is_named() -> None:
             rl.trace(lambda x: torch.ops.ridgeline_test.opaque(x), torch.empty(4))
     finally:
         library._destroy()
+
+
+def test_arrays_of_numpy_and_higher_order_operators_are_named() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    with pytest.raises(
+        InputError, match=r"test_trace_torch\.py:\d+: the program turns a tensor into an array of NumPy"
+    ):
+        rl.trace(lambda x: x.cpu().numpy(), torch.empty(4))
+    with pytest.raises(InputError, match="flex_attention has no kernel for fake tensors"):
+        rl.trace(lambda q: flex_attention(q, q, q), torch.empty(1, 2, 128, 64))
 
 
 def test_missing_example_inputs_are_reported() -> None:

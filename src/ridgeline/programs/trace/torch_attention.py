@@ -118,7 +118,7 @@ def _bias(torch: Any, mask: Any, query: Any) -> Any:
     """A mask of booleans becomes one of numbers before the kernel."""
     if mask is None or mask.dtype != torch.bool:
         return mask
-    return torch.where(mask, 0.0, float("-inf")).to(query.dtype)
+    return torch.where(mask, 0.0, torch.scalar_tensor(float("-inf"), dtype=query.dtype, device=query.device))
 
 
 def _expanded(bias: Any, query: Any, key: Any) -> Any:

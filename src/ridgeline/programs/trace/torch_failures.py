@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,11 @@ def explained(error: Exception) -> InputError:
             f"{where}the program decides on a value that it reads from a tensor, and tensors have no data in a trace; "
             "make the decision outside of the traced function, or trace each branch"
         )
+    if ".numpy()" in str(error):
+        return InputError(
+            f"{where}the program turns a tensor into an array of NumPy, and tensors have no data in a trace; "
+            "trace the part before it"
+        )
     if isinstance(error, fake_tensor.UnsupportedOperatorException | NotImplementedError):
         return InputError(
             f"{where}{_operator(error)} has no kernel for fake tensors, so its results are not known; "
@@ -55,4 +61,5 @@ def explained(error: Exception) -> InputError:
 
 def _operator(error: Exception) -> str:
     func = getattr(error, "func", None)
-    return str(func) if func is not None else first_line(error)
+    named = re.search(r"HigherOrderOperator (\w+)", str(error))
+    return str(func) if func is not None else named[1] if named else first_line(error)

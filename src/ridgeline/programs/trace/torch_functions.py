@@ -34,6 +34,8 @@ class Functions:
 
         self.torch, self.twin, self.fake = torch, twin, FakeTensor
         self.gpu = torch.device("cuda:0")
+        self.copying = torch.tensor, torch.as_tensor  # of numbers that the program knows, on the host where it says so
+        self._wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # inside of vmap and grad, around a fake one
         self.notes: dict[str, None] = {}
         self.constructors = frozenset(_device_constructors())
         self.special: dict[Any, Callable[..., Any]] = {
@@ -61,7 +63,7 @@ class Functions:
 
     def _real(self, value: Any) -> bool:
         if isinstance(value, self.torch.Tensor):
-            return not isinstance(value, self.fake)
+            return not isinstance(value, self.fake) and not self._wrapped(value)
         return isinstance(value, tuple | list) and any(self._real(item) for item in value)
 
     def _faked(self, value: Any) -> Any:
@@ -80,9 +82,9 @@ class Functions:
         return self.gpu if isinstance(device, int) and not isinstance(device, bool) else device
 
     def _made_on(self, func: Any, args: tuple[Any, ...], device: Any) -> Any:
-        if device is not None:
+        if device is not None and (func in self.copying or str(device) != "cpu"):
             return self._moved(device)
-        if func in (self.torch.tensor, self.torch.as_tensor) and args and _is_number(args[0]):
+        if func in self.copying and args and _is_number(args[0]):
             return None
         return None if _called_from_optimizer() else self.gpu
 

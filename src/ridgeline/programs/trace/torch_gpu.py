@@ -23,7 +23,7 @@ def fake_mode() -> Any:
     class WithoutDevice(FakeTensorMode):  # type: ignore[misc]
         avoid_device_init = True  # a property of the base: whether a GPU is there to set up
 
-    return WithoutDevice(allow_non_fake_inputs=True)
+    return WithoutDevice(allow_non_fake_inputs=True, allow_fallback_kernels=False)
 
 
 @contextlib.contextmanager
@@ -60,6 +60,7 @@ def absent_gpu(torch: Any) -> Iterator[None]:
         (fake_tensor.FakeTensor, "__torch_dispatch__", classmethod(class_dispatch)),
         (fake_tensor.FakeTensor, "_normalize_fake_device", staticmethod(lambda device: _numbered(torch, device))),
         (torch.nn.Module, "_apply", _apply),
+        (torch._C, "_InferenceMode", _inference(torch)),
         (torch._C.ScriptFunction, "__call__", _unscripted(torch._C.ScriptFunction.__call__)),
         (torch._C, "_group_tensors_by_device_and_dtype", _grouped(torch)),
         (
@@ -92,6 +93,15 @@ def _libraries() -> list[Patch]:
     """Libraries that treat fake tensors in another way than those of a run, by what they ask."""
     names = ("transformers.utils.import_utils", "is_fake_tensor"), ("transformers.utils.generic", "is_fake_tensor")
     return [(sys.modules[module], name, _always(False)) for module, name in names if module in sys.modules]
+
+
+def _inference(torch: Any) -> Any:
+    """Inference mode as a mode without gradients: the operators are the same, and are taken apart where a GPU does."""
+
+    def context(enabled: bool = True) -> Any:
+        return torch.no_grad() if enabled else contextlib.nullcontext()
+
+    return context
 
 
 def _unscripted(scripted: Callable[..., Any]) -> Callable[..., Any]:
