@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...gaps.ledger import Sealed
     from ...prediction.traced import ProgramPrediction
     from ...prediction.traced.side_by_side import SideBySide
+    from ...prediction.traced.whatif import Change
     from ...render.chart import Picture
     from ...render.table import Table
 
@@ -53,6 +54,12 @@ MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 @click.option("--by", "view", type=click.Choice(VIEWS), help="Rows of the table (default: op).")
 @click.option("--top", type=click.IntRange(1), help="Rows of the table.")
 @click.option(
+    "--whatif",
+    "changes",
+    metavar="CHANGES",
+    help="What changes would bring, each by itself: graph,fused,fp8,machine=b200-sxm,batch=32.",
+)
+@click.option(
     "--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline)."
 )
 @click.option(
@@ -71,7 +78,7 @@ MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 @click.pass_context
 def trace(
     ctx: click.Context, /, target: str, machines: list[Machine], mode: str, sweep: str | None, dtype: str | None, backward: bool, ceilings: str | None,
-    sealing: bool, note: str, path: Path | None, output: Output, **shown: Any,
+    changes: str | None, sealing: bool, note: str, path: Path | None, output: Output, **shown: Any,
 ) -> None:  # fmt: skip
     """Predict a program before it runs: time, bound and memory, op by op.
 
@@ -85,7 +92,7 @@ def trace(
       ridgeline trace train.py:step --on h200-sxm --chart icicle --out step.svg
     """
     modes = listed(mode, MODES, "mode of a program")
-    check_shown(output, **shown)
+    check_shown(output, changes, **shown)
     refuse({} if sealing else {"note": note, "ledger": path}, "without --seal")
     swept, values = parse_sweep(sweep)
     dtypes = [name for name in (dtype or "").split(",") if name] or [""]
@@ -96,12 +103,15 @@ def trace(
         )
     if count == 1:
         program = predicted(traced(target, backward, swept, values[0], dtypes[0]), machines[0], modes[0], ceilings)
+        again = partial(retraced, target, backward, (swept, values[0]), dtypes[0])
+        show = partial(present_program, program, output, priced(program, changes, again, ceilings), **shown)
         if sealing:
-            seal(ctx, program, note, path, partial(present_program, program, output, **shown))
+            seal(ctx, program, note, path, lambda sealed: show(sealed=sealed))
         else:
-            present_program(program, output, **shown)
+            show()
         return
-    refuse({"by": shown.pop("view"), **shown, "seal": sealing}, f"with {count} programs side by side: it is about one")
+    about_one = {"by": shown.pop("view"), **shown, "whatif": changes, "seal": sealing}
+    refuse(about_one, f"with {count} programs side by side: it is about one")
     present_study(study(target, backward, (swept, values), dtypes, machines, modes, ceilings), output)
 
 
@@ -136,7 +146,13 @@ def parse_sweep(text: str | None) -> tuple[str, list[int | None]]:
 
 
 def check_shown(
-    output: Output, view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool
+    output: Output,
+    changes: str | None,
+    view: str | None,
+    top: int | None,
+    chart: str | None,
+    timeline: Path | None,
+    verbose: bool,
 ) -> None:
     """Refuse options that would change nothing, before anything is traced."""
     from ...core.files import writable
@@ -146,7 +162,10 @@ def check_shown(
         refuse({"chart": chart}, "on data; leave it out, or take --out FILE.svg, .png, .pdf or .html")
     if output.complete:
         refuse({"verbose": verbose}, "with --json or --out: it is for the terminal")
+    if changes is not None:
+        refuse({"by": view, "top": top, "chart": chart}, "with --whatif, which has a table of its own")
     if drawn:
+        refuse({"whatif": changes}, "on a picture or a page; take --json, --out FILE.csv or leave out --out")
         refuse({"by": view, "top": top}, "on a picture or a page: it chooses rows of the table")
     if not view and output.complete:
         refuse({"top": top}, "on data without --by: all ops are written")
@@ -163,6 +182,29 @@ def traced(target: str, backward: bool, swept: str, value: int | None, dtype: st
     from ...programs.trace.target_program import trace_target
 
     return trace_target(target, {} if value is None else {swept: value}, backward=backward, dtype=dtype)
+
+
+def retraced(
+    target: str, backward: bool, now: tuple[str, int | None], dtype: str, argument: str, value: int
+) -> tuple[Trace, float]:
+    """The program with another value of an argument, and how many times that of now it is."""
+    from ...programs.trace.target import default_of
+
+    before = now[1] if now[0] == argument else default_of(target, argument)
+    made = traced(target, backward, argument, value, dtype)
+    if not isinstance(before, int) or before <= 0:
+        raise InputError(
+            f"{argument}={value}: the value of now is not known; give it with --sweep {argument}=N, or as the default of {argument}"
+        )
+    return made, value / before
+
+
+def priced(
+    program: ProgramPrediction, changes: str | None, again: Callable[[str, int], tuple[Trace, float]], ceilings: str | None
+) -> tuple[Change, ...]:  # fmt: skip
+    from ...prediction.traced.whatif import whatif
+
+    return () if changes is None else whatif(program, changes.split(","), again, ceilings)
 
 
 def predicted(program: Trace, machine: Machine, mode: str, ceilings: str | None) -> ProgramPrediction:
@@ -208,29 +250,34 @@ def seal(
 
 
 def present_program(
-    program: ProgramPrediction, output: Output, sealed: Sealed | None = None, *,
+    program: ProgramPrediction, output: Output, changes: Sequence[Change] = (), *, sealed: Sealed | None = None,
     view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool,
 ) -> None:  # fmt: skip
     """The answer and the parts that take longest; a chart, a page, or the data."""
     from ...prediction.traced.summary import answer
+    from ...prediction.traced.whatif import usual
     from ...render.tables.gaps import seal_answer
-    from ...render.tables.traced import MAX_PARTS, op_table, part_table, program_tables
+    from ...render.tables.traced import MAX_PARTS, change_table, next_lines, op_table, part_table, program_tables
     from ..reports import trace_page
 
     def tables() -> list[Table]:
+        if changes:
+            return [change_table(changes)]
         return [part_table(program, view, top, short=False)] if view else [op_table(program)]
 
     def lines() -> list[str]:
+        said = [*answer(program), *(() if changes else next_lines(usual(program)))]
         if sealed is None:
-            return answer(program)
-        hint = f"settle it after the run: ridgeline reconcile TRACE --seal {sealed.id}"
-        return [*answer(program), f"{seal_answer(sealed)}; {hint}"]
+            return said
+        return [*said, f"{seal_answer(sealed)}; after the run: ridgeline reconcile TRACE --seal {sealed.id}"]
 
     def terminal() -> Iterator[Table | str]:
         if chart is not None:
             from ...render.draw.terminal import draw
 
             yield draw(picture(program, chart), **terminal_size())
+        elif changes:
+            yield change_table(changes)
         elif verbose:
             yield from program_tables(program, top)
         else:
@@ -238,7 +285,7 @@ def present_program(
 
     result = Result(
         tables,
-        lambda: document(program, view, sealed),
+        lambda: document(program, view, changes, sealed),
         terminal,
         lambda: picture(program, chart or "roofline"),
         {".html": lambda out: trace_page(program, out, output.theme)},
@@ -255,13 +302,16 @@ def picture(program: ProgramPrediction, name: str) -> Picture:
     return charts.CHARTS[name](program)
 
 
-def document(program: ProgramPrediction, view: str | None, sealed: Sealed | None) -> dict[str, Any]:
-    """The prediction; with --by also its parts, with --seal the seal."""
+def document(
+    program: ProgramPrediction, view: str | None, changes: Sequence[Change], sealed: Sealed | None
+) -> dict[str, Any]:
+    """The prediction; with --by also its parts, with --whatif the changes, with --seal the seal."""
     from ...core.documents import to_document
     from ...prediction.traced.breakdown import breakdown
 
     made: dict[str, Any] = to_document(program)
     made |= {"by": view, "parts": to_document(breakdown(program, view))} if view else {}
+    made |= {"whatif": to_document(changes)} if changes else {}
     return {**made, "seal": sealed.id, "sealed_at": sealed.time, "ledger_hash": sealed.hash} if sealed else made
 
 

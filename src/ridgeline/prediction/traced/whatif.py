@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -123,9 +123,3 @@ def fp8_product(work: Work) -> Work:
     product = ops.gemm(m=m, n=n, k=k, dtype=FP8, out_dtype=work.dtype)
     both = ops.cast(n=m * k, dtype=work.dtype, out_dtype=FP8) + product
     return replace(both, name="gemm", family=product.family, dtype=product.dtype, shape=product.shape)
-
-
-def document(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    from ...core.documents import to_document
-
-    return [to_document(item) for item in changes]

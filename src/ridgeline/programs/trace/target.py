@@ -6,6 +6,7 @@ its line.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import sys
@@ -56,6 +57,25 @@ def maker(text: str, values: Mapping[str, Any] | None = None) -> Callable[[], An
     if not callable(function):
         raise InputError(f"{quoted(text)} is no function: {path.name}:{name} must be {SHAPE}")
     return lambda: _called(function, text, values or {})
+
+
+def default_of(text: str, argument: str) -> Any:
+    """The value that an argument of the function of `file.py:name` has by itself, read from its source; None where it has none."""
+    file, _, name = text.rpartition(":")
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8", errors="replace"))
+    except (OSError, SyntaxError):
+        return None  # said by who runs the file
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            positional = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+            pairs = [
+                *zip(positional, node.args.defaults, strict=True),
+                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+            ]
+            values = {item.arg: value for item, value in pairs if isinstance(value, ast.Constant)}
+            return values[argument].value if argument in values else None
+    return None
 
 
 def returned(make: Callable[[], Any], text: str) -> Target:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.units import percent as percent_text
 from ...core.units import show
 from ...prediction.traced import ProgramPrediction
 from ...prediction.traced.breakdown import FAMILY, LINE, MODULE, OP, PHASE, Part, breakdown, longest
 from ...prediction.traced.side_by_side import SideBySide
+from ...prediction.traced.whatif import Change
 from ..table import Column, Table, columns, percent
-from .gaps import MAX_WIDTH, clip
+from .gaps import clip
 
 MAX_PARTS = 8  # on the terminal without -v or --top
 MAX_NAME = 46
+MIN_GAIN = 0.02  # of the wall time, from which a change is named
 INDENT = "  "
 TITLES = {OP: "op", FAMILY: "family", PHASE: "phase", MODULE: "module", LINE: "source line"}
 
@@ -115,11 +118,26 @@ def side_table(study: SideBySide) -> Table:
     return Table("", heads, rows)
 
 
-def change_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Changes of the program with what each saves."""
-    times = [show(row["gain"], "s", 3) for row in rows]
-    width = max(map(len, times), default=0)
-    return [
-        clip(f"  {time:>{width}}  {row['change']}: {row['text']}", MAX_WIDTH)
-        for time, row in zip(times, rows, strict=True)
-    ]
+def change_table(changes: Sequence[Change]) -> Table:
+    """Changes of a program, each by itself, with what it would save of the wall time."""
+    rows = [
+        {
+            "change": item.change, "wall": item.wall, "gain": item.gain, "speedup": item.speedup, "regime": item.after.regime,
+            "memory": item.after.peak_memory, "fits": item.after.fits, "text": item.text,
+        }
+        for item in changes
+    ]  # fmt: skip
+    heads = columns(
+        "change", Column("wall", "wall time", unit="s"), Column("gain", unit="s"), Column("speedup"), "regime",
+        Column("memory", "peak memory", unit="B"), "fits", Column("text", "what"),
+    )  # fmt: skip
+    return Table("What each change would bring", heads, rows)
+
+
+def next_lines(changes: Sequence[Change]) -> list[str]:
+    """The change that is worth most, in a line, where it is worth naming."""
+    if not changes or changes[0].gain < MIN_GAIN * changes[0].before.wall:
+        return []
+    best = changes[0]
+    share = percent_text(best.gain / best.before.wall)
+    return [f"next: {best.change} saves {show(best.gain, 's', 3)} ({share}): {best.text}"]
