@@ -29,7 +29,7 @@ CHANGES = (GRAPH, FUSED, FP8, f"{MACHINE}=NAME", "ARGUMENT=VALUE")
 WIDE = ("bf16", "fp16")  # formats of products that fp8 replaces
 TEXTS = {
     GRAPH: "capture a CUDA graph, or torch.compile(mode='reduce-overhead')",
-    FUSED: "torch.compile with graphs: pointwise and reduction kernels merged",
+    FUSED: "torch.compile: pointwise and reduction kernels merged",
     FP8: "16-bit matrix products in fp8, with a cast of the activations each",
 }
 Retrace = Callable[[str, int], tuple[Trace, float]]  # an argument and its value -> the trace, samples over those of now
