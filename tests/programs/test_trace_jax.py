@@ -350,6 +350,7 @@ def test_buffers_live_from_their_producer_to_their_last_reader() -> None:
     assert list(trace.buffers.born) == [-1, 0, 1, 2, 3]
     assert list(trace.buffers.dies) == [4, 2, 3, 4, 4]
     assert peak(trace) == 3 * 256 * 4
+    assert [HOLDS[kind] for kind in trace.buffers.holds] == ["input", *["temporary"] * 3, "activation"]
 
 
 def test_checkpoints_trade_memory_for_flops() -> None:

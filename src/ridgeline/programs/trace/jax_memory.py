@@ -99,8 +99,9 @@ def buffers(
         trained = any((value.shape, value.dtype) in sizes for value in memory.sharing[buffer])
         if born == BACKWARD and trained and (buffer in kept or last not in (BACKWARD, FORWARD)):
             kind[buffer] = GRADIENT
-        elif buffer in kept and BACKWARD in phases:
-            kind[buffer] = sizes.get(shapes.get(buffer, ((), "")), TEMPORARY)
+        elif buffer in kept:  # a new version of what was given, in a step that trains; else a result
+            given_as = sizes.get(shapes.get(buffer, ((), ""))) if BACKWARD in phases else None
+            kind[buffer] = given_as or ACTIVATION
         else:
             kind[buffer] = ACTIVATION if born != BACKWARD and last == BACKWARD else TEMPORARY
         if buffer in kept:
