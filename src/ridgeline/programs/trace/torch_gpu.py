@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...core.errors import InputError
+
 CAPABILITY = 9, 0  # of the GPU that programs are answered with: Hopper
 Patch = tuple[Any, str, Any]
 
@@ -47,6 +49,8 @@ def absent_gpu(torch: Any) -> Iterator[None]:
     from torch.optim import optimizer
     from torch.utils import _foreach_utils
 
+    if not hasattr(fake_tensor, "_DISPATCH_META_HANDLERS"):
+        raise InputError(f"tracing needs a newer PyTorch than {torch.__version__}; it was checked with 2.13")
     device_op = torch.ops.prim.device.default
     handlers = fake_tensor._DISPATCH_META_HANDLERS
     dispatch, handler = fake_tensor.FakeTensor.__torch_dispatch__, handlers[device_op]
@@ -58,7 +62,8 @@ def absent_gpu(torch: Any) -> Iterator[None]:
 
     fake: list[Patch] = [
         (fake_tensor.FakeTensor, "__torch_dispatch__", classmethod(class_dispatch)),
-        (fake_tensor.FakeTensor, "_normalize_fake_device", staticmethod(lambda device: _numbered(torch, device))),
+        (fake_tensor.FakeTensor, "__new__", staticmethod(_made_on_gpu(torch, fake_tensor.FakeTensor.__new__))),
+        (fake_tensor, "init_gpu_context", _nothing),
         (torch.nn.Module, "_apply", _apply),
         (torch._C, "_InferenceMode", _inference(torch)),
         (torch._C.ScriptFunction, "__call__", _unscripted(torch._C.ScriptFunction.__call__)),
@@ -84,9 +89,24 @@ def seen_device(torch: Any, tensor: Any) -> Any:
     return torch.device("meta") if device.type == "cuda" or tensor.fake_mode.in_kernel_invocation else device
 
 
+def _made_on_gpu(torch: Any, make: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes fake tensors; their device is the third argument or has a name."""
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(_numbered(torch, arg) if isinstance(arg, torch.device | str) else arg for arg in args)
+        return make(
+            *args, **{name: _numbered(torch, value) if "device" in name else value for name, value in kwargs.items()}
+        )
+
+    return made
+
+
 def _numbered(torch: Any, device: Any) -> Any:
     """The device of a new fake tensor. C++ makes tensors on `meta`, where it sees those of the GPU."""
-    return torch.device("cuda:0") if device.type in ("cuda", "meta") else device
+    if device is None:
+        return None
+    given = torch.device(device)
+    return torch.device("cuda:0") if given.type in ("cuda", "meta") else given
 
 
 def _libraries() -> list[Patch]:
@@ -120,10 +140,7 @@ def _grouped(torch: Any) -> Callable[..., Any]:
 
     def by_device(*args: Any, **kwargs: Any) -> Any:
         groups = grouped(*args, **kwargs)
-        return {
-            (_numbered(torch, device) if device is not None else None, dtype): lists
-            for (device, dtype), lists in groups.items()
-        }
+        return {(_numbered(torch, device), dtype): lists for (device, dtype), lists in groups.items()}
 
     return by_device
 
