@@ -5,5 +5,6 @@ predict_trace(trace, machine, mode="eager" | "graph" | "fused") -> ProgramPredic
 
 from .predict import predict_trace
 from .result import OpTime, ProgramPrediction
+from .whatif import ProgramChange, program_changes
 
-__all__ = ["OpTime", "ProgramPrediction", "predict_trace"]
+__all__ = ["OpTime", "ProgramChange", "ProgramPrediction", "predict_trace", "program_changes"]

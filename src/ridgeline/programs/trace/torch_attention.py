@@ -76,7 +76,7 @@ def attend(
 ) -> Any:  # fmt: skip
     """`scaled_dot_product_attention` on the traced GPU."""
     needs_grad = torch.is_grad_enabled() and any(item.requires_grad for item in (query, key, value))
-    if attn_mask is not None and attn_mask.requires_grad:
+    if attn_mask is not None and (attn_mask.requires_grad or _is_repeated(attn_mask)):
         chosen = MATH
     else:
         low = query.dtype in (torch.bfloat16, torch.float16)
@@ -112,6 +112,11 @@ def enabled_backends(torch: Any) -> frozenset[str]:
         EFFICIENT: flags.mem_efficient_sdp_enabled(),
     }
     return frozenset(name for name, enabled in states.items() if enabled)
+
+
+def _is_repeated(mask: Any) -> bool:
+    """Whether a mask is one column repeated over the keys: no fused kernel loads that."""
+    return bool(mask.shape[-1] > 1 and mask.stride(-1) == 0)
 
 
 def _bias(torch: Any, mask: Any, query: Any) -> Any:
