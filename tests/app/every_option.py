@@ -99,7 +99,11 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--mode": [("--mode", "graph"), ("--mode", "eager,fused"), ("--mode", "sideways")],
     "--sweep": [("--sweep", "batch=1..8"), ("--sweep", "batch=8"), ("--sweep", "batch"), ("--sweep", "batch=0.5")],
     "--top": [("--top", "2")],
-    "--whatif": [("--whatif", "graph,fused,fp8,machine=b200-sxm"), ("--whatif", "batch=2"), ("--whatif", "magic")],
+    "--whatif": [
+        ("--whatif", "graph,compile,fp8,attention,machine=b200-sxm"),
+        ("--whatif", "batch=2"),
+        ("--whatif", "magic"),
+    ],
     "--timeline": [("--timeline", "timeline.json"), ("--timeline", "timeline.json.gz"), ("--timeline", "timeline.txt")],
 }
 

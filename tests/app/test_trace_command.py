@@ -125,15 +125,14 @@ def test_machines_modes_formats_and_sizes_side_by_side(program: Path) -> None:
 
 
 def test_changes_of_the_entire_program(program: Path) -> None:
-    made = answer("trace", "program.py:net", *ON, "--whatif", "graph,batch=256,machine=b200-sxm")
-    by_name = {row["change"]: row for row in made["whatif"]}
-    assert set(by_name) == {"graph", "batch=256", "machine=b200-sxm"}
+    made = answer("trace", "program.py:net", *ON, "--whatif", "graph,attention,batch=256,machine=b200-sxm")
+    by_name = {row["name"]: row for row in made["whatif"]}
+    assert set(by_name) == {"graph", "attention", "batch x4", "b200-sxm"}
     assert by_name["graph"]["gain_us"] == pytest.approx(made["totals"]["wall_us"] - by_name["graph"]["wall_us"])
-    assert by_name["batch=256"]["text"].startswith("4 times the samples")
-    shown = run("trace", "program.py:net", *ON).stdout
-    assert "next: " in shown
-    said = run("trace", "program.py:train", *ON, "--whatif", "batch=2").stderr
-    assert "has no parameter 'batch'" in said
+    assert "no attention" in by_name["attention"]["reason"]
+    assert "not possible" in run("trace", "program.py:net", *ON, "--whatif", "attention").stdout
+    assert "next: " in run("trace", "program.py:net", *ON).stdout
+    assert "value of batch now is not known" in run("trace", "program.py:train", *ON, "--whatif", "batch=2").stderr
 
 
 def test_a_program_of_terabytes_is_traced_without_them(program: Path) -> None:

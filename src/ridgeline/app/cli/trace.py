@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError, unknown
-from .echo import echo
 from .options import (
     CEILINGS,
     CEILINGS_HELP,
@@ -21,7 +20,8 @@ from .options import (
     refuse,
     verbose_option,
 )
-from .present import Output, Result, present, terminal_size
+from .present import Output
+from .traced import present_program, present_study
 
 if TYPE_CHECKING:
     from ...core.machine import Machine
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from ...gaps.ledger import Sealed
     from ...prediction.traced import ProgramPrediction
     from ...prediction.traced.side_by_side import SideBySide
-    from ...prediction.traced.whatif import Change
-    from ...render.chart import Picture
-    from ...render.table import Table
+    from ...prediction.traced.whatif import ProgramChange
 
 VIEWS = ("op", "family", "phase", "module", "line")
 CHARTS = ("roofline", "icicle", "memory")
@@ -57,7 +55,7 @@ MAX_PROGRAMS = 200  # side by side: each is traced or predicted
     "--whatif",
     "changes",
     metavar="CHANGES",
-    help="What changes would bring, each by itself: graph,fused,fp8,machine=b200-sxm,batch=32.",
+    help="What changes would bring, each by itself: graph,compile,fp8,attention,machine=b200-sxm,batch=32.",
 )
 @click.option(
     "--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline)."
@@ -91,6 +89,8 @@ def trace(
       ridgeline trace train.py:step --on h200-sxm --sweep batch=1..256
       ridgeline trace train.py:step --on h200-sxm --chart icicle --out step.svg
     """
+    from ...programs.trace.target import default_of
+
     modes = listed(mode, MODES, "mode of a program")
     check_shown(output, changes, **shown)
     refuse({} if sealing else {"note": note, "ledger": path}, "without --seal")
@@ -103,8 +103,10 @@ def trace(
         )
     if count == 1:
         program = predicted(traced(target, backward, swept, values[0], dtypes[0]), machines[0], modes[0], ceilings)
-        again = partial(retraced, target, backward, (swept, values[0]), dtypes[0])
-        show = partial(present_program, program, output, priced(program, changes, again, ceilings), **shown)
+        trace_with = lambda name, value: traced(target, backward, name, value, dtypes[0])  # noqa: E731
+        value_of = lambda name: values[0] if name == swept else default_of(target, name)  # noqa: E731
+        rows = priced(program, changes, ceilings, trace_with, value_of)
+        show = partial(present_program, program, output, rows, **shown)
         if sealing:
             seal(ctx, program, note, path, lambda sealed: show(sealed=sealed))
         else:
@@ -184,27 +186,35 @@ def traced(target: str, backward: bool, swept: str, value: int | None, dtype: st
     return trace_target(target, {} if value is None else {swept: value}, backward=backward, dtype=dtype)
 
 
-def retraced(
-    target: str, backward: bool, now: tuple[str, int | None], dtype: str, argument: str, value: int
-) -> tuple[Trace, float]:
-    """The program with another value of an argument, and how many times that of now it is."""
-    from ...programs.trace.target import default_of
-
-    before = now[1] if now[0] == argument else default_of(target, argument)
-    made = traced(target, backward, argument, value, dtype)
-    if not isinstance(before, int) or before <= 0:
-        raise InputError(
-            f"{argument}={value}: the value of now is not known; give it with --sweep {argument}=N, or as the default of {argument}"
-        )
-    return made, value / before
-
-
 def priced(
-    program: ProgramPrediction, changes: str | None, again: Callable[[str, int], tuple[Trace, float]], ceilings: str | None
-) -> tuple[Change, ...]:  # fmt: skip
-    from ...prediction.traced.whatif import whatif
+    program: ProgramPrediction, changes: str | None, ceilings: str | None, trace_with: Callable[[str, int], Trace],
+    value_of: Callable[[str], Any],
+) -> tuple[ProgramChange, ...]:  # fmt: skip
+    """The changes that are asked for, each by itself; an argument of the target with another value is traced again."""
+    from ...prediction.traced.whatif import program_changes
 
-    return () if changes is None else whatif(program, changes.split(","), again, ceilings)
+    if changes is None:
+        return ()
+    names: list[str] = []
+    machines: list[str] = []
+    batches: dict[float, Callable[[], Trace]] = {}
+    for text in filter(None, (word.strip() for word in changes.split(","))):
+        name, equals, value = text.partition("=")
+        if not equals:
+            names.append(text)
+        elif name == "machine":
+            machines.append(value)
+        else:
+            before = value_of(name)
+            if not value.isdigit() or not int(value):
+                raise InputError(f"--whatif {text}: give a whole number, such as batch=32")
+            if not isinstance(before, int) or before <= 0:
+                hint = f"give it with --sweep {name}=N, or as the default of {name}"
+                raise InputError(f"--whatif {text}: the value of {name} now is not known; {hint}")
+            batches[int(value) / before] = partial(trace_with, name, int(value))
+    if not (names or machines or batches):
+        raise InputError("--whatif names no change: graph, compile, fp8, attention, machine=NAME, batch=N")
+    return program_changes(program.trace, program.machine, program.mode, names, machines, batches, ceilings)
 
 
 def predicted(program: Trace, machine: Machine, mode: str, ceilings: str | None) -> ProgramPrediction:
@@ -244,98 +254,3 @@ def seal(
 
     with broken_is_1(ctx), printed_at_end():
         seal_program(open_ledger(path), program, note, show)
-
-
-# -- what is shown ---------------------------------------------------------------------------------------------
-
-
-def present_program(
-    program: ProgramPrediction, output: Output, changes: Sequence[Change] = (), *, sealed: Sealed | None = None,
-    view: str | None, top: int | None, chart: str | None, timeline: Path | None, verbose: bool,
-) -> None:  # fmt: skip
-    """The answer and the parts that take longest; a chart, a page, or the data."""
-    from ...prediction.traced.summary import answer
-    from ...prediction.traced.whatif import usual
-    from ...render.tables.gaps import seal_answer
-    from ...render.tables.traced import MAX_PARTS, change_table, next_lines, op_table, part_table, program_tables
-    from ..reports import trace_page
-
-    def tables() -> list[Table]:
-        if changes:
-            return [change_table(changes)]
-        return [part_table(program, view, top, short=False)] if view else [op_table(program)]
-
-    def lines() -> list[str]:
-        said = [*answer(program), *(() if changes else next_lines(usual(program)))]
-        if sealed is None:
-            return said
-        return [*said, f"{seal_answer(sealed)}; after the run: ridgeline reconcile TRACE --seal {sealed.id}"]
-
-    def terminal() -> Iterator[Table | str]:
-        if chart is not None:
-            from ...render.draw.terminal import draw
-
-            yield draw(picture(program, chart), **terminal_size())
-        elif changes:
-            yield change_table(changes)
-        elif verbose:
-            yield from program_tables(program, top)
-        else:
-            yield part_table(program, view or "op", top or MAX_PARTS)
-
-    result = Result(
-        tables,
-        lambda: document(program, view, changes, sealed),
-        terminal,
-        lambda: picture(program, chart or "roofline"),
-        {".html": lambda out: trace_page(program, out, output.theme)},
-        lines,
-    )
-    if timeline is not None:
-        write_timeline(program, timeline)
-    present(result, output)
-
-
-def picture(program: ProgramPrediction, name: str) -> Picture:
-    from ...render.charts import traced as charts
-
-    return charts.CHARTS[name](program)
-
-
-def document(
-    program: ProgramPrediction, view: str | None, changes: Sequence[Change], sealed: Sealed | None
-) -> dict[str, Any]:
-    """The prediction; with --by also its parts, with --whatif the changes, with --seal the seal."""
-    from ...core.documents import to_document
-    from ...prediction.traced.breakdown import breakdown
-
-    made: dict[str, Any] = to_document(program)
-    made |= {"by": view, "parts": to_document(breakdown(program, view))} if view else {}
-    made |= {"whatif": to_document(changes)} if changes else {}
-    return {**made, "seal": sealed.id, "sealed_at": sealed.time, "ledger_hash": sealed.hash} if sealed else made
-
-
-def write_timeline(program: ProgramPrediction, out: Path) -> None:
-    import gzip
-    import json
-
-    from ...core.files import write_atomically
-    from ...prediction.traced.timeline import chrome_trace
-
-    data = json.dumps(chrome_trace(program), allow_nan=False).encode()
-    data = gzip.compress(data, mtime=0) if out.suffix == ".gz" else data
-    write_atomically(out, lambda draft: Path(draft).write_bytes(data))
-    echo(f"wrote {out}: open it at https://ui.perfetto.dev or in chrome://tracing", err=True)
-
-
-def present_study(side_by_side: SideBySide, output: Output) -> None:
-    from ...render.charts.traced import side_chart
-    from ...render.tables.traced import side_table
-
-    result = Result(
-        lambda: [side_table(side_by_side)],
-        side_by_side,
-        picture=lambda: side_chart(side_by_side),
-        answer=side_by_side.answer,
-    )
-    present(result, output)

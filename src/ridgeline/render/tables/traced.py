@@ -10,7 +10,7 @@ from ...core.units import show
 from ...prediction.traced import ProgramPrediction
 from ...prediction.traced.breakdown import FAMILY, LINE, MODULE, OP, PHASE, Part, breakdown, longest
 from ...prediction.traced.side_by_side import SideBySide
-from ...prediction.traced.whatif import Change
+from ...prediction.traced.whatif import ProgramChange
 from ..table import Column, Table, columns, percent
 from .gaps import clip
 
@@ -118,26 +118,27 @@ def side_table(study: SideBySide) -> Table:
     return Table("", heads, rows)
 
 
-def change_table(changes: Sequence[Change]) -> Table:
-    """Changes of a program, each by itself, with what it would save of the wall time."""
+def change_table(changes: Sequence[ProgramChange]) -> Table:
+    """Changes of a program, each by itself, with what it would save of the wall time for as much work as before."""
     rows = [
         {
-            "change": item.change, "wall": item.wall, "gain": item.gain, "speedup": item.speedup, "regime": item.after.regime,
-            "memory": item.after.peak_memory, "fits": item.after.fits, "text": item.text,
+            "change": item.name, "wall": item.wall, "gain": item.gain, "speedup": item.speedup, "regime": item.regime or None,
+            "memory": None if item.after is None else item.after.peak_memory, "fits": None if item.after is None else item.after.fits,
+            "what": f"not possible: {item.reason}" if item.reason else item.what,
         }
         for item in changes
     ]  # fmt: skip
     heads = columns(
         "change", Column("wall", "wall time", unit="s"), Column("gain", unit="s"), Column("speedup"), "regime",
-        Column("memory", "peak memory", unit="B"), "fits", Column("text", "what"),
+        Column("memory", "peak memory", unit="B"), "fits", "what",
     )  # fmt: skip
     return Table("What each change would bring", heads, rows)
 
 
-def next_lines(changes: Sequence[Change]) -> list[str]:
+def next_lines(changes: Sequence[ProgramChange]) -> list[str]:
     """The change that is worth most, in a line, where it is worth naming."""
-    if not changes or changes[0].gain < MIN_GAIN * changes[0].before.wall:
+    best = changes[0] if changes else None
+    if best is None or best.gain is None or best.gain < MIN_GAIN * best.before.wall:
         return []
-    best = changes[0]
     share = percent_text(best.gain / best.before.wall)
-    return [f"next: {best.change} saves {show(best.gain, 's', 3)} ({share}): {best.text}"]
+    return [f"next: {best.what} saves {show(best.gain, 's', 3)} ({share}); --whatif {best.name}"]
