@@ -264,6 +264,18 @@ def test_a_bias_of_a_convolution_is_a_kernel_and_gradients_add_up_in_place() -> 
     assert names(rl.trace(lambda x: x.relu() + x.tanh(), x, backward=True), phase=BACKWARD)["add_"] == 1
 
 
+def test_gradients_of_micro_batches_add_up_in_place() -> None:
+    model = nn.Linear(64, 64, bias=False)
+
+    def run(x: Any) -> None:
+        for part in x.chunk(2):
+            model(part).sum().backward()
+
+    trace = rl.trace(run, torch.empty(8, 64))
+    assert names(trace, phase=BACKWARD)["add_"] == 1
+    assert held(trace, "gradient") == 64 * 64 * 4
+
+
 def test_quantized_and_grouped_products_run_in_their_formats() -> None:
     a, b = torch.empty(64, 128), torch.empty(256, 128)
     fp8, scale = torch.float8_e4m3fn, torch.ones(1, 1)

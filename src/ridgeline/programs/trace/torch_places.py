@@ -96,6 +96,11 @@ class Places:
             return FORWARD, place
         return BACKWARD, self._derivative_of(node)
 
+    def accumulates(self) -> bool:
+        """Whether autograd adds to the gradient that a parameter has."""
+        node = self._node()
+        return node is not None and node.name().endswith("AccumulateGrad")
+
     def _derivative_of(self, node: Any) -> Place:
         number = node._sequence_nr()
         place = self._forward.get(number)

@@ -106,7 +106,11 @@ class Recorder:
         if func is not self.torch.ops.aten.add.Tensor or len(read) != 2 or not isinstance(args[1], self.torch.Tensor):
             return False
         made_here = all(self.storages.born[index] >= self.first_backward for index, _ in read)
-        return made_here and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype
+        return (
+            (made_here or self.places.accumulates())
+            and args[0].shape == args[1].shape
+            and args[0].dtype == args[1].dtype
+        )
 
     def _add_bias(self, site: Site, bias: Any, result: Any) -> None:
         """The bias of a convolution, which GPUs add in a kernel of its own."""
