@@ -74,6 +74,6 @@ def test_the_kernels_of_the_compiled_step_take_the_time_that_was_predicted(trace
     measured = float(np.sum((runs.end - runs.start)[runs.step >= 0])) / len(recorded.steps)
     fused = rl.predict(traced, rl.machine("h200-sxm"), mode="fused")
     eager = rl.predict(traced, rl.machine("h200-sxm"), mode="eager")
-    # six steps are too short a run to reach the power limit
+    # recorded products of 8192^3 take 1.36 ms, as single kernels do (1.34 ms): these six steps were not slowed by power
     assert fused.time / fused.slowdown == pytest.approx(measured, rel=0.1)
     assert eager.time / eager.slowdown > 1.3 * measured  # without fusion the step would take far longer
