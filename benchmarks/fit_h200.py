@@ -4,7 +4,7 @@
     python benchmarks/fit_h200.py gemm     only the families of these ops, the others as they are
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
-h200-further-, h200-smooth-, h200-wider- and h200-training-calibration.csv.gz are fitted to. Shapes drawn at random
+h200-further-, h200-smooth-, h200-wider-, h200-training- and h200-dense-calibration.csv.gz are fitted to. Shapes drawn at random
 (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz), layers of networks (h200-layers.csv) and
 projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
@@ -28,11 +28,12 @@ SIDES = (("linear",), ("attention", "attention_backward"), ("gemm", "bmm"), ("co
 # but for these, whose kernels have op names of their own: what the others of their families share stays as it is
 APART = (
     ("batchnorm_training", "batchnorm_backward", "permute", "add_row", "add_mixed", "concatenate"),
-    ("conv2d_dgrad", "conv2d_wgrad"),
+    ("conv2d_dgrad",),
+    ("conv2d_wgrad",),
 )
 APART_KERNELS = ("batchnorm_", "strided", "converted", "cat", "dgrad_", "wgrad_")  # how these op names begin
-SETS = ("calibration", "further-calibration", "smooth-calibration", "wider-calibration", "training-calibration")
-CALIBRATIONS = tuple(f"h200-{name}.csv.gz" for name in SETS)
+SETS = ("", "further-", "smooth-", "wider-", "training-", "dense-")
+CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
 
 

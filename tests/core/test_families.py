@@ -53,7 +53,7 @@ SIZES: dict[str, dict[str, st.SearchStrategy[float]]] = {
     "transpose": {"rows": some(1, 2**17), "cols": some(1, 2**17), "x": WIDTHS},
     "rows": {
         **{"rows": some(1, 2**20), "cols": some(1, 2**18), "x": WIDTHS, "y": WIDTHS},
-        **{"per_row": st.sampled_from((0.0, 1.0)), "fresh": st.sampled_from((0.1, 1.0))},
+        **{"per_row": st.sampled_from((0.0, 1.0)), "fresh": st.sampled_from((0.1, 1.0)), "pixels": some(1, 2**16)},
     },
     "scan": {"rows": some(1, 2**20), "cols": some(1, 2**18), "x": WIDTHS},
     "attention": {
@@ -68,6 +68,7 @@ SIZES: dict[str, dict[str, st.SearchStrategy[float]]] = {
         **{"images": some(1, 512), "c_in": some(1, 4096), "c_out": some(1, 4096), "h": some(1, 512), "w": some(1, 512)},
         **{"kernel": st.sampled_from((1.0, 3.0, 5.0, 7.0)), "stride": st.sampled_from((1.0, 2.0)), "x": WIDTHS},
         **{"dilation": st.sampled_from((1.0, 2.0)), "groups": st.sampled_from((1.0, 4.0)), "y": WIDTHS},
+        **{"summed": st.sampled_from((0.0, 1.0)), "spread": st.sampled_from((1.0, 2.0))},
     },
     "moe": {
         **{"tokens": some(1, 65536), "experts": some(1, 512), "topk": some(1, 16), "hidden": some(16, 16384)},
@@ -533,6 +534,9 @@ CONVS = [
     ({"kernel": 1.0, "ho": 7.0, "wo": 7.0}, "conv-point-odd-pixels"),  # 49 pixels of 2 bytes: 98 = 6 x 16 + 2
     ({"kernel": 1.0, "c_in": 60.0}, "conv-point-odd"),
     ({"kernel": 1.0, "ho": 1.0, "wo": 1.0}, "conv-point-one"),
+    ({"kernel": 1.5, "spread": 2.0}, "conv-spread"),  # the gradient of images that a 3x3 kernel went over in steps of 2
+    ({"kernel": 0.5, "spread": 2.0}, "conv-spread-point"),
+    ({"kernel": 1.0, "spread": 1.0}, "conv-point"),
     ({"kernel": 1.0, "stride": 2.0}, "conv-skip"),
     ({"kernel": 1.0, "stride": 2.0, "c_in": 63.0}, "conv-skip-odd"),
     ({"kernel": 1.0, "stride": 2.0, "c_in": 3.0}, "conv-skip-few"),  # not a plain product
@@ -597,6 +601,50 @@ def test_a_split_in_two_rounds_pays_for_its_parts_by_hand() -> None:
     assert FORMULAS["gemm"].time(case, HAND, SPLIT) == pytest.approx(whole + moved + 1e-6, rel=1e-6)
     told = FORMULAS["gemm"].time(case, HAND, SPLIT | {"parts": 0.5})
     assert told == pytest.approx(split + moved + 1e-6, rel=1e-6)
+
+
+WEIGHTS = {"images": 8.0, "c_in": 96.0, "c_out": 192.0, "h": 20.0, "w": 20.0, "ho": 20.0, "wo": 20.0, "kernel": 3.0}
+WEIGHTS |= {"stride": 1.0, "groups": 1.0, "dilation": 1.0, "x": 2.0, "y": 2.0, "summed": 1.0}
+
+
+def test_the_gradient_of_the_weights_is_a_product_over_the_pixels() -> None:
+    """192 x (96 x 9) over 8 x 20 x 20 pixels, in tiles and parts as a product of matrices; the bytes are the images'."""
+    product = {"b": 1.0, "m": 192.0, "n": 96.0 * 9, "k": 8 * 400.0, "a": 0.0, "w": 0.0, "c": 0.0}
+    numbers = SPLIT | {"parts": 0.5}
+    moved = 2 * (8 * 400 * (96 + 192) + 192 * 96 * 9) / 1e12
+    compute = FORMULAS["gemm"].time(product, HAND, numbers)
+    gradient = FORMULAS["conv"].time(WEIGHTS, HAND, {**numbers, "padded": 1.0})
+    assert gradient == pytest.approx(compute + moved, rel=1e-6)
+    padded = FORMULAS["gemm"].time(product | {"n": 128.0 * 9}, HAND, numbers)
+    assert FORMULAS["conv"].time(WEIGHTS, HAND, {**numbers, "padded": 64.0}) == pytest.approx(padded + moved, rel=1e-6)
+
+
+def test_gradients_and_convolutions_may_be_asked_for_together() -> None:
+    larger = WEIGHTS | dict.fromkeys(("h", "w", "ho", "wo"), 30.0)
+    together = {**larger, "summed": np.array([0.0, 1.0])}
+    apart = [FORMULAS["conv"].time({**larger, "summed": summed}, HAND, SPLIT) for summed in (0.0, 1.0)]
+    assert FORMULAS["conv"].time(together, HAND, SPLIT).tolist() == pytest.approx(apart)
+    assert apart[0] != apart[1]
+
+
+@pytest.mark.parametrize(
+    ("op", "width", "pixels", "values", "wanted"),
+    [
+        ("batchnorm_training", 4.0, 196.0, 512 * 56.0, "rows-kept"),
+        ("batchnorm_training", 4.0, 196.0, 512 * 56.0 + 1, "rows"),
+        ("batchnorm_training", 2.0, 196.0, 512 * 152.0, "rows-kept-paired"),
+        ("batchnorm_training", 2.0, 49.0, 512 * 56.0 + 1, "rows"),
+        ("batchnorm_backward", 2.0, 49.0, 512 * 28.0, "rows-kept"),
+        ("batchnorm_backward", 2.0, 196.0, 512 * 84.0 + 2, "rows"),
+        ("batchnorm_training_native_nhwc", 2.0, 49.0, 7 * 256.0, "rows-single"),
+        ("batchnorm_training_native_nhwc", 2.0, 49.0, 7 * 256.0 + 1, "rows"),
+        ("batchnorm_training_nhwc", 2.0, 49.0, 100.0, "rows"),
+    ],
+)
+def test_variants_of_batch_norms(op: str, width: float, pixels: float, values: float, wanted: str) -> None:
+    """A channel of as many values as the registers of 512 threads hold is read once; an even image, two values at a time."""
+    sizes = {"rows": 64.0, "cols": values, "x": width, "y": width, "per_row": 0.0, "fresh": 1.0, "pixels": pixels}
+    assert [str(key) for key, _ in keys("rows", sizes, "fp32", op)] == [f"{wanted}.{op}.fp32"]
 
 
 def test_a_stream_by_hand() -> None:

@@ -1,6 +1,7 @@
 """Convolutions: the faster of an implicit GEMM and a Winograd transform, plus layout changes.
 
 direct:   one product of (batch ho wo) x c_out over c_in kernel^2
+weights:  of the gradient of the weights, one product of c_out x (c_in kernel^2) over batch ho wo, in parts
 winograd: 3x3 with unit stride; (t+2)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between
           transforms that move the images (t+2)^2 / t^2 times as large
 """
@@ -13,7 +14,7 @@ from .effects import CLOCK, FILL, LAUNCH, OVERLAP, TILES, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, off, overlapped, under_load
 from .product import ALIGNMENT, GEMM, tiled
 
-NOT_FROM_GEMM = ("reuse", "prepare", "row", "parts", "most")  # coefficients of products that convolutions do without
+NOT_FROM_GEMM = ("reuse", "prepare", "row", "most")  # coefficients of products that convolutions do without
 VECTOR_CHANNELS = 8.0  # that are loaded at once
 BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
 HALF_BLOCK = 16.0  # or half a step
@@ -28,6 +29,7 @@ CONV = {
     **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
     "compute": Coefficient(0.80, 0.01, 1.0, "share of the peak that a large tile reaches"),
     "thin": Coefficient(5.0, 0.2, 300.0, "channels more that the inner loop costs as much as"),
+    "padded": Coefficient(1.0, 1.0, 64.0, "channels that a step of the product takes at once; fewer are padded"),
     "tap": Coefficient(8.0, 2.0, 300.0, "flops at the vector peak that one tap of a channel by itself costs"),
     "output": Coefficient(50.0, 0.5, 3000.0, "and those that its output costs"),
     "winograd": Coefficient(0.8, 0.2, 1.0, "speed of the products of a transform over that of direct ones", True),
@@ -45,6 +47,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a convolution gets: groups, 1x1 (a plain product, or with a stride), large kernels, few or odd channels.
 
     A 1x1 convolution over images that are stored channel by channel has rows of pixels, and needs them on 16 bytes.
+    The gradient of images that a stride went over (`spread`) writes pixels that no tap, or fewer than others, adds to.
     """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
     groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
@@ -53,8 +56,10 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
     loose = (layout(op) != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
     loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
-    skip, few = ~grouped & ~point & (kernel == 1), c_in <= MAX_FEW_CHANNELS
-    rest = ~grouped & ~point & ~skip
+    spread = ~grouped & (np.asarray(g.get("spread", 1.0)) > 1)
+    point = point & ~spread
+    skip, few = ~grouped & ~point & ~spread & (kernel == 1), c_in <= MAX_FEW_CHANNELS
+    rest = ~grouped & ~point & ~skip & ~spread
     halved = off(c_in, HALF_BLOCK)
     return {
         "conv": rest & ~odd & ~few & ~large & ~loose_channels,
@@ -67,6 +72,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         "conv-point-one": point & ~odd & (pixels == 1),
         "conv-point-odd": point & odd,
         "conv-point-odd-pixels": point & loose & ~odd,
+        "conv-spread": spread & (kernel >= 1),
+        "conv-spread-point": spread & (kernel < 1),
         "conv-skip": skip & ~few & ~odd,
         "conv-skip-odd": skip & ~few & odd,
         "conv-skip-few": skip & few,
@@ -88,15 +95,21 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     inputs, outputs = images * g["c_in"] * g["h"] * g["w"] * g["x"], images * g["c_out"] * ho * wo * g["y"]
     memory: Array = (inputs + outputs + g["c_out"] * channels * taps * g["x"]) / (c["memory"] * hw.bandwidth)
     thin = 0.0 if "channels" in off else c["thin"]
-    product = {"b": groups, "m": images * ho * wo, "n": columns, "k": (channels + thin) * taps, "w": g["x"]}
-    compute: Array = 2 * groups * product["m"] * columns * product["k"] / rate
+    padded = channels if "channels" in off else np.ceil(channels / c["padded"]) * c["padded"]
+    summed = np.asarray(g.get("summed", 0.0)) > 0
+    pixels, inner = images * ho * wo, (padded + thin) * taps
+    product = {"b": groups, "m": pixels, "n": columns, "k": inner, "w": g["x"]}
+    if np.any(summed):
+        sides = {"m": columns, "n": padded * taps, "k": pixels}
+        product |= {side: np.where(summed, size, product[side]) for side, size in sides.items()}
+    compute: Array = 2 * groups * product["m"] * product["n"] * product["k"] / rate
     if "quantization" not in off:
         compute = tiled(product, hw, c, off, rate, SEVERAL_TILES)
         alone = (np.asarray(groups) > 1) & (np.asarray(groups) == g["c_in"])
         if np.any(alone):  # a channel by itself is no product of matrices: its outputs are summed tap by tap
             each = (c["tap"] * taps + c["output"]) / hw.vector
             compute = np.where(alone, images * g["c_out"] * ho * wo * each, compute)
-    small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1)
+    small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1) & ~summed
     if c["winograd"] and "transform" not in off and np.any(small):
         for tile in WINOGRAD_OUTPUTS:
             tiles = images * np.ceil(ho / tile) * np.ceil(wo / tile)

@@ -28,6 +28,12 @@ SPLIT_SEARCH = {0.0: 20000.0, 20.0: 10000.0, 40.0: 8000.0, 80.0: 5000.0, 199.0: 
 OPTIMIZERS = ("adamw_fused", "adamw_foreach", "sgd")
 BLOCK_THREADS = 512.0  # threads of a block in a prefix sum
 SCAN_THREADS = (16.0, 512.0)  # fewest and most of them that one row gets
+# values of a channel that a block of cuDNN's batch norms keeps on chip: read one by one, and in pairs of 16 bits
+KEPT_CHANNEL = {"training": (28672.0, 77824.0), "backward": (14336.0, 43008.0)}
+PAIR_BYTES = 4.0
+# PyTorch's over channels last: threads of a block, most channels of it, values that a thread takes, and the blocks below
+# which the values of a channel are left to one
+CHANNEL_BLOCK, BLOCK_CHANNELS, THREAD_VALUES, MIN_BLOCKS = 512.0, 32.0, 16.0, 8.0
 MAX_ROWS_SPLIT = 65536.0  # rows from which a norm's gradients of its weights are summed in two steps
 
 
@@ -181,6 +187,26 @@ def _channels(g: Sizes) -> dict[str, Mask]:
     return {"rows": np.asarray(g["cols"]) > 0}
 
 
+def _kept_channels(part: str) -> Callable[[Sizes], dict[str, Mask]]:
+    """cuDNN's, channel by channel: a channel that fits is kept on chip, and read in pairs where images of 16 bits allow it."""
+    one_by_one, in_pairs = KEPT_CHANNEL[part]
+
+    def variants(g: Sizes) -> dict[str, Mask]:
+        cols = np.asarray(g["cols"])
+        paired = ~off(np.asarray(g["pixels"]) * element_width(g["x"]), PAIR_BYTES) & (np.asarray(g["x"]) < PAIR_BYTES)
+        kept = cols <= np.where(paired, in_pairs, one_by_one)
+        return {"rows": ~kept, "rows-kept": kept & ~paired, "rows-kept-paired": kept & paired}
+
+    return variants
+
+
+def _split_channels(g: Sizes) -> dict[str, Mask]:
+    """PyTorch's over channels last: where there are enough values, several blocks share a channel and meet in memory."""
+    channels = np.minimum(2.0 ** np.floor(np.log2(g["rows"])), BLOCK_CHANNELS)
+    single = np.ceil(np.asarray(g["cols"]) * channels / (CHANNEL_BLOCK * THREAD_VALUES)) < MIN_BLOCKS
+    return {"rows": ~single, "rows-single": single}
+
+
 BATCH_NORMS = tuple(
     f"batchnorm_{part}{library}{layout}"
     for part in ("training", "backward")
@@ -192,6 +218,8 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), _softmax_gradients),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
     **dict.fromkeys(BATCH_NORMS, _channels),
+    **{f"batchnorm_{part}": _kept_channels(part) for part in KEPT_CHANNEL},
+    **dict.fromkeys((f"batchnorm_{part}_native_nhwc" for part in KEPT_CHANNEL), _split_channels),
     "embedding": _gathers,
     "embedding_backward": _scatters,
     "gemv": _matrix_vectors,

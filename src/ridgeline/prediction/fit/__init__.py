@@ -1,6 +1,7 @@
 """Everything that is fitted: coefficients of kernel families, linear models."""
 
-from .families import Group, fit, fit_cases, group, rounded
+from .families import fit, fit_cases, rounded
+from .groups import Group, group
 from .least_squares import available, linear, require, solve
 from .small import fit_small
 

@@ -7,22 +7,19 @@ correct the formula around them. 16-bit dtypes mostly run the same kernels, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.columns import Columns
-from ...core.families import Coefficient, Family, Hardware, Key, formula, keys, nearby
+from ...core.families import Coefficient, Key, nearby
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors
-from ...core.work import Kernel
-from ...programs.cases import batches, refuse
-from ..coefficients import hardware, kernels
 from . import similar
+from .groups import Group, by_hardware, group, thinned
 from .intervals import ends
 from .least_squares import Vector, folds, solve
 
@@ -35,76 +32,13 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0), "several": (0.0, 32.0, 256.0)},  # 0: without
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
+    "padded": (1.0, 32.0, 64.0),
 }
 FOLDS = 4  # of timings that are kept with their coefficients; others are judged in halves
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
 MAX_FITTED = 400  # timings that decide the coefficients; all of them give the error and the correction nearby
 MAX_CHOOSING = 160  # timings that choose among the coefficients that take one of a few values
 MAX_CHOICE_ERROR = 0.5  # errors of the logarithm count up to this when choices are compared
-
-
-@dataclass(frozen=True)
-class Group:
-    """Timings of one family, op and dtype on one machine: sizes and seconds of every case."""
-
-    family: Family
-    hardware: Hardware
-    sizes: Mapping[str, Vector]
-    times: Vector
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def part(self, chosen: NDArray[np.bool_]) -> Group:
-        sizes = {name: values[chosen] for name, values in self.sizes.items()}
-        return replace(self, sizes=sizes, times=self.times[chosen])
-
-    def joined(self, other: Group) -> Group:
-        sizes = {name: np.concatenate([values, other.sizes[name]]) for name, values in self.sizes.items()}
-        return replace(self, sizes=sizes, times=np.concatenate([self.times, other.times]))
-
-    def formula_times(self, coefficients: Mapping[str, float]) -> Vector:
-        return np.asarray(self.family.time(self.sizes, self.hardware, coefficients), dtype=np.float64)
-
-
-def group(
-    rows: Iterable[Mapping[str, Any]],
-    machine: Machine,
-    by_op: Callable[[Kernel], bool],
-    without_variants: Collection[str] = (),
-) -> dict[Key, Group]:
-    """Rows of op, sizes and `time_us` by the key of their kernel; ops of several kernels are left out.
-
-    `by_op` says which kernels have groups by op; families `without_variants` have one group for all their variants.
-    """
-    listed = list(rows)
-    calls, faults = batches(Columns.of_rows(listed))
-    refuse(faults, "the timings")
-    groups: dict[Key, Group] = {}
-    for batch in calls:
-        backend = batch.labels.get("backend", "")
-        times = np.array([float(listed[place]["time_us"]) for place in batch.places]) * 1e-6
-        of_call = kernels(batch.op(**batch.sizes, **batch.words))
-        if len(of_call) != 1:
-            continue
-        kernel = of_call[0]
-        every = Key(kernel.family, kernel.dtype, op=kernel.op)
-        known = hardware(machine, every.dtypes[0])
-        if known is None:
-            continue
-        arrays = {
-            name: np.broadcast_to(np.asarray(size, dtype=np.float64), times.shape)
-            for name, size in kernel.sizes.items()
-        }
-        timed = Group(formula(kernel.family, machine.kind), known, arrays, times)
-        alone = kernel.family in without_variants
-        of_kernel = kernel.family, kernel.sizes, kernel.dtype, kernel.op
-        for key, applies in [(every, 1.0)] if alone else keys(*of_kernel, machine.kind):
-            key = key._replace(op=key.op if by_op(kernel) else "", backend=backend)
-            cases = np.broadcast_to(np.asarray(applies) > 0, times.shape)
-            part = replace(timed, family=formula(key.family, machine.kind)).part(cases)
-            groups[key] = groups[key].joined(part) if key in groups else part
-    return groups
 
 
 def fit(
@@ -127,12 +61,16 @@ def fit(
     process = similar.search(*_timings(groups, coefficients)) if keep_timings else None
     parts = FOLDS if keep_timings else 2
     sides = folds([len(timed) for timed in groups], parts)
-    ratio = np.empty(count)
+    ways = [None, process] if process else [None]  # the formula alone, then corrected by similar timings
+    ratios = [np.empty(count) for _ in ways]
     for side in range(parts):
         train = [timed.part(fold != side) for timed, fold in zip(groups, sides, strict=True)]
         held_out = [fold == side for fold in sides]
         trained = _coefficients(train, optional, start, fixed)
-        ratio[np.concatenate(held_out)] = _ratios(groups, held_out, trained, process)
+        for ratio, way in zip(ratios, ways, strict=True):
+            ratio[np.concatenate(held_out)] = _ratios(groups, held_out, trained, way)
+    # where other kernels ran for most shapes nearby, a correction only adds noise
+    ratio, process = min(zip(ratios, ways, strict=True), key=lambda way: _typical_error(way[0]))
     errors = Errors.of(1 / ratio, np.ones_like(ratio))
     shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
@@ -188,7 +126,8 @@ def _timings(
     ratios = [timed.times / timed.formula_times(coefficients) for timed in groups]
     shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
-    return groups[0].family.shape, sizes, np.concatenate(ratios)
+    shape = tuple(name for name in groups[0].family.shape if name in sizes)  # pixels, for one, are of batch norms alone
+    return shape, sizes, np.concatenate(ratios)
 
 
 def _coefficients(
@@ -198,7 +137,7 @@ def _coefficients(
 
     A sample of the timings decides: a dozen coefficients need no thousand of them.
     """
-    groups = _thinned(groups, MAX_FITTED)
+    groups = thinned(groups, MAX_FITTED)
     free = {name: row for name, row in _used(groups, optional).items() if name not in fixed}
     measured = np.concatenate([timed.times for timed in groups])
 
@@ -211,7 +150,7 @@ def _coefficients(
 
 def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str, float] | None) -> dict[str, float]:
     """The coefficients that take one of a few values, by the best fit to a small sample over every combination."""
-    sample = _thinned(groups, MAX_CHOOSING)
+    sample = thinned(groups, MAX_CHOOSING)
     options = {name: CHOICES[name] for name in _used(groups, optional) if name in CHOICES}
     if not options:
         return {}
@@ -222,20 +161,17 @@ def _choice(groups: Sequence[Group], optional: Sequence[str], start: Mapping[str
             continue  # those tiles are a list of their own
         coefficients = _coefficients(sample, optional, start, fixed)
         ratios = [timed.times / timed.formula_times(coefficients) for timed in sample]
-        errors = np.abs(np.log(np.concatenate(ratios)))
-        fits.append((float(np.mean(np.minimum(errors, MAX_CHOICE_ERROR))), fixed))
+        fits.append((_typical_error(np.concatenate(ratios)), fixed))
     return min(fits, key=lambda fitted: fitted[0])[1]
+
+
+def _typical_error(ratio: Vector) -> float:
+    return float(np.mean(np.minimum(np.abs(np.log(ratio)), MAX_CHOICE_ERROR)))
 
 
 def _used(groups: Sequence[Group], optional: Sequence[str]) -> dict[str, Coefficient]:
     rows = groups[0].family.coefficients
     return {name: row for name, row in rows.items() if not row.optional or name in optional}
-
-
-def _thinned(groups: Sequence[Group], count: int) -> list[Group]:
-    """About so many of the timings, spread evenly, or all where there are fewer."""
-    step = max(sum(map(len, groups)) // count, 1)
-    return [timed.part(np.arange(len(timed)) % step == 0) for timed in groups]
 
 
 def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -> Fitted | None:
@@ -269,6 +205,8 @@ def _optional(key: Key) -> tuple[str, ...]:
         return ("chunk",)
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
+    if key.op.startswith("wgrad_"):
+        return ("parts", "layout", "several")
     return ("winograd", "transform", "layout", "several") if key.dtype == "fp32" else ("layout", "several")
 
 
@@ -306,7 +244,8 @@ def fit_cases(
         if pool not in pool_fits:
             known = machine.fitted.get(pool)
             start = known.coefficients if known else None
-            pool_fits[pool] = fit(_thinned(pooled[pool], POOL_TIMINGS), source, optional, start, min_timings=few)
+            sample = by_hardware(thinned(pooled[pool], POOL_TIMINGS))
+            pool_fits[pool] = fit(sample, source, optional, start, min_timings=few)
         known = machine.fitted.get(key)
         nearest = known or pool_fits[pool]
         start = nearest.coefficients if nearest else None

@@ -16,7 +16,8 @@ from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors, median, spread
 from ...core.work import Work
 from ..coefficients import hardware, kernels
-from .families import Group, rounded
+from .families import rounded
+from .groups import Group
 from .least_squares import Vector
 
 MIN_SIZES = 2  # of a kernel, below which it is not fitted

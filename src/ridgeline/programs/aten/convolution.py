@@ -140,18 +140,23 @@ def _format(arguments: Arguments, tensor: Tensor) -> str:
     return name
 
 
-def _kernel(sizes: Convolution, op: str, *, swapped: bool = False) -> tuple[Kernel, ...]:
+def _stride(sizes: Convolution) -> float:
+    """Of a square image."""
+    return float(prod(sizes.stride) ** (1 / len(sizes.stride)))
+
+
+def _kernel(sizes: Convolution, op: str, *, swapped: bool = False, **way: Array) -> tuple[Kernel, ...]:
     """The kernel of the 2-D convolution with as many taps, pixels and outputs; `swapped` for the gradient of the images."""
     image, output = (sizes.output, sizes.image) if swapped else (sizes.image, sizes.output)
     c_in, c_out = (sizes.c_out, sizes.c_in) if swapped else (sizes.c_in, sizes.c_out)
     kernel = prod(sizes.kernel) ** 0.5
-    stride = prod(sizes.stride) ** (1 / len(sizes.stride))
+    stride = _stride(sizes)
     values: dict[str, Array] = {
         "images": sizes.batch, "c_in": c_in, "c_out": c_out,
         "h": float(prod(image[:-1])), "w": float(image[-1]), "ho": float(prod(output[:-1])), "wo": float(output[-1]),
         "kernel": kernel / stride if swapped else kernel, "stride": 1.0 if swapped else stride,
         "groups": sizes.groups, "dilation": float(max(sizes.dilation)),
-        "x": dtype_row(sizes.dtype).bytes, "y": dtype_row(sizes.dtype).bytes,
+        "x": dtype_row(sizes.dtype).bytes, "y": dtype_row(sizes.dtype).bytes, **way,
     }  # fmt: skip
     spread = swapped and prod(sizes.stride) > 1  # as the transposed convolution, where gradients were not timed
     like = f"transposed_{_layout(sizes)}" if spread else _layout(sizes)
@@ -203,7 +208,8 @@ def image_gradient(sizes: Convolution, *, layer: bool = False) -> Work:
     outputs = float(sizes.batch * sizes.c_out * prod(sizes.output))
     pixels = float(sizes.batch * sizes.c_in * prod(sizes.image))
     name, kind = ("conv_transpose2d", "transposed") if layer else ("conv_dgrad", "dgrad")
-    kernels = _kernel(sizes, f"{kind}_{_layout(sizes)}", swapped=True)
+    spread = {} if layer else {"spread": _stride(sizes)}
+    kernels = _kernel(sizes, f"{kind}_{_layout(sizes)}", swapped=True, **spread)
     return _work(sizes, name, {"dy": outputs, "weights": sizes.weights}, {"dx": pixels}, kernels)
 
 
@@ -211,7 +217,7 @@ def weight_gradient(sizes: Convolution) -> Work:
     """dW from x and dy: the same flops, both read, dW written."""
     outputs = float(sizes.batch * sizes.c_out * prod(sizes.output))
     pixels = sizes.batch * sizes.c_in * sizes.pixels_read
-    kernels = _kernel(sizes, f"wgrad_{_layout(sizes)}")
+    kernels = _kernel(sizes, f"wgrad_{_layout(sizes)}", summed=1.0)
     return _work(sizes, "conv_wgrad", {"x": pixels, "dy": outputs}, {"dW": sizes.weights}, kernels)
 
 

@@ -16,12 +16,16 @@ from .registry import Format, Size, op
 
 
 def _kernel(
-    name: str, layout: str, channels: Array, length: Array, dtype: str, fresh: float, like: str
+    name: str, layout: str, batch: Array, channels: Array, pixels: Array, dtype: str, fresh: float, like: str
 ) -> tuple[Kernel, ...]:
-    """Channels last is reduced by other kernels, and bf16, which cuDNN leaves to PyTorch, by kernels of its own."""
+    """Channels last is reduced by other kernels, and bf16, which cuDNN leaves to PyTorch, by kernels of its own.
+
+    The pixels of one image are what lies in memory in one piece.
+    """
     library = "_native" if dtype_row(dtype).name == "bf16" else ""
     op_name = name + library + ("" if layout == "nchw" else f"_{layout}")
-    return tuple(replace(item, like=like) for item in row_kernel(op_name, channels, length, dtype, dtype, fresh=fresh))
+    (kernel,) = row_kernel(op_name, channels, batch * pixels, dtype, dtype, fresh=fresh)
+    return (replace(kernel, sizes={**kernel.sizes, "pixels": pixels}, like=like),)
 
 
 @op("rows", "norm")
@@ -47,7 +51,7 @@ def batchnorm_training(
             **dict.fromkeys(("mean", "rstd", "running_mean", "running_var"), vector),
         },
         dtype=dtype,
-        kernels=_kernel("batchnorm_training", layout, channels, batch * pixels, dtype, 1.0, "layernorm"),
+        kernels=_kernel("batchnorm_training", layout, batch, channels, pixels, dtype, 1.0, "layernorm"),
     )
 
 
@@ -69,5 +73,5 @@ def batchnorm_backward(
         },
         write={"dx": (n, dtype, "batch channels pixels"), **dict.fromkeys(("dgamma", "dbeta"), vector)},
         dtype=dtype,
-        kernels=_kernel("batchnorm_backward", layout, channels, batch * pixels, dtype, 2.0, "layernorm_backward"),
+        kernels=_kernel("batchnorm_backward", layout, batch, channels, pixels, dtype, 2.0, "layernorm_backward"),
     )

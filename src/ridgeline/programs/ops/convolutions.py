@@ -173,7 +173,7 @@ def conv2d_dgrad(
         dtype=dtype,
         # over the pixels of dx, each of which sees kernel / stride taps a side
         kernels=gradient_kernel(
-            f"dgrad_{layout}", batch, c_out, c_in, (ho, wo), (h, w), kernel / stride, 1.0, groups, dtype
+            f"dgrad_{layout}", batch, c_out, c_in, (ho, wo), (h, w), kernel / stride, 1.0, groups, dtype, spread=stride
         ),
     )
 
@@ -208,15 +208,21 @@ def conv2d_wgrad(
         write={"dW": (c_out * c_in / groups * kernel * kernel, dtype, "c_out (c_in/groups) kernel^2")},
         sizes={"x": (batch * c_in * h * w, dtype)},
         dtype=dtype,
-        kernels=gradient_kernel(f"wgrad_{layout}", batch, c_in, c_out, (h, w), (ho, wo), kernel, stride, groups, dtype),
+        kernels=gradient_kernel(
+            f"wgrad_{layout}", batch, c_in, c_out, (h, w), (ho, wo), kernel, stride, groups, dtype, summed=1.0
+        ),
     )
 
 
 def gradient_kernel(
     op_name: str, images: Array, c_in: Array, c_out: Array, image: tuple[Array, Array], output: tuple[Array, Array],
-    kernel: Array, stride: Array, groups: Array, dtype: str, dilation: Array = 1.0,
+    kernel: Array, stride: Array, groups: Array, dtype: str, **way: Array,
 ) -> tuple[Kernel, ...]:  # fmt: skip
-    """A pass of a backward convolution by the sizes of the forward convolution that it resembles."""
+    """A pass of a backward convolution by the sizes of the forward convolution that it resembles.
+
+    `spread` is the stride that the gradient of the images spreads dy by; `summed` is 1 for the gradient of the weights,
+    which is summed over all outputs.
+    """
     sizes = {
         "images": images,
         "c_in": c_in,
@@ -226,7 +232,7 @@ def gradient_kernel(
         "ho": output[0],
         "wo": output[1],
     }
-    sizes |= {"kernel": kernel, "stride": stride, "groups": groups, "dilation": dilation}
+    sizes |= {"kernel": kernel, "stride": stride, "groups": groups, "dilation": 1.0, **way}
     width = dtype_row(dtype).bytes
     return (Kernel("conv", {**sizes, "x": width, "y": width}, op_name, label(dtype)),)
 
