@@ -123,8 +123,9 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
     except ValueError as error:
         door.complain(place, str(error))
         return ""
-    if timings.names != tuple(name for name in family.shape if name in timings.names):
-        door.complain(place, f"must have sizes among {', '.join(family.shape)}, found {', '.join(timings.names)}")
+    shape = (*family.shape, *(name for name in family.further if name in timings.names))
+    if timings.names != shape:
+        door.complain(place, f"must have the sizes {', '.join(shape)}, found {', '.join(timings.names)}")
     elif not (
         timings.sizes.min() >= 0 and timings.sizes.max() <= RANGE[1] and max(abs(timings.weights)) <= nearby.MAX_WEIGHT
     ):

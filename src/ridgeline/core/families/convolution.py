@@ -29,7 +29,7 @@ CONV = {
     **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
     "compute": Coefficient(0.80, 0.01, 1.0, "share of the peak that a large tile reaches"),
     "thin": Coefficient(5.0, 0.2, 300.0, "channels more that the inner loop costs as much as"),
-    "padded": Coefficient(1.0, 1.0, 64.0, "channels that a step of the product takes at once; fewer are padded"),
+    "padded": Coefficient(32.0, 8.0, 64.0, "channels that a step of the product takes; fewer are padded", True),
     "tap": Coefficient(8.0, 2.0, 300.0, "flops at the vector peak that one tap of a channel by itself costs"),
     "output": Coefficient(50.0, 0.5, 3000.0, "and those that its output costs"),
     "winograd": Coefficient(0.8, 0.2, 1.0, "speed of the products of a transform over that of direct ones", True),
@@ -95,7 +95,7 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     inputs, outputs = images * g["c_in"] * g["h"] * g["w"] * g["x"], images * g["c_out"] * ho * wo * g["y"]
     memory: Array = (inputs + outputs + g["c_out"] * channels * taps * g["x"]) / (c["memory"] * hw.bandwidth)
     thin = 0.0 if "channels" in off else c["thin"]
-    padded = channels if "channels" in off else np.ceil(channels / c["padded"]) * c["padded"]
+    padded = np.ceil(channels / c["padded"]) * c["padded"] if c["padded"] and "channels" not in off else channels
     summed = np.asarray(g.get("summed", 0.0)) > 0
     pixels, inner = images * ho * wo, (padded + thin) * taps
     product = {"b": groups, "m": pixels, "n": columns, "k": inner, "w": g["x"]}

@@ -57,6 +57,7 @@ class Family:
     effects: tuple[Effect, ...]  # in the order of putting back
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
     main: str = "work at achieved rates"
+    further: tuple[str, ...] = ()  # sizes of the shape that only some ops have
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
         return self.formula(sizes, hardware, self.filled(given), frozenset())

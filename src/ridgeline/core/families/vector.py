@@ -133,12 +133,6 @@ TRANSPOSING = Family("transpose", transpose, TRANSPOSE, (CACHE, STRIDED, RAMP, L
 SCANNING = Family("scan", scan, SCAN, (CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("rows", "cols"), BYTES)
 CHUNKS = Effect("chunk", "chunks of one block", "shape")
 STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, OVERLAP, RAMP, LAUNCH)
-STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements", "piece"), BYTES)
-ROWWISE = Family(
-    "rows",
-    rows,
-    ROWS,
-    (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH),
-    ("rows", "cols", "per_row", "pixels"),
-    BYTES,
-)
+STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES, ("piece",))
+ROWS_EFFECTS = (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH)
+ROWWISE = Family("rows", rows, ROWS, ROWS_EFFECTS, ("rows", "cols", "per_row"), BYTES, ("pixels",))

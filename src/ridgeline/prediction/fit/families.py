@@ -32,7 +32,7 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0), "several": (0.0, 32.0, 256.0)},  # 0: without
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
-    "padded": (1.0, 32.0, 64.0),
+    "padded": (0.0, 32.0, 64.0),
 }
 FOLDS = 4  # of timings that are kept with their coefficients; others are judged in halves
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
@@ -126,7 +126,8 @@ def _timings(
     ratios = [timed.times / timed.formula_times(coefficients) for timed in groups]
     shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
-    shape = tuple(name for name in groups[0].family.shape if name in sizes)  # pixels, for one, are of batch norms alone
+    family = groups[0].family
+    shape = (*family.shape, *(name for name in family.further if name in sizes))
     return shape, sizes, np.concatenate(ratios)
 
 
@@ -206,8 +207,9 @@ def _optional(key: Key) -> tuple[str, ...]:
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
     if key.op.startswith("wgrad_"):
-        return ("parts", "layout", "several")
-    return ("winograd", "transform", "layout", "several") if key.dtype == "fp32" else ("layout", "several")
+        return ("parts", "padded", "layout", "several")
+    shared = ("padded", "layout", "several")
+    return ("winograd", "transform", *shared) if key.dtype == "fp32" else shared
 
 
 def _together(key: Key) -> Key:
