@@ -10,6 +10,7 @@ import pytest
 
 import ridgeline as rl
 from legible import assert_legible
+from ridgeline.app.notebook import html
 from ridgeline.core.errors import InputError
 from ridgeline.prediction.traced import ProgramPrediction, predict_trace
 from ridgeline.prediction.traced.breakdown import MODULE, VIEWS, breakdown, flame, longest
@@ -53,6 +54,16 @@ def test_numbered_modules_are_one_row_of_the_tree_with_their_number(program: Pro
     assert [part.depth for part in longest(breakdown(program, MODULE), 2)] == [0, 1]
     assert "  layers.* (Layer) x3" in part_table(program, MODULE).text()
     assert {item.module for item in program.ops} >= {"layers.0.fc", "layers.2"}
+
+
+def test_python_prints_the_table_of_a_program_and_notebooks_show_it(program: ProgramPrediction) -> None:
+    lines = repr(program.table("module")).splitlines()
+    assert lines[0].split() == ["calls", "time", "share", "FLOPs", "bytes", "roofline", "bound"]
+    assert lines[2].startswith("  layers.* (Layer)")
+    shown = html.program(program)
+    assert "net on h200-sxm, eager" in shown
+    assert "gemm 4096³ bf16" in shown
+    assert "<svg" in shown
 
 
 def test_an_unknown_view_is_refused(program: ProgramPrediction) -> None:

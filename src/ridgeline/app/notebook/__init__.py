@@ -25,10 +25,11 @@ def hook() -> None:
     from ...core.machine import Machine
     from ...gaps.report import Report
     from ...prediction.predict import Prediction
+    from ...prediction.traced import ProgramPrediction
     from ...render.chart import Chart, Panel
     from ...render.table import Table
     from . import html
 
-    results = {Prediction: html.prediction, Report: html.report, Machine: html.machine}
+    results = {Prediction: html.prediction, ProgramPrediction: html.program, Report: html.report, Machine: html.machine}
     for kind, method in {**results, Chart: html.page, Panel: html.page, Table: html.page}.items():
         setattr(kind, "_repr_html_", method)  # noqa: B010  lower packages know nothing of notebooks

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...core.machine import Machine
     from ...gaps.report import Report
     from ...prediction.predict import Prediction
+    from ...prediction.traced import ProgramPrediction
     from ...render.chart import Picture
     from ...render.table import Table
 
@@ -50,6 +51,15 @@ def prediction(prediction: Prediction) -> str:
     """The answer line, a row per step or case, and the place on the roofline."""
     answer = repr(prediction).partition("\n")[0]
     return page(answer, prediction_table(prediction), _roofline(prediction))
+
+
+def program(program: ProgramPrediction) -> str:
+    """The answer, the parts by device time, the time by module."""
+    from ...prediction.traced.summary import answer
+    from ...render.charts.traced import program_icicle
+    from ...render.tables.traced import part_table
+
+    return page(*answer(program), part_table(program), _drawn(lambda: program_icicle(program)))
 
 
 def report(report: Report) -> str:

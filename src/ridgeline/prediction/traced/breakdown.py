@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from ...core.errors import unknown
 from ...core.timeline import OPTIMIZER
+from ...core.units import percent, show
 from ..kernel_sets import KernelSet, PredictedKernel, kernel_name, kernels_of
 from .result import OpTime, ProgramPrediction
 
@@ -102,7 +103,26 @@ class Part:
         return max(times, key=lambda name: times[name], default="")
 
 
-def breakdown(program: ProgramPrediction, by: str = OP) -> tuple[Part, ...]:
+class Breakdown(tuple[Part, ...]):
+    """Breakdown in order; Python prints them as lines of a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        rows = [("", "calls", "time", "share", "FLOPs", "bytes", "roofline", "bound")]
+        for part in self:
+            amounts = (show(part.time, "s", 3), percent(part.share), show(part.flops, "flop"), show(part.bytes, "B"))
+            shares = (percent(part.share_of_roofline), part.bound)
+            rows.append((f"{'  ' * part.depth}{part.label}", f"{part.calls:,.0f}", *amounts, *shares))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        aligned = (
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+            for row in rows
+        )
+        return "\n".join("  ".join(cells) for cells in aligned)
+
+
+def breakdown(program: ProgramPrediction, by: str = OP) -> Breakdown:
     """The parts of a program, the longest first; modules as a tree in the order of the program, parents before children."""
     if by not in VIEWS:
         raise unknown("view of a program", by, VIEWS)
@@ -118,7 +138,7 @@ def breakdown(program: ProgramPrediction, by: str = OP) -> tuple[Part, ...]:
     for item in program.ops:
         groups.setdefault(key(item), []).append(item)
     made = [Part(name, tuple(items), program.time) for name, items in groups.items()]
-    return tuple(sorted(made, key=lambda part: -part.time))
+    return Breakdown(sorted(made, key=lambda part: -part.time))
 
 
 def longest(parts: tuple[Part, ...], limit: int | None) -> tuple[Part, ...]:
@@ -129,12 +149,12 @@ def longest(parts: tuple[Part, ...], limit: int | None) -> tuple[Part, ...]:
     return tuple(parts[place] for place in sorted(ranked[:limit]))
 
 
-def _tree(program: ProgramPrediction) -> tuple[Part, ...]:
+def _tree(program: ProgramPrediction) -> Breakdown:
     paths = [item.unit.op.site.modules or (_outside(item),) for item in program.ops]
     return _nested(program, paths)
 
 
-def flame(program: ProgramPrediction) -> tuple[Part, ...]:
+def flame(program: ProgramPrediction) -> Breakdown:
     """The module tree with the ops of each module below it, by name; a program of several phases begins with them."""
     several = len({item.phase for item in program.ops}) > 1
     paths = []
@@ -148,7 +168,7 @@ def _outside(item: OpTime) -> str:
     return OPTIMIZER_STEP if item.phase == OPTIMIZER else OUTSIDE
 
 
-def _nested(program: ProgramPrediction, paths: list[Path]) -> tuple[Part, ...]:
+def _nested(program: ProgramPrediction, paths: list[Path]) -> Breakdown:
     """The parts of the tree that the ops have these paths in, parents before children."""
     ops: dict[Path, list[OpTime]] = {}
     members: dict[Path, set[Path]] = {}
@@ -171,7 +191,7 @@ def _nested(program: ProgramPrediction, paths: list[Path]) -> tuple[Part, ...]:
             add(child)
 
     add(())
-    return tuple(rows)
+    return Breakdown(rows)
 
 
 def _label(module: str) -> str:

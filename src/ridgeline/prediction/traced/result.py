@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from ...core.machine import Machine
 from ...core.trace import Trace
 from ...core.units import percent, show
 from ..predict import Prediction
-from ..queue import RUN, Floats, Queue, Schedule
+from ..queue import Floats, Queue, Schedule
 from .cache import Cache
 from .kernels import LABELS, Parts
 from .memory import Memory
 from .plan import Plan, Unit
+
+if TYPE_CHECKING:
+    from .breakdown import Breakdown
 
 MIN_SLOWDOWN = 1.01  # by the power limit, from which it is worth a note
 
@@ -156,6 +159,12 @@ class ProgramPrediction:
         from .summary import summary  # which reads predictions itself
 
         return summary(self)
+
+    def table(self, by: str = "op") -> Breakdown:
+        """Where the device time goes, by op, family, phase, module or line."""
+        from .breakdown import breakdown
+
+        return breakdown(self, by)
 
     @cached_property
     def counts(self) -> Floats:
@@ -336,8 +345,3 @@ class ProgramPrediction:
                 f"power-limited: {percent(self.slowdown - 1)} longer than single kernels in a steady run at {limit}"
             )
         return (*notes, *self.trace.notes)
-
-    @property
-    def runs(self) -> Any:
-        """Places in the plan of what runs on the device."""
-        return np.flatnonzero(self.queue.kind == RUN)
