@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROW_PITCH, ROW_HEIGHT = 23.0, 21.5
-PADDING = 6.0  # points between the edge of a bar and its name
+PADDING = 5.0  # points between the edge of a bar and its name
 MIN_LETTERS = 3  # of a name that is cut
 
 
@@ -47,8 +47,8 @@ def name_bars(axes: Axes, chart: Chart, style: ChartStyle, width: float, height:
 
 
 def _fitting(bar: Bar, room: float, style: ChartStyle) -> str:
-    """As much of name and figures as fits: both, the name, its beginning, nothing."""
-    for words in (f"{bar.label}   {bar.text}", bar.label, bar.label.partition(" (")[0]):
+    """As much of name and figures as fits: both, the name, its first word, its beginning, nothing."""
+    for words in (f"{bar.label}   {bar.text}", bar.label, bar.label.partition(" ")[0]):
         if style.measure(SMALL_SIZE, "normal", words) <= room:
             return words
     name = bar.label
