@@ -12,6 +12,7 @@ import ridgeline as rl
 from legible import assert_legible
 from ridgeline.app.notebook import html
 from ridgeline.core.errors import InputError
+from ridgeline.core.trace import INPUT, LIBRARY
 from ridgeline.prediction.traced import ProgramPrediction, predict_trace
 from ridgeline.prediction.traced.breakdown import MODULE, VIEWS, breakdown, flame, longest
 from ridgeline.prediction.traced.side_by_side import Case, SideBySide
@@ -21,7 +22,7 @@ from ridgeline.render.chart import document, read
 from ridgeline.render.charts.traced import CHARTS, program_icicle, program_memory, program_roofline, side_chart
 from ridgeline.render.draw import mpl, terminal
 from ridgeline.render.tables.traced import op_table, part_table, program_tables, side_table
-from traces import perceptron
+from traces import Builder, perceptron
 
 H200 = rl.machine("h200-sxm")
 
@@ -87,6 +88,14 @@ def test_the_answer_begins_with_the_wall_time_and_what_sets_it(program: ProgramP
     low, high = wall_interval(program)
     assert low < program.wall < high
     assert high - low == pytest.approx(program.high - program.low, rel=0.2)
+
+
+def test_a_time_that_is_not_known_is_not_zero() -> None:
+    b = Builder()
+    b.buffer("x", (8, 8), INPUT)
+    b.call("mylib::mystery", ["x"], ["x"], sort=LIBRARY)
+    first, *_ = answer(predict_trace(b.trace(), H200))
+    assert first.startswith("on h200-sxm, eager: time not known, no op has a prediction: ")
 
 
 # -- charts --------------------------------------------------------------------------------------------------------

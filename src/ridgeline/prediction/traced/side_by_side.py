@@ -68,7 +68,7 @@ class SideBySide:
         usable = [case for case in self.cases if case.program.fits is not False] or list(self.cases)
         best = max(usable, key=lambda case: self.speedup(case) or 0.0)
         wall = show(best.program.wall, "s", 3)
-        rate = f", {rounded_text(self.rate(best) or 0.0)} {self.swept}/s" if self.swept else ""
+        rate = f", {show(self.rate(best))} {self.swept}/s" if self.swept else ""
         first = self.cases[0]
         gain = self.speedup(best) or 0.0
         if best is first:

@@ -26,6 +26,8 @@ def summary(program: ProgramPrediction) -> str:
 
 def answer(program: ProgramPrediction) -> list[str]:
     """The wall time and what sets it; device and host time; where the device time goes; memory; what to know about it."""
+    if not program.time and program.uncounted:
+        return [headline(program), _memory(program), *program.notes]
     device = show_interval(program.time, program.low, program.high)
     roofline = f"{show(program.floor, 's', 3)} at the roofline"
     lines = [
@@ -41,8 +43,11 @@ def answer(program: ProgramPrediction) -> list[str]:
 def headline(program: ProgramPrediction) -> str:
     """`gpt2 train on h200-sxm, eager: 41.2 ms [38-45] · device-bound · MFU 31 % · 6.1 TFLOP · 1,124 kernels`."""
     name = f"{program.trace.name} on" if program.trace.name else "on"
+    place = f"{name} {program.machine.name}, {program.mode}"
+    if not program.time and program.uncounted:
+        return f"{place}: time not known, no op has a prediction: {program.uncounted[0].reason}"
     parts = [
-        f"{name} {program.machine.name}, {program.mode}: {wall_text(program)}",
+        f"{place}: {wall_text(program)}",
         program.regime,
         f"MFU {percent(program.mfu)}" if program.mfu else "",
         show(program.flops, "flop"),

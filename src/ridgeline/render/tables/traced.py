@@ -46,7 +46,7 @@ def part_row(part: Part, short: bool = False) -> dict[str, Any]:
     name = part.label if short else part.name
     name = f"{INDENT * part.depth}{name}{several}"
     return {
-        "name": clip(name, MAX_NAME) if short else name, "calls": round(part.calls), "time": part.time, "share": part.share,
+        "name": clip(name, MAX_NAME) if short else name, "calls": round(part.calls), "time": part.time or None, "share": part.share,
         "flops": part.flops or None, "bytes": part.bytes or None, "roofline": part.share_of_roofline, "bound": part.bound,
     }  # fmt: skip
 
