@@ -88,6 +88,20 @@ def test_a_call_with_another_name_on_the_device_is_joined_by_its_work(tmp_path: 
     assert "joined by work" in program_settlement_table(made).text()
 
 
+def test_products_of_other_sizes_are_never_joined(tmp_path: Path) -> None:
+    b = Builder()
+    b.buffer("x", (1024, 4096), INPUT)
+    b.buffer("w", (4096, 2048), PARAMETER)
+    b.buffer("y", (1024, 2048))
+    b.buffer("g", (512, 1024))
+    b.buffer("dw", (512, 4096))
+    b.call("aten::mm", ["x", "w"], ["y"], sort=LIBRARY)
+    b.call("aten::mm", ["g", "x"], ["dw"], sort=LIBRARY, phase=BACKWARD)
+    made = settled(tmp_path / "ledger.sqlite", sealed_in(tmp_path / "ledger.sqlite", b.trace()))
+    assert [row.name for row in made.joined] == ["mm 512x1024·1024x4096 bf16, backward"]
+    assert made.unmatched["predicted"] == ["mm 1024x4096·4096x2048 bf16, forward"]
+
+
 def test_a_second_settlement_is_a_repeat_and_an_old_profile_no_evidence(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     sealed = sealed_in(path, program())

@@ -2,7 +2,8 @@
 
 A sealed row is an operator with its shapes in one phase: `addmm 256x1024·1024x4096 bf16, forward`, the name that a program
 report gives to its groups. A group of the profile is joined to the row of its name; where a call has another name on the
-device (`aten::cudnn_convolution` for `aten::convolution`), to the row of equal work in the same phase. Times are of one call.
+device (`aten::cudnn_convolution` for `aten::convolution`), to the row of equal work in the same phase. Attention is joined by
+the shape of its queries where its mask is described in another way. Times are of one call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .steps.items import OpItem
 from .steps.report import ProgramReport
 
 STEP = "step: device time"
-BY_NAME, BY_WORK = "name", "work"
+BY_NAME, BY_WORK, BY_SHAPE = "name", "work", "shape"
 
 
 def rows_of(program: ProgramPrediction) -> list[dict[str, Any]]:
@@ -232,7 +233,7 @@ def settle_program(
 def join(
     rows: Mapping[str, Mapping[str, Any]], items: Iterable[OpItem]
 ) -> tuple[tuple[Joined, ...], dict[str, list[str]]]:
-    """Sealed rows with their groups: by name; of those left by equal work and sizes, then by equal work, in the same phase."""
+    """Sealed rows with their groups: by name; of those left by equal work, then attention by its shapes, in the same phase."""
     open_rows = {name: row for name, row in rows.items() if name != STEP}
     left, made = list(items), list[Joined]()
     for how, row_key, item_key in _KEYS:
@@ -263,8 +264,19 @@ def _sizes(name: str) -> str:
     return name.partition(" ")[2].partition(" ")[0]
 
 
+def _queries(op: str, phase: str, name: str) -> tuple[str, ...]:
+    """Attention by the shape of its queries, whatever its mask; any other op is joined by nothing less than its work."""
+    return (op, phase, _sizes(name).partition("·")[0]) if op.startswith("attention") else (name,)
+
+
+def _item_queries(item: OpItem) -> tuple[str, ...]:
+    work = item.group.owner.work
+    return _queries(work.name if work is not None else "", item.group.phase, _item_name(item))
+
+
 _KEYS: tuple[tuple[str, Callable[[Mapping[str, Any]], Any], Callable[[OpItem], Any]], ...] = (
     (BY_NAME, lambda row: row["name"], _item_name),
     (BY_WORK, lambda row: (row.get("work"), row.get("phase"), _sizes(row["name"])), lambda item: (*_item_work(item), _sizes(item.name))),
     (BY_WORK, lambda row: (row.get("work"), row.get("phase")), _item_work),
+    (BY_SHAPE, lambda row: _queries(str(row.get("op")), str(row.get("phase")), row["name"]), _item_queries),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.units import counted, percent, show, show_interval
-from ...gaps.traced import BY_WORK, Joined, ProgramSettlement
+from ...gaps.traced import BY_SHAPE, BY_WORK, Joined, ProgramSettlement
 from ..table import Column, Table, columns
 from ..table import percent as percent_column
 from .gaps import MAX_WIDTH, clip
@@ -51,6 +51,10 @@ def program_settlement_table(settlement: ProgramSettlement, limit: int | None = 
     notes = [f"and {more} more operators: -v"] if more > 0 else []
     if any(item.how == BY_WORK for item in settlement.joined):
         notes.append("joined by work: the device runs the call under another name")
+    if any(item.how == BY_SHAPE for item in settlement.joined):
+        notes.append(
+            "joined by shape: attention with the same queries, whose mask the profile describes in another way"
+        )
     heads = columns(
         Column("name", "operator"), Column("calls"), Column("predicted", unit="s"), Column("measured", unit="s"),
         percent_column("error", digits=2), "inside", Column("joined", "joined by"),
