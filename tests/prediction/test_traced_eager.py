@@ -276,3 +276,11 @@ def test_it_shows_itself_with_the_answer_first() -> None:
     assert first.startswith("on h200-sxm, eager: ")
     assert "device-bound · MFU" in first
     assert "peak memory" in text
+
+
+def test_the_wall_time_has_an_interval_for_the_host_and_the_kernels() -> None:
+    small, large = predict_trace(chain(SMALL, 50), H200), predict_trace(chain(LARGE, 50), H200)
+    for program in (small, large):
+        assert program.wall_low < program.wall < program.wall_high
+    assert small.wall_high / small.wall > 2  # hosts differ more
+    assert large.wall_high / large.wall < 1.2  # than kernels do

@@ -13,6 +13,7 @@ import numpy as np
 from ...core.machine import Machine
 from ...core.trace import Trace
 from ...core.units import percent, show
+from ...machines.defaults import defaults
 from ..predict import Prediction
 from ..queue import Floats, Queue, Schedule
 from .cache import Cache
@@ -271,6 +272,20 @@ class ProgramPrediction:
         return self.schedule.wall
 
     @cached_property
+    def wall_low(self) -> float:
+        """With the fastest host and the fastest kernels of the 80 % interval."""
+        return self._wall_with("low", self.low)
+
+    @cached_property
+    def wall_high(self) -> float:
+        """With the slowest host and the slowest kernels of the 80 % interval."""
+        return self._wall_with("high", self.high)
+
+    def _wall_with(self, end: str, device: float) -> float:
+        host = defaults("dispatch_spread")[end]
+        return self.queue.faster(host, device / self.time if self.time else 1.0).wall()
+
+    @cached_property
     def regime(self) -> str:
         return self.queue.regime
 
@@ -308,7 +323,7 @@ class ProgramPrediction:
         return {
             "flops": self.flops, "bytes": self.bytes, "intensity": self.intensity, "floor_us": self.floor * 1e6,
             "time_us": self.time * 1e6, "low_us": self.low * 1e6, "high_us": self.high * 1e6, "host_us": self.host * 1e6,
-            "wall_us": self.wall * 1e6, "kernels": self.kernels, "peak_memory": self.peak_memory, "mfu": self.mfu,
+            "wall_us": self.wall * 1e6, "wall_low_us": self.wall_low * 1e6, "wall_high_us": self.wall_high * 1e6, "kernels": self.kernels, "peak_memory": self.peak_memory, "mfu": self.mfu,
             "cached_bytes": float((self.cached * self.plan.times).sum()), "slowdown": self.slowdown,
         }  # fmt: skip
 

@@ -91,13 +91,18 @@ class Recorder:
         return result
 
     def _laid_out(self, func: Any, args: Any, result: Any) -> Any:
-        """Gradients of a convolution in the layout of its tensors, where fake ones are contiguous."""
+        """Results of a convolution in the layout of its tensors, as cuDNN gives them, where fake ones are contiguous."""
         torch = self.torch
-        if func is not torch.ops.aten.convolution_backward.default or args[1].dim() != 4:
+        backward = func is torch.ops.aten.convolution_backward.default
+        tensors = args[1:3] if backward else args[:2]
+        if not (backward or func is self._convolution) or tensors[0].dim() != 4:
             return result
-        if not any(item.is_contiguous(memory_format=torch.channels_last) for item in args[1:3]):
+        suggested = torch._prims_common.suggest_memory_format
+        if all(suggested(item) != torch.channels_last for item in tensors):
             return result
         layout = {"memory_format": torch.channels_last}
+        if not backward:
+            return torch.empty_like(result, **layout)
         grads = [torch.empty_like(item, **layout) if item is not None else None for item in result[:2]]
         return (*grads, result[2])
 
