@@ -3,8 +3,9 @@
 predict_trace(trace, machine, mode="eager" | "graph" | "fused") -> ProgramPrediction
 """
 
+from .op_time import OpTime
 from .predict import predict_trace
-from .result import OpTime, ProgramPrediction
+from .result import ProgramPrediction
 from .whatif import ProgramChange, program_changes
 
 __all__ = ["OpTime", "ProgramChange", "ProgramPrediction", "predict_trace", "program_changes"]

@@ -16,7 +16,8 @@ from ...core.errors import unknown
 from ...core.timeline import OPTIMIZER
 from ...core.units import percent, show
 from ..kernel_sets import KernelSet, PredictedKernel, kernel_name, kernels_of
-from .result import OpTime, ProgramPrediction
+from .op_time import OpTime
+from .result import ProgramPrediction
 
 OP, FAMILY, PHASE, MODULE, LINE = VIEWS = ("op", "family", "phase", "module", "line")
 OUTSIDE, OPTIMIZER_STEP = "(no module)", "(optimizer)"

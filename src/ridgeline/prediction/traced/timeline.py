@@ -17,7 +17,8 @@ from ...core.trace import HOLDS
 from ...core.version import __version__
 from ..kernel_sets import kernel_name
 from ..queue import RUN, SYNC
-from .result import OpTime, ProgramPrediction
+from .op_time import OpTime
+from .result import ProgramPrediction
 
 HOST, DEVICE = 1, 2  # processes of the trace
 MAX_SAMPLES = 2000  # of the memory counters
