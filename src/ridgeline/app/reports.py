@@ -198,7 +198,7 @@ def trace_page(program: ProgramPrediction, out: Path, theme: str | None = None) 
     )
     others = program_tables(program)[1:]
     sections = [
-        Section("Ops", "", roofline, [part_table(program)]),
+        Section("Ops", "", roofline, [part_table(program, limit=None)]),
         Section("Modules", "", icicle),
         Section("Memory", "", memory),
         *(Section(table.title, tables=[replace(table, title="")], folded=True) for table in others),
