@@ -64,8 +64,14 @@ def _decode(kind: str, config: str, values: dict[str, Any], batch: int, context:
         size = values["hidden_size"] // values["num_attention_heads"]
         cache = DynamicCache()
         for layer in range(values["num_hidden_layers"]):
-            shape = (batch, values["num_key_value_heads"], context, size)
+            shape = (
+                batch,
+                values["num_key_value_heads"],
+                context + 1,
+                size,
+            )  # as a step leaves it, before it is cut back
             cache.update(*(torch.randn(shape, device=device, dtype=BF16) for _ in range(2)), layer)
+        cache.crop(context)
 
         @torch.no_grad()
         def step(token: torch.Tensor) -> torch.Tensor:

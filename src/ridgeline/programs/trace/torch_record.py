@@ -91,19 +91,22 @@ class Recorder:
         return result
 
     def _laid_out(self, func: Any, args: Any, result: Any) -> Any:
-        """Results of a convolution in the layout of its tensors, as cuDNN gives them, where fake ones are contiguous."""
-        torch = self.torch
-        backward = func is torch.ops.aten.convolution_backward.default
-        tensors = args[1:3] if backward else args[:2]
-        if not (backward or func is self._convolution) or tensors[0].dim() != 4:
+        """Results of a convolution in the layout that cuDNN gives them, where fake ones are contiguous.
+
+        That is channels-last where the input or the weight is, and the format is not fp64.
+        """
+        torch, aten = self.torch, self.torch.ops.aten
+        backward = func is aten.convolution_backward.default
+        if not backward and func is not self._convolution:
             return result
-        suggested = torch._prims_common.suggest_memory_format
-        if all(suggested(item) != torch.channels_last for item in tensors):
+        operands = args[1:3] if backward else args[:2]
+        layouts = {torch._prims_common.suggest_memory_format(item) for item in operands} - {torch.contiguous_format}
+        if not layouts or operands[0].dtype == torch.float64:
             return result
-        layout = {"memory_format": torch.channels_last}
+        layout = layouts.pop()
         if not backward:
-            return torch.empty_like(result, **layout)
-        grads = [torch.empty_like(item, **layout) if item is not None else None for item in result[:2]]
+            return torch.empty_like(result, memory_format=layout)
+        grads = [torch.empty_like(item, memory_format=layout) if item is not None else None for item in result[:2]]
         return (*grads, result[2])
 
     def _sums_gradients(self, func: Any, args: Any, read: list[Access]) -> bool:
