@@ -141,4 +141,5 @@ def next_lines(changes: Sequence[ProgramChange]) -> list[str]:
     if best is None or best.gain is None or best.gain < MIN_GAIN * best.before.wall:
         return []
     share = percent_text(best.gain / best.before.wall)
-    return [f"next: {best.what} saves {show(best.gain, 's', 3)} ({share}); --whatif {best.name}"]
+    what = best.what.removeprefix(f"{best.name}: ")
+    return [f"next: {best.name} saves {show(best.gain, 's', 3)} ({share}): {what}"]
