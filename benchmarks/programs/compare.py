@@ -10,15 +10,11 @@ compiled program is traced as the compiler sees it: libraries ask whether they a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import statistics
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from models import CASES
 
 import ridgeline as rl
@@ -29,24 +25,9 @@ MODES = {"eager": "eager", "compiled": "fused"}
 HOST_BOUND_FROM = 1.1  # wall time over device time, from which a step is called host-bound
 
 
-@contextlib.contextmanager
-def compiling(mode: str) -> Iterator[None]:
-    """As libraries see it within torch.compile; PyTorch itself goes on as it is, since nothing is compiled."""
-    names = ("is_compiling", "is_dynamo_compiling") if mode == "compiled" else ()
-    before = {name: getattr(torch.compiler, name) for name in names}
-    for name in names:
-        setattr(torch.compiler, name, lambda: not sys._getframe(1).f_globals["__name__"].startswith("torch."))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(torch.compiler, name, value)
-
-
 def traced(case: str, mode: str) -> Trace:
     step, args = CASES[case]("meta")
-    with compiling(mode):
-        return rl.trace(step, *args, name=case)
+    return rl.trace(step, *args, compiled=mode == "compiled", name=case)
 
 
 def row(record: dict[str, Any], machine: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 VIEWS = ("op", "family", "phase", "module", "line")
 CHARTS = ("roofline", "icicle", "memory")
-MODES = ("eager", "graph", "fused")
+MODES = *_, FUSED = ("eager", "graph", "fused")
 MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 
 
@@ -78,7 +78,7 @@ def trace(
     ctx: click.Context, /, target: str, machines: list[Machine], mode: str, sweep: str | None, dtype: str | None, backward: bool, ceilings: str | None,
     changes: str | None, sealing: bool, note: str, path: Path | None, output: Output, **shown: Any,
 ) -> None:  # fmt: skip
-    """Predict a program before it runs: time, bound and memory, op by op.
+    """Predict a program op by op: time, bound, memory.
 
     NAME is a function of FILE.py that returns (callable, args) or (callable, args, kwargs), of PyTorch or JAX. It is
     called, and what it returns is called: that Python runs, but on tensors without data. No GPU is used.
@@ -102,8 +102,9 @@ def trace(
             f"{count} programs side by side are more than {MAX_PROGRAMS}; take fewer values, machines or modes"
         )
     if count == 1:
-        program = predicted(traced(target, backward, swept, values[0], dtypes[0]), machines[0], modes[0], ceilings)
-        trace_with = lambda name, value: traced(target, backward, name, value, dtypes[0])  # noqa: E731
+        made = traced(target, backward, swept, values[0], dtypes[0], modes[0])
+        program = predicted(made, machines[0], modes[0], ceilings)
+        trace_with = lambda name, value: traced(target, backward, name, value, dtypes[0], modes[0])  # noqa: E731
         value_of = lambda name: values[0] if name == swept else default_of(target, name)  # noqa: E731
         rows = priced(program, changes, ceilings, trace_with, value_of)
         show = partial(present_program, program, output, rows, **shown)
@@ -180,10 +181,11 @@ def check_shown(
 # -- from a target to predictions ------------------------------------------------------------------------------
 
 
-def traced(target: str, backward: bool, swept: str, value: int | None, dtype: str) -> Trace:
+def traced(target: str, backward: bool, swept: str, value: int | None, dtype: str, mode: str = "eager") -> Trace:
     from ...programs.trace.target_program import trace_target
 
-    return trace_target(target, {} if value is None else {swept: value}, backward=backward, dtype=dtype)
+    values = {} if value is None else {swept: value}
+    return trace_target(target, values, backward=backward, dtype=dtype, compiled=mode == FUSED)
 
 
 def priced(
@@ -227,20 +229,21 @@ def study(
     target: str, backward: bool, sweep: tuple[str, Sequence[int | None]], dtypes: Sequence[str],
     machines: Sequence[Machine], modes: Sequence[str], ceilings: str | None,
 ) -> SideBySide:  # fmt: skip
-    """The program in every combination; each size and format is traced once."""
+    """The program in every combination; each size and format is traced once, and once more as a compiler sees it."""
     from ...prediction.traced.side_by_side import Case, SideBySide
 
     swept, values = sweep
     cases = []
     for dtype in dtypes:
         for value in values:
-            program = traced(target, backward, swept, value, dtype)
+            sorts = {mode == FUSED: mode for mode in modes}
+            programs = {fused: traced(target, backward, swept, value, dtype, mode) for fused, mode in sorts.items()}
             for machine in machines:
                 for mode in modes:
                     setting: dict[str, Any] = {"machine": machine.name, "mode": mode}
                     setting |= {"dtype": dtype} if dtype else {}
                     setting |= {swept: value} if swept else {}
-                    cases.append(Case(setting, predicted(program, machine, mode, ceilings)))
+                    cases.append(Case(setting, predicted(programs[mode == FUSED], machine, mode, ceilings)))
     return SideBySide(target.rpartition(":")[2], tuple(cases), swept if len(values) > 1 else "")
 
 

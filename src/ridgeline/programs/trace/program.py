@@ -16,13 +16,15 @@ def trace(
     kwargs: Mapping[str, Any] | None = None,
     backward: bool = False,
     optimizer: Any = None,
+    compiled: bool = False,
     framework: str = "",
     name: str = "",
 ) -> Trace:
     """What one run of a program does, op by op.
 
     `target` is a module, a function, an exported program, or `file.py:name` (a function without arguments that returns the
-    callable and its arguments). `backward` differentiates the sum of its output, `optimizer` makes a step after it. The
+    callable and its arguments). `backward` differentiates the sum of its output, `optimizer` makes a step after it.
+    `compiled` answers programs of PyTorch that ask whether they are being compiled: some then do other things. The
     program's Python runs; its tensors have no data, and no GPU is used.
     """
     if framework and framework not in FRAMEWORKS:
@@ -30,7 +32,7 @@ def trace(
     if isinstance(target, str):
         from .target_program import trace_target
 
-        return trace_target(target, backward=backward, optimizer=optimizer, framework=framework)
+        return trace_target(target, backward=backward, optimizer=optimizer, compiled=compiled, framework=framework)
     single = len(example_inputs) == 1 and type(example_inputs[0]) in (tuple, list)
     args = tuple(example_inputs[0]) if single else example_inputs
     chosen = framework or framework_of(target, args, dict(kwargs or {})) or TORCH
@@ -38,7 +40,7 @@ def trace(
         return _of_jax(Target(target, args, dict(kwargs or {}), name), backward, optimizer)
     from .torch_program import trace_torch
 
-    return trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, name=name)
+    return trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, compiled=compiled, name=name)
 
 
 def _of_jax(target: Target, backward: bool, optimizer: Any) -> Trace:

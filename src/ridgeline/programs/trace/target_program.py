@@ -25,6 +25,7 @@ def trace_target(
     *,
     backward: bool = False,
     optimizer: Any = None,
+    compiled: bool = False,
     dtype: str = "",
     framework: str = "",
 ) -> Trace:
@@ -37,7 +38,7 @@ def trace_target(
     if framework == TORCH or (not framework and _of_torch(text)):
         from .torch_program import trace_built
 
-        return trace_built(build, backward=backward, optimizer=optimizer)
+        return trace_built(build, backward=backward, optimizer=optimizer, compiled=compiled)
     target = build()
     return trace(
         target.callable,
@@ -45,6 +46,7 @@ def trace_target(
         kwargs=target.kwargs,
         backward=backward,
         optimizer=optimizer,
+        compiled=compiled,
         framework=framework,
         name=target.name,
     )

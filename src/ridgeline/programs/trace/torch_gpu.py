@@ -173,6 +173,7 @@ def _cuda_functions(torch: Any) -> list[Patch]:
     cuda = torch.cuda
     answers = {
         "is_available": True, "device_count": 1, "current_device": 0, "is_bf16_supported": True, "mem_get_info": (0, 0),
+        "is_current_stream_capturing": False,
         "get_device_capability": CAPABILITY, "get_device_name": "traced GPU", "memory_allocated": 0,
         "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0,
     }  # fmt: skip

@@ -27,14 +27,19 @@ from .torch_twins import Substituted, Twins
 
 
 class Session:
-    """The modes under which a program is built and traced."""
+    """The modes under which a program is built and traced; `compiled` as libraries see it within torch.compile."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiled: bool = False) -> None:
         self.torch = require_torch("tracing a program of PyTorch")
         self.mode = fake_mode()
         self.twins = Twins(self.torch, self.mode)
         self.recorder = Recorder(self.torch, self.twins)
         self.functions = Functions(self.torch, self.twins)
+        self.compiled = compiled
+
+    def _compiling(self) -> list[Patch]:
+        names = ("is_compiling", "is_dynamo_compiling") if self.compiled else ()
+        return [(self.torch.compiler, name, lambda: True) for name in names]
 
     def _shape_propagation(self) -> list[Patch]:
         """Distributed tensors try each operator on the shapes of all ranks together first, which no device runs."""
@@ -68,7 +73,7 @@ class Session:
             stack.enter_context(dispatch_mode(handle))
             stack.enter_context(function_mode(self.functions))
             stack.enter_context(_unlogged("torch._subclasses.fake_tensor"))
-            stack.enter_context(patched(self._shape_propagation()))
+            stack.enter_context(patched([*self._shape_propagation(), *self._compiling()]))
             yield
 
 
@@ -79,22 +84,25 @@ def trace_torch(
     *,
     backward: bool = False,
     optimizer: Any = None,
+    compiled: bool = False,
     name: str = "",
 ) -> Trace:
     """What one run of a module or function does. `backward` differentiates the sum of its output; `optimizer` steps then."""
-    session = Session()
+    session = Session(compiled)
     with session.active():
         return _of_target(
             session, Target(target, tuple(args), dict(kwargs or {}), name or _named(target)), backward, optimizer
         )
 
 
-def trace_built(build: Callable[[], Target], *, backward: bool = False, optimizer: Any = None) -> Trace:
+def trace_built(
+    build: Callable[[], Target], *, backward: bool = False, optimizer: Any = None, compiled: bool = False
+) -> Trace:
     """What one run of a program does that is built on the traced GPU too: its weights take no memory.
 
     A program that cannot be built there, because it needs the values of tensors, is built again from those that have data.
     """
-    session = Session()
+    session = Session(compiled)
     session.recorder.recording = False
     with session.active():
         try:
@@ -106,7 +114,13 @@ def trace_built(build: Callable[[], Target], *, backward: bool = False, optimize
             return _of_target(session, target, backward, optimizer)
     target = build()
     return trace_torch(
-        target.callable, target.args, target.kwargs, backward=backward, optimizer=optimizer, name=target.name
+        target.callable,
+        target.args,
+        target.kwargs,
+        backward=backward,
+        optimizer=optimizer,
+        compiled=compiled,
+        name=target.name,
     )
 
 

@@ -1,0 +1,23 @@
+"""Programs that ask whether they are being compiled are answered as the mode of the prediction has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from traced import names
+
+import ridgeline as rl
+
+torch: Any = pytest.importorskip("torch")
+pytestmark = pytest.mark.needs_torch
+
+
+def asks(x: Any) -> Any:
+    return x.exp() if torch.compiler.is_compiling() else x.sin()
+
+
+def test_a_program_may_do_other_things_when_it_is_compiled() -> None:
+    assert names(rl.trace(asks, torch.empty(8))) == {"sin": 1}
+    assert names(rl.trace(asks, torch.empty(8), compiled=True)) == {"exp": 1}
+    assert not torch.compiler.is_compiling()
