@@ -157,7 +157,7 @@ class _Matching:
         self.free = dict.fromkeys(range(len(observations)))
         self.kernels: dict[int, Kernel] = {}
         self.needed: dict[int, Needed] = {}
-        self.of_passes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self.of_passes: dict[tuple[int, bool], tuple[tuple[int, ...], tuple[int, ...]]] = {}
 
     def kernel(self, place: int) -> Kernel:
         if place not in self.kernels:
@@ -177,11 +177,15 @@ class _Matching:
         return self.observations[place].settings.get("pass") == BACKWARD
 
     def of_pass(self, steps: tuple[int, ...], place: int) -> tuple[int, ...]:
-        """Of the steps that an observation names, those of its pass; equal steps are always the same tuple."""
-        if all(self.same_pass(step, place) for step in steps):
-            return steps
-        fitting = tuple(step for step in steps if self.same_pass(step, place))
-        return self.of_passes.setdefault(fitting, fitting)
+        """Of the steps that an observation names, those of its pass; found once for each tuple, whose steps may be many."""
+        key = id(steps), self._is_backward(place)
+        if key not in self.of_passes:
+            fitting = tuple(step for step in steps if self.same_pass(step, place))
+            self.of_passes[key] = (
+                steps,
+                steps if fitting == steps else fitting,
+            )  # kept, so that its id is not given again
+        return self.of_passes[key][1]
 
     def take(self, steps: tuple[int, ...], places: Iterable[int], how: str) -> None:
         of_steps = self.places[steps]
