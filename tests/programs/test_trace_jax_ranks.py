@@ -22,7 +22,7 @@ def array(*shape: int) -> Any:
 
 
 def mesh() -> Any:
-    return jax.sharding.AbstractMesh((DATA, MODEL), ("data", "model"))
+    return jax.sharding.AbstractMesh((DATA, MODEL), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
 
 def sent(trace: Trace) -> dict[str, float]:
@@ -83,6 +83,6 @@ def test_a_sharded_layer_counts_the_shards_and_sums_over_the_model_axis() -> Non
 
 
 def test_an_axis_of_one_rank_sends_nothing() -> None:
-    single = jax.sharding.AbstractMesh((1,), ("data",))
+    single = jax.sharding.AbstractMesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     body = jax.shard_map(lambda x: lax.psum(x, "data"), mesh=single, in_specs=P(), out_specs=P(), check_vma=False)
     assert sent(trace_jax(body, (array(8, 8),))) == {}

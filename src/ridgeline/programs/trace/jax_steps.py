@@ -117,7 +117,7 @@ class Steps:
         if name == "custom_linear_solve":
             return self._solve(params, given, place)
         if name == "scan":
-            return self._scan(params, given, place)
+            return self._scan(equation, given, place)
         if name == "while":
             return self._while(params, given, place)
         if name == "cond":
@@ -164,9 +164,14 @@ class Steps:
 
     # -- loops -------------------------------------------------------------------------------------------------------
 
-    def _scan(self, params: Mapping[str, Any], given: list[Value], place: Place) -> list[Value]:
-        jaxpr, consts = _opened(params["jaxpr"])
-        fixed, carried, length = params["num_consts"], params["num_carry"], int(params["length"])
+    def _scan(self, equation: Any, given: list[Value], place: Place) -> list[Value]:
+        """Its body, once per trip. Which operands are constants, carried or sliced follows from the shapes within the body:
+        versions of JAX record it in different ways."""
+        jaxpr, consts = _opened(equation.params["jaxpr"])
+        length = int(equation.params["length"])
+        carried = sum(_shape(out) == _shape(inner) for out, inner in zip(equation.outvars, jaxpr.outvars, strict=True))
+        sliced = sum(value.shape != _shape(inner) for value, inner in zip(given, jaxpr.invars, strict=True))
+        fixed = len(given) - carried - sliced
         inner = self._entered(place, float(length))
         carry = self._carried(given[fixed : fixed + carried], jaxpr.invars[fixed:], jaxpr.outvars, place, inner)
         slices = [_value(variable.aval, inner) for variable in jaxpr.invars[fixed + carried :]]
@@ -250,6 +255,10 @@ def _literal(atom: Any) -> Value:
     number = atom.val
     plain = number.item() if hasattr(number, "item") and math.prod(getattr(number, "shape", ())) == 1 else number
     return Value(tuple(atom.aval.shape), dtype_name(atom.aval.dtype), plain, (0,) * len(atom.aval.shape))
+
+
+def _shape(atom: Any) -> tuple[int, ...]:
+    return tuple(map(int, atom.aval.shape))
 
 
 def _opened(closed: Any) -> tuple[Any, Sequence[Any]]:
