@@ -227,6 +227,7 @@ def test_tf32_is_what_the_program_sets() -> None:
         return model(x)
 
     try:
+        torch.set_float32_matmul_precision("highest")
         plain, fast = rl.trace(model, x), rl.trace(run, x)
     finally:
         torch.set_float32_matmul_precision(before)
