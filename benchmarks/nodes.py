@@ -2,7 +2,7 @@
 
     sudo python benchmarks/nodes.py                    three hosts on one bridge
     sudo python benchmarks/nodes.py --slow 2 --rate 1  the last one behind a link of 1 Gbit/s
-    sudo python benchmarks/nodes.py --lose 1           that host's network is cut in the middle
+    sudo python benchmarks/nodes.py --lose 1           that host's network is cut during the run
 
 Each host has a name, an address and a torchrun of its own and reaches the others through its network card alone, as
 between machines; only the processors and the kernel are shared, so the figures are those of this machine's bridge.

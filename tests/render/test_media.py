@@ -216,4 +216,7 @@ def test_pixels_and_pages_take_any_name(suffix: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name in ("".join(EVIL[:20]), "日本 😀 \x1b[2J\x00\ud800\ufffe"):
-            mpl.render(bars(name), tmp_path / f"x{suffix}")
+            out = tmp_path / f"x{suffix}"
+            mpl.render(bars(name), out)
+            assert out.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[suffix])
+            out.unlink()

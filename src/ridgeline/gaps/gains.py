@@ -81,7 +81,7 @@ def _traffic(gap: Gap, signs: Signs) -> float | None:
         return None
     extra = gap.time_of(Cause.EXTRA_TRAFFIC)
     if gap.regime.bound == MEMORY:
-        extra = max(extra, extra / gap.share)  # at the achieved rate of the limiter
+        extra = max(extra, extra / gap.share)  # at the achieved rate of the limiting unit
     return _at_most(gap, extra)
 
 
@@ -192,7 +192,7 @@ def _tensor(gap: Gap, signs: Signs) -> float | None:
 
 GAINS: dict[str, Gain] = {
     "reach": _reach,
-    # to the achievable share of the limiter, at the observed counts
+    # to the achievable share of the limiting unit, at the observed counts
     "up": lambda gap, signs: _down_to(gap, longest(gap.work.needs) / gap.target.achievable_share + gap.target.launch),
     "waste": _waste,
     "tail": _tail,

@@ -199,7 +199,7 @@ class Gap:
 
     @cached_property
     def uncertainty(self) -> dict[str, float | None]:
-        """Relative, of each factor: the spread of the time, the ceiling of the limiter, the counters."""
+        """Relative, of each factor: the spread of the time, the ceiling of the limiting unit, the counters."""
         spread = self.measurement.spread if len(self.measurement.samples) > 1 else SINGLE_SAMPLE_SPREAD
         needs = self.work.needs
         ceiling = max(needs.values(), key=lambda need: need.time).uncertainty if needs else 0.0
@@ -220,7 +220,7 @@ class Gap:
 
     @property
     def direction(self) -> str:
-        """Where the point should move: right (fewer bytes), up (better use of the limiter), both, or done."""
+        """Where the point should move: right (fewer bytes), up (better use of the limiting unit), both, or done."""
         right = self.horizontal is not None and self.horizontal > MIN_GAP_FACTOR and not self.deep_compute
         up = self.share < 1 / MIN_GAP_FACTOR
         return "both" if right and up else "right" if right else "up" if up else "done"

@@ -40,7 +40,7 @@ class Move:
 
     @property
     def direction(self) -> str:
-        """On the roofline plane: fewer bytes move right, a better use of the limiter moves up."""
+        """On the roofline plane: fewer bytes move right, a better use of the limiting unit moves up."""
         right = "bytes" in self.effect
         up = not right or "rate" in self.effect or "launches" in self.effect
         return "both" if right and up else "right" if right else "up"

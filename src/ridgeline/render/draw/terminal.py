@@ -185,7 +185,7 @@ class _Plane:
         return listed
 
     def draw_captions(self) -> None:
-        """Each at the lowest free place of its region, in the middle if possible."""
+        """Each at the lowest free place of its region, centred if possible."""
         for region in self.chart.regions:
             x0, x1 = (self._column(value) for value in (region.x or self.chart.x.range))
             bottom, top = (self._row(value) for value in (region.y or self.chart.y.range))
