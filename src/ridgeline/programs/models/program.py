@@ -32,8 +32,11 @@ class ModelOp:
     layer: int | None = None
 
 
+SINGLE_DEVICE, DEFAULT_FORMATS = Layout(), Formats()
+
+
 def step_ops(
-    architecture: Architecture, phase: Phase, formats: Formats = Formats(), layout: Layout = Layout()
+    architecture: Architecture, phase: Phase, formats: Formats = DEFAULT_FORMATS, layout: Layout = SINGLE_DEVICE
 ) -> tuple[ModelOp, ...]:
     """The ops of one device in one forward step, in order: embedding, layers, final norm, head.
 
