@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from traced import gpu_state
 
 import ridgeline as rl
 from ridgeline.core.timeline import BACKWARD, FORWARD, OPTIMIZER
@@ -36,13 +37,14 @@ TARGETS = {
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_example_traces(target: str) -> None:
+    before = gpu_state()
     trace = rl.trace(str(FOLDER / target))
     least, largest = TARGETS[target]
     assert least <= trace.flops / 1e12 <= largest
     assert not trace.uncounted
     if "train" in target:
         assert {FORWARD, BACKWARD, OPTIMIZER} <= {op.site.phase for op in trace.ops}
-    assert not torch.cuda.is_initialized()
+    assert gpu_state() == before
 
 
 def test_every_program_is_traced_and_described() -> None:

@@ -32,8 +32,9 @@ def matrix_flops(trace: Trace) -> float:
 
 
 def xla_flops(function: Any, *args: Any) -> float:
-    """What XLA counts before it optimises: a multiply-add as two, everything else as one."""
-    return float(jax.jit(function).lower(*args).cost_analysis()["flops"])
+    """What XLA counts before it optimises: a multiply-add as two, everything else as one. Its GPU backend counts nothing."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        return float(jax.jit(function).lower(*args).cost_analysis()["flops"])
 
 
 def names(trace: Trace, sort: str | None = None) -> list[str]:

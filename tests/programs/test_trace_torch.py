@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from traced import held, matrix_flops, names, peak
+from traced import gpu_state, held, matrix_flops, names, peak
 
 import ridgeline as rl
 from ridgeline.core.errors import InputError
@@ -204,6 +204,31 @@ def test_checkpointing_recomputes_and_frees_activations() -> None:
     assert peak(recomputed) < 0.6 * peak(plain)
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_process_that_uses_a_gpu_keeps_its_random_numbers(monkeypatch: pytest.MonkeyPatch, reentrant: bool) -> None:
+    """Checkpoints save and restore the state of CUDA's generators where the process has set CUDA up."""
+    from torch.utils.checkpoint import checkpoint
+
+    def touched(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the generator of the GPU")
+
+    layer = mlp(64)
+    x = torch.randn(256, 64, requires_grad=True)
+
+    def run(x: Any) -> Any:
+        with torch.random.fork_rng(device_type="cuda"):
+            torch.manual_seed(0)
+            return checkpoint(layer, x, use_reentrant=reentrant)
+
+    before = names(rl.trace(run, x, backward=True))
+    monkeypatch.setattr(torch.cuda, "_initialized", True)
+    for name in ("get_rng_state", "set_rng_state", "manual_seed_all", "seed_all"):
+        monkeypatch.setattr(torch.cuda, name, touched)
+    assert names(rl.trace(run, x, backward=True)) == before
+    assert before["addmm"] >= 3  # two layers, and the first of them again
+    assert torch.cuda._initialized
+
+
 def test_programs_for_a_gpu_and_on_meta_trace_alike() -> None:
     def on(device: str) -> Any:
         def run() -> Any:
@@ -372,5 +397,6 @@ def test_an_unknown_operator_is_listed_with_its_bytes() -> None:
 
 
 def test_no_gpu_is_set_up() -> None:
+    before = gpu_state()
     rl.trace(mlp().to("meta"), torch.empty(4, 8, device="meta"), backward=True)
-    assert not torch.cuda.is_initialized()
+    assert gpu_state() == before

@@ -39,3 +39,11 @@ def peak(trace: Trace) -> float:
     results = trace.buffers.born >= 0
     size, born, dies = (getattr(trace.buffers, name)[results] for name in ("size", "born", "dies"))
     return max(float(size[(born <= call) & (call < dies)].sum()) for call in range(len(trace)))
+
+
+def gpu_state() -> tuple[bool, int]:
+    """Whether this process has set up CUDA, and the bytes that it holds there: a trace changes neither."""
+    import torch
+
+    ready = torch.cuda.is_initialized()
+    return ready, torch.cuda.memory_allocated() if ready else 0

@@ -15,6 +15,7 @@ from typing import Any
 from ...core.errors import InputError
 
 CAPABILITY = 9, 0  # of the GPU that programs are answered with: Hopper
+RANDOM_STATE_BYTES = 16  # of a CUDA generator: its seed and its offset
 Patch = tuple[Any, str, Any]
 
 
@@ -175,13 +176,17 @@ def _cuda_functions(torch: Any) -> list[Patch]:
         "is_available": True, "device_count": 1, "current_device": 0, "is_bf16_supported": True, "mem_get_info": (0, 0),
         "is_current_stream_capturing": False,
         "get_device_capability": CAPABILITY, "get_device_name": "traced GPU", "memory_allocated": 0,
-        "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0,
+        "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0, "initial_seed": 0,
     }  # fmt: skip
     silent = (
         "synchronize", "empty_cache", "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "set_device", "init",
-        "ipc_collect", "reset_max_memory_allocated",
+        "ipc_collect", "reset_max_memory_allocated", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
     )  # fmt: skip
-    patches: list[Patch] = [(cuda, name, _always(value)) for name, value in answers.items()]
+    # Where the process has set up a GPU, checkpoints and forks of random numbers would read and write its generators.
+    state = torch.zeros(RANDOM_STATE_BYTES, dtype=torch.uint8)
+    patches: list[Patch] = [(cuda, "_initialized", False)]
+    patches += [(cuda, "get_rng_state", _always(state)), (cuda, "get_rng_state_all", _always([state]))]
+    patches += [(cuda, name, _always(value)) for name, value in answers.items()]
     patches += [(cuda, name, _nothing) for name in silent]
     patches += [(cuda, "Event", _Event), (cuda, "Stream", _Event), (cuda, "stream", _Event)]
     patches += [(cuda, "current_stream", _Event), (cuda, "default_stream", _Event)]
