@@ -30,7 +30,14 @@ SHAPES = {
     **{"cross_entropy_backward": (8, 24), "topk": (8, 6), "attention_backward": (4, 8, 16, 64)},
     **dict.fromkeys(("batchnorm_training", "batchnorm_backward"), (4, 8, 36, 1)),
     **{"conv2d_dgrad": (4, 8, 9, 9), "conv2d_wgrad": (16, 8, 3, 3), "permute": (4, 24, 8, 6), "add_row": (8, 24)},
-    **{"concatenate": (8, 48)},
+    **{
+        "concatenate": (8, 48),
+        "stack_permuted": (4, 8, 3, 24, 6),
+        "sum_columns": (24,),
+        "batchnorm_inference": (4, 8, 36, 1),
+    },
+    **{"max_pool2d": (4, 8, 5, 5), "max_pool2d_backward": (4, 8, 9, 9)},
+    **dict.fromkeys(("scale_expanded", "log_softmax_backward"), (8, 24)),
     **dict.fromkeys(("dot", "nrm2", "asum", "sum"), ()),
 }
 

@@ -28,7 +28,7 @@ def drawn() -> list[shapes.Case]:
 def test_the_calibration_has_as_many_cases_of_each_family_as_planned(calibration: list[shapes.Case]) -> None:
     assert len(calibration) == sum(count for _, count, _ in shapes.PLAN)
     by = Counter(case["op"] for case in calibration if not case.get("backend"))
-    assert by["gemm"] == 800 + 300 + 300 + 350 + 350 + 250 + 200
+    assert by["gemm"] == 800 + 300 + 300 + 350 + 350 + 250 + 200 + 600
     assert by["attention"] == 600 + 360 + 40 + 440
     assert sum(by[op] for op in shapes.ROWS) == 2000 + 280
     assert {case["backend"] for case in calibration if case.get("backend")} == {

@@ -30,7 +30,7 @@ class Tally:
 
     def aside(self, *what: str) -> None:
         """Operations per row or column, which the per-element profiles leave out of the flops."""
-        self.special += sum(name in ("exp", "div", "sqrt", "tanh", "log") for name in what)
+        self.special += sum(name in ("exp", "div", "sqrt", "tanh", "log", "erf") for name in what)
 
     def load(self, tensor: str, *address: int, level: str = "main") -> None:
         self.touched[level, tensor, "read"].add(address)
@@ -87,6 +87,9 @@ class Num(float):
 
     def exp(self) -> Num:
         return self._did("exp", math.exp(self))
+
+    def erf(self) -> Num:
+        return self._did("erf", math.erf(self))
 
     def tanh(self) -> Num:
         return self._did("tanh", math.tanh(self))

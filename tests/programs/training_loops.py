@@ -10,6 +10,9 @@ from tally import Num, Row, Tally, each, visible
 
 FORMULAS: dict[str, Callable[[Num, Num], float]] = {
     "silu_backward": lambda dy, x: (lambda s: dy * (s * (1.0 + x * (1.0 - s))))(1.0 / (1.0 + (-x).exp())),
+    "gelu_erf_backward": lambda dy, x: (
+        dy * ((1.0 + (x * 0.7071067811865476).erf()) * 0.5 + x * ((x * x * -0.5).exp() * 0.3989422804))
+    ),
     "sigmoid_backward": lambda dy, y: dy * (y * (1.0 - y)),
     "tanh_backward": lambda dy, y: dy * (1.0 - y * y),
 }
@@ -45,6 +48,16 @@ def softmax_backward(t: Tally, rows: int, cols: int, **_: Any) -> None:
             t.load("dy", i, j)
             t.do("mul", *(["add"] if j else []))
             t.do("sub", "mul")
+            t.store("dx", i, j)
+
+
+def log_softmax_backward(t: Tally, rows: int, cols: int, **_: Any) -> None:
+    for i in range(rows):
+        for j in range(cols):
+            t.load("y", i, j)
+            t.load("dy", i, j)
+            t.do(*(["add"] if j else []))
+            t.do("exp", "mul", "sub")
             t.store("dx", i, j)
 
 
@@ -207,9 +220,10 @@ def training_rows() -> list[Row]:
     def row(op: str, loop: Callable[..., None], widths: dict[str, float], launches: int = 1, **values: Any) -> None:
         found.append(Row(op, values, loop, widths, launches))
 
-    for name, saved in (("relu_backward", "x"), ("gelu_backward", "x"), ("silu_backward", "x"), ("sigmoid_backward", "y"), ("tanh_backward", "y")):  # fmt: skip
+    for name, saved in (("relu_backward", "x"), ("gelu_backward", "x"), ("gelu_erf_backward", "x"), ("silu_backward", "x"), ("sigmoid_backward", "y"), ("tanh_backward", "y")):  # fmt: skip
         row(name, activation(name, saved), each(2, f"dy dx {saved}"), n=5)
     row("softmax_backward", softmax_backward, each(4, "y dy dx"), rows=3, cols=5, dtype="fp32")
+    row("log_softmax_backward", log_softmax_backward, each(2, "y dy dx"), rows=3, cols=5)
     statistics = each(4, "mean rstd")
     row("layernorm_backward", layernorm_backward, each(2, "dy x gamma dx dgamma dbeta") | statistics, rows=3, cols=5)
     row("rmsnorm_backward", rmsnorm_backward, each(2, "dy x gamma dx dgamma") | statistics, rows=3, cols=5)

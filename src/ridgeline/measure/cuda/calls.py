@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...programs.ops import find
-from . import backends, gradients
+from . import backends, gradients, layers
 from .draw import Case
 from .operands import FORMATS, Operands, Run
 from .operands import ValuePool as ValuePool
@@ -231,6 +231,7 @@ def _moe(operands: Operands, tokens: int, experts: int, topk: int, hidden: int, 
 
 BUILDERS: dict[str, Callable[..., Run]] = {
     **gradients.BUILDERS,
+    **layers.BUILDERS,
     **{name: partial(_vectors, call, 1) for name, call in UNARY.items()},
     **{name: partial(_vectors, call, 2) for name, call in BINARY.items()},
     "gemm": _linear,

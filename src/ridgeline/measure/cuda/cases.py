@@ -34,6 +34,7 @@ from .draw import (
     head_counts,
 )
 from .further import FURTHER
+from .program_ops import PROGRAM_OPS
 
 
 def _draw_gemm(draw: Draw, index: int, dtype: str) -> Case:
@@ -185,6 +186,7 @@ PLAN: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
     ("conv2d", 1600, _draw_conv),
     ("moe", 80, _draw_moe),
     *FURTHER,
+    *PROGRAM_OPS,
 )
 DRAWS_PER_CASE = 200  # after which a family is left smaller than planned
 

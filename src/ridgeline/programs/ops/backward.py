@@ -46,6 +46,11 @@ gelu_backward = _activation(
     """,
     18, 1,
 )  # fmt: skip
+gelu_erf_backward = _activation(
+    "gelu_erf_backward",
+    """dx = dy ((1 + erf(x/sqrt 2))/2 + x exp(-x^2/2)/sqrt(2 pi)). 11 flops per element: the first term 4, the second 5, sum, times dy.""",
+    11, 2,
+)  # fmt: skip
 sigmoid_backward = _activation("sigmoid_backward", "dx = dy y (1 - y). 3 flops per element; dy and y read, dx written.", 3, 0, "y")  # fmt: skip
 tanh_backward = _activation("tanh_backward", "dx = dy (1 - y^2). 3 flops per element; dy and y read, dx written.", 3, 0, "y")  # fmt: skip
 
@@ -60,6 +65,20 @@ def softmax_backward(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
         write={"dx": (n, dtype, "rows cols")},
         dtype=dtype,
         kernels=row_kernel("softmax_backward", rows, cols, dtype, dtype, fresh=2.0),
+    )
+
+
+@op("rows", "norm")
+def log_softmax_backward(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
+    """dx = dy - exp(y) sum over the row of dy. 4 flops per element less one per row, one of them exp; y and dy read, dx written."""
+    n = rows * cols
+    return work(
+        vector={"sum": (n - rows, "rows (cols - 1)"), "dx": (3 * n, "3 rows cols")},
+        special=n,
+        read={"y": (n, dtype, "rows cols"), "dy": (n, dtype, "rows cols")},
+        write={"dx": (n, dtype, "rows cols")},
+        dtype=dtype,
+        kernels=row_kernel("log_softmax_backward", rows, cols, dtype, dtype, fresh=2.0),
     )
 
 

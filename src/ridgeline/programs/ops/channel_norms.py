@@ -1,4 +1,4 @@
-"""Batch norm of a training step: statistics of every channel over all images, and its backward pass.
+"""Batch norm of images: with the statistics of a training step, its backward pass, and with stored ones in inference.
 
 The channels are the rows of these kernels: the images' pixels of one channel are reduced, then read again and normalised.
 A channel that fits on chip is read once, which is what the bytes count.
@@ -14,6 +14,8 @@ from ...core.work import Array, Kernel, Work, work
 from .kernels import row_kernel
 from .registry import Format, Size, op
 
+NATIVE = "_native"  # PyTorch's own kernels, where cuDNN has the others
+
 
 def _kernel(
     name: str, layout: str, batch: Array, channels: Array, pixels: Array, dtype: str, fresh: float, like: str
@@ -22,7 +24,7 @@ def _kernel(
 
     The pixels of one image are what lies in memory in one piece.
     """
-    library = "_native" if dtype_row(dtype).name == "bf16" else ""
+    library = NATIVE if dtype_row(dtype).name == "bf16" else ""
     op_name = name + library + ("" if layout == "nchw" else f"_{layout}")
     (kernel,) = row_kernel(op_name, channels, batch * pixels, dtype, dtype, fresh=fresh)
     return (replace(kernel, sizes={**kernel.sizes, "pixels": pixels}, like=like),)
@@ -53,6 +55,46 @@ def batchnorm_training(
         dtype=dtype,
         kernels=_kernel("batchnorm_training", layout, batch, channels, pixels, dtype, 1.0, "layernorm"),
     )
+
+
+@op("rows", "norm")
+def batchnorm_inference(
+    batch: Size,
+    channels: Size,
+    pixels: Size,
+    dtype: Format = "bf16",
+    weights: Format = "fp32",
+    layout: Literal["nchw", "nhwc"] = "nchw",
+) -> Work:
+    """y = (x - mean) / sqrt(var + eps) gamma + beta with stored statistics of each channel. 4 flops per element.
+
+    Normalise 2, affine 2; a root per channel. x and four vectors of channels in the format of the weights read, y written.
+    """
+    n = batch * channels * pixels
+    vector = (channels, weights, "channels")
+    # cuDNN takes no bf16 images, and no weights narrower than fp32
+    by_torch = dtype_row(dtype).name == "bf16" or dtype_row(weights).bits < dtype_row("fp32").bits
+    return work(
+        vector={"batch norm": (4 * n, "4 batch channels pixels")},
+        special=channels,
+        read={
+            "x": (n, dtype, "batch channels pixels"),
+            **dict.fromkeys(("gamma", "beta", "running_mean", "running_var"), vector),
+        },
+        write={"y": (n, dtype, "batch channels pixels")},
+        dtype=dtype,
+        kernels=inference_kernel(batch, channels, pixels, dtype, layout, NATIVE if by_torch else ""),
+    )
+
+
+def inference_kernel(
+    batch: Array, channels: Array, pixels: Array, dtype: str, layout: str, library: str
+) -> tuple[Kernel, ...]:
+    """A plane of an image is a row of the kernel; channels last, the channels of a pixel are."""
+    rows, cols = (batch * channels, pixels) if layout == "nchw" else (batch * pixels, channels)
+    name = "batchnorm_inference" + library + ("" if layout == "nchw" else f"_{layout}")
+    (kernel,) = row_kernel(name, rows, cols, dtype, dtype)
+    return (replace(kernel, like="batchnorm"),)
 
 
 @op("rows", "norm")

@@ -26,6 +26,7 @@ class PerElement:
 PROFILE = {
     "relu": PerElement(1, 1),
     "gelu": PerElement(12, 9, 1),
+    "gelu_erf": PerElement(12, 5, 1),
     "silu": PerElement(4, 5, 2),
     "tanh": PerElement(1, 1, 1),
     "exp": PerElement(1, 1, 1),
@@ -73,6 +74,7 @@ mul = _elementwise("mul", "y = a b, element by element. n flops; a and b read, y
 residual = _elementwise("residual", "y = x + f(x): the addition that closes a residual branch. n flops; both branches read, y written.", "x", "branch")  # fmt: skip
 relu = _elementwise("relu", "y = max(x, 0). 1 flop per element; x read, y written: intensity 1/(2d).")
 gelu = _elementwise("gelu", "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). 12 flops per element nominally, 9 by count; x read, y written.")  # fmt: skip
+gelu_erf = _elementwise("gelu_erf", "y = x/2 (1 + erf(x/sqrt 2)). 12 flops per element nominally, 5 by count (scale, erf, add, halve, multiply); x read, y written.")  # fmt: skip
 silu = _elementwise("silu", "y = x sigmoid(x). 4 flops per element nominally, 5 by count (negate, exp, add, divide, multiply); x read, y written.")  # fmt: skip
 sigmoid = _elementwise("sigmoid", "y = 1 / (1 + exp(-x)). 3 flops per element nominally, 4 by count (negate, exp, add, divide); x read, y written.")  # fmt: skip
 tanh = _elementwise("tanh", "y = tanh(x), counted as one flop; x read, y written.")

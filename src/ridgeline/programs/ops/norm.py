@@ -85,6 +85,21 @@ def sum_rows(rows: Size, cols: Size, dtype: Format = "bf16", out_dtype: Format |
     )
 
 
+@op("rows", "reduction")
+def sum_columns(rows: Size, cols: Size, dtype: Format = "bf16", out_dtype: Format | None = None) -> Work:
+    """s_j = sum over column j, as the gradient of a bias is. (rows - 1) cols additions; all read, one value per column written.
+
+    The kernel reduces `cols` results of `rows` elements each, which lie a row apart.
+    """
+    return work(
+        vector={"add": ((rows - 1) * cols, "(rows - 1) cols")},
+        read={"x": (rows * cols, dtype, "rows cols")},
+        write={"s": (cols, out_dtype or dtype, "cols")},
+        dtype=dtype,
+        kernels=row_kernel("sum_columns", cols, rows, dtype, out_dtype or dtype, per_row=1.0),
+    )
+
+
 @op("transpose", "elementwise")
 def transpose(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
     """y = x^T. No flops; every element read once and written once."""

@@ -52,6 +52,20 @@ def add_row(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
 
 
 @op("stream", "elementwise")
+def scale_expanded(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
+    """y_ij = a x_i: a column repeated over all columns, as the gradient of a mean is. 1 flop per element; x read, y written."""
+    n = rows * cols
+    each = dtype_row(dtype).bytes
+    return work(
+        vector={"scale": (n, "rows cols")},
+        read={"x": (rows, dtype, "rows")},
+        write={"y": (n, dtype, "rows cols")},
+        dtype=dtype,
+        kernels=_kernel(STRIDED, rows * each, n * each, n, n, dtype),
+    )
+
+
+@op("stream", "elementwise")
 def add_mixed(n: Size, dtype: Format = "fp32", other: Literal["bf16", "fp16"] = "bf16") -> Work:
     """y = a + b with b stored in another format. n flops; a read and y written as `dtype`, b read as `other`."""
     wide, narrow = dtype_row(dtype).bytes, dtype_row(other).bytes
@@ -74,4 +88,17 @@ def concatenate(rows: Size, cols: Size, parts: Size = 2, dtype: Format = "bf16")
         write={"y": (n, dtype, "parts rows cols")},
         dtype=dtype,
         kernels=_kernel(JOINED, n * each, n * each, 0.0, n, dtype, piece=cols * each),
+    )
+
+
+@op("stream", "elementwise")
+def stack_permuted(batch: Size, rows: Size, cols: Size, inner: Size, parts: Size = 3, dtype: Format = "bf16") -> Work:
+    """y[batch,rows,part,cols,inner] = x_part[batch,cols,rows,inner]: heads of queries, keys and values joined. No flops."""
+    n = batch * rows * cols * inner * parts
+    each = dtype_row(dtype).bytes
+    return work(
+        read={"x": (n, dtype, "parts batch rows cols inner")},
+        write={"y": (n, dtype, "parts batch rows cols inner")},
+        dtype=dtype,
+        kernels=_kernel(JOINED_STRIDED, n * each, n * each, 0.0, n, dtype),
     )
