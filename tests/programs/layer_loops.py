@@ -179,7 +179,16 @@ def layer_rows() -> list[Row]:
         layout="nhwc",
     )
     halves = each(2, "x y gamma beta running_mean running_var")
-    row("batchnorm_inference", batchnorm_inference, halves, batch=2, channels=3, pixels=5, dtype="fp16", weights="fp16")
+    row(
+        "batchnorm_inference",
+        batchnorm_inference,
+        halves,
+        batch=2,
+        channels=3,
+        pixels=5,
+        dtype="fp16",
+        parameters="same",
+    )
     for sizes in ({}, {"kernel": 2, "padding": 0}, {"kernel": 2, "stride": 3, "padding": 1}):
         image = {"batch": 2, "channels": 3, "h": 6, "w": 5, "layout": "nhwc", **sizes}
         row("max_pool2d", max_pool2d, each(2, "x y") | {"places": 8}, **image)

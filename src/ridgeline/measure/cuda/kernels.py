@@ -34,7 +34,7 @@ SIZES = (
     *("c_in", "c_out", "h", "w", "kernel", "stride", "padding", "groups", "dilation"),
     *("heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "window", "tokens", "experts", "topk", "hidden", "inter"),
 )
-WORDS = ("out_dtype", "weights", "causal", "momentum", "variant", "layout", "other", "backend")
+WORDS = ("out_dtype", "weights", "causal", "momentum", "variant", "layout", "other", "parameters", "backend")
 RESULTS = ("time_us", "best_us", "span_us", "spread", "kernels", "kernel_name", "sm_clock", "power", "reason")
 COLUMNS = ("op", "dtype", *SIZES, *WORDS, *RESULTS)
 CALIBRATION_SHARE = 0.7  # of the time where random cases are timed too, so that the test set gets its time

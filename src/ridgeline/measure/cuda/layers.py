@@ -41,15 +41,11 @@ def _max_pool(
 
 
 def _batchnorm_inference(
-    operands: Operands, batch: int, channels: int, pixels: int, weights: str = "fp32", layout: str = "nchw"
+    operands: Operands, batch: int, channels: int, pixels: int, parameters: str = "fp32", layout: str = "nchw"
 ) -> Run:
-    """Images of one row of pixels; weights in fp32 as mixed precision keeps them, or in the format of the images."""
+    """Images of one row of pixels; parameters in fp32 as mixed precision keeps them, or in the format of the images."""
     torch = operands.torch
-    if weights not in ("fp32", operands.dtype):
-        raise InputError(
-            f"batchnorm_inference in {operands.dtype} is timed with weights in it or in fp32, got {weights}"
-        )
-    kept = getattr(torch, FORMATS[weights])
+    kept = getattr(torch, FORMATS["fp32" if parameters == "fp32" else operands.dtype])
     gamma, beta, mean, variance = (torch.ones(channels, dtype=kept, device=operands.device) for _ in range(4))
     x = _images(operands, layout, batch, channels, pixels, 1)
     return partial(torch.nn.functional.batch_norm, x, mean, variance, gamma, beta, False)

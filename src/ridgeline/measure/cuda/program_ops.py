@@ -29,7 +29,7 @@ def _draw_inference_norm(draw: Draw, index: int) -> Case:
     dtype = ("fp32", "bf16", "fp16", "fp16")[index % 4]
     case: Case = {"op": "batchnorm_inference", "dtype": dtype, "batch": draw.mixed(1, 256), "channels": channels}
     case |= {"pixels": side * side, "layout": ("nchw", "nhwc")[index // 8 % 2]}
-    return case | {"weights": dtype if index // 4 % 2 else "fp32"}
+    return case | ({"parameters": "same"} if index // 4 % 2 and dtype != "fp32" else {})
 
 
 def _rows(draw: Draw, highest: int, count: int = 1 << 18) -> tuple[int, int]:

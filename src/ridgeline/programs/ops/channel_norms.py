@@ -63,17 +63,18 @@ def batchnorm_inference(
     channels: Size,
     pixels: Size,
     dtype: Format = "bf16",
-    weights: Format = "fp32",
+    parameters: Literal["fp32", "same"] = "fp32",
     layout: Literal["nchw", "nhwc"] = "nchw",
 ) -> Work:
     """y = (x - mean) / sqrt(var + eps) gamma + beta with stored statistics of each channel. 4 flops per element.
 
-    Normalise 2, affine 2; a root per channel. x and four vectors of channels in the format of the weights read, y written.
+    Normalise 2, affine 2; a root per channel. x and four vectors of parameters (fp32, or the format of the images) read, y written.
     """
     n = batch * channels * pixels
-    vector = (channels, weights, "channels")
-    # cuDNN takes no bf16 images, and no weights narrower than fp32
-    by_torch = dtype_row(dtype).name == "bf16" or dtype_row(weights).bits < dtype_row("fp32").bits
+    vector = (channels, "fp32" if parameters == "fp32" else dtype, "channels")
+    # cuDNN takes no bf16 images, and no parameters narrower than fp32
+    narrow = parameters == "same" and dtype_row(dtype).bits < dtype_row("fp32").bits
+    by_torch = dtype_row(dtype).name == "bf16" or narrow
     return work(
         vector={"batch norm": (4 * n, "4 batch channels pixels")},
         special=channels,

@@ -13,15 +13,17 @@ from ...core.dtypes import label
 from ...core.work import Array, Kernel, Work, work
 from .registry import Format, Size, op
 
-# Kernels that index every element, convert formats as they load, join tensors, or join such that are indexed.
-STRIDED, CONVERTED, JOINED, JOINED_STRIDED = "strided", "converted", "cat", "cat_strided"
+# Kernels that index every element, also of a tensor that is repeated, convert formats as they load, join tensors, or join or
+# stack such that are indexed.
+STRIDED, EXPANDED, CONVERTED, JOINED = "strided", "expanded", "converted", "cat"
+JOINED_STRIDED, STACKED_STRIDED = "cat_strided", "stack_strided"
 
 
 def _kernel(
-    name: str, read: Array, written: Array, flops: Array, elements: Array, dtype: str, **more: Array
+    name: str, read: Array, written: Array, flops: Array, elements: Array, dtype: str, like: str = "", **more: Array
 ) -> tuple[Kernel, ...]:
     sizes = {"read": read, "written": written, "flops": flops, "special": 0.0, "elements": elements, "launches": 1.0}
-    return (Kernel("stream", sizes | more, name, label(dtype)),)
+    return (Kernel("stream", sizes | more, name, label(dtype), like),)
 
 
 @op("stream", "elementwise")
@@ -61,7 +63,7 @@ def scale_expanded(rows: Size, cols: Size, dtype: Format = "bf16") -> Work:
         read={"x": (rows, dtype, "rows")},
         write={"y": (n, dtype, "rows cols")},
         dtype=dtype,
-        kernels=_kernel(STRIDED, rows * each, n * each, n, n, dtype),
+        kernels=_kernel(EXPANDED, rows * each, n * each, n, n, dtype, STRIDED),
     )
 
 
@@ -100,5 +102,5 @@ def stack_permuted(batch: Size, rows: Size, cols: Size, inner: Size, parts: Size
         read={"x": (n, dtype, "parts batch rows cols inner")},
         write={"y": (n, dtype, "parts batch rows cols inner")},
         dtype=dtype,
-        kernels=_kernel(JOINED_STRIDED, n * each, n * each, 0.0, n, dtype),
+        kernels=_kernel(STACKED_STRIDED, n * each, n * each, 0.0, n, dtype, JOINED_STRIDED),
     )
