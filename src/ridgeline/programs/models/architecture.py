@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Norms of queries and keys: over each head with one weight vector for all heads, with a vector per head, over all heads
+# at once, and over each head without weights.
+HEAD_NORM, HEADS_NORM, WIDTH_NORM, PLAIN_NORM = HEAD_NORMS = ("head", "heads", "width", "plain")
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -17,9 +21,11 @@ class Attention:
     head_dim: int
     bias: bool = False  # of the query, key and value projections
     out_bias: bool = False
-    head_norm: bool = False  # a norm over each head of queries and keys
+    head_norm: str = ""  # of queries and keys, one of HEAD_NORMS
     window: int | None = None
+    chunked: bool = False  # the window does not slide: a query sees the keys of its own chunk
     sinks: bool = False  # a learned logit per head that takes part in the softmax
+    rotary: bool = True  # queries and keys are rotated by their position
 
     @property
     def q_width(self) -> int:
@@ -41,8 +47,13 @@ class Latent:
     nope_dim: int
     rope_dim: int
     v_dim: int
-    bias: bool = False
+    bias: bool = False  # of the projections down to the ranks, and of the output
     window: int | None = None
+
+    @property
+    def qk_dim(self) -> int:
+        """Elements of a query or a key of one head."""
+        return self.nope_dim + self.rope_dim
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class Mlp:
     inter: int
     gated: bool = True  # two matrices up and one down, else one up and one down
     bias: bool = False
+    activation: str = "silu"
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,8 @@ class Experts:
     shared_gate: bool = False  # a learned scalar that weighs the shared expert
     bias: bool = False
     router_bias: bool = False  # a learned vector of the router, one value per expert
+    gated: bool = True
+    activation: str = "silu"
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,7 @@ class Layer:
     mlp: Mlp | Experts
     norms: int = 2  # over the hidden state
     count: int = 1
+    parallel: bool = False  # attention and MLP both start from the input of the layer, and their results are added
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,23 @@ class Architecture:
     causal: bool = True
     max_context: int | None = None
     notes: tuple[str, ...] = ()
+    norm_vectors: int | None = None  # learned vectors of a norm; None: 1 of rmsnorm, 2 of layernorm
+    embedding_width: int | None = (
+        None  # where tokens are embedded in fewer dimensions and projected to the hidden state
+    )
+    embedding_norm: bool = False
+    final_norm: bool = True
+    token_types: int = 0  # rows of a learned table of segments
+    pooler: bool = False  # a dense layer over the first token
+    head_bias: bool = False
+    weights: str = "bf16"  # the format that the weights were published in
 
     @property
     def depth(self) -> int:
         return sum(layer.count for layer in self.layers)
+
+    @property
+    def norm_values(self) -> int:
+        """Learned values of one norm over the hidden state."""
+        vectors = self.norm_vectors if self.norm_vectors is not None else 2 if self.norm == "layernorm" else 1
+        return vectors * self.hidden

@@ -1,0 +1,151 @@
+"""Ops of one kind of layer: grouped-query attention and dense MLPs, as serving engines or as `transformers` run them.
+
+`fused` is how serving engines run a layer: Q, K and V in one product, gate and up in one product, the residual added in the
+norm, rotary embedding and cache write in one kernel, activation and gate in one kernel. Otherwise every operation of
+`transformers` in eager mode is an op of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...core.work import Array, Work
+from .. import ops
+from .architecture import HEAD_NORM, HEADS_NORM, PLAIN_NORM, Attention, Mlp
+from .device import Block, Sequences
+from .masked import Masked
+from .model_op import ATTENTION, MLP, ModelOp
+from .passes import activated, activation_profile, built, rotary
+from .phase import DECODE
+
+PER_HEAD = (HEAD_NORM, HEADS_NORM, PLAIN_NORM)
+
+
+def local_heads(attention: Attention, tp: int) -> tuple[float, float]:
+    """Query heads and key heads of one device; key heads fewer than devices are repeated, one for each."""
+    return attention.heads / tp, max(attention.kv_heads / tp, 1.0)
+
+
+def attention_ops(block: Block) -> Iterator[ModelOp]:
+    """Projections, norms of heads, rotary embedding, attention, output projection of one device."""
+    device, attention = block.device, block.layer.attention
+    assert isinstance(attention, Attention)
+    heads, kv_heads = local_heads(attention, device.layout.tp)
+    q, k = heads * attention.head_dim, kv_heads * attention.head_dim
+    yield from block.quantize(device.hidden, part=ATTENTION)
+    if device.fused:
+        yield block.linear("qkv", ATTENTION, device.hidden, q + 2 * k, attention.bias)
+    else:
+        for name, width in (("q", q), ("k", k), ("v", k)):
+            yield block.linear(name, ATTENTION, device.hidden, width, attention.bias)
+    yield from _head_norms(block, heads, kv_heads)
+    yield from _rotations(block, q, k)
+    for group in device.groups:
+        work = masked(block, group).forward(device.formats.values, cache_format(block, group))
+        sinks = heads * attention.sinks * (group is device.groups[0])
+        yield block.op(attention_name(block, group), ATTENTION, work, weights=sinks)
+    yield from block.quantize(q, part=ATTENTION)
+    yield block.linear("out", ATTENTION, q, device.hidden, attention.out_bias)
+
+
+def attention_name(block: Block, group: Sequences) -> str:
+    """`attention`, with the kind of sequences where a step mixes them."""
+    return "attention" if len(block.device.groups) == 1 else f"attention ({group.kind})"
+
+
+def masked(block: Block, group: Sequences) -> Masked:
+    """The attention of some sequences on this device."""
+    device, attention = block.device, block.layer.attention
+    assert isinstance(attention, Attention)
+    heads, kv_heads = local_heads(attention, device.layout.tp)
+    cp = device.layout.cp
+    decoding = group.kind == DECODE
+    keys = group.keys / cp if decoding else group.keys  # decoding splits the cache
+    return Masked(
+        group.batch, heads, kv_heads, group.queries, np.maximum(keys, group.queries) if decoding else keys,
+        attention.head_dim, attention.head_dim, device.architecture.causal,
+        attention.window if device.architecture.causal else None, attention.chunked, attention.sinks,
+        1 if decoding else cp,
+    )  # fmt: skip
+
+
+def cache_format(block: Block, group: Sequences) -> str:
+    """Keys and values are read from the cache where a part of them is there, else as they were computed."""
+    cached = block.device.caches and (group.kind == DECODE or np.any(np.asarray(group.context) > 0))
+    return block.device.formats.kv if cached else block.device.formats.values
+
+
+def _head_norms(block: Block, heads: Array, kv_heads: Array) -> Iterator[ModelOp]:
+    """RMS norms of queries and keys: over every head, or over all heads of a device at once."""
+    device, attention = block.device, block.layer.attention
+    assert isinstance(attention, Attention)
+    if not attention.head_norm:
+        return
+    for name, count in (("q norm", heads), ("k norm", kv_heads)):
+        per_head = attention.head_norm in PER_HEAD
+        rows, cols = (
+            (device.rows * count, attention.head_dim) if per_head else (device.rows, count * attention.head_dim)
+        )
+        learned = {HEAD_NORM: attention.head_dim, PLAIN_NORM: 0}.get(attention.head_norm, count * attention.head_dim)
+        work = built(ops.rmsnorm, rows=rows, cols=cols, dtype=device.formats.values)
+        yield block.op(name, ATTENTION, work, weights=learned)
+
+
+def _rotations(block: Block, q: Array, k: Array) -> Iterator[ModelOp]:
+    """Rotary embedding and cache; eager, five kernels for queries and for keys: two products, a negation, a join, a sum."""
+    device, attention = block.device, block.layer.attention
+    assert isinstance(attention, Attention)
+    formats = device.formats
+    rotates = attention.rotary and not device.architecture.positions
+    if device.fused:
+        if rotates or device.caches:
+            work = rotary(
+                device.rows, q, k, attention.head_dim, formats.values, formats.kv, rotates=rotates, caches=device.caches
+            )
+            yield block.op("rotary and cache write" if device.caches else "rotary", ATTENTION, work)
+        return
+    for name, width in (("q", q), ("k", k)) if rotates else ():
+        n = device.rows * width
+        yield block.op(f"rotary {name} mul", ATTENTION, built(ops.mul, n=n, dtype=formats.values), 2)
+        yield block.op(f"rotary {name} neg", ATTENTION, built(ops.relu, n=n / 2, dtype=formats.values))
+        join = built(ops.concatenate, rows=n / attention.head_dim, cols=attention.head_dim / 2, parts=2.0, dtype=formats.values)  # fmt: skip
+        yield block.op(f"rotary {name} cat", ATTENTION, join)
+        yield block.op(f"rotary {name} add", ATTENTION, built(ops.add, n=n, dtype=formats.values))
+    if device.caches:  # keys and values of every step are joined to those before, all of them copied
+        for group in device.groups:
+            if group.kind == DECODE or np.any(np.asarray(group.context) > 0):
+                yield block.op("cache cat", ATTENTION, _joined(group, k, formats.kv), 2)
+
+
+def _joined(group: Sequences, k: Array, kv: str) -> Work:
+    return built(ops.concatenate, rows=group.batch * group.keys, cols=k, parts=1.0, dtype=kv)
+
+
+def dense_ops(block: Block, mlp: Mlp, name: str = "") -> Iterator[ModelOp]:
+    """Up (and gate), activation, down; `name` comes before theirs where a layer has several MLPs."""
+    device, inter = block.device, mlp.inter / block.device.layout.tp
+    before = f"{name} " if name else ""
+    yield from block.quantize(device.hidden)
+    if device.fused and mlp.gated:
+        yield block.linear(f"{before}gate and up", MLP, device.hidden, 2 * inter, mlp.bias)
+    else:
+        for part in ("gate", "up") if mlp.gated else ("up",):
+            yield block.linear(f"{before}{part}", MLP, device.hidden, inter, mlp.bias)
+    yield from activation_ops(block, device.rows, inter, mlp.activation, mlp.gated, before)
+    yield from block.quantize(inter)
+    yield block.linear(f"{before}down", MLP, inter, device.hidden, mlp.bias)
+
+
+def activation_ops(
+    block: Block, rows: Array, inter: Array, activation: str, gated: bool, before: str = ""
+) -> Iterator[ModelOp]:
+    """One kernel for activation and gate, or one each."""
+    device, values = block.device, block.device.formats.values
+    if device.fused or not gated:
+        yield block.op(f"{before}activation", MLP, activated(rows, inter, activation, values, gated))
+        return
+    op = ops.find(activation_profile(activation))
+    yield block.op(f"{before}activation", MLP, built(op, n=rows * inter, dtype=values))
+    yield block.op(f"{before}gate mul", MLP, built(ops.mul, n=rows * inter, dtype=values))
