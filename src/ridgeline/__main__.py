@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 
-YOUNG_OBJECTS = 50_000  # between two collections: large profiles make millions of objects, hardly any of them in cycles
+YOUNG_OBJECTS = (
+    300_000  # between two collections: large profiles make millions of objects, hardly any of them in cycles
+)
 
 
 def main() -> None:

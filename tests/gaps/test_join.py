@@ -21,8 +21,8 @@ from ridgeline.gaps.join import join
 from ridgeline.gaps.kernel_families import kernel_family
 from ridgeline.gaps.report import Report, reconcile
 from ridgeline.machines.load import load
-from ridgeline.prediction.kernel_times import evaluate_together
 from ridgeline.prediction.predict import predict
+from ridgeline.prediction.together import evaluate_together
 from ridgeline.profilers import load as observe
 from ridgeline.programs import ops
 from strategies import law
@@ -212,12 +212,18 @@ def test_looking_up_shapes_and_sizes_agrees_with_comparing_all_pairs(
 
 
 def test_formulas_evaluated_together_give_the_times_of_each_alone() -> None:
-    works = [ops.gemm(64 * place, 512, 64) for place in range(1, 6)] + [ops.softmax(64, 64 * 5), ops.gelu(4096)]
+    sizes = ((64, 512, 64), (3, 512, 64), (200, 510, 33), (1, 64, 4096), (128, 512, 64))  # of several variants
+    works = [ops.gemm(*each) for each in sizes] + [ops.softmax(64, 64 * 5), ops.gelu(4096), ops.gelu(8192)]
     program = Program(tuple(Step(str(place), work) for place, work in enumerate(works)))
     alone, together = predict(program, H200), predict(program, H200)
-    evaluate_together(kernel for expected in together.expected for kernel in expected.kernels)
+    evaluate_together(together.expected)
     for one, other in zip(alone.expected, together.expected, strict=True):
-        assert float(np.asarray(other.time)) == pytest.approx(float(np.asarray(one.time)), rel=1e-12)
+        for name in ("time", "low", "high", "distance", "uncovered"):
+            assert float(np.asarray(getattr(other, name))) == pytest.approx(
+                float(np.asarray(getattr(one, name))), rel=1e-12
+            )
+        assert other.label == one.label
+        assert other.basis == one.basis
         assert [(item.effect, float(np.asarray(item.seconds))) for item in other.items()] == [
             (item.effect, pytest.approx(float(np.asarray(item.seconds)), rel=1e-9, abs=1e-15)) for item in one.items()
         ]

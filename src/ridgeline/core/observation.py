@@ -27,6 +27,9 @@ SCHEMA = 1
 SHORTEST, LONGEST = 1e-15, 1e9  # seconds a sample may take; the bounds keep every ratio finite
 
 
+NO_WORK = Work()  # shared by all observations that count nothing, because a profile has 100,000 of them
+
+
 @dataclass(frozen=True)
 class Observation:
     """`target` is the ceiling or step it speaks of: `hbm`, `l2`, `vector.fp64`, `tensor.bf16`, `launch`, an op's name."""
@@ -34,7 +37,7 @@ class Observation:
     name: str
     target: str
     samples: tuple[float, ...]  # seconds per call, in the order they were taken
-    work: Work = field(default_factory=Work)
+    work: Work = NO_WORK
     settings: Mapping[str, Any] = field(default_factory=dict)  # size, threads, variant, dtype, access mix
     conditions: Mapping[str, Any] = field(default_factory=dict)  # clocks, heat, power, versions, date, data
     tool: str = "ridgeline"
@@ -65,6 +68,8 @@ class Observation:
         )
 
     def __post_init__(self) -> None:
+        if len(self.samples) == 1 and SHORTEST <= self.samples[0] <= LONGEST:
+            return
         if not self.samples or not all(SHORTEST <= sample <= LONGEST for sample in self.samples):
             limits = f"from {SHORTEST:g} to {LONGEST:g} s"
             raise InputError(f"{self.name}: an observation needs samples, all of them times {limits}")
@@ -175,9 +180,9 @@ def samples(value: Any, door: Door, place: str, scale: float = 1.0) -> tuple[flo
 def checked_fields(row: Mapping[str, Any], door: Door, prefix: str) -> dict[str, Any]:
     """The fields that every document of an observation may have, typed, clean and finite; absent ones are left out."""
     fields: dict[str, Any] = {"name": door.text(row.get("name"), f"{prefix}name", needed=True)}
-    for key, check in _CHECKS.items():
-        if row.get(key) is not None:
-            fields[key] = check(door, row[key], prefix + key)
+    for key, value in row.items():
+        if value is not None and (check := _CHECKS.get(key)) is not None:
+            fields[key] = check(door, value, prefix + key)
     return fields
 
 
@@ -233,6 +238,9 @@ def _is_clean(text: str) -> bool:
     return text.isprintable() and len(text) <= MAX_LENGTH
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def _is_plain(value: Any, depth: int) -> bool:
     """Whether a value may stay as it is; for what is no plain value of JSON the door finds the words."""
     kind = type(value)
@@ -241,6 +249,8 @@ def _is_plain(value: Any, depth: int) -> bool:
     if kind is int or kind is float:
         return bool(-MAX_NUMBER <= value <= MAX_NUMBER)
     if kind is list or kind is tuple:
+        if depth > 0 and value and _NUMBERS.issuperset(map(type, value)):  # shapes, without a step of Python per size
+            return all(map(MAX_NUMBER.__ge__, value)) and all(map((-MAX_NUMBER).__le__, value))
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
     if kind is dict:
         return depth > 0 and all(_is_plain(key, 0) and _is_plain(item, depth - 1) for key, item in value.items())

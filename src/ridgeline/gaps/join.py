@@ -111,9 +111,11 @@ class _Names:
 
     def named(self, item: Observation) -> tuple[int, ...]:
         """The steps that an observation names: one, or several where it names a module or lists them."""
-        path = [_plain(part) for part in item.path[-MAX_LEVELS:]]
         name = _plain(item.name)
-        keys = [name, *(".".join(path[start:]) for start in range(len(path))), *reversed(path)]
+        if name in self.steps:
+            return self.steps[name]
+        path = [_plain(part) for part in item.path[-MAX_LEVELS:]]
+        keys = [name, *(".".join(path[start:]) for start in range(len(path))), *reversed(path)] if path else [name]
         for key in (*keys, _plain(item.settings.get("op", "")), _plain(item.kernel)):
             if key and key in self.steps:
                 return self.steps[key]
@@ -210,8 +212,10 @@ class _Matching:
         """The free observations, each with the helper kernels that follow it (split-k reduction, memset)."""
         groups: dict[int, list[int]] = {}
         last: list[int] | None = None
+        known = self.kernels
         for place in self.free:
-            if last is not None and self.kernel(place).family == "helper":
+            kernel = known[place] if place in known else self.kernel(place)
+            if last is not None and kernel.family == "helper":
                 last.append(place)
             else:
                 last = groups[place] = [place]

@@ -103,8 +103,8 @@ def kernel_of(item: Observation) -> Kernel:
     if not isinstance(shapes, list) or not shapes:
         return Kernel(family, None, None)
     listed = [shape for shape in shapes if isinstance(shape, list) and shape]
-    sizes = frozenset(float(size) for shape in listed for size in shape if isinstance(size, int | float))
-    tensors = [prod(map(float, shape)) for shape in listed if all(isinstance(size, int) for size in shape)]
+    sizes = frozenset([float(size) for shape in listed for size in shape if isinstance(size, int | float)])
+    tensors = [prod(map(float, shape)) for shape in listed if set(map(type, shape)) == {int}]
     return Kernel(family, sizes, max(tensors, default=None))
 
 
@@ -177,5 +177,5 @@ class Sizes:
         if self.unknown or largest is None:
             return True
         # the smallest step that is not too small for the kernel; all larger ones fit it less well
-        place = bisect_left(self.elements, True, key=lambda elements: largest / elements <= MAX_SIZE_RATIO)
+        place = bisect_left(self.elements, largest / MAX_SIZE_RATIO)
         return place < len(self.elements) and largest / self.elements[place] >= 1 / MAX_SIZE_RATIO

@@ -87,13 +87,14 @@ def combine(items: Sequence[Observation], work: Work, count: float = 1.0, ranged
     parts = _in_range(items) if ranged and runs == 1 else 1
     parts = parts if parts > 1 else _parts(items, runs, work, count)
     weights = [_calls(item) * item.median for item in items]
-    threads = items[int(np.argmax(weights))].settings.get("threads")
+    longest = items[int(np.argmax(weights))]
+    threads = longest.settings.get("threads")
     return Measurement(
         samples=_samples(items, runs, parts),
         flops=_added([item.flops for item in items], items, runs / parts),
         bytes=_added([item.bytes for item in items], items, runs / parts),
         counters=_counters(items, weights, runs / parts),
-        conditions=items[int(np.argmax(weights))].conditions,
+        conditions=longest.conditions,
         kernels=tuple(dict.fromkeys(item.kernel for item in items if item.kernel)),
         launches=sum(_calls(item) for item in items) * parts / runs,
         path=_common_path([item.path for item in items]),

@@ -21,8 +21,8 @@ from ..core.units import counted, show
 from ..core.version import __version__
 from ..machines.files import by_driver_name
 from ..prediction.host import ONE_BY_ONE, waiting, way
-from ..prediction.kernel_times import evaluate_together
 from ..prediction.predict import Prediction
+from ..prediction.together import evaluate_together
 from . import sentences
 from .accounting import Cause
 from .advice import Advice, advise
@@ -224,14 +224,14 @@ class Report:
         """None where nothing was joined."""
         return self.verdict if self.items else None
 
-    @property
+    @cached_property
     def _unmatched_time(self) -> float:
         """Seconds per run of the program in kernels that were not joined."""
         runs = [item.gap.measurement.runs / item.gap.target.count for item in self.items]
         per_run = max(median(runs), 1.0) if runs else 1.0
         return sum(sum(item.samples) / min(per_run, len(item.samples)) for item in self.joined.unmatched_observed)
 
-    @property
+    @cached_property
     def _measured(self) -> float:
         return sum(item.measured for item in self.items)
 
@@ -318,7 +318,7 @@ def reconcile(
         way(text, name)
     joined = join(prediction, observations, hints)
     steps = {step for pair in joined.pairs for step in pair.steps}
-    evaluate_together(kernel for step in steps for kernel in prediction.expected[step].kernels)
+    evaluate_together(prediction.expected[step] for step in sorted(steps))
     gaps = [Gap.of(prediction, pair, _sent(prediction, pair, sent or {})) for pair in joined.pairs]
     items = tuple(Item(gap, tuple(advise(gap))) for gap in with_neighbours(gaps))
     return Report(
@@ -332,7 +332,7 @@ def reconcile(
 
 def other_machines(machine: Machine, conditions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """A note for each observed device that the catalog lists as another machine; unknown names are ignored."""
-    devices = (each.get(key) for each in conditions for key in ("gpu", "device"))
+    devices = (each.get(key) for each in conditions if each for key in ("gpu", "device"))
     aliases = {" ".join(alias.lower().split()) for alias in machine.aliases}
     notes = []
     for name in dict.fromkeys(name for name in devices if isinstance(name, str)) if aliases else ():

@@ -51,6 +51,10 @@ class Move:
         return "launches" in self.effect and "rate" not in self.effect
 
 
+def _is_among(word: Any, words: Any) -> bool:
+    return word in words
+
+
 @dataclass(frozen=True)
 class Condition:
     """`figure operator value`; words may be alternatives, `stall = wait | barrier`."""
@@ -67,14 +71,10 @@ class Condition:
         except ValueError:
             return cls(figure, sign, tuple(word.strip() for word in value.split("|")))
 
-    def holds(self, signs: Signs) -> bool | None:
-        """None where the figure is not known."""
-        known = signs.get(self.figure)
-        if known is None:
-            return None
-        if isinstance(self.value, tuple):
-            return known in self.value
-        return bool(OPERATORS[self.operator](known, self.value))
+    @property
+    def compare(self) -> Callable[[Any, Any], bool]:
+        """Whether a known figure meets the value."""
+        return _is_among if isinstance(self.value, tuple) else OPERATORS[self.operator]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,11 @@ class Rule:
         return self.applies + self.sign
 
     @cached_property
+    def _tests(self) -> tuple[tuple[str, Callable[[Any, Any], bool], Any], ...]:
+        """Its conditions without a call between: a large report asks each of them thousands of times."""
+        return tuple((each.figure, each.compare, each.value) for each in self.conditions)
+
+    @cached_property
     def figures(self) -> tuple[str, ...]:
         """What its conditions ask for, each once."""
         return tuple(dict.fromkeys(condition.figure for condition in self.conditions))
@@ -106,12 +111,15 @@ class Rule:
     def status(self, signs: Signs) -> str:
         """Shown, possible, or empty where it does not hold."""
         undecided = False
-        if self.possible and any(condition.holds(signs) is None for condition in self.applies):
+        if self.possible and any(condition.figure not in signs for condition in self.applies):
             return ""  # a suggestion needs to know what it is about
-        for condition in self.conditions:
-            answer = condition.holds(signs)
-            undecided = undecided or answer is None
-            if answer is False or (undecided and self.only_shown):
+        for figure, holds, value in self._tests:
+            known = signs.get(figure)
+            if known is None:
+                undecided = True
+                if self.only_shown:
+                    return ""
+            elif not holds(known, value):
                 return ""
         if undecided and self.side and signs.get("bound_predicted") not in (self.side, "balanced"):
             return ""

@@ -118,7 +118,7 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
     common = min(_number(step.count, step.name) for step in steps)
     part = Prediction(
         prediction.machine,
-        tuple(replace(step, count=step.count / common) for step in steps),
+        tuple(steps if common == 1 else (replace(step, count=step.count / common) for step in steps)),
         tuple(prediction.bounds[place] for place in places),
         tuple(prediction.expected[place] for place in places),
         prediction.given_efficiency,
@@ -178,6 +178,8 @@ def _work(prediction: Prediction) -> Work:
 
 
 def _number(value: Array, name: str) -> float:
+    if type(value) is float:
+        return value
     array = np.asarray(value)
     if array.size != 1:
         raise InputError(f"{name}: the prediction is a sweep of {array.size} cases; predict only the case that was run")

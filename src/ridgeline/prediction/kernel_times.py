@@ -6,11 +6,9 @@ be padded to that size.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +183,7 @@ class KernelTime:
             return items
         return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
 
-    @property
+    @cached_property
     def distance(self) -> Array:
         """How far beyond the sizes that were timed, as a factor; 1 within them.
 
@@ -208,30 +206,6 @@ class KernelTime:
         if fitted.borrowed:
             return f"transferred from other machines ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
         return f"transferred from {key} ({fitted.cases} timings of this machine){beyond}"
-
-
-def evaluate_together(times: Iterable[KernelTime]) -> None:
-    """Evaluate the formulas of many kernels of one case each: those with the same coefficients all at once.
-
-    The results are kept in the kernels, which would evaluate a formula a dozen times each.
-    """
-    groups: dict[Any, list[KernelTime]] = defaultdict(list)
-    for time in times:
-        if time.given_launch is None and all(np.ndim(size) == 0 for size in time._sizes.values()):
-            key = time.selected.family.name, time.hardware, tuple(time._sizes), tuple(time.coefficients.items())
-            groups[key].append(time)
-    for group in groups.values():
-        first = group[0]
-        sizes = {name: np.array([float(np.asarray(time._sizes[name])) for time in group]) for name in first._sizes}
-        effects = first.selected.family.items(sizes, first.hardware, first.coefficients)
-        seconds = [np.broadcast_to(item.seconds, len(group)).tolist() for item in effects]
-        total = np.broadcast_to(
-            first.selected.family.time(sizes, first.hardware, first.coefficients), len(group)
-        ).tolist()
-        for place, time in enumerate(group):
-            rows = zip(effects, seconds, strict=True)
-            time.__dict__["_effects"] = tuple(replace(item, seconds=row[place]) for item, row in rows)
-            time.__dict__["_formula"] = total[place]
 
 
 def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:

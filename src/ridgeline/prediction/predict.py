@@ -105,6 +105,8 @@ class Prediction:
     def items(self) -> tuple[TimeItem, ...]:
         """Where the expected time goes, in seconds; the items sum to the time."""
         several = len(self.steps) > 1
+        if not several and self.steps[0].count == 1:
+            return self.expected[0].items()
         return merged(
             replace(item, seconds=item.seconds * step.count, step=step.name if several else "")
             for expected, step in zip(self.expected, self.steps, strict=True)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from ..core.errors import InputError
 from ..core.intake import Door, clean, refuse_over
@@ -90,29 +91,42 @@ def _table(start: str, lines: TextIO, door: Door, path: Path) -> Iterator[Observ
         yield _row(filled, door, f"line {line}", mark)
 
 
+class Layout(NamedTuple):
+    """The keys of a row by what they hold."""
+
+    counts: tuple[tuple[str, str, str], ...]  # with flops or bytes, and the engine or level
+    times: tuple[str, ...]
+    others: tuple[str, ...]  # columns that are not ours
+
+
+@lru_cache(maxsize=1024)  # the rows of a file have the same few sets of keys
+def _layout(keys: tuple[str, ...]) -> Layout:
+    parts = [(key, *key.partition(".")[::2]) for key in keys]
+    counts = tuple((key, kind, clean(part) or UNNAMED[kind]) for key, kind, part in parts if kind in UNNAMED)
+    others = tuple(key for key, kind, _ in parts if kind not in UNNAMED and key not in FIELDS and key not in TIMES)
+    return Layout(counts, tuple(key for key in keys if key in TIMES), others)
+
+
 def _row(row: Mapping[str, Any], door: Door, place: str, mark: str = ".") -> Observation | None:
     """One row of a table or of JSON; columns that are not ours become settings."""
-    before, prefix = door.refused, f"{place}, "
-    counts: dict[str, dict[str, float]] = {"flops": {}, "bytes": {}}
-    columns: dict[str, Any] = {}
-    for key, value in row.items():
-        kind, _, part = key.partition(".")
-        if kind in UNNAMED and isinstance(value, Mapping):
-            counts[kind].update(door.amounts(value, prefix + key))
-        elif kind in UNNAMED:
-            if value is not None and not (isinstance(value, str) and value.lower() in ABSENT):
-                counts[kind][clean(part) or UNNAMED[kind]] = door.number(_parsed(value, mark), prefix + key)
-        elif key not in FIELDS and key not in TIMES:
-            columns[key] = value
+    before, prefix, layout = door.refused, f"{place}, ", _layout(tuple(row))
+    counts: dict[str, dict[str, float]] = {}
+    for key, kind, part in layout.counts:
+        value, amounts = row[key], counts.setdefault(kind, {})
+        if isinstance(value, Mapping):
+            amounts.update(door.amounts(value, prefix + key))
+        elif value is not None and not (isinstance(value, str) and value.lower() in ABSENT):
+            amounts[part] = door.number(_parsed(value, mark), prefix + key)
     fields = checked_fields(row, door, prefix)
-    fields["samples"] = _samples(row, door, prefix, mark)
-    if columns:
-        fields["settings"] = {**fields.get("settings", {}), **plain_table(door, columns, place)}
+    fields["samples"] = _samples(row, layout.times, door, prefix, mark)
+    fields["target"] = fields["name"]
+    fields["tool"] = fields.get("tool") or "plain"
+    if layout.others:
+        columns = plain_table(door, {key: row[key] for key in layout.others}, place)
+        fields["settings"] = {**fields.get("settings", {}), **columns}
     if "time" in row and (not isinstance(row["time"], str) or number(row["time"], mark) is not None):
         fields["notes"] = (*fields.get("notes", ()), SECONDS)
-    if door.refused > before:
-        return None
-    return Observation(**{**fields, **counts, "target": fields["name"], "tool": fields.get("tool") or "plain"})
+    return None if door.refused > before else Observation(**{**fields, **counts})
 
 
 def _parsed(value: Any, mark: str) -> Any:
@@ -121,9 +135,9 @@ def _parsed(value: Any, mark: str) -> Any:
     return value if parsed is None else parsed
 
 
-def _samples(row: Mapping[str, Any], door: Door, prefix: str, mark: str) -> tuple[float, ...]:
-    """Seconds: every sample where the row lists them, else its one time."""
-    given = [key for key in row if key in TIMES and row[key] is not None]
+def _samples(row: Mapping[str, Any], times: Iterable[str], door: Door, prefix: str, mark: str) -> tuple[float, ...]:
+    """Seconds: every sample where the row lists them, else its one time; `times` are the keys that may hold it."""
+    given = [key for key in times if row[key] is not None]
     if len(given) > 1:
         each = " and ".join(f"{key} {shown(row[key])}" for key in given)
         door.complain(prefix.rstrip(", "), f"has {each}; give each row one time")

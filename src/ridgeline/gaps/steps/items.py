@@ -12,8 +12,8 @@ from ...core.machine import Machine
 from ...core.work import Program, Step
 from ...prediction.coefficients import TRANSFERRED
 from ...prediction.host import GRAPH, ONE_BY_ONE
-from ...prediction.kernel_times import evaluate_together
 from ...prediction.predict import Prediction, predict
+from ...prediction.together import evaluate_together
 from ..advice import advise
 from ..gap import Gap
 from ..measurement import Measurement
@@ -113,7 +113,7 @@ def _predictions(wanted: Sequence[Group], machine: Machine) -> list[Prediction |
         except RidgelineError as error:
             predictions.append(str(error))
     made = [prediction for prediction in predictions if isinstance(prediction, Prediction)]
-    evaluate_together(kernel for each in made for expected in each.expected for kernel in expected.kernels)
+    evaluate_together(expected for each in made for expected in each.expected)
     return predictions
 
 

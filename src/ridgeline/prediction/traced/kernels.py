@@ -13,9 +13,9 @@ from ...core.families.effects import LAUNCH
 from ...core.machine import Machine
 from ...core.work import Program, Step, total
 from ..host import launch_latency
-from ..kernel_times import evaluate_together
 from ..predict import Prediction, predict
 from ..queue import Floats, Ints
+from ..together import evaluate_together
 from .cache import Cache, warm_time
 from .plan import Plan, Unit
 
@@ -58,7 +58,7 @@ def predictions(units: Sequence[Unit], machine: Machine, ceilings: str | None) -
             except RidgelineError as error:
                 made[key] = str(error)
     known = [item for item in made.values() if isinstance(item, Prediction)]
-    evaluate_together(kernel for each in known for expected in each.expected for kernel in expected.kernels)
+    evaluate_together(expected for each in known for expected in each.expected)
     return [made[key] for key in keys]
 
 
