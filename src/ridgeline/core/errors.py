@@ -14,6 +14,7 @@ from difflib import get_close_matches
 LISTED = {
     "machine": "ridgeline.machine_names() lists them; a path to a .toml file works too.",
     "op": "dir(ridgeline.ops) lists them.",
+    "model": "ridgeline.programs.models.load.known() lists them; a path to a config.json works too.",
     "chart": "ridgeline.render.charts.CHARTS lists them.",
 }
 

@@ -1,0 +1,341 @@
+"""What families of transformers do otherwise than Llama: one small rule per `model_type` of Hugging Face configurations.
+
+A rule sees the fields of the file and changes the draft. Rules follow the classes of `transformers`, which the tests build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .architecture import HEAD_NORM, HEADS_NORM, WIDTH_NORM
+from .draft import Draft
+from .fields import MAX_SIZE, Fields
+
+Rule = Callable[[Draft, Fields], None]
+LAYERNORM, BIASED, UNBIASED = "layernorm", 2, 1
+
+
+def windows(draft: Draft, fields: Fields, sliding: Callable[[int], bool], window: int | None = None) -> None:
+    """Windows by `layer_types` where the file lists them, else by the rule of the family."""
+    size = window or fields.optional("window")
+    listed = fields.texts("layer_types", draft.depth)
+    places = [listed[place] != "full_attention" if listed else sliding(place) for place in range(draft.depth)]
+    draft.windows = [size if inside else None for inside in places]
+
+
+def learned_positions(draft: Draft, fields: Fields, offset: int = 0) -> None:
+    """A table of positions instead of rotation."""
+    draft.positions, draft.rotary = fields.size("context") + offset, False
+
+
+def plain_mlp(draft: Draft, activation: str = "gelu") -> None:
+    """One matrix up and one down with biases, and layer norms with biases: as GPT-2 has them."""
+    draft.gated, draft.mlp_bias, draft.norm = False, True, LAYERNORM
+    draft.activation = draft.activation if draft.activation != "silu" else activation
+
+
+# -- Llama and its relatives ---------------------------------------------------------------------------------------
+
+
+def llama(draft: Draft, fields: Fields) -> None:
+    draft.bias = draft.out_bias = fields.flag("bias")
+    draft.mlp_bias = fields.flag("mlp_bias")
+
+
+def mistral(draft: Draft, fields: Fields) -> None:
+    windows(draft, fields, lambda place: True)
+
+
+def qwen2(draft: Draft, fields: Fields) -> None:
+    draft.bias = True
+    qwen_windows(draft, fields)
+
+
+def qwen3(draft: Draft, fields: Fields) -> None:
+    draft.bias = draft.out_bias = fields.flag("bias")
+    draft.head_norm = HEAD_NORM
+    qwen_windows(draft, fields)
+
+
+def qwen_windows(draft: Draft, fields: Fields) -> None:
+    first = fields.size("max_window_layers", draft.depth, low=0)
+    if fields.flag("use_sliding_window"):
+        windows(draft, fields, lambda place: place >= first)
+    else:
+        fields.spelling("window")
+
+
+def gemma(draft: Draft, fields: Fields) -> None:
+    draft.activation = "gelu"
+    draft.bias = draft.out_bias = fields.flag("bias")
+
+
+def gemma2(draft: Draft, fields: Fields) -> None:
+    gemma(draft, fields)
+    draft.norms = 4
+    windows(draft, fields, lambda place: place % 2 == 0)
+
+
+def gemma3(draft: Draft, fields: Fields) -> None:
+    gemma(draft, fields)
+    draft.norms, draft.head_norm = 4, HEAD_NORM
+    pattern = fields.size("sliding_window_pattern", 6)
+    windows(draft, fields, lambda place: (place + 1) % pattern != 0)
+
+
+def phi3(draft: Draft, fields: Fields) -> None:
+    window = fields.optional("window")
+    if window is not None and window < (draft.max_context or MAX_SIZE):
+        windows(draft, fields, lambda place: True)
+
+
+def olmo(draft: Draft, fields: Fields) -> None:
+    draft.bias = draft.out_bias = fields.flag("bias")
+    draft.norm, draft.norm_vectors = LAYERNORM, 0  # norms without learned values
+
+
+def olmo2(draft: Draft, fields: Fields) -> None:
+    draft.bias = draft.out_bias = fields.flag("bias")
+    draft.head_norm = WIDTH_NORM
+
+
+def olmo3(draft: Draft, fields: Fields) -> None:
+    olmo2(draft, fields)
+    windows(draft, fields, lambda place: (place + 1) % 4 != 0)
+
+
+def glm(draft: Draft, fields: Fields) -> None:
+    draft.bias = fields.flag("bias", True)
+
+
+def glm4(draft: Draft, fields: Fields) -> None:
+    draft.bias, draft.norms = fields.flag("bias", False), 4
+
+
+def chatglm(draft: Draft, fields: Fields) -> None:
+    draft.bias = fields.flag("bias")
+    if fields.flag("multi_query_attention"):
+        draft.kv_heads = fields.size("multi_query_group_num", 1)
+    draft.tied = False
+
+
+def smollm3(draft: Draft, fields: Fields) -> None:
+    llama(draft, fields)
+    unrotated(draft, fields)
+    qwen_windows(draft, fields)
+
+
+def unrotated(draft: Draft, fields: Fields) -> None:
+    """`no_rope_layers` has a 1 for a layer that rotates; without it every fourth layer does not."""
+    interval = fields.size("no_rope_layer_interval", 4)
+    rotates = fields.sizes("no_rope_layers", draft.depth) or [
+        int((place + 1) % interval != 0) for place in range(draft.depth)
+    ]
+    draft.unrotated = {place for place, rotated in enumerate(rotates) if not rotated}
+
+
+def stablelm(draft: Draft, fields: Fields) -> None:
+    draft.norm, draft.bias = LAYERNORM, fields.flag("bias")
+    draft.parallel = fields.flag("use_parallel_residual")
+    draft.norms = 1 if draft.parallel else 2
+    draft.head_norm = HEADS_NORM if fields.flag("qk_layernorm") else ""
+
+
+def nemotron(draft: Draft, fields: Fields) -> None:
+    llama(draft, fields)
+    draft.gated, draft.norm, draft.activation = False, LAYERNORM, "relu2"
+
+
+def arcee(draft: Draft, fields: Fields) -> None:
+    llama(draft, fields)
+    draft.gated, draft.activation = False, "relu2"
+
+
+def cohere(draft: Draft, fields: Fields) -> None:
+    draft.bias = draft.out_bias = fields.flag("bias")
+    draft.norm, draft.norm_vectors, draft.norms, draft.parallel = LAYERNORM, UNBIASED, 1, True
+    draft.head_norm = HEADS_NORM if fields.flag("use_qk_norm") else ""
+
+
+def cohere2(draft: Draft, fields: Fields) -> None:
+    cohere(draft, fields)
+    pattern = fields.size("sliding_window_pattern", 4)
+    windows(draft, fields, lambda place: (place + 1) % pattern != 0)
+    draft.unrotated = {place for place, window in enumerate(draft.windows) if window is None}
+
+
+def seed_oss(draft: Draft, fields: Fields) -> None:
+    draft.bias, draft.out_bias = fields.flag("bias", True), fields.flag("attention_out_bias")
+    draft.mlp_bias = fields.flag("mlp_bias")
+
+
+def baichuan(draft: Draft, fields: Fields) -> None:
+    draft.rotary = draft.hidden < 5120  # the 13B models bias scores by distance instead
+
+
+# -- decoders after GPT-2 ------------------------------------------------------------------------------------------
+
+
+def gpt2(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    learned_positions(draft, fields)
+    draft.bias = draft.out_bias = True
+
+
+def gpt_bigcode(draft: Draft, fields: Fields) -> None:
+    gpt2(draft, fields)
+    if fields.flag("multi_query", True):
+        draft.kv_heads = 1
+
+
+def gpt_neo(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    learned_positions(draft, fields)
+    draft.out_bias = True
+    kinds: list[str] = []
+    for entry in fields.door.items(
+        fields.raw("attention_types", [[["global", "local"], draft.depth // 2]]), "attention_types"
+    ):
+        pair = fields.door.items(entry, "attention_types")
+        times = fields.door.number(pair[1] if len(pair) == 2 else None, "attention_types", 1, draft.depth, whole=True)
+        kinds += list(fields.door.texts(pair[0] if pair else None, "attention_types"))[: draft.depth] * int(times)
+    window = fields.optional("window")
+    if len(kinds) != draft.depth:
+        fields.door.complain("attention_types", f"lists {len(kinds)} layers of {draft.depth}")
+        return
+    draft.windows = [window if kind == "local" else None for kind in kinds]
+
+
+def gpt_neox(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    draft.bias = draft.out_bias = fields.flag("bias", True)
+    draft.parallel = fields.flag("use_parallel_residual", True)
+
+
+def gptj(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    draft.parallel, draft.norms, draft.head_bias = True, 1, True
+
+
+def phi(draft: Draft, fields: Fields) -> None:
+    gptj(draft, fields)
+    draft.bias = draft.out_bias = True
+
+
+def opt(draft: Draft, fields: Fields) -> None:
+    """Positions start at 2, so the table has 2 rows more; the 350M model norms after its blocks and embeds in 512 dimensions."""
+    plain_mlp(draft, "relu")
+    learned_positions(draft, fields, offset=2)
+    draft.activation = fields.text("activation", "relu")
+    draft.bias = draft.out_bias = draft.mlp_bias = fields.flag("enable_bias", True)
+    draft.embedding_width = fields.size("word_embed_proj_dim", draft.hidden)
+    draft.final_norm = fields.flag("do_layer_norm_before", True) and not fields.flag("_remove_final_layer_norm")
+
+
+def bloom(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    draft.inter, draft.bias, draft.out_bias, draft.rotary, draft.embedding_norm = (
+        4 * draft.hidden,
+        True,
+        True,
+        False,
+        True,
+    )
+
+
+def mpt(draft: Draft, fields: Fields) -> None:
+    biased = not fields.flag("no_bias", True)
+    plain_mlp(draft)
+    draft.mlp_bias = draft.bias = draft.out_bias = biased
+    draft.norm_vectors = BIASED if biased else UNBIASED
+    draft.inter = fields.size("expansion_ratio", 4) * draft.hidden
+    inner = fields.inner("attn_config")
+    draft.kv_heads = inner.size("kv_heads", draft.heads)
+    if inner.flag("alibi", True):
+        fields.flag("learned_pos_emb")
+        draft.rotary = False
+    else:
+        learned_positions(draft, fields)
+
+
+def falcon(draft: Draft, fields: Fields) -> None:
+    """Three generations: multi-query (7B), grouped queries with a norm for attention and one for the MLP (40B, 180B), and
+    sequential blocks with biases (RW)."""
+    plain_mlp(draft)
+    draft.inter = fields.size("ffn_hidden_size", 4 * draft.hidden)
+    biased, newer = fields.flag("bias"), fields.flag("new_decoder_architecture")
+    single = fields.flag("multi_query", True)
+    draft.bias = draft.out_bias = draft.mlp_bias = biased
+    draft.rotary = not fields.flag("alibi")
+    draft.parallel = newer or fields.flag("parallel_attn", True)
+    if newer:
+        draft.norms = fields.size("num_ln_in_parallel_attn", 2)
+        draft.kv_heads = fields.size("kv_heads", draft.heads)
+    else:
+        draft.norms = 1 if draft.parallel else 2
+        draft.kv_heads = 1 if single else draft.heads
+
+
+def starcoder2(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    draft.bias = draft.out_bias = draft.mlp_bias = fields.flag("bias", True)
+    windows(draft, fields, lambda place: True)
+
+
+# -- encoders ------------------------------------------------------------------------------------------------------
+
+
+def bert(draft: Draft, fields: Fields) -> None:
+    plain_mlp(draft)
+    learned_positions(draft, fields)
+    draft.bias = draft.out_bias = True
+    draft.causal, draft.head, draft.final_norm, draft.embedding_norm = False, False, False, True
+    draft.token_types, draft.pooler = fields.size("type_vocab_size", 2, low=0), True
+    draft.notes.append("counted as the encoder with its pooler, without a head for masked tokens")
+
+
+def distilbert(draft: Draft, fields: Fields) -> None:
+    bert(draft, fields)
+    draft.token_types, draft.pooler = 0, False
+    draft.notes[-1] = "counted as the encoder, without a head for masked tokens"
+
+
+RULES: dict[str, Rule] = {
+    "llama": llama, "yi": llama, "internlm2": llama, "internlm3": llama, "internlm": llama, "granite": llama, "aquila": llama, "helium": llama,
+    "ernie4_5": llama, "exaone": llama, "xverse": llama, "minicpm": llama, "solar": llama, "bitnet": llama, "cwm": llama,
+    "mistral": mistral, "ministral": mistral, "ministral3": mistral,
+    "qwen2": qwen2, "qwen2_vl": qwen2, "qwen2_5_vl": qwen2, "qwen2_vl_text": qwen2, "qwen2_5_vl_text": qwen2, "qwen3": qwen3, "qwen3_vl_text": qwen3,
+    "gemma": gemma, "gemma2": gemma2, "gemma3": gemma3, "gemma3_text": gemma3,
+    "phi": phi, "phi-msft": phi, "phi3": phi3, "olmo": olmo, "hf_olmo": olmo, "olmo2": olmo2, "olmo3": olmo3,
+    "glm": glm, "glm4": glm4, "chatglm": chatglm, "smollm3": smollm3, "stablelm": stablelm, "stablelm_epoch": stablelm,
+    "nemotron": nemotron, "arcee": arcee, "cohere": cohere, "cohere2": cohere2, "seed_oss": seed_oss, "baichuan": baichuan,
+    "gpt2": gpt2, "gpt_bigcode": gpt_bigcode, "gpt_neo": gpt_neo, "gpt_neox": gpt_neox, "gptj": gptj, "codegen": gptj, "opt": opt,
+    "bloom": bloom, "mpt": mpt, "falcon": falcon, "RefinedWebModel": falcon, "RefinedWeb": falcon, "starcoder2": starcoder2,
+    "bert": bert, "roberta": bert, "xlm-roberta": bert, "camembert": bert, "distilbert": distilbert,
+}  # fmt: skip
+
+# Whether the head shares the embedding, where a file does not say.
+TIED = frozenset({
+    "gpt2", "gpt_bigcode", "gpt_neo", "opt", "bloom", "mpt", "falcon", "RefinedWebModel", "RefinedWeb", "gemma", "gemma2", "gemma3",
+    "gemma3_text", "cohere", "cohere2", "starcoder2", "smollm3", "ernie4_5",
+})  # fmt: skip
+# Sizes that files leave out because the class of the family has them as defaults.
+DEFAULTS: dict[str, dict[str, int | None]] = {
+    "gpt2": {"n_positions": 1024, "vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12},
+    "gemma": {"head_dim": 256},
+    "gemma2": {"head_dim": 256, "sliding_window": 4096, "vocab_size": 256000, "num_attention_heads": 8, "num_key_value_heads": 4},
+    "gemma3_text": {
+        "head_dim": 256, "sliding_window": 4096, "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "max_position_embeddings": 131072,
+    },
+    "mistral": {"num_key_value_heads": 8, "sliding_window": 4096},
+    "mixtral": {"num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2},
+    "qwen3": {"head_dim": 128},
+    "qwen3_moe": {"num_key_value_heads": 4},
+    "gpt_neo": {"window_size": 256, "max_position_embeddings": 2048, "vocab_size": 50257},
+    "glm4": {"head_dim": 128}, "glm": {"head_dim": 128},
+    "cohere2": {"sliding_window": 4096},
+    "gpt_oss": {"head_dim": 64, "sliding_window": 128},
+    "llama4_text": {"head_dim": 128, "attention_chunk_size": 8192},
+    "bert": {"max_position_embeddings": 512, "vocab_size": 30522}, "distilbert": {"max_position_embeddings": 512, "vocab_size": 30522},
+}  # fmt: skip

@@ -1,0 +1,70 @@
+"""The format that published weights are stored in, from `torch_dtype` and `quantization_config` of a configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import ALIASES, TABLE, dtype
+from ...core.errors import InputError
+from ...core.intake import clean
+from .fields import Fields
+
+BLOCK_NF4 = 64  # values that share a scale in bitsandbytes' 4-bit formats
+BY_METHOD = {"fp8": "fp8_e4m3", "fbgemm_fp8": "fp8_e4m3", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
+
+
+def weight_format(fields: Fields) -> tuple[str, list[str]]:
+    """The format of the matrices, and what is to be said about it. bf16 where the file says nothing."""
+    plain = fields.text("dtype", "bf16").lower().removeprefix("torch.")
+    plain = ALIASES.get(plain, plain)
+    plain = plain if plain in TABLE else "bf16"
+    table = fields.raw("quantization_config")
+    if not table:
+        return plain, []
+    inner = Fields(fields.door.table(table, "quantization_config"), fields.door, {})
+    method = inner.text("quant_method", inner.text("quant_algo", "unnamed")).lower()
+    name = _format(method, inner)
+    try:
+        stored = dtype(name).name
+    except InputError:
+        return plain, [f"quantized by {clean(method, 40)}: the format of the weights is not known, {plain} is assumed"]
+    skipped = inner.raw("modules_to_not_convert") or inner.raw("ignore") or ()
+    count = len(skipped) if isinstance(skipped, list) else 0
+    kept = f"; {count} kinds of modules stay in {plain}" if count else ""
+    return stored, [f"weights in {stored} ({clean(method, 40)}){kept}"]
+
+
+def _format(method: str, inner: Fields) -> str:
+    if method in BY_METHOD:
+        return BY_METHOD[method]
+    if method == "bitsandbytes":
+        return f"int4_g{BLOCK_NF4}" if inner.flag("load_in_4bit") or inner.flag("_load_in_4bit") else "int8"
+    if method in ("gptq", "awq", "autoround", "auto-round"):
+        bits, group = inner.size("bits", 4), _whole(inner.raw("group_size"))
+        zero = "z" if inner.flag("zero_point", method == "gptq" and not inner.flag("sym", True)) else ""
+        return f"int{bits}" + (f"_g{group}{zero}" if group else "")
+    if method in ("compressed-tensors", "modelopt", "nvfp4"):
+        return _of_groups(inner)
+    return ""
+
+
+def _of_groups(inner: Fields) -> str:
+    """The first of `config_groups`, whose weights have `num_bits`, `type` and `group_size`."""
+    algorithm = inner.text("quant_algo").lower()
+    if algorithm:
+        return {"fp8": "fp8_e4m3", "nvfp4": "nvfp4", "w4a16_awq": "int4_g128z"}.get(algorithm, "")
+    groups = inner.door.table(inner.raw("config_groups"), "config_groups")
+    for group in groups.values():
+        weights = Fields(
+            inner.door.table(inner.door.table(group, "config_groups").get("weights"), "weights"), inner.door, {}
+        )
+        bits, size = weights.size("num_bits", 8), _whole(weights.raw("group_size"))
+        if weights.text("type", "int") == "float":
+            return {8: "fp8_e4m3", 4: "nvfp4"}.get(bits, "")
+        return f"int{bits}" + (f"_g{size}" if size else "")
+    return ""
+
+
+def _whole(value: Any) -> int:
+    """A group size; -1 and null are one group per channel, which adds nothing that counts."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**6 else 0

@@ -1,0 +1,176 @@
+"""Parameters of known models against published counts and against `transformers` modules; bytes of caches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ridgeline.programs.models.architecture import Architecture, Attention, Experts, Latent, Layer, Mlp
+from ridgeline.programs.models.load import architecture, entries, known
+from ridgeline.programs.models.parameters import kv_bytes, kv_bytes_per_token, kv_values, parameters, weight_bytes
+
+DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+# Families whose code is in their repositories only, by the class that has the same tensors.
+SAME_TENSORS = {"internlm2": "llama", "baichuan": "llama", "kimi_k2": "deepseek_v3"}
+
+
+def tolerance(published: float) -> float:
+    """Half of the last digit that a rounded count has, or 1 % where a card cuts digits off."""
+    digits = len(f"{published:e}".partition("e")[0].rstrip("0").replace(".", ""))
+    return max(0.5 * 10 ** (math.floor(math.log10(published)) - digits + 1), 0.01 * published)
+
+
+@pytest.mark.parametrize("name", known())
+def test_the_count_is_the_published_one(name: str) -> None:
+    item = entries()[name]
+    total = parameters(architecture(name)).total + item.outside
+    assert (
+        total == item.published
+        if isinstance(item.published, int)
+        else abs(total - item.published) <= tolerance(item.published)
+    )
+
+
+def test_a_rounded_count_can_fail() -> None:
+    assert tolerance(2.7e9) == 0.5e8
+    assert tolerance(175e9) == 1.75e9
+
+
+def shallow(name: str) -> dict[str, Any]:
+    """A known configuration with few layers, enough for every kind of layer that it has."""
+    config = {
+        key: value for key, value in entries()[name].config.items() if key not in ("quantization_config", "torch_dtype")
+    }
+    depth = next(key for key in DEPTHS if key in config)
+    config[depth] = min(config[depth], 4 if "first_k_dense_replace" in config else 2)
+    if "attention_types" in config:
+        config["attention_types"] = [[["global", "local"], 1]]
+    return config
+
+
+FAMILIES = {(entries()[name].config["model_type"], *sorted(entries()[name].config)): name for name in known()}
+
+
+@pytest.mark.needs_torch
+@pytest.mark.parametrize("name", sorted(FAMILIES.values()))
+def test_transformers_allocates_as_much(name: str) -> None:
+    """Modules built on the meta device, one model per set of fields; the known depths of all: benchmarks/model_parameters.py."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from transformers.initialization import no_init_weights
+
+    from ridgeline.programs.models.hf import read_config
+
+    fields = shallow(name)
+    ours = read_config(fields, name)
+    model_type = fields.pop("model_type")
+    config = transformers.AutoConfig.for_model(SAME_TENSORS.get(model_type, model_type), **fields)
+    with torch.device("meta"), no_init_weights():
+        model = (transformers.AutoModelForCausalLM if ours.head else transformers.AutoModel).from_config(config)
+    model.tie_weights()
+    buffers = (value for key, value in model.named_buffers() if key.endswith("e_score_correction_bias"))
+    assert parameters(ours).total == sum(value.numel() for value in (*model.parameters(), *buffers))
+    keys = [
+        module for label, module in model.named_modules() if label.endswith((".k_proj", ".v_proj", "kv_a_proj_with_mqa"))
+    ]
+    if keys:  # what the projections make per token is what a cache keeps
+        assert sum(layer.count * kv_values(layer) for layer in ours.layers) == sum(
+            module.out_features for module in keys
+        )
+    types = getattr(config, "layer_types", None)
+    if types:
+        windowed = sum(layer.count for layer in ours.layers if layer.attention.window is not None)
+        assert windowed == sum(kind != "full_attention" for kind in types)
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------
+
+
+def test_groups_of_llama_3_8b() -> None:
+    """4096 hidden, 32 layers, 32 and 8 heads of 128, MLP of 14336, vocabulary of 128256."""
+    counted = parameters(architecture("llama-3-8b"))
+    assert counted.groups == {
+        "embedding": 128256 * 4096,
+        "attention": 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024),
+        "mlp": 32 * 3 * 4096 * 14336,
+        "router": 0,
+        "norms": (2 * 32 + 1) * 4096,
+        "head": 128256 * 4096,
+    }
+    assert counted.layers == (218112000,)
+    assert counted.active == counted.total
+
+
+@pytest.mark.parametrize(
+    ("name", "active"),
+    [
+        ("mixtral-8x7b", 12.9e9),  # of the release notes
+        ("deepseek-v3", 37e9),
+        ("qwen3-30b-a3b", 3.3e9),
+        ("qwen3-235b-a22b", 22e9),
+        ("llama-4-scout", 17e9),
+        ("olmoe-1b-7b", 1.3e9),
+    ],
+)  # fmt: skip
+def test_active_parameters_are_those_of_model_cards(name: str, active: float) -> None:
+    assert parameters(architecture(name)).active == pytest.approx(active, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_per_token"),
+    [
+        ("llama-2-7b", 2 * 32 * 32 * 128 * 2),  # 512 KiB: keys and values of every head
+        ("llama-3-8b", 2 * 8 * 32 * 128 * 2),
+        ("llama-3-70b", 2 * 8 * 80 * 128 * 2),
+        ("falcon-7b", 2 * 1 * 32 * 64 * 2),
+        ("deepseek-v3", (512 + 64) * 61 * 2),
+        ("gpt-oss-120b", 2 * 8 * 64 * 36 * 2),
+        ("bert-large", 0),
+    ],
+)  # fmt: skip
+def test_bytes_of_the_cache_per_token(name: str, bytes_per_token: int) -> None:
+    assert kv_bytes_per_token(architecture(name)) == bytes_per_token
+    assert kv_bytes_per_token(architecture(name), "fp8") == bytes_per_token / 2
+
+
+def test_windows_keep_no_more_than_they_see() -> None:
+    gemma = architecture("gemma-3-27b")  # 10 of 62 layers see everything, the others 1024 tokens; 16 key heads of 128
+    per_layer = 2 * 16 * 128 * 2
+    assert kv_bytes(gemma, 512.0) == 512 * kv_bytes_per_token(gemma)
+    assert kv_bytes(gemma, 8192.0) == per_layer * (10 * 8192 + 52 * 1024)
+    grown = kv_bytes(gemma, np.array([1.0, 1024.0, 1025.0, 131072.0]))
+    assert list(np.diff(grown) > 0) == [True] * 3
+    assert kv_bytes(architecture("bert-base"), np.array([5.0])).tolist() == [0.0]
+
+
+def test_weights_by_format() -> None:
+    llama = architecture("llama-3-8b")
+    counted = parameters(llama)
+    matrices = counted.groups["attention"] + counted.groups["mlp"]
+    assert weight_bytes(llama) == 2 * counted.total
+    assert weight_bytes(llama, "int4_g128") == matrices * (4 + 16 / 128) / 8 + 2 * (counted.total - matrices)
+
+
+def test_every_term_of_a_small_model() -> None:
+    """Hidden 8, vocabulary 10; sizes chosen so that no two terms are equal."""
+    attention = Attention(4, 2, 3, bias=True, out_bias=True, head_norm="head", sinks=True)
+    experts = Experts(5, 2, 7, shared=11, shared_gate=True, bias=True, router_bias=True)
+    latent = Latent(4, 6, 5, nope_dim=3, rope_dim=2, v_dim=7, bias=True)
+    layers = (Layer(attention, experts, norms=4), Layer(latent, Mlp(13, gated=False, bias=True), count=2))
+    model = Architecture(
+        "small", 8, 10, layers, norm="layernorm", positions=17, token_types=2, embedding_norm=True, head_bias=True
+    )
+    assert parameters(model).groups == {
+        "embedding": 10 * 8 + 17 * 8 + 2 * 8,
+        # q 12, k and v 6 each, out; a norm over 3 for q and k; 4 sinks | twice: ranks 6 and 5 with norms, 4 heads of 5, 10 and 7
+        "attention": (8 * 12 + 12 + 2 * (8 * 6 + 6) + 12 * 8 + 8 + 2 * 3 + 4)
+        + 2 * (8 * 6 + 6 + 6 + 6 * 20 + 8 * 7 + 7 + 5 + 5 * 4 * 10 + 28 * 8 + 8),
+        "mlp": 5 * (3 * 8 * 7 + 2 * 7 + 8) + (3 * 8 * 11 + 2 * 11 + 8) + 8 + 2 * (2 * 8 * 13 + 13 + 8),
+        "router": 8 * 5 + 5,
+        "norms": 16 * (4 + 2 * 2 + 2),
+        "head": 10 * 8 + 10,
+    }
+    assert parameters(model).idle == 3 * (3 * 8 * 7 + 2 * 7 + 8)
