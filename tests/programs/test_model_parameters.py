@@ -74,7 +74,9 @@ def test_transformers_allocates_as_much(name: str) -> None:
     buffers = (value for key, value in model.named_buffers() if key.endswith("e_score_correction_bias"))
     assert parameters(ours).total == sum(value.numel() for value in (*model.parameters(), *buffers))
     keys = [
-        module for label, module in model.named_modules() if label.endswith((".k_proj", ".v_proj", "kv_a_proj_with_mqa"))
+        module
+        for label, module in model.named_modules()
+        if label.endswith((".k_proj", ".v_proj", "kv_a_proj_with_mqa"))
     ]
     if keys:  # what the projections make per token is what a cache keeps
         assert sum(layer.count * kv_values(layer) for layer in ours.layers) == sum(
