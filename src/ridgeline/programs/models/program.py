@@ -7,21 +7,29 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.work import Array, total
-from .. import ops
-from .architecture import Architecture, Experts, Latent
-from .blocks import attention_ops, dense_ops
-from .device import Block, Device
-from .experts import UNIFORM, check_routing, expert_ops
-from .latent import latent_ops
+from ...core.work import total
+from .architecture import Architecture
+from .device import Device
+from .experts import UNIFORM, check_routing
+from .forward import device_parameters, forward_ops
 from .layout import Layout, check_layout, stages
 from .model_op import ATTENTION, COMMUNICATION, EMBEDDING, HEAD, MLP, NORM, PARTS, ModelOp
-from .parallel import embedding_collectives, layer_collectives, logits_collectives, stage_collectives
-from .passes import built
 from .phase import DECODE, TRAIN, Formats, Phase
+from .training import train_ops
 
 # what users of a step need of its ops
-__all__ = ["ATTENTION", "COMMUNICATION", "EMBEDDING", "HEAD", "MLP", "NORM", "PARTS", "ModelOp", "step_ops"]
+__all__ = [
+    "ATTENTION",
+    "COMMUNICATION",
+    "EMBEDDING",
+    "HEAD",
+    "MLP",
+    "NORM",
+    "PARTS",
+    "ModelOp",
+    "device_parameters",
+    "step_ops",
+]
 
 SINGLE_DEVICE, DEFAULT_FORMATS = Layout(), Formats()
 
@@ -36,18 +44,19 @@ def step_ops(
     routing: str = UNIFORM,
     stage: int | None = None,
 ) -> tuple[ModelOp, ...]:
-    """The ops of one device in one step, in order: embedding, layers, final norm, head.
+    """The ops of one device in one step, in order: embedding, layers, final norm, head; in training backward and update too.
 
     `fused` runs the kernels of serving engines, otherwise the operations of `transformers` in eager mode. `routing` says
     how tokens choose experts (`uniform` at random, `balanced` evenly). Of a pipeline the ops are those of `stage`, counted from 0,
     or of the busiest one. Of devices that do not divide the sequences evenly it is one with the most.
     """
     device = checked(architecture, phase, formats, layout, fused, routing)
+    ops_of = train_ops if phase.kind == TRAIN else forward_ops
     if stage is not None:
         if not 0 <= stage < layout.pp:
             raise InputError(f"stage {stage} is not there: pp={layout.pp} has stages 0 to {layout.pp - 1}")
-        return tuple(forward_ops(device, stage))
-    every = [tuple(forward_ops(device, place)) for place in distinct_stages(device)]
+        return tuple(ops_of(device, stage))
+    every = [tuple(ops_of(device, place)) for place in distinct_stages(device)]
     return max(every, key=lambda listed: burden(listed, phase.kind))
 
 
@@ -61,6 +70,12 @@ def checked(
         raise InputError(f"{architecture.name} is an encoder: it has no cache and does not decode; ask for a prefill")
     if phase.kind != TRAIN and layout.shard:
         raise InputError(f"shard={layout.shard} splits what training keeps; a {phase.kind} step has shard=0")
+    parts = layout.dp * phase.microbatches
+    if phase.kind == TRAIN and np.any(np.asarray(phase.batch) % parts):
+        raise InputError(
+            f"train: batch {phase.batch} does not divide over dp={layout.dp} x {phase.microbatches} microbatches; "
+            f"multiples of {parts} do"
+        )
     return Device(architecture, phase, formats, layout, fused, routing)
 
 
@@ -79,78 +94,3 @@ def burden(listed: tuple[ModelOp, ...], kind: str) -> float:
     """What decides which stage is the busiest: bytes in decoding, flops otherwise; of arrays the mean."""
     amount = total(op.bytes if kind == DECODE else op.flops for op in listed)
     return float(np.mean(amount))
-
-
-def forward_ops(device: Device, stage: int = 0) -> Iterator[ModelOp]:
-    """The forward pass of one microbatch on one device of a stage."""
-    architecture, layout = device.architecture, device.layout
-    if stage == 0:
-        yield from embedding_ops(device)
-    for place, layer in stages(architecture, layout.pp)[stage]:
-        yield from layer_ops(Block(device, layer, place))
-    if stage == layout.pp - 1:
-        yield from head_ops(device)
-    yield from stage_collectives(device, stage)
-
-
-def layer_ops(block: Block) -> Iterator[ModelOp]:
-    """Of one kind of layer, each `layer.count` times."""
-    layer = block.layer
-    yield from block.norms()
-    yield from latent_ops(block) if isinstance(layer.attention, Latent) else attention_ops(block)
-    yield from expert_ops(block) if isinstance(layer.mlp, Experts) else dense_ops(block, layer.mlp)
-    yield from layer_collectives(block)
-
-
-def embedding_ops(device: Device) -> Iterator[ModelOp]:
-    """Tokens looked up, positions and segments added, a norm or a projection where a model has one."""
-    architecture, values, rows = device.architecture, device.formats.values, device.rows
-    width, hidden = architecture.embedding_width or architecture.hidden, architecture.hidden
-    table = -(-architecture.vocab // device.layout.tp)  # the vocabulary is padded to a multiple
-    work = built(ops.embedding, rows=rows, vocab=float(table), cols=float(width), dtype=values)
-    yield ModelOp("embedding", EMBEDDING, work, weights=table * width)
-    yield from embedding_collectives(device)
-    if width != hidden:
-        work = device.linear(width, hidden, quantize=False)
-        yield ModelOp("embedding projection", EMBEDDING, work, weights=width * hidden)
-    for name, table in (("positions", architecture.positions), ("segments", architecture.token_types)):
-        if table:
-            work = built(ops.embedding, rows=rows, vocab=float(table), cols=float(hidden), dtype=values)
-            yield ModelOp(name, EMBEDDING, work, weights=table * hidden)
-            yield ModelOp(f"add {name}", EMBEDDING, built(ops.add, n=rows * hidden, dtype=values))
-    if architecture.embedding_norm:
-        yield ModelOp("embedding norm", NORM, device.norm(), weights=architecture.norm_values)
-
-
-def head_rows(device: Device) -> Array:
-    """Rows that logits are computed for: see `Phase.logits_per_sequence`; an encoder computes them for every token."""
-    return total(group.batch * group.logits for group in device.groups)
-
-
-def head_ops(device: Device) -> Iterator[ModelOp]:
-    """The final norm over all rows, the head over those that logits are asked for."""
-    architecture, tp = device.architecture, device.layout.tp
-    hidden, width = architecture.hidden, architecture.embedding_width or architecture.hidden
-    if architecture.final_norm:
-        yield ModelOp("final norm", NORM, device.norm(), weights=architecture.norm_values)
-    if architecture.pooler:
-        first = total(group.batch for group in device.groups)
-        work = device.linear(hidden, hidden, True, first, quantize=False)
-        yield ModelOp("pooler", HEAD, work, weights=hidden * hidden + hidden)
-    if not architecture.head:
-        return
-    rows, vocab = head_rows(device), -(-architecture.vocab // tp)
-    if width != hidden:
-        work = device.linear(hidden, width, rows=rows, quantize=False)
-        yield ModelOp("head projection", HEAD, work, weights=hidden * width)
-    # a tied head has no weights of its own, unless the embedding is on another stage
-    matrix = 0 if architecture.tied and device.layout.pp == 1 else width * vocab
-    work = device.linear(width, vocab, architecture.head_bias, rows, quantize=False)
-    yield ModelOp("head", HEAD, work, weights=matrix + architecture.head_bias * vocab)
-    if device.phase.kind != TRAIN:
-        yield from logits_collectives(device, rows)
-
-
-def device_parameters(listed: tuple[ModelOp, ...]) -> Array:
-    """Learned values that a device holds, from the ops of its forward pass."""
-    return total(op.weights * op.count for op in listed)
