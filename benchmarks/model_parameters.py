@@ -12,6 +12,7 @@ import time
 import warnings
 from typing import Any
 
+from ridgeline.programs.models.architecture import Architecture
 from ridgeline.programs.models.load import architecture, entries, known
 from ridgeline.programs.models.parameters import parameters
 
@@ -19,20 +20,21 @@ from ridgeline.programs.models.parameters import parameters
 SAME_TENSORS = {"internlm2": "llama", "baichuan": "llama", "kimi_k2": "deepseek_v3"}
 
 
-def allocated(config: dict[str, Any], head: bool) -> int:
+def allocated(config: dict[str, Any], model: Architecture) -> int:
     """Values in the parameters of a module, and in the buffers that checkpoints hold as learned vectors of routers."""
     import torch
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
     from transformers.initialization import no_init_weights
 
     fields = {key: value for key, value in config.items() if key not in ("quantization_config", "torch_dtype")}
     model_type = fields.pop("model_type")
     settings = AutoConfig.for_model(SAME_TENSORS.get(model_type, model_type), **fields)
     with torch.device("meta"), no_init_weights():
-        model = (AutoModelForCausalLM if head else AutoModel).from_config(settings)
-    model.tie_weights()
-    buffers = (value for key, value in model.named_buffers() if key.endswith("e_score_correction_bias"))
-    return sum(value.numel() for value in (*model.parameters(), *buffers))
+        encoder = AutoModelForMaskedLM if model.head else AutoModel
+        module = (AutoModelForCausalLM if model.causal else encoder).from_config(settings)
+    module.tie_weights()
+    buffers = (value for key, value in module.named_buffers() if key.endswith("e_score_correction_bias"))
+    return sum(value.numel() for value in (*module.parameters(), *buffers))
 
 
 def main() -> None:
@@ -42,7 +44,7 @@ def main() -> None:
         began = time.perf_counter()
         model = architecture(name)
         ours = parameters(model)
-        theirs = allocated(entries()[name].config, model.head)
+        theirs = allocated(entries()[name].config, model)
         if ours.total != theirs:
             different.append(name)
         print(

@@ -102,15 +102,15 @@ class Architecture:
     max_context: int | None = None
     notes: tuple[str, ...] = ()
     norm_vectors: int | None = None  # learned vectors of a norm; None: 1 of rmsnorm, 2 of layernorm
-    embedding_width: int | None = (
-        None  # where tokens are embedded in fewer dimensions and projected to the hidden state
-    )
+    embedding_width: int | None = None  # of tokens that are embedded in fewer dimensions and projected up
     embedding_norm: bool = False
     final_norm: bool = True
     token_types: int = 0  # rows of a learned table of segments
     pooler: bool = False  # a dense layer over the first token
     head_bias: bool = False
-    weights: str = "bf16"  # the format that the weights were published in
+    weights: str = "bf16"  # the format that the matrices of layers were published in
+    head_transform: bool = False  # a dense layer, its activation and a norm before the head, as encoders have it
+    unquantized: tuple[str, ...] = ()  # parts of layers whose matrices stay in 16 bits: "attention"
 
     @property
     def depth(self) -> int:

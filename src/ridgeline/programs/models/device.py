@@ -109,13 +109,14 @@ class Block:
         self, name: str, part: str, inputs: Array, outputs: Array, bias: bool = False, *,
         rows: Array | None = None, quantize: bool = True,
     ) -> ModelOp:  # fmt: skip
+        quantize = quantize and part not in self.device.architecture.unquantized
         work = self.device.linear(inputs, outputs, bias, rows, quantize)
         return self.op(name, part, work, weights=inputs * outputs + bias * outputs)
 
     def quantize(self, inputs: Array, rows: Array | None = None, part: str = MLP) -> list[ModelOp]:
         """What quantizes the input of a product; nothing where products take it as it is."""
         formats = self.device.formats
-        if not formats.quantizes:
+        if not formats.quantizes or part in self.device.architecture.unquantized:
             return []
         rows = self.device.rows if rows is None else rows
         return [self.op("quantize", part, quantized(rows, inputs, formats.values, formats.activations))]

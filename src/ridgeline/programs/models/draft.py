@@ -44,6 +44,8 @@ class Draft:
     chunked: bool = False
     max_context: int | None = None
     weights: str = "bf16"
+    head_transform: bool = False
+    unquantized: tuple[str, ...] = ()
     latent: Latent | None = None
     experts: Experts | None = None
     dense: set[int] = field(default_factory=set)  # layers that have an MLP where others have experts
@@ -81,4 +83,5 @@ class Draft:
             name, self.hidden, self.vocab, layers, self.tied, self.head, self.norm, self.positions, self.causal,
             self.max_context, tuple(self.notes), self.norm_vectors, self.embedding_width, self.embedding_norm,
             self.final_norm, self.token_types, self.pooler, self.head_bias, self.weights,
+            self.head_transform, self.unquantized,
         )  # fmt: skip

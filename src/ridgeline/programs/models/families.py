@@ -291,13 +291,22 @@ def bert(draft: Draft, fields: Fields) -> None:
     draft.bias = draft.out_bias = True
     draft.causal, draft.head, draft.final_norm, draft.embedding_norm = False, False, False, True
     draft.token_types, draft.pooler = fields.size("type_vocab_size", 2, low=0), True
-    draft.notes.append("counted as the encoder with its pooler, without a head for masked tokens")
+    masked_head(draft, fields)
 
 
 def distilbert(draft: Draft, fields: Fields) -> None:
     bert(draft, fields)
     draft.token_types, draft.pooler = 0, False
-    draft.notes[-1] = "counted as the encoder, without a head for masked tokens"
+
+
+def masked_head(draft: Draft, fields: Fields) -> None:
+    """A head over every token where `architectures` has a class with one, as the files of encoders usually have."""
+    listed = fields.door.texts(fields.raw("architectures", []), "architectures")
+    if any(name.endswith(("ForMaskedLM", "LMHeadModel")) for name in listed):
+        draft.head, draft.head_transform, draft.head_bias, draft.pooler = True, True, True, False
+        draft.tied = fields.flag("tied", True)
+    else:
+        draft.notes.append("counted as the encoder, without a head")
 
 
 RULES: dict[str, Rule] = {

@@ -77,6 +77,11 @@ def head_ops(device: Device) -> Iterator[ModelOp]:
     if not architecture.head:
         return
     rows, vocab = head_rows(device), -(-architecture.vocab // tp)
+    if architecture.head_transform:
+        work = device.linear(hidden, hidden, True, rows, quantize=False)
+        yield ModelOp("head transform", HEAD, work, weights=hidden * hidden + hidden)
+        yield ModelOp("head activation", HEAD, built(ops.gelu, n=rows * hidden, dtype=device.formats.values))
+        yield ModelOp("head norm", HEAD, device.norm(rows), weights=architecture.norm_values)
     if width != hidden:
         work = device.linear(hidden, width, rows=rows, quantize=False)
         yield ModelOp("head projection", HEAD, work, weights=hidden * width)

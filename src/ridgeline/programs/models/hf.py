@@ -76,7 +76,7 @@ def _architecture(document: Any, name: str, where: str) -> Architecture:
         KNOWN_TYPES[model_type](draft, fields)
     else:
         _generic(draft, fields, model_type)
-    draft.weights, stored = weight_format(fields)
+    draft.weights, draft.unquantized, stored = weight_format(fields)
     _check(draft, fields)
     door.close()
     draft.notes += stored

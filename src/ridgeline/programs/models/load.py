@@ -9,7 +9,6 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ...core.intake import clean
 from .architecture import Architecture
 from .hf import read_config
 
+KNOWN = Path(__file__).parent / "known"
 OURS = (
     "source",
     "published",
@@ -45,7 +45,7 @@ class Entry:
 
     name: str
     source: str
-    published: int | float  # exact where it is whole, else rounded to the digits it has
+    published: int | float | None  # exact where it is whole, else rounded; None where the source gives none
     outside: int  # parameters of the published count that are not of the language model
     config: dict[str, Any]
     aliases: tuple[str, ...] = ()
@@ -56,14 +56,13 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """All known models by name."""
     tables: dict[str, dict[str, Any]] = {}
-    for file in sorted(files(__package__).joinpath("known").iterdir(), key=lambda each: each.name):
-        if file.name.endswith(".toml"):
-            tables |= tomllib.loads(file.read_text(encoding="utf-8"))
+    for file in sorted(KNOWN.glob("*.toml")):
+        tables |= tomllib.loads(file.read_text(encoding="utf-8"))
     return {
         name: Entry(
             name,
             table["source"],
-            table["published"],
+            table.get("published"),
             table.get("outside", 0),
             _config(tables, name),
             tuple(table.get("aliases", ())),
@@ -118,7 +117,7 @@ def entry(asked: str) -> Entry:
     example = TRACED.get(letters(asked).replace("/", ""))
     if example:
         raise UnknownName(
-            f"'{clean(asked, 60)}' has no configuration to read; trace its program: `ridgeline trace {example}:NAME`"
+            f"'{clean(asked, 60)}' has no configuration to read; trace its program: `ridgeline trace {example}:inference`"
         )
     aliases = [alias for item in entries().values() for alias in item.aliases]
     raise unknown("model", asked, [*known(), *aliases])

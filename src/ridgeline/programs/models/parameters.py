@@ -127,14 +127,16 @@ def embedding_parameters(architecture: Architecture) -> int:
 
 
 def head_parameters(architecture: Architecture) -> int:
-    """v w, or none where it shares the embedding; v more with a bias, w h for a projection, h^2 + h for a pooler."""
+    """v w, or none where it shares the embedding; v more with a bias, w h for a projection, h^2 + h for a pooler,
+    h^2 + h and a norm for the transform of an encoder."""
     hidden, width = architecture.hidden, architecture.embedding_width or architecture.hidden
     pooler = (hidden * hidden + hidden) * architecture.pooler
     if not architecture.head:
         return pooler
     matrix = 0 if architecture.tied else architecture.vocab * width
     projection = width * hidden if width != hidden else 0
-    return matrix + projection + architecture.vocab * architecture.head_bias + pooler
+    transform = (hidden * hidden + hidden + architecture.norm_values) * architecture.head_transform
+    return matrix + projection + transform + architecture.vocab * architecture.head_bias + pooler
 
 
 def _mlp(hidden: int, inter: int, gated: bool, bias: bool) -> int:
@@ -179,10 +181,10 @@ def kv_bytes(architecture: Architecture, tokens: Array, kv: str = "bf16") -> Arr
 def weight_bytes(architecture: Architecture, weights: str = "bf16", rest: str = "bf16") -> float:
     """Bytes of the parameters: matrices of layers in the format `weights`, embedding, head, router and norms in `rest`.
 
-    Quantized checkpoints keep embedding, head, router and norms unquantized. Biases and norms of attention and experts, well
+    Quantized checkpoints keep embedding, head, router, norms and what `unquantized` names in 16 bits. Biases and norms of attention and experts, well
     below 1 % of the layers, are counted with the matrices.
     """
     groups = parameters(architecture).groups
-    quantized = groups[ATTENTION] + groups[MLP]
+    quantized = sum(groups[part] for part in (ATTENTION, MLP) if part not in architecture.unquantized)
     kept = sum(groups.values()) - quantized
     return quantized * dtype(weights).bytes + kept * dtype(rest).bytes

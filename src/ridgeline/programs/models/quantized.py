@@ -10,28 +10,30 @@ from ...core.intake import clean
 from .fields import Fields
 
 BLOCK_NF4 = 64  # values that share a scale in bitsandbytes' 4-bit formats
+SKIPPED = ("modules_to_not_convert", "ignore", "exclude_modules")  # lists of modules that are not quantized
 BY_METHOD = {"fp8": "fp8_e4m3", "fbgemm_fp8": "fp8_e4m3", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
 
 
-def weight_format(fields: Fields) -> tuple[str, list[str]]:
-    """The format of the matrices, and what is to be said about it. bf16 where the file says nothing."""
+def weight_format(fields: Fields) -> tuple[str, tuple[str, ...], list[str]]:
+    """The format of the matrices, the parts of layers that keep 16 bits, and what is to be said about both."""
     plain = fields.text("dtype", "bf16").lower().removeprefix("torch.")
     plain = ALIASES.get(plain, plain)
     plain = plain if plain in TABLE else "bf16"
     table = fields.raw("quantization_config")
     if not table:
-        return plain, []
+        return plain, (), []
     inner = Fields(fields.door.table(table, "quantization_config"), fields.door, {})
     method = inner.text("quant_method", inner.text("quant_algo", "unnamed")).lower()
     name = _format(method, inner)
     try:
         stored = dtype(name).name
     except InputError:
-        return plain, [f"quantized by {clean(method, 40)}: the format of the weights is not known, {plain} is assumed"]
-    skipped = inner.raw("modules_to_not_convert") or inner.raw("ignore") or ()
-    count = len(skipped) if isinstance(skipped, list) else 0
-    kept = f"; {count} kinds of modules stay in {plain}" if count else ""
-    return stored, [f"weights in {stored} ({clean(method, 40)}){kept}"]
+        unknown = f"quantized by {clean(method, 40)}: the format of the weights is not known, {plain} is assumed"
+        return plain, (), [unknown]
+    skipped = next((value for name in SKIPPED if isinstance(value := inner.raw(name), list)), [])
+    attention = any(isinstance(name, str) and "attn" in name for name in skipped)
+    kept = f"; attention stays in {plain}" if attention else ""
+    return stored, ("attention",) if attention else (), [f"weights in {stored} ({clean(method, 40)}){kept}"]
 
 
 def _format(method: str, inner: Fields) -> str:

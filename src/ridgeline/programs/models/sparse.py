@@ -150,6 +150,6 @@ def dbrx(draft: Draft, fields: Fields) -> None:
 SPARSE_RULES: dict[str, Callable[[Draft, Fields], None]] = {
     "mixtral": alike(mistral), "granitemoe": alike(llama), "qwen2_moe": qwen_moe(qwen2, gate=True), "qwen3_moe": qwen_moe(qwen3, gate=False),
     "qwen3_vl_moe_text": qwen_moe(qwen3, gate=False), "llama4": llama4, "llama4_text": llama4, "gpt_oss": gpt_oss, "deepseek_v2": deepseek,
-    "deepseek_v3": deepseek_v3, "kimi_k2": deepseek_v3, "deepseek_v32": sparse_latent, "glm_moe_dsa": sparse_latent, "glm4_moe": glm4_moe, "olmoe": olmoe,
+    "deepseek_v3": deepseek_v3, "kimi_k2": deepseek_v3, "deepseek_v32": sparse_latent, "glm_moe_dsa": sparse_latent, "glm4_moe": glm4_moe, "glm4_moe_lite": deepseek_v3, "olmoe": olmoe,
     "phimoe": phimoe, "dbrx": dbrx,
 }  # fmt: skip
