@@ -148,3 +148,15 @@ def test_a_library_kernel_without_its_op_is_promised_nothing_by_general_causes(r
     top = kernel(report, "softmax_bf16").top
     assert top is not None
     assert (top.rule, top.status, top.gain) == ("issue", "shown", None)
+
+
+def test_the_moves_worth_most_are_those_of_all_kernels_diagnosed(report: KernelReport) -> None:
+    """The answer diagnoses only kernels that could gain as much; the first ones are the same as of all of them."""
+    gains = sorted((item.gain for item in report.kernels if item.gain > 0), reverse=True)
+    assert len(gains) > 3
+    fresh = report_of_kernels(report.observations, H200)
+    assert [item.gain for item in fresh.moves(3)] == pytest.approx(gains[:3])
+    asked = sum("advice" in item.__dict__ for item in fresh.kernels)
+    assert 3 <= asked < len(fresh.kernels)
+    assert len(report.moves(100)) == len(gains)
+    assert all(item.gain <= item.most_gain for item in report.kernels)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..core.dtypes import dtype as dtype_row
+from ..core.dtypes import ALIASES, TABLE
 from ..core.errors import RidgelineError
 from ..core.observation import Observation
 from ..core.timeline import Call, Tensor
@@ -105,10 +105,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _is_format(word: str) -> bool:
-    try:
-        return bool(dtype_row(word).name)
-    except RidgelineError:
-        return False
+    return ALIASES.get(word, word) in TABLE
 
 
 def _numbered(text: str, sizes: list[str]) -> Iterator[dict[str, int]]:

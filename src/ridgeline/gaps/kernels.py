@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from ..core.errors import InputError, RidgelineError
@@ -40,9 +41,13 @@ class ProfiledKernel:
     machine: Machine
     op: KnownOp | None
     gap: Gap | None
-    advice: tuple[Advice, ...]
 
-    @property
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """Made when it is asked for: of 100,000 kernels an answer reads that of a few."""
+        return tuple(advise(self.gap)) if self.gap is not None else ()
+
+    @cached_property
     def time(self) -> float:
         """Seconds of all launches."""
         return sum(sum(item.samples) for item in self.observations)
@@ -65,7 +70,7 @@ class ProfiledKernel:
         """Expected seconds of a launch, where the op is known."""
         return self.gap.target.time if self.gap is not None and self.known else None
 
-    @property
+    @cached_property
     def share(self) -> float | None:
         """Of the roofline at the counted FLOPs and bytes; None where FLOPs were not counted and memory is not the limiter."""
         return self.gap.share if self.gap is not None and self.gap.flops_known else None
@@ -83,6 +88,14 @@ class ProfiledKernel:
         """Seconds over all launches that the first advice promises, where its cause is shown."""
         top = self.top
         return (top.gain or 0.0) * self.launches if top is not None and top.shown else 0.0
+
+    @property
+    def most_gain(self) -> float:
+        """What `gain` is at most: all the time of its launches, and the host's as well where launches wait for it."""
+        gap = self.gap
+        if gap is None:
+            return 0.0
+        return gap.measured * self.launches if gap.host is None else inf
 
     @cached_property
     def diagnosis(self) -> list[dict[str, Any]]:
@@ -165,7 +178,7 @@ class KernelReport:
             shares[kernel.bound or "unknown"] += kernel.time / self.time
         return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
-    @property
+    @cached_property
     def roofline_share(self) -> float | None:
         """Of all kernels whose share is known, by time; None where it is of none."""
         known = [(kernel.time, min(kernel.share, 1.0)) for kernel in self.kernels if kernel.share is not None]
@@ -176,10 +189,18 @@ class KernelReport:
         """Share of the time in kernels with counters."""
         return sum(kernel.time for kernel in self.kernels if kernel.gap is not None) / self.time
 
-    @property
-    def moves(self) -> list[ProfiledKernel]:
-        """Kernels with a shown cause, the largest gain over all launches first."""
-        return sorted((kernel for kernel in self.kernels if kernel.gain > 0), key=lambda kernel: -kernel.gain)
+    def moves(self, count: int) -> list[ProfiledKernel]:
+        """The kernels with the largest gains of a shown cause over all launches, so many of them, the largest first.
+
+        Kernels that cannot gain as much as those are not diagnosed for it.
+        """
+        best: list[ProfiledKernel] = []
+        for kernel in sorted(self.kernels, key=lambda kernel: -kernel.most_gain):
+            if len(best) == count and kernel.most_gain <= best[-1].gain:
+                break
+            if kernel.gain > 0:
+                best = sorted([*best, kernel], key=lambda each: -each.gain)[:count]
+        return best
 
     def document(self) -> list[dict[str, Any]]:
         """Figures of every observation, in order."""
@@ -226,7 +247,7 @@ def _profiled(items: tuple[Observation, ...], machine: Machine) -> ProfiledKerne
     op = known_op(item)
     gap = _gap(item, machine, op)
     name = item.name or item.kernel
-    return ProfiledKernel(name, item.kernel, items, machine, op, gap, tuple(advise(gap)) if gap is not None else ())
+    return ProfiledKernel(name, item.kernel, items, machine, op, gap)
 
 
 def _gap(item: Observation, machine: Machine, op: KnownOp | None) -> Gap | None:

@@ -196,6 +196,8 @@ def _summed(items: Sequence[Observation]) -> tuple[float, ...]:
 
 def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation], runs: float) -> dict[str, float]:
     """Amounts per run; an amount that any kernel lacks is unknown."""
+    if len(items) == 1 and runs == 1 and _calls(items[0]) == 1:
+        return dict(amounts[0])
     return {
         name: sum(_calls(item) * row[name] for row, item in zip(amounts, items, strict=True)) / runs
         for name in amounts[0]
@@ -205,6 +207,8 @@ def _added(amounts: Sequence[Mapping[str, float]], items: Sequence[Observation],
 
 def _counters(items: Sequence[Observation], weights: Sequence[float], runs: float) -> dict[str, float]:
     rows = [item.counters for item in items]
+    if len(rows) == 1 and runs == 1:
+        return dict(rows[0])
     total = sum(weights)
     return {
         name: sum(row[name] for row in rows) / runs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
 
 import numpy as np
 
@@ -125,10 +124,10 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
     )
     name = " + ".join(dict.fromkeys(step.name for step in steps))
     needs = _needs(part, name)
-    items = part.items
-    seconds = {
-        kind: fsum(_number(item.seconds, name) for item in items if item.kind == kind) for kind in ("launch", "shape")
-    }
+    seconds = {"launch": 0.0, "shape": 0.0}
+    for item in part.items:
+        if item.kind in seconds:
+            seconds[item.kind] += _number(item.seconds, name)
     limiter = max(needs, key=lambda label: needs[label].time, default="")
     engines = [label for label, need in needs.items() if need.side == "compute" and not label.startswith("special.")]
     single = part.bounds[0] if len(steps) == 1 else None

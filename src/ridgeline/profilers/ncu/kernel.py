@@ -148,6 +148,12 @@ def _without_sparse(flops: dict[str, float], defined: Mapping[str, str]) -> dict
     return changed
 
 
+@lru_cache(maxsize=64)  # the kernels of a report have the same metrics
+def _additions(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The metrics that count additions and products of halves."""
+    return tuple(name for name in names if name.partition(".")[0].endswith(ADDS))
+
+
 def _without_moves(
     values: Mapping[str, float], flops: dict[str, float], counters: Mapping[str, float], defined: Mapping[str, str]
 ) -> dict[str, str]:
@@ -157,8 +163,10 @@ def _without_moves(
     spends more than a tenth of its instructions on HFMA2; without a count of instructions, more than a few per thread.
     """
     counted = flops.get(HALF, 0.0)
-    sums = [value for name, value in values.items() if name.partition(".")[0].endswith(ADDS)]
-    if counted <= 0 or not sums or any(sums):
+    if counted <= 0:
+        return {}
+    sums = [values[name] for name in _additions(tuple(values))]
+    if not sums or any(sums):
         return {}
     moves, instructions, threads = counted / 4, counters.get("thread_instructions"), counters.get("threads")
     limit = MAX_SHARE_OF_MOVES * instructions if instructions else MAX_MOVES_PER_THREAD * threads if threads else 0.0

@@ -34,12 +34,13 @@ def kernels_answer(report: KernelReport) -> list[str]:
     held = f"{percent(share)} of the time is in {_bound_word(bound)} kernels"
     rest = f"; {percent(1 - report.counted)} has no counters" if report.counted < 1 else ""
     lines = [f"{first}: {reached}{held}{rest}"]
-    for place, kernel in enumerate(report.moves[:MAX_MOVES], 1):
+    moves = report.moves(MAX_MOVES)
+    for place, kernel in enumerate(moves, 1):
         assert kernel.top is not None
         saves = f"saves {show(kernel.gain, 's', 3)} of {show(kernel.time, 's', 3)}"
         text = f"{place}. {clip(kernel.name, MAX_NAME)}: {kernel.top.move}, {saves} ({kernel.top.name})"
         lines.append(clip(text, MAX_WIDTH))
-    if not report.moves:
+    if not moves:
         lines.append("no shown cause promises a gain; see the possible ones with -v")
     return lines
 
