@@ -20,6 +20,22 @@ from ridgeline.programs import ops
 SLOW = 5 * achievable(COPY)
 ATOMIC = {"atomics": 1e5, "atomic_busy": 0.8, "l2_imbalance": 30.0}
 EVEN = {"atomics": 0.0, "atomic_busy": 0.0, "l2_imbalance": 1.02, "l2_slice_busy": 0.26}
+# 2 M warps of a histogram whose pixels are nearly all of one value: 32 turns each in shared memory, counted by no load or store
+TURNS = {
+    "l1_busy": 0.99, "cycles": 5.1e5, "lsu_busy": 0.05, "load_requests": 1e6, "store_requests": 0.0, "l2_to_sm": 1.3e8,
+    "stall.mio_throttle": 6.0, "shared_per_block": 2048.0,
+}  # fmt: skip
+# a table in constant memory that every thread reads elsewhere: no counted pipe is used, and the SM is busy
+TABLE = {
+    "compute_busy": 0.78,
+    "issue": 0.01,
+    "lsu_busy": 0.01,
+    "l1_busy": 0.01,
+    "fma_busy": 0.0,
+    "stall.mio_throttle": 40.0,
+}
+# powf of every element: 8 x 0.9 / 0.38 = 19 instructions per special function
+POWERS = {"special_busy": 0.38, "issue": 0.9, "integer_instructions": 5e8, "thread_instructions": 6.7e9}
 WORK = {"integer_instructions": 7e9, "thread_instructions": 1.3e10, "issue": 0.8}
 
 
@@ -54,6 +70,10 @@ def slow(**counters: float) -> Gap:
         ("channels", {"hbm_imbalance": 2.0, "sectors_per_load": 16.0, "stall.long_scoreboard": 0.1}, "hbm_imbalance", 1.0),
         ("no vectorization", {"lsu_busy": 0.8, "issue": 0.65}, "lsu_busy", 0.2),
         ("divergence", {"threads_per_instruction": 8.0, "issue": 0.9}, "threads_per_instruction", 31.0),
+        ("shared atomics", TURNS, "l1_busy", 0.3),
+        ("indexed constants", TABLE, "compute_busy", 0.1),
+        ("costly functions", POWERS, "special_busy", 0.1),
+        ("thin loads", {"sectors_per_load": 3.0, "bytes_per_sector_load": 32 / 3}, "bytes_per_sector_load", 26.0),
     ],
 )  # fmt: skip
 def test_the_deciding_counter_decides(rule: str, counters: dict[str, float], counter: str, other: float) -> None:
@@ -90,6 +110,44 @@ def test_loads_that_wait_for_each_other_are_told_from_uncoalesced_ones() -> None
     assert kernel_advice(busy).rule == "uncoalesced"
 
 
+def test_a_chain_whose_nodes_are_partly_in_l2() -> None:
+    """Two thirds of the sectors come from L2, in half the time of the main memory: by its bandwidth alone, a third of a load.
+
+    By Little's law over both: rate x (1/3 x 337 ns + 2/3 x 156 ns) over 0.06 x 64 warps x 132 SMs x 32 sectors.
+    """
+    nodes, far, near = 1.35e8, H200.main.latency.value(), H200.levels[-2].latency.value()
+    assert far
+    assert near
+    counters = {**CHASE, "occupancy": 0.06, "l2_busy": 0.27, "l2_to_sm": nodes, "hbm_read": nodes / 3, "blocks": 128.0}
+    chase = profiled(120e-6, moved=nodes / 3, counters={**EVEN, **counters, "stall.long_scoreboard": 50.0}, flops=0.0)
+    first = kernel_advice(chase)
+    assert (first.rule, first.status) == ("dependent loads", "shown")
+    loads = nodes / 120e-6 * (far + 2 * near) / 3 / (0.06 * 64 * 132 * 32 * 32)
+    assert f"loads in flight per warp {loads:.3g}" in first.evidence
+    wide = replace(chase, counters={**chase.counters, "sectors_per_load": 4.0, "bytes_per_sector_load": 32.0})
+    assert "dependent loads" not in {each.rule for each in all_advice(wide)}  # coalesced loads are no chain
+
+
+def test_few_scattered_results_are_no_waste() -> None:
+    """A reduction writes a few sums with a stride: 8 sectors per store, 4 bytes of each, 1 % of all sectors."""
+    counters = {"sectors_per_store": 8.0, "bytes_per_sector_store": 4.0, "load_requests": 1e6}
+    assert "uncoalesced" not in {item.rule for item in advise(slow(**counters, store_requests=5e3))}
+    assert "uncoalesced" in {item.rule for item in advise(slow(**counters, store_requests=1e6))}
+
+
+def test_local_memory_without_register_pressure_holds_arrays() -> None:
+    """20 registers are fewer than any launch bounds leave; the traffic of local memory is no product without tiles."""
+    counters = {"local_sectors": 8e7, "registers": 20.0, "issue": 0.65, "l2_busy": 0.92, "l1_busy": 0.5, **EVEN}
+    item = profiled(5e-4, flops=1e9, moved=4e8, bytes={"l1": 3.5e9, "l2": 2.3e9}, counters=counters)
+    item = replace(item, counters={name: value for name, value in item.counters.items() if name != "spills"})
+    first = kernel_advice(item)
+    assert (first.rule, first.status) == ("local arrays", "shown")
+    assert first.device == pytest.approx(5e-4 * 32 * 8e7 / 3.5e9, rel=0.02)
+    assert not {"no tiling", "spills"} & {each.rule for each in all_advice(item)}
+    capped = replace(item, counters={**item.counters, "registers": 40.0})
+    assert kernel_advice(capped).rule == "spills"
+
+
 def test_fp64_arithmetic_on_fp32_data_is_a_cause_of_its_own() -> None:
     """Threads load 4 bytes and compute in fp64 at 90 % of its peak. At that of fp32, twice as high, it is 45 %, on top of 5 %."""
     flops = 1e11
@@ -102,6 +160,27 @@ def test_fp64_arithmetic_on_fp32_data_is_a_cause_of_its_own() -> None:
     assert first.device == pytest.approx(item.samples[0] * (1 - (0.45 + 0.05) / 0.9), rel=0.02)
     meant = replace(item, counters={**item.counters, "sectors_per_load": 8.0})  # 8 bytes per thread: the data are fp64
     assert "accidental fp64" not in {each.rule for each in all_advice(meant)}
+
+
+def test_fp64_costs_instructions_too() -> None:
+    """Half the instructions are of fp64 (an FMA for two FLOPs), a tenth conversions, the others come in two halves.
+
+    0.5 + 0.4 / 2 of the issue slots remain; the special-function pipe does nothing but convert.
+    """
+    flops, every = 1e10, 1e10
+    counters = {
+        "fp64_busy": 0.5, "issue": 0.9, "special_busy": 0.72, "thread_instructions": every, "conversions": 0.1 * every, **EVEN
+    }  # fmt: skip
+    item = profiled(1e-3, engine="vector.fp64", flops=flops, moved=1e9, counters=counters)
+    gain = next(each.device for each in all_advice(item) if each.rule == "accidental fp64")
+    assert gain == pytest.approx(1e-3 * (1 - (0.5 + 0.4 / 2)), rel=0.02)
+
+
+def test_special_functions_remain_when_instructions_go() -> None:
+    """Half the time the special-function pipe is busy: whatever else goes, it needs that time at 90 % of its peak."""
+    item = profiled(1e-3, flops=1e9, moved=1e9, counters={**EVEN, "special_busy": 0.5, "issue": 0.7})
+    gain = next(each.device for each in all_advice(item) if each.rule == "issue")
+    assert gain == pytest.approx(1e-3 * (1 - 0.97 * 0.5 / 0.9), rel=0.02)
 
 
 def test_atomics_are_not_mistaken_for_waiting_loads() -> None:

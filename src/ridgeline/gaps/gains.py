@@ -6,20 +6,22 @@ remains, the measured time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..core.machine import MAIN
 from ..core.work import READ
 from ..prediction.host import graph_node_share, launch_latency
+from .access import SECTOR
 from .accounting import Cause
+from .elimination import ISSUE_PER_SPECIAL
 from .gap import Gap
 from .regime import LAUNCH, MEMORY
 from .rules import Signs
-from .signs import SECTOR, faster_engine
+from .signs import faster_engine
 from .target import longest
 
 WARP = 32  # threads
-FP32_UNIT, FP64_UNIT = "vector.fp32", "vector.fp64"
+FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
 
 Gain = Callable[[Gap, Signs], float | None]
 
@@ -95,12 +97,41 @@ def _spills(gap: Gap, signs: Signs) -> float | None:
 
 
 def _conflicts(gap: Gap, signs: Signs) -> float | None:
-    """A conflict costs its SM a cycle."""
+    """A conflict costs its SM a cycle; the next unit is then used at most as well as the busiest one is today."""
     count, sms = gap.measurement.counters.get("bank_conflicts"), gap.measurement.counters.get("sms")
     clock = gap.measurement.conditions.get("sm_clock")
     if count is None:
         return _reach(gap, signs)
-    return _at_most(gap, count / (sms * clock)) if sms and isinstance(clock, float) else None
+    if not sms or not isinstance(clock, float):
+        return None
+    return max(min(_at_most(gap, count / (sms * clock)), gap.measured - _next_unit(gap, {"l1": 0.0})), 0.0)
+
+
+def _next_unit(gap: Gap, left: Mapping[str, float]) -> float:
+    """Seconds when units are relieved to the utilization `left`, and the busiest one then is used as well as that of today."""
+    shares = {share.name: share.value for share in gap.shares if share.name != LAUNCH}
+    busiest = max(shares.values(), default=0.0)
+    return gap.measured * max({**shares, **left}.values(), default=0.0) / busiest if busiest else gap.measured
+
+
+def _uncounted(gap: Gap, signs: Signs) -> float | None:
+    """L1 and shared memory serve the loads and stores that were counted, and nothing else."""
+    share, busy = signs.get("l1_uncounted"), next((share.value for share in gap.shares if share.name == "l1"), None)
+    if not isinstance(share, float) or busy is None:
+        return None
+    return _down_to(gap, _next_unit(gap, {"l1": max(busy - share, 0.0)}))
+
+
+def _arithmetic(gap: Gap, signs: Signs) -> float:
+    """Only arithmetic and memory traffic remain: FLOPs without FMAs and special functions need more than the roofline says.
+
+    The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions.
+    """
+    shares = {share.name: share.value for share in gap.shares}
+    integer = signs.get("integer_share")
+    indexing = integer * shares.get("issue", 0.0) if isinstance(integer, float) else shares.get(FP32_UNIT, 0.0)
+    busy = max(shares.get(SPECIAL_UNIT, 0.0), shares.get(FP64_UNIT, 0.0), shares.get(FP32_UNIT, 0.0) - indexing)
+    return _down_to(gap, gap.measured * min(busy / gap.target.achievable_share, 1.0))
 
 
 def _engine(gap: Gap, signs: Signs) -> float | None:
@@ -116,17 +147,37 @@ def _engine(gap: Gap, signs: Signs) -> float | None:
 
 
 def _single(gap: Gap, signs: Signs) -> float | None:
-    """The fp64 arithmetic at the peak of fp32; the busiest unit after that is used as well as the busiest is today."""
+    """The fp64 arithmetic at the peak of fp32; the busiest unit after that is used as well as the busiest is today.
+
+    Of the instructions, those of fp64 stay (at least one for two FLOPs) as fp32 ones, conversions go, and the others, which
+    take a 64-bit value in two halves, become half as many. Special functions of fp64 begin with those of fp32 and convert.
+    """
     machine, ceilings = gap.target.machine, gap.target.ceilings
     if not {FP64_UNIT, FP32_UNIT} <= machine.peaks.keys():
         return None
     # caches serve the present kernel and are not its limit
     shares = {share.name: share.value for share in gap.shares if share.name not in (LAUNCH, *gap.counts.inner)}
     double, slower = shares.pop(FP64_UNIT, 0.0), machine.peak(FP32_UNIT, ceilings).value / machine.peak(FP64_UNIT, ceilings).value  # fmt: skip
-    others = max(shares.values(), default=0.0)
-    after = max(others, shares.get(FP32_UNIT, 0.0) + double / slower)
-    before = max(others, double)
+    before = max(*shares.values(), double, 0.0)
+    for unit, kept in _instructions_kept(gap).items():
+        shares[unit] = shares.get(unit, 0.0) * kept
+    after = max(*shares.values(), shares.get(FP32_UNIT, 0.0) + double / slower)
     return gap.measured * (1 - after / before) if after < before else 0.0
+
+
+def _instructions_kept(gap: Gap) -> dict[str, float]:
+    """The share of instructions, and of those of the special-function pipe, that fp32 in place of fp64 leaves."""
+    counters = gap.measurement.counters
+    every, conversions = counters.get("thread_instructions"), counters.get("conversions")
+    if not every or conversions is None:
+        return {}
+    double = min(gap.measurement.flops.get(FP64_UNIT, 0.0) / 2 / every, 1.0)
+    others = max(1 - double - conversions / every, 0.0)
+    special = counters.get("special_busy", 0.0) * counters.get("issue", 0.0)
+    converted = (
+        conversions / every * ISSUE_PER_SPECIAL * counters["issue"] / counters["special_busy"] if special else 0.0
+    )
+    return {"issue": double + others / 2, SPECIAL_UNIT: max(1 - converted, 0.0)}
 
 
 def _tail(gap: Gap, signs: Signs) -> float | None:
@@ -206,6 +257,8 @@ GAINS: dict[str, Gain] = {
     "traffic": _traffic,
     "spills": _spills,
     "conflicts": _conflicts,
+    "uncounted": _uncounted,
+    "arithmetic": _arithmetic,
     "engine": _engine,
     "single": _single,
     "padding": _padding,

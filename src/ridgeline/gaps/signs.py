@@ -7,22 +7,22 @@ from math import ceil, prod
 
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
+from .access import SECTOR, WARP, Known, access_figures, bytes_per_request, wasted
+from .elimination import SOURCES as ELIMINATED
+from .elimination import eliminated
 from .gap import Gap
 from .kernel_families import is_product
 from .regime import COMPUTE, COUNTERS, LAUNCH
 from .target import longest
 
 CPU = "cpu"
-SECTOR = 32.0  # bytes
-MIN_SCATTERED_SECTORS = 8.0  # per request, from which partly used sectors are scattered access and not a broadcast
-FULL_VECTOR_SECTORS = 16.0  # of a coalesced request of 16 bytes per thread
 NOT_STALLED = ("selected", "not_selected")
 STALL = "stall."  # prefix of the warp-stall counters
-WARP, MAX_WARPS = 32, 64  # threads of a warp, warps of an SM at full occupancy
 WARP_ONLY = ("tensor.fp64", "tensor.int4", "tensor.int1")  # formats whose products are of single warps on any device
 MAX_UNTILED_INTENSITY = 4.0  # flop/B in the caches, below which a product is not tiled
 REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from which data are reused like in a product
 LARGE_TILE = 256.0
+MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2,048 threads
 TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
 MIN_ATOMIC_BUSY = 0.5  # utilization of the atomic unit of the busiest slice
 MIN_ATOMIC_SHARE, MIN_SLICE_RATIO = 0.1, 3.0  # the same where one slice has several times the mean traffic
@@ -43,6 +43,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "in_flight": ("sectors_per_load", "bytes_per_sector_load", "occupancy", "sms"),
     "fetch_in_flight": ("sectors_per_load", "occupancy", "sms"),
     "loads_in_flight": ("sectors_per_load", "occupancy", "sms", "hbm"),
+    "thin": ("sectors_per_load", "bytes_per_sector_load"),
+    "chained": ("sectors_per_load", "occupancy", "sms", "hbm", *_STALLS),
+    "local_use": ("local_sectors", "registers"),
     "fp64_share": ("vector.fp64", "vector.fp32"),
     "l2_excess": ("l2_to_sm", "hbm_read"),
     "inner_intensity": ("l1", "l2", "shared"),
@@ -63,6 +66,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "excess_bytes": ("hbm",),
     **dict.fromkeys(("stall", "barrier_share", "long_share"), _STALLS),
     **dict.fromkeys(("busiest", "limiter", "limiter_side"), _BUSY),
+    **ELIMINATED,
 }
 
 
@@ -71,14 +75,12 @@ def counters_of(figure: str) -> tuple[str, ...]:
     return SOURCES.get(figure, (figure,))
 
 
-Known = dict[str, float | str | None]
-
-
 def signs(gap: Gap) -> dict[str, float | str]:
     target, measurement, machine = gap.target, gap.measurement, gap.target.machine
     latency, memory = launch_latency(machine), longest(target.needs, "memory")
     counters = {name: value for name, value in measurement.counters.items() if not name.startswith((STALL, "roof."))}
-    flops_known = gap.flops_known
+    flops_known, execution = gap.flops_known, _execution(gap)
+    long_share = execution["long_share"]
     known: Known = {
         **counters,
         "share": gap.share if flops_known else None,
@@ -105,7 +107,8 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "together": ("yes" if gap.between.certain else None) if gap.between else "no",
         "faster_engine": faster_engine(gap)[1],
         **(_busy(gap) if gap.regime.basis == COUNTERS else {}),
-        **_execution(gap),
+        **execution,
+        **access_figures(gap, long_share if isinstance(long_share, float) else None),
         **_access(gap),
         **_contention(gap),
         **(_cpu(gap) if machine.kind == CPU else {}),
@@ -123,7 +126,7 @@ def _algorithm_share(gap: Gap) -> float:
         return gap.target.floor / gap.measured
     counters, through = gap.measurement.counters, gap.measurement.bytes.get("l1")
     spilled = min(SECTOR * counters.get("local_sectors", 0.0) / through, 1.0) if through else 0.0
-    return gap.share / max(_wasted(counters) or 1.0, 1.0) * (1 - spilled)
+    return gap.share / max(wasted(counters) or 1.0, 1.0) * (1 - spilled)
 
 
 def _matrix(gap: Gap) -> str:
@@ -180,6 +183,7 @@ def _execution(gap: Gap) -> Known:
         "engine": gap.counts.engine.partition(".")[0] if gap.counts.engine else None,
         "asynchronous": _asynchronous(counters),
         "stall": max(stalls, key=lambda name: stalls[name]) if stalls else None,
+        **eliminated(counters, stalls),
     }
 
 
@@ -211,7 +215,11 @@ def _inner_intensity(gap: Gap) -> float | None:
     """FLOPs per byte through L1, or L2 where L1 was not counted."""
     moved = gap.measurement.bytes
     inner = moved.get("l1", moved.get("l2"))
-    return gap.counts.flops / inner if gap.counts.flops and inner else None
+    if inner and "l1" in moved:
+        inner -= SECTOR * gap.measurement.counters.get(
+            "local_sectors", 0.0
+        )  # no operands: spills and arrays of a thread
+    return gap.counts.flops / inner if gap.counts.flops and inner and inner > 0 else None
 
 
 def _access(gap: Gap) -> Known:
@@ -224,15 +232,12 @@ def _access(gap: Gap) -> Known:
     spilled = [counters[name] for name in ("spills", "local_sectors") if name in counters]
     occupancy, limit = counters.get("occupancy"), counters.get("occupancy_limit")
     return {
-        "wasted": _wasted(counters),
-        "bytes_per_thread": _bytes_per_request(counters, WARP),
-        "in_flight": _in_flight(gap, counters.get("bytes_per_sector_load")),
-        **_loads(gap),
         "l2_excess": counters["l2_to_sm"] / reads if "l2_to_sm" in counters and reads else None,
         "inner_intensity": intensity,
         "reuse_lost": (target.intensity or 0.0) / intensity if intensity else None,
         "conflict_share": _share(counters.get("bank_conflicts"), counters.get("shared_wavefronts")),
         "spilled": max(spilled) if spilled else None,
+        "local_use": _local_use(counters),
         "block_share": block_share,
         "fill": waves or block_share,
         "wave_fill": waves / ceil(waves) if waves else None,
@@ -241,40 +246,24 @@ def _access(gap: Gap) -> Known:
     }
 
 
-def _bytes_per_request(counters: Mapping[str, float], parts: float = 1.0) -> float | None:
-    """Bytes that a load of a warp uses, over `parts`; None where there are no loads through L1."""
-    sectors, used = counters.get("sectors_per_load"), counters.get("bytes_per_sector_load")
-    return sectors * used / parts if sectors and used else None
+def _local_use(counters: Mapping[str, float]) -> str | None:
+    """What local memory is used for: spilled registers, or arrays of a thread; None where there is none, or no sign.
 
-
-def _in_flight(gap: Gap, used: float | None) -> float | None:
-    """Bytes in flight with one load per resident warp, over those that keep the memory busy: bandwidth x latency.
-
-    `used` is how many bytes count of each sector.
+    The tightest launch bounds leave a thread MIN_REGISTER_CAP registers. A kernel with fewer had registers to spare.
     """
-    counters, machine = gap.measurement.counters, gap.target.machine
-    sectors, occupancy, sms = (counters.get(name) for name in ("sectors_per_load", "occupancy", "sms"))
-    latency, main = machine.main.latency.value(), gap.target.needs.get(gap.target.main)
-    if not sectors or not used or occupancy is None or sms is None or main is None or not latency:
+    if not counters.get("local_sectors", counters.get("spills")):
         return None
-    return occupancy * MAX_WARPS * sms * sectors * used / (main.rate * latency)
-
-
-def _loads(gap: Gap) -> Known:
-    """Loads that each warp has in flight: bandwidth x latency, over the sectors of one load of every warp.
-
-    A warp whose loads depend on each other has one; caches that hold the data make it fewer, independent loads more.
-    """
-    fetched = _in_flight(gap, SECTOR)
-    moved = next((share.value for share in gap.shares if share.name == gap.target.main), None)
-    return {"fetch_in_flight": fetched, "loads_in_flight": moved / fetched if fetched and moved is not None else None}
+    if "spills" in counters:
+        return "registers" if counters["spills"] > 0 else "arrays"
+    registers = counters.get("registers")
+    return None if registers is None else "registers" if registers >= MIN_REGISTER_CAP else "arrays"
 
 
 def _format_needed(gap: Gap) -> str | None:
     """The format of the data: of the operator, else fp32 where every thread loads 4 bytes; None where it is not known."""
     if gap.target.algorithm_known:
         return gap.target.work.dtype or None
-    each = _bytes_per_request(gap.measurement.counters, WARP)
+    each = bytes_per_request(gap.measurement.counters, WARP)
     return FP32 if each is not None and abs(each - FP32_BYTES) < 0.1 * FP32_BYTES else None
 
 
@@ -311,20 +300,6 @@ def _cpu(gap: Gap) -> Known:
 def _share(part: float | None, total: float | None) -> float | None:
     """None where either is unknown; 0 of a total of 0."""
     return None if part is None or total is None else part / total if total else 0.0
-
-
-def _wasted(counters: Mapping[str, float]) -> float | None:
-    """Bytes fetched per byte used, for loads or stores, whichever is worse; 1 where requests touch few sectors."""
-    ratios = []
-    for way in ("load", "store"):
-        sectors, used = counters.get(f"sectors_per_{way}"), counters.get(f"bytes_per_sector_{way}")
-        if sectors is None:
-            continue
-        if sectors < MIN_SCATTERED_SECTORS:
-            ratios.append(1.0)
-        else:
-            ratios.append(SECTOR / used if used else max(sectors / FULL_VECTOR_SECTORS, 1.0))
-    return max(ratios) if ratios else None
 
 
 def faster_engine(gap: Gap) -> tuple[str, float | None]:

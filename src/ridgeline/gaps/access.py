@@ -1,0 +1,126 @@
+"""Figures of memory accesses: how much of each sector is used, how wide loads are, how many are in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .gap import Gap
+
+SECTOR = 32.0  # bytes
+WARP, MAX_WARPS = 32, 64  # threads of a warp, warps of an SM at full occupancy
+MIN_SCATTERED_SECTORS = 8.0  # per request, from which partly used sectors are scattered access and not a broadcast
+FULL_VECTOR_SECTORS = 16.0  # of a coalesced request of 16 bytes per thread
+MIN_SHARE_OF_SECTORS = 0.2  # of loads or stores in all sectors, from which their waste matters
+NARROW = 4.0  # bytes per thread, below which a load is thin
+MIN_CONTIGUOUS = 30.0  # bytes used of a sector, from which the bytes of a load lie side by side
+MAX_INTERLEAVED, MIN_OF_THREAD = (
+    17.0,
+    0.9,
+)  # bytes of a sector, and of a thread, where elements are 1 or 2 bytes with a stride
+SERIAL_LOADS = (0.4, 1.6)  # loads in flight of a warp that waits for one at a time
+MIN_SERIAL_STALLS, MIN_SCATTERED_STALLS = (
+    0.97,
+    0.95,
+)  # share of stalls on loads in a chain: of any loads, of scattered ones
+
+Known = dict[str, float | str | None]
+
+
+def access_figures(gap: Gap, long_share: float | None) -> Known:
+    counters = gap.measurement.counters
+    loads = _loads(gap)
+    return {
+        "wasted": wasted(counters),
+        "bytes_per_thread": bytes_per_request(counters, WARP),
+        "thin": _thin(counters),
+        "in_flight": _in_flight(gap, counters.get("bytes_per_sector_load")),
+        **loads,
+        "chained": _chained(loads["loads_in_flight"], long_share, counters.get("sectors_per_load")),
+    }
+
+
+def bytes_per_request(counters: Mapping[str, float], parts: float = 1.0) -> float | None:
+    """Bytes that a load of a warp uses, over `parts`; None where there are no loads through L1."""
+    sectors, used = counters.get("sectors_per_load"), counters.get("bytes_per_sector_load")
+    return sectors * used / parts if sectors and used else None
+
+
+def _thin(counters: Mapping[str, float]) -> str | None:
+    """Whether threads load elements of 1 or 2 bytes: side by side, or with a stride of a few elements.
+
+    With stride s, a warp touches s sectors per byte of an element and uses 32/s bytes of each: never more than half, and
+    still a byte per thread. A broadcast uses less than a byte per thread. Loads of 4 bytes side by side that are mixed
+    with broadcasts use more than half of a sector on average as long as they use a byte per thread.
+    """
+    each, used, sectors = bytes_per_request(counters, WARP), counters.get("bytes_per_sector_load"), counters.get("sectors_per_load")  # fmt: skip
+    if each is None or used is None or sectors is None:
+        return None
+    interleaved = used <= MAX_INTERLEAVED and each >= MIN_OF_THREAD and sectors < MIN_SCATTERED_SECTORS
+    return "yes" if each < NARROW and (used >= MIN_CONTIGUOUS or interleaved) else "no"
+
+
+def _round_of_loads(gap: Gap, used: float | None) -> float | None:
+    """Bytes of one load of every resident warp, of which `used` count per sector."""
+    counters = gap.measurement.counters
+    sectors, occupancy, sms = (counters.get(name) for name in ("sectors_per_load", "occupancy", "sms"))
+    if not sectors or not used or occupancy is None or sms is None:
+        return None
+    return occupancy * MAX_WARPS * sms * sectors * used
+
+
+def _in_flight(gap: Gap, used: float | None) -> float | None:
+    """Bytes in flight with one load per resident warp, over those that keep the memory busy: bandwidth x latency."""
+    latency, main = gap.target.machine.main.latency.value(), gap.target.needs.get(gap.target.main)
+    bytes_ = _round_of_loads(gap, used)
+    return bytes_ / (main.rate * latency) if bytes_ is not None and main is not None and latency else None
+
+
+def _loads(gap: Gap) -> Known:
+    """Loads that each warp has in flight by Little's law: rate x latency, over one load of every warp.
+
+    The rate is that of sectors that reach the SMs, and their latency that of L2 for the part that L2 had. Without these
+    counters both are those of the main memory. A warp whose loads depend on each other has one; independent loads more.
+    """
+    fetched, together = _in_flight(gap, SECTOR), _round_of_loads(gap, SECTOR)
+    counters, machine = gap.measurement.counters, gap.target.machine
+    moved = next((share.value for share in gap.shares if share.name == gap.target.main), None)
+    serial = moved / fetched if fetched and moved is not None else None
+    delivered, read, far = counters.get("l2_to_sm"), counters.get("hbm_read"), machine.main.latency.value()
+    near = next((level.latency.value() for level in machine.levels if level.name == "l2"), None)
+    if together and delivered and read is not None and far and near:
+        missed = min(read / delivered, 1.0)
+        serial = delivered / gap.measured * (missed * far + (1 - missed) * near) / together
+    return {"fetch_in_flight": fetched, "loads_in_flight": serial}
+
+
+def _chained(loads: float | str | None, long_share: float | None, sectors: float | None) -> str | None:
+    """Whether each warp waits for one load at a time and for nothing else.
+
+    In a chain of scattered addresses, as of pointers, the instructions between two loads stall a little as well. Single
+    coalesced loads look the same then, and are no chain.
+    """
+    if not isinstance(loads, float) or long_share is None or sectors is None:
+        return None
+    stalls = MIN_SCATTERED_STALLS if sectors >= MIN_SCATTERED_SECTORS else MIN_SERIAL_STALLS
+    low, high = SERIAL_LOADS
+    return "yes" if low <= loads <= high and long_share >= stalls else "no"
+
+
+def wasted(counters: Mapping[str, float]) -> float | None:
+    """Bytes fetched per byte used, for loads or stores, whichever is worse; 1 where requests touch few sectors.
+
+    A few scattered results after many coalesced loads do not count: a direction with a small part of the sectors.
+    """
+    ratios, moved = {}, {}
+    for way in ("load", "store"):
+        sectors, used = counters.get(f"sectors_per_{way}"), counters.get(f"bytes_per_sector_{way}")
+        if sectors is None:
+            continue
+        moved[way] = sectors * counters.get(f"{way}_requests", float("nan"))
+        if sectors < MIN_SCATTERED_SECTORS:
+            ratios[way] = 1.0
+        else:
+            ratios[way] = SECTOR / used if used else max(sectors / FULL_VECTOR_SECTORS, 1.0)
+    total = sum(moved.values())  # not a number where requests were not counted, and every direction matters then
+    material = [ratio for way, ratio in ratios.items() if not moved[way] < MIN_SHARE_OF_SECTORS * total]
+    return max(material, default=1.0) if ratios else None

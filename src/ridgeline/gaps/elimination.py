@@ -1,0 +1,67 @@
+"""Figures by elimination: a unit is busy, and what was counted on it is little. What remains has no counter of its own.
+
+L1 and shared memory: loads, stores, local memory and what L2 delivers are counted, atomics of shared memory are not. The
+SM: its pipes and L1 are counted, the constant cache is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .access import SECTOR, Known
+
+ATOMIC_SECTORS = 32.0  # at most, of an atomic request of a warp
+PIPES = (
+    "issue",
+    "fma_busy",
+    "alu_busy",
+    "fp64_busy",
+    "special_busy",
+    "lsu_busy",
+    "tensor_busy",
+    "copy_busy",
+    "l1_busy",
+)
+ISSUE_PER_SPECIAL = (
+    8.0  # warp instructions an SM issues at its peak, 4 a cycle, per one of special functions, 1 in 2 cycles
+)
+_REQUESTS = ("load_requests", "sectors_per_load", "store_requests", "sectors_per_store")
+_OF_L1 = ("l1_busy", "cycles", "sms", "shared_wavefronts", "l2_to_sm", *_REQUESTS)
+SOURCES: dict[str, tuple[str, ...]] = {
+    "l1_uncounted": (*_OF_L1, "local_sectors", "atomics"),
+    "sm_uncounted": ("compute_busy", *PIPES),
+    "queue_share": ("stall.mio_throttle", "stall.short_scoreboard"),
+    "instructions_per_function": ("issue", "special_busy"),
+}
+
+
+def eliminated(counters: Mapping[str, float], stalls: Mapping[str, float]) -> Known:
+    """`stalls` are warps by reason, without those that are not stalled."""
+    issue, special, total = counters.get("issue"), counters.get("special_busy"), sum(stalls.values())
+    queued = sum(stalls.get(name, 0.0) for name in ("mio_throttle", "short_scoreboard"))
+    return {
+        "l1_uncounted": _l1(counters),
+        "sm_uncounted": _sm(counters),
+        "queue_share": queued / total if total else None,
+        "instructions_per_function": ISSUE_PER_SPECIAL * issue / special if issue is not None and special else None,
+    }
+
+
+def _l1(counters: Mapping[str, float]) -> float | None:
+    """The share of time in which L1 and shared memory do what was not counted, at one wavefront or sector a cycle."""
+    if not all(name in counters for name in _OF_L1):
+        return None
+    loads, per_load, stores, per_store = (counters[name] for name in _REQUESTS)
+    sectors = loads * per_load + stores * per_store + counters.get("local_sectors", 0.0)
+    sectors += ATOMIC_SECTORS * counters.get("atomics", 0.0) + counters["l2_to_sm"] / SECTOR
+    cycles = counters["cycles"] * counters["sms"]
+    active = counters.get("sm_active", 1.0)
+    return counters["l1_busy"] * active - (counters["shared_wavefronts"] + sectors) / cycles if cycles else None
+
+
+def _sm(counters: Mapping[str, float]) -> float | None:
+    """The utilization of the busiest part of the SMs, less that of the busiest one that has a counter."""
+    if not all(name in counters for name in ("compute_busy", "issue", "lsu_busy", "l1_busy", "special_busy")):
+        return None
+    busiest = max(counters.get(name, 0.0) for name in PIPES)
+    return counters["compute_busy"] - busiest * counters.get("sm_active", 1.0)
