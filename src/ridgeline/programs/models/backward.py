@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ...core.dtypes import dtype as dtype_row
 from ...core.work import Array, Work, work
 from .. import ops
 from ..ops.elementwise import PROFILE
 from .architecture import Experts, Latent
 from .blocks import masked
 from .device import Block, Device
+from .eager import grouped_product
 from .experts import experts_read, routed_rows
 from .latent import latent_masked
 from .layout import PIPELINE
@@ -71,8 +73,8 @@ def _linear(device: Device, op: ModelOp) -> Gradients:
 
 
 def _norm(device: Device, op: ModelOp) -> Gradients:
-    """The gradient of the norm; where it added a residual, the gradient of that is read and added."""
-    kind = op.work.name.removeprefix("add_")
+    """The gradient of the norm, one kernel in every style; where it added a residual, the gradient of that is read and added."""
+    kind = op.work.name.removeprefix("add_").removesuffix("_eager")
     rows, cols = op.work.shape["rows"], op.work.shape["cols"]
     made = built(ops.find(f"{kind}_backward"), rows=rows, cols=cols, dtype=device.formats.values)
     if op.work.name.startswith("add_"):
@@ -112,8 +114,6 @@ def _branches(device: Device, op: ModelOp) -> Gradients:
     """Two branches started at the same tensor: their gradients are added."""
     if op.name == "residual":
         yield "residual backward", built(ops.add, n=op.work.shape["n"], dtype=device.formats.values), 1.0
-    elif op.name.startswith("rotary"):
-        yield from _again(device, op)
 
 
 def _embedding(device: Device, op: ModelOp) -> Gradients:
@@ -125,12 +125,31 @@ def _rows(device: Device, op: ModelOp) -> Gradients:
     yield f"{op.name} backward", made, 1.0
 
 
+def _grouped(device: Device, op: ModelOp) -> Gradients:
+    """Both gradients of grouped products: dx reads every matrix again, dW is written for every one."""
+    shape, values = op.work.shape, device.formats.values
+    rows, groups, inputs, outputs = (shape[name] for name in ("rows", "groups", "in_features", "out_features"))
+    yield f"{op.name} dgrad", grouped_product(rows, groups, outputs, inputs, op.work.dtype, device.formats.weights, values), 1.0  # fmt: skip
+    size = groups * inputs * outputs
+    wgrad = replace(
+        op.work, name="grouped_product_wgrad",
+        moves={
+            ("main", "x", "read"): op.work.moves["main", "x", "read"],
+            ("main", "dy", "read"): op.work.moves["main", "y", "write"],
+            ("main", "dW", "write"): size * dtype_row(device.formats.gradients).bytes,
+        },
+        formulas={},
+    )  # fmt: skip
+    yield f"{op.name} wgrad", wgrad, 1.0
+
+
 RULES: dict[str, Callable[[Device, ModelOp], Gradients]] = {
     "linear": _linear,
-    **dict.fromkeys(("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"), _norm),
+    **dict.fromkeys(("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm", "rmsnorm_eager"), _norm),
     **dict.fromkeys(GRADIENT_FLOPS, _activation),
     **dict.fromkeys((f"{name}_and_mul" for name in GRADIENT_FLOPS), _activation),
-    **dict.fromkeys(("rotary", "quantize", "concatenate"), _again),
+    **dict.fromkeys(("rotary", "quantize"), _again),
+    "grouped_product": _grouped,
     "mul": _product,
     **dict.fromkeys(("residual", "add"), _branches),
     "embedding": _embedding,

@@ -8,13 +8,15 @@ norm, rotary embedding and cache write in one kernel, activation and gate in one
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from ...core.work import Array, Work
+from ...core.work import Array, Work, total
 from .. import ops
 from .architecture import HEAD_NORM, HEADS_NORM, PLAIN_NORM, Attention, Mlp
 from .device import Block, Sequences
+from .eager import rotation
 from .masked import Masked
 from .model_op import ATTENTION, MLP, ModelOp
 from .passes import activated, activation_profile, built, rotary
@@ -43,11 +45,23 @@ def attention_ops(block: Block) -> Iterator[ModelOp]:
     yield from _head_norms(block, heads, kv_heads)
     yield from _rotations(block, q, k)
     for group in device.groups:
-        work = masked(block, group).forward(device.formats.values, cache_format(block, group))
         sinks = heads * attention.sinks * (group is device.groups[0])
-        yield block.op(attention_name(block, group), ATTENTION, work, weights=sinks)
+        for op in _attention(block, group):
+            yield replace(op, weights=sinks) if op.name.startswith("attention") else op
     yield from block.quantize(q, part=ATTENTION)
     yield block.linear("out", ATTENTION, q, device.hidden, attention.out_bias)
+
+
+def _attention(block: Block, group: Sequences) -> Iterator[ModelOp]:
+    """Attention of some sequences; eager, keys are repeated for the heads they serve where a window is a mask."""
+    values, stored = block.device.formats.values, cache_format(block, group)
+    mask = masked(block, group)
+    if not mask.dense:
+        yield block.op(attention_name(block, group), ATTENTION, mask.forward(values, stored))
+        return
+    n = group.batch * mask.heads * group.keys * mask.head_dim
+    yield block.op("repeat keys", ATTENTION, built(ops.cast, n=n, dtype=stored, out_dtype=values), 2)
+    yield block.op(attention_name(block, group), ATTENTION, mask.forward(values, values))
 
 
 def attention_name(block: Block, group: Sequences) -> str:
@@ -56,19 +70,22 @@ def attention_name(block: Block, group: Sequences) -> str:
 
 
 def masked(block: Block, group: Sequences) -> Masked:
-    """The attention of some sequences on this device."""
+    """The attention of some sequences on this device; eager, a window that cuts is a mask of all pairs."""
     device, attention = block.device, block.layer.attention
     assert isinstance(attention, Attention)
     heads, kv_heads = local_heads(attention, device.layout.tp)
     cp = device.layout.cp
     decoding = group.kind == DECODE
     keys = group.keys / cp if decoding else group.keys  # decoding splits the cache
-    return Masked(
+    made = Masked(
         group.batch, heads, kv_heads, group.queries, np.maximum(keys, group.queries) if decoding else keys,
         attention.head_dim, attention.head_dim, device.architecture.causal,
         attention.window if device.architecture.causal else None, attention.chunked, attention.sinks,
-        1 if decoding else cp,
+        devices=1 if decoding else cp,
     )  # fmt: skip
+    if device.fused or made.seen.window is None:
+        return made
+    return replace(made, kv_heads=heads, causal=False, window=None, chunked=False, dense=True)
 
 
 def cache_format(block: Block, group: Sequences) -> str:
@@ -89,8 +106,7 @@ def _head_norms(block: Block, heads: Array, kv_heads: Array) -> Iterator[ModelOp
             (device.rows * count, attention.head_dim) if per_head else (device.rows, count * attention.head_dim)
         )
         learned = {HEAD_NORM: attention.head_dim, PLAIN_NORM: 0}.get(attention.head_norm, count * attention.head_dim)
-        work = built(ops.rmsnorm, rows=rows, cols=cols, dtype=device.formats.values)
-        yield block.op(name, ATTENTION, work, weights=learned)
+        yield block.op(name, ATTENTION, device.rms_norm(rows, cols), weights=learned)
 
 
 def _rotations(block: Block, q: Array, k: Array) -> Iterator[ModelOp]:
@@ -106,13 +122,10 @@ def _rotations(block: Block, q: Array, k: Array) -> Iterator[ModelOp]:
             )
             yield block.op("rotary and cache write" if device.caches else "rotary", ATTENTION, work)
         return
-    for name, width in (("q", q), ("k", k)) if rotates else ():
-        n = device.rows * width
-        yield block.op(f"rotary {name} mul", ATTENTION, built(ops.mul, n=n, dtype=formats.values), 2)
-        yield block.op(f"rotary {name} neg", ATTENTION, built(ops.relu, n=n / 2, dtype=formats.values))
-        join = built(ops.concatenate, rows=n / attention.head_dim, cols=attention.head_dim / 2, parts=2.0, dtype=formats.values)  # fmt: skip
-        yield block.op(f"rotary {name} cat", ATTENTION, join)
-        yield block.op(f"rotary {name} add", ATTENTION, built(ops.add, n=n, dtype=formats.values))
+    positions = total(group.tokens for group in device.groups)
+    for part, width in (("q", q), ("k", k)) if rotates else ():
+        for name, work, times in rotation(part, device.rows * width, positions, attention.head_dim, formats.values):
+            yield block.op(name, ATTENTION, work, times)
     if device.caches:  # keys and values of every step are joined to those before, all of them copied
         for group in device.groups:
             if group.kind == DECODE or np.any(np.asarray(group.context) > 0):

@@ -9,6 +9,7 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.work import Array, Work, total
 from .. import ops
 from .architecture import Architecture, Layer
+from .eager import rms_norm as eager_rms_norm
 from .layout import Layout
 from .model_op import MLP, NORM, ModelOp
 from .passes import add_norm, built, quantized
@@ -88,10 +89,19 @@ class Device:
             weights=formats.weights if quantize else formats.values,
         )  # fmt: skip
 
-    def norm(self, rows: Array | None = None, cols: Array | None = None) -> Work:
+    def norm(self, rows: Array | None = None) -> Work:
+        """Over the hidden state."""
+        rows = self.residual_rows if rows is None else rows
+        if self.architecture.norm == "rmsnorm":
+            return self.rms_norm(rows, self.hidden)
         op = ops.find(self.architecture.norm)
-        rows, cols = self.residual_rows if rows is None else rows, self.hidden if cols is None else cols
-        return built(op, rows=rows, cols=cols, dtype=self.formats.values)
+        return built(op, rows=rows, cols=self.hidden, dtype=self.formats.values)
+
+    def rms_norm(self, rows: Array, cols: Array) -> Work:
+        """One kernel, or the eight of `transformers`."""
+        if not self.fused:
+            return eager_rms_norm(rows, cols, self.formats.values)
+        return built(ops.rmsnorm, rows=rows, cols=cols, dtype=self.formats.values)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from ...core.work import Array, Kernel, Work, work
 from .. import ops
 from ..ops.elementwise import PROFILE
 from .architecture import Experts, Mlp
-from .blocks import dense_ops
+from .blocks import activation_ops, dense_ops
 from .device import Block
+from .eager import grouped_product
 from .model_op import MLP, ModelOp
 from .passes import activation_profile, built
 
@@ -67,7 +68,10 @@ def expert_ops(block: Block) -> Iterator[ModelOp]:
     biases = ((1 + experts.gated) * columns + device.hidden) * experts.bias
     yield from block.quantize(device.hidden)
     yield from block.quantize(columns, routed_rows(block))  # what the second product takes
-    yield block.op("experts", MLP, grouped(block), weights=held * (each + biases))
+    if device.fused:
+        yield block.op("experts", MLP, grouped(block), weights=held * (each + biases))
+    else:
+        yield from _eager(block, held * (each + biases))
     if experts.shared:
         shared = Mlp(experts.shared, experts.gated, experts.bias, experts.activation)
         yield from dense_ops(block, shared, "shared")
@@ -120,3 +124,22 @@ def grouped(block: Block) -> Work:
     )
     shape = {"pairs": pairs, "experts": sizes["experts"], "hidden": float(hidden), "inter": inter}
     return replace(made, name="grouped_experts", family="moe", shape=shape)
+
+
+def _eager(block: Block, weights: Array) -> Iterator[ModelOp]:
+    """Tokens gathered by expert, grouped products around the activation, results weighed, put back and summed."""
+    device, experts = block.device, block.layer.mlp
+    assert isinstance(experts, Experts)
+    formats, hidden, inter = device.formats, float(device.hidden), experts.inter / device.layout.expert_tp
+    values, pairs, read, up = formats.values, routed_rows(block), experts_read(block), 1 + experts.gated
+    stored = (formats.activations, formats.weights, values)
+    gather = built(ops.embedding, rows=pairs, vocab=device.rows, cols=hidden, dtype=values)
+    yield block.op("experts gather", MLP, gather)
+    product = grouped_product(pairs, read, hidden, up * inter, *stored)
+    yield block.op("experts gate and up" if experts.gated else "experts up", MLP, product)
+    yield from activation_ops(block, pairs, inter, experts.activation, experts.gated, "experts ")
+    # all weights of the experts belong to this op, so that they are one in every style
+    yield block.op("experts", MLP, grouped_product(pairs, read, inter, hidden, *stored), weights=weights)
+    yield block.op("experts weigh", MLP, built(ops.mul, n=pairs * hidden, dtype=values))
+    yield block.op("experts scatter", MLP, built(ops.embedding, rows=pairs, vocab=pairs, cols=hidden, dtype=values))
+    yield block.op("experts sum", MLP, built(ops.sum_rows, rows=device.rows * hidden, cols=float(experts.topk), dtype=values))  # fmt: skip

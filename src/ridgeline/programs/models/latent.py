@@ -64,7 +64,7 @@ def latent_ops(block: Block) -> Iterator[ModelOp]:
 
 def _down(block: Block, latent: Latent, cached: int) -> Iterator[ModelOp]:
     """To the ranks in one product, or one each; norms of both vectors."""
-    device, values = block.device, block.device.formats.values
+    device = block.device
     yield from block.quantize(device.hidden, part=ATTENTION)
     if latent.q_rank is None:
         yield block.linear("q", ATTENTION, device.hidden, latent.heads / device.layout.tp * latent.qk_dim)
@@ -76,8 +76,7 @@ def _down(block: Block, latent: Latent, cached: int) -> Iterator[ModelOp]:
         yield block.linear("kv down", ATTENTION, device.hidden, cached, latent.bias)
     for name, rank in (("q norm", latent.q_rank), ("kv norm", latent.kv_rank)):
         if rank is not None:
-            work = built(ops.rmsnorm, rows=device.rows, cols=rank, dtype=values)
-            yield block.op(name, ATTENTION, work, weights=rank)
+            yield block.op(name, ATTENTION, device.rms_norm(device.rows, rank), weights=rank)
 
 
 def _rotation(block: Block, latent: Latent, heads: Array, cached: int) -> ModelOp:

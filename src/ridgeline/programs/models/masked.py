@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...core.work import Array, Work, work
+from ...core.dtypes import dtype as dtype_row
+from ...core.machine import MAIN
+from ...core.work import READ, Array, Work, work
 from .. import ops
 from ..ops.scaled_dot_product import visible_pairs
 from .passes import built
@@ -29,6 +31,7 @@ class Masked:
     window: int | None = None
     chunked: bool = False
     sinks: bool = False
+    dense: bool = False  # a mask of all pairs is read, one for all heads
     devices: int = 1  # that split the queries evenly, as context parallelism does with a balanced order
 
     @property
@@ -100,6 +103,9 @@ class Masked:
             rows = self.batch * self.heads * self.queries / self.devices
             counts["vector", made.dtype, "sinks"] = SINK * rows
         moves = {key: value / self.devices if key[1] in per_query else value for key, value in made.moves.items()}
+        if self.dense:
+            pairs = self.batch * self.queries * self.keys / self.devices
+            moves[MAIN, "mask", READ] = pairs * dtype_row(made.dtype).bytes
         kernels = tuple(
             replace(kernel, sizes={**kernel.sizes, "batch": kernel.sizes["batch"] / self.devices})
             if self.devices > 1
