@@ -462,6 +462,28 @@ def test_what_is_no_trace_is_told(tmp_path: Path, text: str, message: str) -> No
         read(path)
 
 
+def test_an_entry_that_is_not_json_is_left_out_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name whose quotes the profiler did not escape, among 200 kernels; the text is read in pieces that cut entries in two."""
+    kernels = [
+        f'{{\n    "ph": "X", "cat": "kernel", "name": "k", "ts": {10 * at}, "dur": 5, "args": {{"stream": 7}}\n  }}'
+        for at in range(200)
+    ]
+    bad = '{\n    "ph": "X", "cat": "cpu_op", "name": "f("tanh")", "ts": 1, "dur": 5, "args": {"a": [{}]}\n  }'
+    path = tmp_path / "trace.json"
+    monkeypatch.setattr(chrome_trace, "PIECE", 1000)
+    for place in (0, 77, 199):
+        path.write_text(
+            '{"schemaVersion": 1, "traceEvents": [' + ",\n  ".join([*kernels[:place], bad, *kernels[place:]]) + "]}"
+        )
+        (kernel,) = read(path)
+        assert len(kernel.samples) == 200
+        assert "1 of 201 entries of the trace are not JSON and were left out" in kernel.notes
+        assert "1 of 201 entries" in torch_profiler.timeline(path).notes[0]
+    path.write_text('{"schemaVersion": 1, "traceEvents": [' + ",\n  ".join([bad] * 3 + kernels) + "]}")  # 1.5 %
+    with pytest.raises(InputError, match="is not JSON after"):
+        read(path)
+
+
 def test_merged_traces_of_several_processes_are_refused(tmp_path: Path) -> None:
     story = Story().launch(0, 1, 7, lane=1).launch(0, 1, 7, lane=2).kernel("k", 5, 5, 7)
     with pytest.raises(InputError, match="2 processes"):

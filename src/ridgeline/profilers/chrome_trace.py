@@ -16,6 +16,7 @@ from ..core.observation import LONGEST
 from ..core.tabular import opened
 
 EVENTS = "traceEvents"
+UNREADABLE = "unreadable"  # the key of the note about events that were left out
 MICRO = 1e-6  # a trace counts in microseconds
 
 # -- the file, one event at a time ---------------------------------------------------------------------------------
@@ -23,9 +24,16 @@ MICRO = 1e-6  # a trace counts in microseconds
 PIECE = 1 << 22  # characters read at a time; a trace may be larger than memory
 END_MARGIN = 12  # characters from the end within which an error means that the text stops there
 MAX_SAID = 200  # characters of the parser's message that are passed on
+MAX_UNREADABLE = 0.01  # of the events; more are no slips of the profiler's writer but another format
+FEW_UNREADABLE = 10  # that may come before their share is known
+_NEXT_EVENT = re.compile(r'\{\s*"ph"\s*:')  # what profilers write first in an event
 _SIGN = re.compile(r"[^\s,:]")
 _ENDS = tuple(" \t\r\n,]}")
 _DECODER = json.JSONDecoder()
+
+
+class _Broken(InputError):
+    """A value that is not JSON."""
 
 
 class _JsonStream:
@@ -34,6 +42,7 @@ class _JsonStream:
     def __init__(self, path: Path, text: TextIO) -> None:
         self.path, self.text = path, text
         self.piece, self.at, self.read = "", 0, 0
+        self.unreadable: list[_Broken] = []
 
     def more(self) -> bool:
         """Read on behind what is left; False at the end."""
@@ -88,9 +97,20 @@ class _JsonStream:
             error.msg.startswith("Unterminated") or error.pos + END_MARGIN >= len(self.piece)
         )
 
-    def broken(self, error: Exception) -> InputError:
+    def skip(self, error: _Broken) -> None:
+        """Go on at the next event: profilers write some names without escaping their quotes."""
+        self.unreadable.append(error)
+        if len(self.unreadable) > max(FEW_UNREADABLE, MAX_UNREADABLE * self.read):
+            raise self.unreadable[0]
+        self.at += 1
+        while not (start := _NEXT_EVENT.search(self.piece, self.at)):
+            if len(self.piece) - self.at > limit("line") or not self.more():
+                raise error
+        self.at = start.start()
+
+    def broken(self, error: Exception) -> _Broken:
         said = clean(str(error), MAX_SAID)
-        return InputError(f"'{self.path}' is not JSON after entry {self.read}: {said}; export the trace again")
+        return _Broken(f"'{self.path}' is not JSON after entry {self.read}: {said}; export the trace again")
 
     def too_deep(self) -> InputError:
         return InputError(f"'{self.path}' nests values too deeply after entry {self.read}; export the trace again")
@@ -119,7 +139,7 @@ def items(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _events(source: _JsonStream) -> Iterator[tuple[str, Any]]:
-    most = limit("rows")
+    most, before = limit("rows"), source.read
     while (sign := source.sign()) != "]":
         try:  # nearly every event is an object that lies whole in the piece
             if sign != "{":
@@ -127,11 +147,20 @@ def _events(source: _JsonStream) -> Iterator[tuple[str, Any]]:
             value, source.at = _DECODER.raw_decode(source.piece, source.at)
             source.read += 1
         except (ValueError, RecursionError):
-            value = source.value()
+            try:
+                value = source.value()
+            except _Broken as error:
+                source.skip(error)
+                continue
         if source.read > most:
             refuse_over("rows", source.read, f"'{source.path}', event {source.read:,},")
         yield EVENTS, value
     source.at += 1
+    if count := len(source.unreadable):
+        total = source.read - before + count
+        if count > MAX_UNREADABLE * total:
+            raise source.unreadable[0]
+        yield UNREADABLE, f"{count:,} of {total:,} entries of the trace are not JSON and were left out"
 
 
 # -- spans of a thread ---------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ...core.intake import Door, refuse_over
 from ...core.observation import Observation
 from ...core.timeline import Timeline
 from ...core.units import counted
-from ..chrome_trace import EVENTS, MICRO, OP, RANGE, SLACK, Span, items, nested, stretches, times, usable
+from ..chrome_trace import EVENTS, MICRO, OP, RANGE, SLACK, UNREADABLE, Span, items, nested, stretches, times, usable
 from .timeline import Event, Recorded
 from .timeline import timeline as trace_timeline
 
@@ -66,6 +66,7 @@ class _Trace:
     waits: list[Span] = field(default_factory=list)
     events: int = 0
     taken: int = 0
+    notes: list[str] = field(default_factory=list)  # what of the file was left out
 
     def __post_init__(self) -> None:
         self.door = Door(f"'{self.path}'")
@@ -225,6 +226,8 @@ def _loaded(path: Path) -> _Trace:
         for key, value in items(path):
             if key == EVENTS:
                 trace.take(value)
+            elif key == UNREADABLE:
+                trace.notes.append(value)
     except RecursionError as error:
         raise InputError(f"'{path}' nests values too deeply for a trace; record it again") from error
     trace.door.close()
@@ -243,7 +246,7 @@ def _lanes(trace: _Trace) -> list[_Lane]:
 
 def _cut(trace: _Trace) -> tuple[str, ...]:
     cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
-    return cut if trace.events >= MAX_EVENTS else ()
+    return (*trace.notes, *(cut if trace.events >= MAX_EVENTS else ()))
 
 
 def _correlation(args: Mapping[str, Any]) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...core.errors import InputError
 from ...core.observation import Observation
 from ...core.timeline import Timeline
-from ..chrome_trace import EVENTS, items
+from ..chrome_trace import EVENTS, UNREADABLE, items
 from .events import Events
 from .links import Trace
 from .results import HEADER, idle_times, observations
@@ -32,6 +32,8 @@ def load(path: Path, version: str = "") -> Trace:
         for key, value in items(events.path):
             if key == EVENTS:
                 events.take(value)
+            elif key == UNREADABLE:
+                events.notes.append(value)
             elif key in HEADER:
                 events.header[key] = value
     except RecursionError as error:

@@ -103,6 +103,7 @@ class Events:
     first: float = math.inf
     base: float | None = None  # the first time of the file; the others are kept from there, which saves their digits
     taken: int = 0
+    notes: list[str] = field(default_factory=list)  # what of the file was left out
     on_host: int = 0  # events of the host, each of which slowed it
     shared: dict[str, Any] = field(default_factory=dict)  # one copy of what comes again and again, by its text
 

@@ -86,9 +86,11 @@ def observations(trace: Trace) -> list[Observation]:
         if group.samples:
             timed.append(_observation(trace, group, conditions[device], ranges))
     timeless = len(groups) - len(timed)
-    if timed and timeless:
-        note = f"{counted(timeless, 'more kernel')} of the trace without measurable time, omitted"
-        timed[0] = replace(timed[0], notes=(*timed[0].notes, note))
+    notes = list(trace.events.notes)
+    if timeless:
+        notes.append(f"{counted(timeless, 'more kernel')} of the trace without measurable time, omitted")
+    if timed and notes:
+        timed[0] = replace(timed[0], notes=(*timed[0].notes, *notes))
     return timed
 
 

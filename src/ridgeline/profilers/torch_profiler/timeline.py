@@ -166,7 +166,7 @@ def timeline(trace: Trace) -> Timeline:
         shapes=any(site.call.tensors or any(call.tensors for call in site.outer) for site in gathered.sites),
         conditions=conditions,
         tool=TOOL,
-        notes=_notes(steps.how, bool(events.records)),
+        notes=(*events.notes, *_notes(steps.how, bool(events.records))),
         gradients=gradients(events, len(steps) + steps.warmup),
         host_events=events.on_host,
     )
