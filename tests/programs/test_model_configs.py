@@ -10,11 +10,9 @@ import pytest
 
 from ridgeline.core.errors import InputError
 from ridgeline.programs.models.architecture import Experts
-from ridgeline.programs.models.families import RULES
-from ridgeline.programs.models.hf import read_config
+from ridgeline.programs.models.hf import KNOWN_TYPES, read_config
 from ridgeline.programs.models.load import architecture, entries, entry, known, resolve
 from ridgeline.programs.models.parameters import parameters
-from ridgeline.programs.models.sparse import SPARSE_RULES
 
 SMALL = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -70,7 +68,7 @@ def test_image_models_are_traced() -> None:
 
 def test_every_entry_is_of_a_known_family_and_has_no_field_that_is_not_understood() -> None:
     for name in known():
-        assert entries()[name].config["model_type"] in RULES | SPARSE_RULES
+        assert entries()[name].config["model_type"] in KNOWN_TYPES
         assert not [note for note in architecture(name).notes if "not understood" in note or "defaults" in note], name
 
 

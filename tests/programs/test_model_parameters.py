@@ -65,18 +65,72 @@ def builder(transformers: Any, model: Architecture) -> Any:
 FAMILIES = {(entries()[name].config["model_type"], *sorted(entries()[name].config)): name for name in known()}
 
 
+# Switches and families that no known model has, over sizes that all families understand.
+SIZES = {
+    "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 80,
+    "max_position_embeddings": 32, "pad_token_id": 0,
+}  # fmt: skip
+NULLS = ("sliding_window", "q_lora_rank")  # fields that null switches off
+FURTHER: list[dict[str, Any]] = [
+    {"model_type": "llama", "attention_bias": True, "mlp_bias": True, "head_dim": 24},
+    {"model_type": "mistral", "sliding_window": 8, "head_dim": 24},
+    {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+    {"model_type": "qwen3", "attention_bias": True, "tie_word_embeddings": True},
+    {"model_type": "qwen2_moe", "qkv_bias": False, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "decoder_sparse_step": 2, "shared_expert_intermediate_size": 40},
+    {"model_type": "qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "mlp_only_layers": [0, 3]},
+    {"model_type": "gemma2", "attention_bias": True, "head_dim": 24},
+    {"model_type": "gemma3_text", "attention_bias": True, "head_dim": 24, "sliding_window": 8},
+    {"model_type": "cohere", "use_qk_norm": True, "attention_bias": True},
+    {"model_type": "cohere2", "attention_bias": True, "sliding_window": 8},
+    {"model_type": "stablelm", "use_qkv_bias": True, "qk_layernorm": True},
+    {"model_type": "nemotron", "attention_bias": True, "mlp_bias": True, "head_dim": 16},
+    {"model_type": "gpt_neox", "attention_bias": False, "use_parallel_residual": False, "tie_word_embeddings": True},
+    {"model_type": "falcon", "bias": True, "alibi": True, "parallel_attn": False, "multi_query": False},
+    {"model_type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
+    {"model_type": "gpt_bigcode", "multi_query": False, "n_positions": 32, "n_inner": 96, "intermediate_size": None},
+    {"model_type": "opt", "enable_bias": False, "ffn_dim": 96, "word_embed_proj_dim": 32},
+    {"model_type": "starcoder2", "use_bias": False, "sliding_window": None},
+    {"model_type": "deepseek_v3", "attention_bias": True, "q_lora_rank": None, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 12, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 2},
+    {"model_type": "deepseek_v2", "attention_bias": True, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 12, "n_routed_experts": 4, "n_shared_experts": 2, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "first_k_dense_replace": 1},
+    {"model_type": "llama4_text", "head_dim": 24, "intermediate_size_mlp": 56, "interleave_moe_layer_step": 2, "num_local_experts": 4, "attention_bias": True},
+    {"model_type": "granitemoe", "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True},
+    {"model_type": "minimax_m2", "num_local_experts": 4, "num_experts_per_tok": 2},
+    {"model_type": "ernie4_5_moe", "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 24, "moe_layer_start_index": 1, "moe_layer_end_index": 2},
+    {"model_type": "glm4_moe", "head_dim": 24, "attention_bias": True, "use_qk_norm": True, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+    {"model_type": "exaone4", "sliding_window": 8, "sliding_window_pattern": 2},
+    {"model_type": "olmo2", "attention_bias": True},
+    {"model_type": "olmo3", "sliding_window": 8},
+    {"model_type": "seed_oss", "attention_bias": True, "attention_out_bias": True, "mlp_bias": True, "head_dim": 24},
+    {"model_type": "hunyuan_v1_dense", "head_dim": 16},
+    {"model_type": "arcee", "attention_bias": True, "mlp_bias": True},
+    {"model_type": "helium", "head_dim": 16},
+    {"model_type": "smollm3", "no_rope_layer_interval": 2},
+]  # fmt: skip
+
+
+@pytest.mark.needs_torch
+@pytest.mark.parametrize("fields", FURTHER, ids=lambda fields: "-".join([fields["model_type"], *list(fields)[1:3]]))
+def test_switches_of_families(fields: dict[str, Any]) -> None:
+    check_against_transformers(SIZES | fields)
+
+
 @pytest.mark.needs_torch
 @pytest.mark.parametrize("name", sorted(FAMILIES.values()))
 def test_transformers_allocates_as_much(name: str) -> None:
-    """Modules built on the meta device, one model per set of fields; the known depths of all: benchmarks/model_parameters.py."""
+    """One known model per set of fields; all of them at their known depths: benchmarks/model_parameters.py."""
+    check_against_transformers(shallow(name))
+
+
+def check_against_transformers(fields: dict[str, Any]) -> None:
+    """Parameters, widths of the cache and number of windows equal those of modules built on the meta device."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from transformers.initialization import no_init_weights
 
     from ridgeline.programs.models.hf import read_config
 
-    fields = shallow(name)
-    ours = read_config(fields, name)
+    ours = read_config(fields)
+    fields = {key: value for key, value in fields.items() if key in NULLS or value is not None}
     model_type = fields.pop("model_type")
     config = transformers.AutoConfig.for_model(SAME_TENSORS.get(model_type, model_type), **fields)
     with torch.device("meta"), no_init_weights():

@@ -23,17 +23,6 @@ def windows(draft: Draft, fields: Fields, sliding: Callable[[int], bool], window
     draft.windows = [size if inside else None for inside in places]
 
 
-def learned_positions(draft: Draft, fields: Fields, offset: int = 0) -> None:
-    """A table of positions instead of rotation."""
-    draft.positions, draft.rotary = fields.size("context") + offset, False
-
-
-def plain_mlp(draft: Draft, activation: str = "gelu") -> None:
-    """One matrix up and one down with biases, and layer norms with biases: as GPT-2 has them."""
-    draft.gated, draft.mlp_bias, draft.norm = False, True, LAYERNORM
-    draft.activation = draft.activation if draft.activation != "silu" else activation
-
-
 # -- Llama and its relatives ---------------------------------------------------------------------------------------
 
 
@@ -47,7 +36,7 @@ def mistral(draft: Draft, fields: Fields) -> None:
 
 
 def qwen2(draft: Draft, fields: Fields) -> None:
-    draft.bias = True
+    draft.bias = fields.flag("qkv_bias", True)
     qwen_windows(draft, fields)
 
 
@@ -169,164 +158,55 @@ def seed_oss(draft: Draft, fields: Fields) -> None:
     draft.mlp_bias = fields.flag("mlp_bias")
 
 
+def exaone4(draft: Draft, fields: Fields) -> None:
+    """A pattern of windows as a number, or as letters of which G sees everything; layers without a window do not rotate."""
+    draft.head_norm = HEAD_NORM
+    pattern = fields.raw("sliding_window_pattern", 0)
+    if isinstance(pattern, str) and pattern:
+        windows(draft, fields, lambda place: pattern[place % len(pattern)] != "G")
+    else:
+        step = fields.size("sliding_window_pattern", 0, low=0)
+        windows(draft, fields, lambda place: step > 0 and (place + 1) % step != 0)
+    if any(draft.windows):
+        draft.unrotated = {place for place, window in enumerate(draft.windows) if window is None}
+
+
+def normed_llama(draft: Draft, fields: Fields) -> None:
+    llama(draft, fields)
+    draft.head_norm = HEAD_NORM
+
+
+def windowed_llama(draft: Draft, fields: Fields) -> None:
+    llama(draft, fields)
+    windows(draft, fields, lambda place: True)
+
+
+def bitnet(draft: Draft, fields: Fields) -> None:
+    llama(draft, fields)
+    draft.gated = True
+    draft.notes.append("the norms inside attention and MLP are not counted")
+
+
 def baichuan(draft: Draft, fields: Fields) -> None:
     draft.rotary = draft.hidden < 5120  # the 13B models bias scores by distance instead
 
 
-# -- decoders after GPT-2 ------------------------------------------------------------------------------------------
-
-
-def gpt2(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    learned_positions(draft, fields)
-    draft.bias = draft.out_bias = True
-
-
-def gpt_bigcode(draft: Draft, fields: Fields) -> None:
-    gpt2(draft, fields)
-    if fields.flag("multi_query", True):
-        draft.kv_heads = 1
-
-
-def gpt_neo(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    learned_positions(draft, fields)
-    draft.out_bias = True
-    kinds: list[str] = []
-    for entry in fields.door.items(
-        fields.raw("attention_types", [[["global", "local"], draft.depth // 2]]), "attention_types"
-    ):
-        pair = fields.door.items(entry, "attention_types")
-        times = fields.door.number(pair[1] if len(pair) == 2 else None, "attention_types", 1, draft.depth, whole=True)
-        kinds += list(fields.door.texts(pair[0] if pair else None, "attention_types"))[: draft.depth] * int(times)
-    window = fields.optional("window")
-    if len(kinds) != draft.depth:
-        fields.door.complain("attention_types", f"lists {len(kinds)} layers of {draft.depth}")
-        return
-    draft.windows = [window if kind == "local" else None for kind in kinds]
-
-
-def gpt_neox(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    draft.bias = draft.out_bias = fields.flag("bias", True)
-    draft.parallel = fields.flag("use_parallel_residual", True)
-
-
-def gptj(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    draft.parallel, draft.norms, draft.head_bias = True, 1, True
-
-
-def phi(draft: Draft, fields: Fields) -> None:
-    gptj(draft, fields)
-    draft.bias = draft.out_bias = True
-
-
-def opt(draft: Draft, fields: Fields) -> None:
-    """Positions start at 2, so the table has 2 rows more; the 350M model norms after its blocks and embeds in 512 dimensions."""
-    plain_mlp(draft, "relu")
-    learned_positions(draft, fields, offset=2)
-    draft.activation = fields.text("activation", "relu")
-    draft.bias = draft.out_bias = draft.mlp_bias = fields.flag("enable_bias", True)
-    draft.embedding_width = fields.size("word_embed_proj_dim", draft.hidden)
-    draft.final_norm = fields.flag("do_layer_norm_before", True) and not fields.flag("_remove_final_layer_norm")
-
-
-def bloom(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    draft.inter, draft.bias, draft.out_bias, draft.rotary, draft.embedding_norm = (
-        4 * draft.hidden,
-        True,
-        True,
-        False,
-        True,
-    )
-
-
-def mpt(draft: Draft, fields: Fields) -> None:
-    biased = not fields.flag("no_bias", True)
-    plain_mlp(draft)
-    draft.mlp_bias = draft.bias = draft.out_bias = biased
-    draft.norm_vectors = BIASED if biased else UNBIASED
-    draft.inter = fields.size("expansion_ratio", 4) * draft.hidden
-    inner = fields.inner("attn_config")
-    draft.kv_heads = inner.size("kv_heads", draft.heads)
-    if inner.flag("alibi", True):
-        fields.flag("learned_pos_emb")
-        draft.rotary = False
-    else:
-        learned_positions(draft, fields)
-
-
-def falcon(draft: Draft, fields: Fields) -> None:
-    """Three generations: multi-query (7B), grouped queries with a norm for attention and one for the MLP (40B, 180B), and
-    sequential blocks with biases (RW)."""
-    plain_mlp(draft)
-    draft.inter = fields.size("ffn_hidden_size", 4 * draft.hidden)
-    biased, newer = fields.flag("bias"), fields.flag("new_decoder_architecture")
-    single = fields.flag("multi_query", True)
-    draft.bias = draft.out_bias = draft.mlp_bias = biased
-    draft.rotary = not fields.flag("alibi")
-    draft.parallel = newer or fields.flag("parallel_attn", True)
-    if newer:
-        draft.norms = fields.size("num_ln_in_parallel_attn", 2)
-        draft.kv_heads = fields.size("kv_heads", draft.heads)
-    else:
-        draft.norms = 1 if draft.parallel else 2
-        draft.kv_heads = 1 if single else draft.heads
-
-
-def starcoder2(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    draft.bias = draft.out_bias = draft.mlp_bias = fields.flag("bias", True)
-    windows(draft, fields, lambda place: True)
-
-
-# -- encoders ------------------------------------------------------------------------------------------------------
-
-
-def bert(draft: Draft, fields: Fields) -> None:
-    plain_mlp(draft)
-    learned_positions(draft, fields)
-    draft.bias = draft.out_bias = True
-    draft.causal, draft.head, draft.final_norm, draft.embedding_norm = False, False, False, True
-    draft.token_types, draft.pooler = fields.size("type_vocab_size", 2, low=0), True
-    masked_head(draft, fields)
-
-
-def distilbert(draft: Draft, fields: Fields) -> None:
-    bert(draft, fields)
-    draft.token_types, draft.pooler = 0, False
-
-
-def masked_head(draft: Draft, fields: Fields) -> None:
-    """A head over every token where `architectures` has a class with one, as the files of encoders usually have."""
-    listed = fields.door.texts(fields.raw("architectures", []), "architectures")
-    if any(name.endswith(("ForMaskedLM", "LMHeadModel")) for name in listed):
-        draft.head, draft.head_transform, draft.head_bias, draft.pooler = True, True, True, False
-        draft.tied = fields.flag("tied", True)
-    else:
-        draft.notes.append("counted as the encoder, without a head")
-
-
 RULES: dict[str, Rule] = {
     "llama": llama, "yi": llama, "internlm2": llama, "internlm3": llama, "internlm": llama, "granite": llama, "aquila": llama, "helium": llama,
-    "ernie4_5": llama, "exaone": llama, "xverse": llama, "minicpm": llama, "solar": llama, "bitnet": llama, "cwm": llama,
+    "ernie4_5": llama, "exaone": llama, "xverse": llama, "minicpm": llama, "solar": llama, "cwm": windowed_llama, "exaone4": exaone4, "bitnet": bitnet,
+    "hunyuan_v1_dense": normed_llama,
     "mistral": mistral, "ministral": mistral, "ministral3": mistral,
     "qwen2": qwen2, "qwen2_vl": qwen2, "qwen2_5_vl": qwen2, "qwen2_vl_text": qwen2, "qwen2_5_vl_text": qwen2, "qwen3": qwen3, "qwen3_vl_text": qwen3,
     "gemma": gemma, "gemma2": gemma2, "gemma3": gemma3, "gemma3_text": gemma3,
-    "phi": phi, "phi-msft": phi, "phi3": phi3, "olmo": olmo, "hf_olmo": olmo, "olmo2": olmo2, "olmo3": olmo3,
+    "phi3": phi3, "olmo": olmo, "hf_olmo": olmo, "olmo2": olmo2, "olmo3": olmo3,
     "glm": glm, "glm4": glm4, "chatglm": chatglm, "smollm3": smollm3, "stablelm": stablelm, "stablelm_epoch": stablelm,
     "nemotron": nemotron, "arcee": arcee, "cohere": cohere, "cohere2": cohere2, "seed_oss": seed_oss, "baichuan": baichuan,
-    "gpt2": gpt2, "gpt_bigcode": gpt_bigcode, "gpt_neo": gpt_neo, "gpt_neox": gpt_neox, "gptj": gptj, "codegen": gptj, "opt": opt,
-    "bloom": bloom, "mpt": mpt, "falcon": falcon, "RefinedWebModel": falcon, "RefinedWeb": falcon, "starcoder2": starcoder2,
-    "bert": bert, "roberta": bert, "xlm-roberta": bert, "camembert": bert, "distilbert": distilbert,
 }  # fmt: skip
 
 # Whether the head shares the embedding, where a file does not say.
 TIED = frozenset({
     "gpt2", "gpt_bigcode", "gpt_neo", "opt", "bloom", "mpt", "falcon", "RefinedWebModel", "RefinedWeb", "gemma", "gemma2", "gemma3",
-    "gemma3_text", "cohere", "cohere2", "starcoder2", "smollm3", "ernie4_5",
+    "gemma3_text", "cohere", "cohere2", "starcoder2", "smollm3", "ernie4_5", "ernie4_5_moe",
 })  # fmt: skip
 # Sizes that files leave out because the class of the family has them as defaults.
 DEFAULTS: dict[str, dict[str, int | None]] = {
@@ -344,6 +224,11 @@ DEFAULTS: dict[str, dict[str, int | None]] = {
     "gpt_neo": {"window_size": 256, "max_position_embeddings": 2048, "vocab_size": 50257},
     "glm4": {"head_dim": 128}, "glm": {"head_dim": 128},
     "cohere2": {"sliding_window": 4096},
+    "deepseek_v2": {"n_shared_experts": 2, "q_lora_rank": 1536},
+    "deepseek_v3": {"n_shared_experts": 1, "first_k_dense_replace": 3, "q_lora_rank": 1536},
+    "glm4_moe": {"n_shared_experts": 1, "first_k_dense_replace": 1},
+    "glm4_moe_lite": {"n_shared_experts": 1, "first_k_dense_replace": 1, "q_lora_rank": 768},
+    "ernie4_5_moe": {"moe_num_shared_experts": 2, "moe_layer_start_index": 1}, "minimax_m2": {"head_dim": 128},
     "gpt_oss": {"head_dim": 64, "sliding_window": 128},
     "llama4_text": {"head_dim": 128, "attention_chunk_size": 8192},
     "bert": {"max_position_embeddings": 512, "vocab_size": 30522}, "distilbert": {"max_position_embeddings": 512, "vocab_size": 30522},

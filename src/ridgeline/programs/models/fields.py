@@ -44,7 +44,7 @@ HARMLESS = re.compile(
     r"|.*_attn|attn_.*|position_embedding_type|embd_pdrop|finetuning_task|prefix|pruned_heads|tokenizer_class|type_vocab_size|unk_.*|z_loss.*"
     r"|max_length|min_length|do_sample|num_beams|temperature|top_k|top_p|num_return_sequences|chunk_size_feed_forward|tf_legacy_loss|use_bfloat16"
     r"|torchscript|language|transformers\.js_config|original_max_position_embeddings|long_mscale|short_mscale|query_pre_attn_scalar|.*_temperature_tuning"
-    r"|floor_scale|attn_scale|gpt_ffn_hidden_size|ep_size|layer_norm_elementwise_affine|_remove_final_layer_norm|.*use_sdpa|.*use_flash.*|residual_in_fp32"
+    r"|floor_scale|qk_head_dim|.*in_fp32|scale_attn_.*|embedding_fraction|init_device|norm_type|attention_layers|_sliding_window_pattern|attn_scale|gpt_ffn_hidden_size|ep_size|layer_norm_elementwise_affine|_remove_final_layer_norm|.*use_sdpa|.*use_flash.*|residual_in_fp32"
 )  # fmt: skip
 MAX_SIZE = 1e9  # of any width, vocabulary or context
 MAX_DEPTH = 10_000

@@ -15,10 +15,11 @@ from .architecture import Architecture
 from .draft import Draft
 from .families import DEFAULTS, LAYERNORM, RULES, TIED
 from .fields import MAX_DEPTH, Fields
+from .older_families import OLDER_RULES
 from .quantized import weight_format
-from .sparse import SPARSE_RULES, experts
+from .sparse import SPARSE_RULES, late_experts, latent
 
-KNOWN_TYPES = RULES | SPARSE_RULES
+KNOWN_TYPES = RULES | OLDER_RULES | SPARSE_RULES
 TEXT_PARTS = ("text_config", "llm_config", "language_config")  # the language model of one that also sees or hears
 # Families that are not stacks of attention and MLP, by what they are.
 OTHERS = {
@@ -26,7 +27,8 @@ OTHERS = {
     **dict.fromkeys(
         (
             "jamba", "bamba", "zamba", "zamba2", "falcon_h1", "nemotron_h", "granitemoehybrid", "recurrent_gemma", "lfm2", "lfm2_moe",
-            "qwen3_next", "qwen3_5", "qwen3_5_moe", "kimi_linear", "minimax", "olmo_hybrid",
+            "qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "kimi_linear", "minimax", "olmo_hybrid", "gemma3n", "gemma3n_text",
+            "gemma4", "gemma4_text", "deepseek_v4", "longcat_flash", "zaya", "doge", "blt", "hrm_text", "inkling_text", "jetmoe", "cpmant",
         ), "a model with layers other than attention and MLP",
     ),
     **dict.fromkeys(("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "led", "whisper", "marian", "m2m_100", "switch_transformers"), "an encoder-decoder"),
@@ -145,6 +147,8 @@ def activation(name: str) -> str:
     lower = name.lower()
     if lower in ("relu2", "relu_squared", "squared_relu"):
         return "relu2"
+    if lower == "xielu":
+        return "gelu"  # a function of each value, as expensive
     return next((op for op in ("gelu", "silu", "relu") if op in lower), "silu")
 
 
@@ -159,11 +163,10 @@ def _generic(draft: Draft, fields: Fields, model_type: str) -> None:
     window = fields.optional("window")
     if window is not None:
         draft.windows = [window] * draft.depth
+    if fields.raw("kv_lora_rank") is not None:
+        latent(draft, fields)
     if fields.raw("experts") is not None:
-        width = fields.size("expert_inter", draft.inter)
-        experts(draft, fields, shared=fields.size("shared_count", 0, low=0) * width)
-        first = fields.size("dense_layers", 0, low=0)
-        draft.dense = set(range(min(first, draft.depth)))
+        late_experts(draft, fields)
     kind = f"model_type '{clean(model_type, 60)}' is not known" if model_type else "model_type is missing"
     mlp = "a gated MLP" if draft.gated else "an MLP without a gate"
     draft.notes.append(

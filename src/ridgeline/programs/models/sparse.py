@@ -104,7 +104,10 @@ def late_experts(draft: Draft, fields: Fields) -> None:
     experts(draft, fields, shared=fields.size("shared_count", 0, low=0) * width)
     step = fields.size("moe_layer_freq", 1) if not isinstance(fields.raw("moe_layer_freq"), list) else 1
     first = fields.size("dense_layers", 0, low=0)
+    kinds = fields.texts("mlp_layer_types", draft.depth)
     draft.dense = {place for place in range(draft.depth) if place < first or place % step}
+    if kinds:
+        draft.dense = {place for place, kind in enumerate(kinds) if kind == "dense"}
     ahead = fields.size("num_nextn_predict_layers", 0, low=0)
     if ahead:
         draft.notes.append(f"{ahead} layer{'s' * (ahead > 1)} for predicting further tokens ahead left out")
@@ -121,6 +124,24 @@ def glm4_moe(draft: Draft, fields: Fields) -> None:
     draft.bias = fields.flag("bias")
     draft.head_norm = HEAD_NORM if fields.flag("use_qk_norm") else ""
     late_experts(draft, fields)
+    balanced(draft)
+
+
+def minimax_m2(draft: Draft, fields: Fields) -> None:
+    draft.head_norm = WIDTH_NORM
+    experts(draft, fields)
+    balanced(draft)
+
+
+def ernie_moe(draft: Draft, fields: Fields) -> None:
+    """Experts in every `moe_layer_interval`-th layer from a first to a last one."""
+    llama(draft, fields)
+    draft.mlp_bias = draft.bias
+    late_experts(draft, fields)
+    step, first = fields.size("moe_layer_interval", 1), fields.size("dense_layers", 1, low=0)
+    last = fields.size("moe_layer_end_index", -1, low=-1)
+    last = draft.depth - 1 if last < 0 else last
+    draft.dense = {place for place in range(draft.depth) if not first <= place <= last or (place + 1) % step}
     balanced(draft)
 
 
@@ -151,5 +172,5 @@ SPARSE_RULES: dict[str, Callable[[Draft, Fields], None]] = {
     "mixtral": alike(mistral), "granitemoe": alike(llama), "qwen2_moe": qwen_moe(qwen2, gate=True), "qwen3_moe": qwen_moe(qwen3, gate=False),
     "qwen3_vl_moe_text": qwen_moe(qwen3, gate=False), "llama4": llama4, "llama4_text": llama4, "gpt_oss": gpt_oss, "deepseek_v2": deepseek,
     "deepseek_v3": deepseek_v3, "kimi_k2": deepseek_v3, "deepseek_v32": sparse_latent, "glm_moe_dsa": sparse_latent, "glm4_moe": glm4_moe, "glm4_moe_lite": deepseek_v3, "olmoe": olmoe,
-    "phimoe": phimoe, "dbrx": dbrx,
+    "phimoe": phimoe, "minimax_m2": minimax_m2, "ernie4_5_moe": ernie_moe, "dbrx": dbrx,
 }  # fmt: skip
