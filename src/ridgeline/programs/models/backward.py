@@ -121,7 +121,8 @@ def _embedding(device: Device, op: ModelOp) -> Gradients:
 
 
 def _rows(device: Device, op: ModelOp) -> Gradients:
-    made = built(ops.find(f"{op.work.name}_backward"), rows=op.work.shape["rows"], cols=op.work.shape["cols"], dtype=device.formats.values)  # fmt: skip
+    name = op.work.name.removesuffix("_topk")
+    made = built(ops.find(f"{name}_backward"), rows=op.work.shape["rows"], cols=op.work.shape["cols"], dtype=device.formats.values)  # fmt: skip
     yield f"{op.name} backward", made, 1.0
 
 
@@ -153,7 +154,7 @@ RULES: dict[str, Callable[[Device, ModelOp], Gradients]] = {
     "mul": _product,
     **dict.fromkeys(("residual", "add"), _branches),
     "embedding": _embedding,
-    **dict.fromkeys(("softmax", "cross_entropy"), _rows),
+    **dict.fromkeys(("softmax", "softmax_topk", "cross_entropy"), _rows),
 }
 
 

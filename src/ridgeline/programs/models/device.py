@@ -12,7 +12,7 @@ from .architecture import Architecture, Layer
 from .eager import rms_norm as eager_rms_norm
 from .layout import Layout
 from .model_op import MLP, NORM, ModelOp
-from .passes import add_norm, built, quantized
+from .passes import add_norm, built, norm, quantized
 from .phase import DECODE, TRAIN, Formats, Phase
 
 
@@ -92,16 +92,17 @@ class Device:
     def norm(self, rows: Array | None = None) -> Work:
         """Over the hidden state."""
         rows = self.residual_rows if rows is None else rows
-        if self.architecture.norm == "rmsnorm":
-            return self.rms_norm(rows, self.hidden)
-        op = ops.find(self.architecture.norm)
-        return built(op, rows=rows, cols=self.hidden, dtype=self.formats.values)
+        kind, values = self.architecture.norm, self.formats.values
+        if self.fused:
+            return norm(kind, rows, self.hidden, values)
+        if kind == "rmsnorm":
+            return eager_rms_norm(rows, self.hidden, values)
+        return built(ops.find(kind), rows=rows, cols=self.hidden, dtype=values)
 
     def rms_norm(self, rows: Array, cols: Array) -> Work:
         """One kernel, or the eight of `transformers`."""
-        if not self.fused:
-            return eager_rms_norm(rows, cols, self.formats.values)
-        return built(ops.rmsnorm, rows=rows, cols=cols, dtype=self.formats.values)
+        values = self.formats.values
+        return norm("rmsnorm", rows, cols, values) if self.fused else eager_rms_norm(rows, cols, values)
 
 
 @dataclass(frozen=True)

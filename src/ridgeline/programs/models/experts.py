@@ -25,7 +25,7 @@ from .blocks import activation_ops, dense_ops
 from .device import Block
 from .eager import grouped_product
 from .model_op import MLP, ModelOp
-from .passes import activation_profile, built
+from .passes import activation_profile, built, chosen
 
 UNIFORM, BALANCED = ROUTINGS = ("uniform", "balanced")
 
@@ -60,8 +60,13 @@ def expert_ops(block: Block) -> Iterator[ModelOp]:
     # every device routes all of its tokens
     yield block.linear("router", MLP, device.hidden, experts.count, experts.router_bias, quantize=False)
     values = device.formats.values
-    yield block.op("router softmax", MLP, built(ops.softmax, rows=device.rows, cols=experts.count, dtype=values))
-    yield block.op("top-k", MLP, built(ops.topk, rows=device.rows, cols=experts.count, k=experts.topk, dtype=values))
+    if device.fused:
+        yield block.op("router top-k", MLP, chosen(device.rows, experts.count, experts.topk, values))
+    else:
+        softmax = built(ops.softmax, rows=device.rows, cols=experts.count, dtype=values)
+        yield block.op("router softmax", MLP, softmax)
+        topk = built(ops.topk, rows=device.rows, cols=experts.count, k=experts.topk, dtype=values)
+        yield block.op("router top-k", MLP, topk)
     held = experts.count / device.layout.ep
     columns = experts.inter / device.layout.expert_tp
     each = (2 + experts.gated) * device.hidden * columns

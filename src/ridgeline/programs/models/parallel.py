@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ...core.dtypes import dtype as dtype_row
 from ...core.work import Array, Work
 from .. import ops
@@ -106,3 +108,23 @@ def logits_collectives(device: Device, rows: Array) -> Iterator[ModelOp]:
     if device.layout.tp > 1:
         size = rows * device.architecture.vocab * device.width
         yield ModelOp("all_gather logits", COMMUNICATION, collective("all_gather", size, device.layout.tp, device.formats.values), over=TENSOR)  # fmt: skip
+
+
+# -- data parallelism of a training step in closed form --------------------------------------------------------------
+
+
+def gradient_intensity(tokens: Array, devices: Array, width: float = 2.0) -> Array:
+    """Flops of a training step per byte that a device sends for a ring all-reduce of its gradients: 3 B / ((N - 1) d).
+
+    6 P B / N flops for P weights and B tokens over N devices, 2 (N - 1)/N P d bytes with d bytes per gradient; P cancels.
+    """
+    return 3 * tokens / ((devices - 1) * width)
+
+
+def most_data_parallel(tokens: Array, ridge: Array, width: float = 2.0) -> Array:
+    """The largest number of devices at which the exchange of gradients takes no longer than the products of the step.
+
+    `ridge` is the flops a device computes per byte that its link carries: 3 B / ((N - 1) d) >= ridge, so
+    N <= 1 + 3 B / (ridge d). More tokens, narrower gradients or splitting the model instead of the data allow more.
+    """
+    return np.floor(1 + 3 * tokens / (ridge * width))

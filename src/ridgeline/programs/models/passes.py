@@ -12,10 +12,10 @@ from typing import Any
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
-from ...core.work import Array, Kernel, Work, total, work
+from ...core.machine import MAIN
+from ...core.work import READ, WRITE, Array, Kernel, Work, total, work
 from ..ops.elementwise import PROFILE
-from ..ops.kernels import row_kernel
-from ..ops.registry import Op
+from ..ops.registry import Op, find
 
 ROTATION = 3.0  # flops per element: two products and a sum
 QUANTIZATION = 3.0  # flops per element: absolute value, largest of the row, scale
@@ -32,19 +32,32 @@ def built(op: Op, **values: Any) -> Work:
     return replace(made, name=op.name, family=op.family, dtype=dtype, shape=shape)
 
 
+def one_pass(made: Work, name: str, like: str, elements: Array) -> Work:
+    """The work as one kernel that is priced as the timed op `like`: an elementwise kernel that moves as much.
+
+    Kernels of engines and compilers run at the rate of their bytes, as those do; the timed norms are PyTorch's, which give
+    every row to one block and leave a GPU idle where rows are few.
+    """
+    sizes = {
+        "read": made.bytes_at(MAIN, READ), "written": made.bytes_at(MAIN, WRITE), "flops": made.flops,
+        "special": made.special, "elements": elements, "launches": 1.0,
+    }  # fmt: skip
+    return replace(made, kernels=(Kernel("stream", sizes, name, label(made.dtype), like),))
+
+
 def streamed(
     name: str, like: str, read: Tensors, write: Tensors, dtype: str, flops: tuple[Array, str] = (0.0, ""), special: Array = 0.0
 ) -> Work:  # fmt: skip
     """One pass over tensors, priced as the timed op `like`, which is built alike."""
     made = work({}, {name: flops}, read, write, special=special, dtype=dtype)
     elements = total(size for size, *_ in write.values())
-    sizes = {
-        "read": total(made.moves["main", tensor, "read"] for tensor in read if ("main", tensor, "read") in made.moves),
-        "written": total(made.moves["main", tensor, "write"] for tensor in write),
-        "flops": made.flops, "special": special, "elements": elements, "launches": 1.0,
-    }  # fmt: skip
-    kernel = Kernel("stream", sizes, name, label(dtype), like)
-    return replace(made, name=name, family="stream", shape={"n": elements}, kernels=(kernel,))
+    return replace(one_pass(made, name, like, elements), name=name, family="stream", shape={"n": elements})
+
+
+def norm(kind: str, rows: Array, cols: Array, dtype: str) -> Work:
+    """The norm op, priced as a kernel of an engine."""
+    op = find(kind)
+    return one_pass(built(op, rows=rows, cols=cols, dtype=dtype), f"fused_{kind}", "add", rows * cols)
 
 
 def add_norm(kind: str, rows: Array, cols: Array, dtype: str, branches: int = 1) -> Work:
@@ -61,11 +74,9 @@ def add_norm(kind: str, rows: Array, cols: Array, dtype: str, branches: int = 1)
         read={**read, **dict.fromkeys(affine, (cols, dtype, "cols"))},
         write={"residual": (n, dtype, "rows cols"), "y": (n, dtype, "rows cols")},
         dtype=dtype,
-        # a row is read and written more than once: so many rows move as much
-        kernels=row_kernel(kind, rows * (branches + 3) / 2, cols, dtype, dtype),
     )
     shape = {"rows": rows, "cols": cols, "branches": float(branches)}
-    return replace(made, name=f"add_{kind}", family="rows", dtype=dtype, shape=shape)
+    return replace(one_pass(made, f"add_{kind}", "add", n), name=f"add_{kind}", family="rows", shape=shape)
 
 
 def rotary(rows: Array, q: Array, k: Array, head_dim: Array, dtype: str, kv: str, *, rotates: bool, caches: bool) -> Work:  # fmt: skip
@@ -123,6 +134,17 @@ def quantized(rows: Array, cols: Array, dtype: str, to: str) -> Work:
         read={"x": (n, dtype, "rows cols")},
         write={"y": (n, to, "rows cols"), **scales},
         dtype=dtype,
-        kernels=row_kernel("rmsnorm", rows, cols, dtype, to),
     )
-    return replace(made, name="quantize", family="rows", shape={"rows": rows, "cols": cols})
+    return replace(
+        one_pass(made, "quantize", "relu", n), name="quantize", family="rows", shape={"rows": rows, "cols": cols}
+    )
+
+
+def chosen(rows: Array, experts: Array, topk: Array, dtype: str) -> Work:
+    """Softmax of the router's logits and its largest values in one kernel: 5 flops per logit, fp32 weights and int32 places written."""
+    n, kept = rows * experts, rows * topk
+    write = {"weights": (kept, "fp32", "rows topk"), "places": (kept, "int32", "rows topk")}
+    made = streamed(
+        "softmax_topk", "exp", {"x": (n, dtype, "rows experts")}, write, dtype, (5 * n, "5 rows experts"), n
+    )
+    return replace(made, shape={"rows": rows, "cols": experts})

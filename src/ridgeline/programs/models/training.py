@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...core.dtypes import dtype as dtype_row
-from ...core.dtypes import label
-from ...core.work import Array, Kernel, Work, total, work
+from ...core.work import Array, Work, total, work
 from .. import ops
 from .backward import backward_ops
 from .device import Device
@@ -28,7 +27,7 @@ from .forward import forward_ops, head_rows
 from .layout import DATA, SHARD_GRADIENTS, SHARD_STATES, SHARD_WEIGHTS, TENSOR
 from .model_op import BACKWARD, COMMUNICATION, FORWARD, HEAD, OPTIMIZER, RECOMPUTED, UPDATE, ModelOp
 from .parallel import collective
-from .passes import built
+from .passes import built, one_pass
 from .phase import FULL, SELECTIVE
 
 BUCKET = 25.0 * 2**20  # bytes of gradients that PyTorch's data parallelism reduces at a time
@@ -151,9 +150,4 @@ def adamw(n: Array, weights: str, gradients: str, states: str) -> Work:
         vector={"update": (ADAMW_FLOPS * n, "14 n")}, special=ADAMW_SPECIAL * n,
         read={**kept, "g": (n, gradients, "n")}, write={**kept, **stored}, dtype=states,
     )  # fmt: skip
-    sizes = {
-        "read": made.bytes_at("main", "read"), "written": made.bytes_at("main", "write"), "flops": made.flops,
-        "special": made.special, "elements": n, "launches": 1.0,
-    }  # fmt: skip
-    kernel = Kernel("stream", sizes, "adamw_fused", label(states))
-    return replace(made, name="adamw", family="stream", shape={"n": n}, kernels=(kernel,))
+    return replace(one_pass(made, "adamw_fused", "", n), name="adamw", family="stream", shape={"n": n})
