@@ -38,6 +38,7 @@ bench: $(STAMP)
 pages: $(STAMP)
 	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_glossary.py
+	$(BIN)/python docs/make_models.py
 	$(BIN)/python docs/make_consoles.py
 
 # The stamp is newer than what it was made from: a changed dependency installs again, an unchanged one costs nothing.

@@ -18,6 +18,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "examp
 sys.path.insert(0, str(DOCS))
 from make_consoles import PAGES as WITH_CONSOLES  # noqa: E402
 from make_consoles import filled  # noqa: E402
+from make_models import filled as models_filled  # noqa: E402
 
 
 def name_of(page: Path) -> str:
@@ -51,6 +52,12 @@ def test_every_page_is_in_one_of_the_four_groups_and_can_be_reached_from_the_rea
         links = re.findall(r"\]\(([^)\s#\"]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
         waiting += [(page.parent / link).resolve() for link in links if not link.startswith("http")]
     assert set(DOCS.rglob("*.md")) <= reached
+
+
+def test_the_table_of_models_is_current() -> None:
+    """`python docs/make_models.py` writes it again."""
+    page = (DOCS / "use" / "models.md").read_text(encoding="utf-8")
+    assert models_filled(page) == page
 
 
 def test_glossary_page_equals_the_glossary() -> None:

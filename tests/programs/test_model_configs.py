@@ -171,6 +171,21 @@ def test_quantized_weights_are_named(table: dict[str, Any], stored: str) -> None
     assert read_config(SMALL | {"torch_dtype": "float16"}).weights == "fp16"
 
 
+def test_the_formats_of_a_file_next_to_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    side = tmp_path / "hf_quant_config.json"
+    side.write_text(
+        json.dumps(
+            {"quantization": {"quant_algo": "NVFP4", "exclude_modules": ["lm_head", "model.layers.0.self_attn*"]}}
+        )
+    )
+    read = architecture(tmp_path)
+    assert (read.weights, read.unquantized) == ("nvfp4", ("attention",))
+    side.write_text("[1]")
+    with pytest.raises(InputError, match="quantization_config: must be a table"):
+        architecture(tmp_path)
+
+
 def test_a_quantization_that_is_not_known_is_said() -> None:
     read = read_config(SMALL | {"quantization_config": {"quant_method": "quip"}})
     assert read.notes == ("quantized by quip: the format of the weights is not known, bf16 is assumed",)

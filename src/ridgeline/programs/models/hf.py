@@ -20,6 +20,7 @@ from .quantized import weight_format
 from .sparse import SPARSE_RULES, late_experts, latent
 
 KNOWN_TYPES = RULES | OLDER_RULES | SPARSE_RULES
+QUANTIZATION = "hf_quant_config.json"  # where checkpoints of TensorRT Model Optimizer say how they are stored
 TEXT_PARTS = ("text_config", "llm_config", "language_config")  # the language model of one that also sees or hears
 # Families that are not stacks of attention and MLP, by what they are.
 OTHERS = {
@@ -47,7 +48,11 @@ def read_config(source: str | Path | Mapping[str, Any], name: str = "") -> Archi
     path = user_path(source)
     path = path / "config.json" if path.is_dir() else path
     label = name or clean(path.resolve().parent.name if path.name == "config.json" else path.stem)
-    return _architecture(_document(path), label, clean(str(path)))
+    document, beside = _document(path), path.with_name(QUANTIZATION)
+    if isinstance(document, dict) and "quantization_config" not in document and beside.is_file():
+        side = _document(beside)
+        document["quantization_config"] = side.get("quantization") if isinstance(side, dict) else side
+    return _architecture(document, label, clean(str(path)))
 
 
 def _document(path: Path) -> Any:

@@ -45,7 +45,7 @@ def _format(method: str, inner: Fields) -> str:
         bits, group = inner.size("bits", 4), _whole(inner.raw("group_size"))
         zero = "z" if inner.flag("zero_point", method == "gptq" and not inner.flag("sym", True)) else ""
         return f"int{bits}" + (f"_g{group}{zero}" if group else "")
-    if method in ("compressed-tensors", "modelopt", "nvfp4"):
+    if method in ("compressed-tensors", "modelopt") or inner.raw("quant_algo"):
         return _of_groups(inner)
     return ""
 
