@@ -6,23 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from models import BF16, Bottleneck, Built, _images, _tokens, inference, training
+from models import BF16, Bottleneck, Built, _images, _tokens, decoding, inference, made, training
 from torch import nn
 
 
-def _model(kind: str, config: Any, device: str, dtype: torch.dtype) -> nn.Module:
+def _model(kind: Any, config: Any, device: str, dtype: torch.dtype, attention: str = "sdpa") -> nn.Module:
+    """A model from its class, or the name of one of `transformers`."""
     import transformers
 
-    if kind != "ConvNextForImageClassification":
-        config._attn_implementation = "sdpa"
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.device(device):
-            model: nn.Module = getattr(transformers, kind)(config)
-    finally:
-        torch.set_default_dtype(before)
-    return model
+    return made(getattr(transformers, kind) if isinstance(kind, str) else kind, config, device, dtype, attention)
 
 
 def _config(kind: str, **values: Any) -> Any:
@@ -57,31 +49,7 @@ def _prefill(
 
 
 def _decode(kind: str, config: str, values: dict[str, Any], batch: int, context: int) -> Callable[[str], Built]:
-    def built(device: str) -> Built:
-        from transformers import DynamicCache
-
-        model = _model(kind, _config(config, **values), device, BF16).eval()
-        size = values["hidden_size"] // values["num_attention_heads"]
-        cache = DynamicCache()
-        for layer in range(values["num_hidden_layers"]):
-            shape = (
-                batch,
-                values["num_key_value_heads"],
-                context + 1,
-                size,
-            )  # as a step leaves it, before it is cut back
-            cache.update(*(torch.randn(shape, device=device, dtype=BF16) for _ in range(2)), layer)
-        cache.crop(context)
-
-        @torch.no_grad()
-        def step(token: torch.Tensor) -> torch.Tensor:
-            logits = model(input_ids=token, past_key_values=cache, use_cache=True).logits
-            cache.crop(context)
-            return logits
-
-        return step, (_tokens(batch, 1, values["vocab_size"], device),)
-
-    return built
+    return lambda device: decoding(_model(kind, _config(config, **values), device, BF16), batch, context, device)
 
 
 def _train(kind: str, config: str, values: dict[str, Any], batch: int, length: int) -> Callable[[str], Built]:
@@ -118,7 +86,9 @@ def _resnet101(batch: int) -> Callable[[str], Built]:
 def _convnext(batch: int) -> Callable[[str], Built]:
     def built(device: str) -> Built:
         config = _config("ConvNextConfig", depths=[3, 3, 27, 3], hidden_sizes=[128, 256, 512, 1024], num_labels=1000)
-        return inference(_model("ConvNextForImageClassification", config, device, BF16), _images(batch, device, BF16))
+        return inference(
+            _model("ConvNextForImageClassification", config, device, BF16, "eager"), _images(batch, device, BF16)
+        )
 
     return built
 

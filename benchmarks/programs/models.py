@@ -108,6 +108,48 @@ def _next_token(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     return model(input_ids=tokens, labels=tokens, use_cache=False).loss
 
 
+# -- models of `transformers` ------------------------------------------------------------------------------------------
+
+
+def made(kind: Any, config: Any, device: str, dtype: torch.dtype, attention: str = "sdpa") -> nn.Module:
+    """A model from its class and configuration, with random weights of a format."""
+    config._attn_implementation = attention
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model: nn.Module = kind(config)
+    finally:
+        torch.set_default_dtype(before)
+    return model
+
+
+def decoding(model: nn.Module, batch: int, context: int, device: str) -> Built:
+    """One new token for each sequence, with a cache of `context` tokens.
+
+    The cache is cut back after each step: cuDNN plans its attention anew for every length it has not seen (40 ms each).
+    """
+    from transformers import DynamicCache
+
+    config = model.eval().config
+    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    shape = (batch, heads, context + 1, size)  # as a step leaves it, before it is cut back
+    cache = DynamicCache()
+    for layer in range(config.num_hidden_layers):
+        keys, values = (torch.randn(shape, device=device, dtype=BF16) for _ in range(2))
+        cache.update(keys, values, layer)
+    cache.crop(context)
+
+    @torch.no_grad()
+    def step(token: torch.Tensor) -> torch.Tensor:
+        logits = model(input_ids=token, past_key_values=cache, use_cache=True).logits
+        cache.crop(context)
+        return logits
+
+    return step, (_tokens(batch, 1, config.vocab_size, device),)
+
+
 # -- configurations ----------------------------------------------------------------------------------------------------
 
 
@@ -133,15 +175,7 @@ def _language_model(name: str, device: str, dtype: torch.dtype) -> nn.Module:
         ),
     }  # fmt: skip
     kind, config = configs[name]
-    config._attn_implementation = "sdpa"
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.device(device):
-            model: nn.Module = kind(config)
-    finally:
-        torch.set_default_dtype(before)
-    return model
+    return made(kind, config, device, dtype)
 
 
 def _prefill(name: str, batch: int, length: int) -> Callable[[str], Built]:
@@ -155,34 +189,7 @@ def _prefill(name: str, batch: int, length: int) -> Callable[[str], Built]:
 
 
 def _decode(name: str, batch: int, context: int) -> Callable[[str], Built]:
-    """One new token for each sequence, with a cache of `context` tokens.
-
-    The cache is cut back after each step: cuDNN plans its attention anew for every length it has not seen (40 ms each).
-    """
-
-    def built(device: str) -> Built:
-        from transformers import DynamicCache
-
-        model = _language_model(name, device, BF16).eval()
-        config = model.config
-        heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (batch, heads, context + 1, size)  # as a step leaves it, before it is cut back
-        cache = DynamicCache()
-        for layer in range(config.num_hidden_layers):
-            keys, values = (torch.randn(shape, device=device, dtype=BF16) for _ in range(2))
-            cache.update(keys, values, layer)
-        cache.crop(context)
-
-        @torch.no_grad()
-        def step(token: torch.Tensor) -> torch.Tensor:
-            logits = model(input_ids=token, past_key_values=cache, use_cache=True).logits
-            cache.crop(context)
-            return logits
-
-        return step, (_tokens(batch, 1, config.vocab_size, device),)
-
-    return built
+    return lambda device: decoding(_language_model(name, device, BF16), batch, context, device)
 
 
 def _train_tokens(name: str, batch: int, length: int, amp: bool, **settings: Any) -> Callable[[str], Built]:

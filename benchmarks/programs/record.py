@@ -1,6 +1,6 @@
-"""Record the programs of `models.py` on this machine's GPU: kernel time and wall time of a step, eager and compiled.
+"""Record programs on this machine's GPU: kernel time and wall time of a step, eager and compiled.
 
-    python benchmarks/programs/record.py --out FOLDER [--only "gpt2 train,vit train"] [--mode eager|compiled] [--warm]
+    python benchmarks/programs/record.py --out FOLDER [--set models] [--only "gpt2 train,vit train"] [--mode eager|compiled] [--warm]
 
 Writes one document (`programs.json`: per case the wall time of a step without profiler and the kernel time with it) and one
 trace per case. `--warm` only compiles, so that several processes fill the compiler's cache at once.
@@ -14,11 +14,13 @@ import json
 import shutil
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from models import CASES
+from models import Built
+from sets import SETS, cases
 
 WARMUP, STEPS, ROUNDS, RECORDED = 3, 5, 5, 3
 
@@ -61,9 +63,9 @@ def recorded(step: Any, args: tuple[Any, ...], path: Path) -> dict[str, float]:
     }
 
 
-def measure(name: str, mode: str, folder: Path, warm: bool) -> dict[str, Any] | None:
+def measure(name: str, build: Callable[[str], Built], mode: str, folder: Path, warm: bool) -> dict[str, Any] | None:
     torch.manual_seed(0)
-    step, args = CASES[name]("cuda")
+    step, args = build("cuda")
     step = compiled(step) if mode == "compiled" else step
     for _ in range(1 if warm else WARMUP):
         step(*args)
@@ -79,17 +81,19 @@ def measure(name: str, mode: str, folder: Path, warm: bool) -> dict[str, Any] | 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--set", choices=SETS, default="models")
     parser.add_argument("--only", default="")
     parser.add_argument("--mode", default="eager", choices=("eager", "compiled"))
     parser.add_argument("--warm", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    names = [name.strip() for name in given.only.split(",") if name.strip()] or list(CASES)
+    programs = cases(given.set)
+    names = [name.strip() for name in given.only.split(",") if name.strip()] or list(programs)
     rows = []
     for name in names:
         began = time.perf_counter()
         try:
-            row = measure(name, given.mode, given.out, given.warm)
+            row = measure(name, programs[name], given.mode, given.out, given.warm)
         except Exception as error:  # the others are still worth recording
             row = {"case": name, "mode": given.mode, "failed": f"{type(error).__name__}: {error}"[:300]}
         if row:

@@ -1,0 +1,15 @@
+"""The sets of programs: `models` the predictor was compared with while it was made, the others it was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from models import Built
+
+SETS = ("models", "held_out", "held_out_2")
+
+
+def cases(*names: str) -> dict[str, Callable[[str], Built]]:
+    """The programs of sets, by name."""
+    return {case: build for name in names for case, build in import_module(name).CASES.items()}
