@@ -38,8 +38,13 @@ class Session:
         self.compiled = compiled
 
     def _compiling(self) -> list[Patch]:
+        """Libraries are told that they are compiled; PyTorch's own functions are not, since nothing compiles them.
+
+        Its optimizers would leave numbers of the host in tensors, which operators on lists refuse.
+        """
         names = ("is_compiling", "is_dynamo_compiling") if self.compiled else ()
-        return [(self.torch.compiler, name, lambda: True) for name in names]
+        answer = lambda: not sys._getframe(1).f_globals.get("__name__", "").startswith("torch.")  # noqa: E731
+        return [(self.torch.compiler, name, answer) for name in names]
 
     def _shape_propagation(self) -> list[Patch]:
         """Distributed tensors try each operator on the shapes of all ranks together first, which no device runs."""
