@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -15,12 +16,15 @@ MAX_DEPTH = 4  # of objects that hold objects, from the callable on
 
 
 class Twins:
-    """One fake tensor for every tensor; views of one storage stay views of one storage."""
+    """One fake tensor for every tensor; views of one storage stay views of one storage.
+
+    A fake tensor is kept as long as the program keeps its tensor: a cache that a step replaces is freed then, as on a GPU.
+    """
 
     def __init__(self, torch: Any, mode: Any) -> None:
         self.torch, self.mode = torch, mode
-        self._twins: dict[int, tuple[Any, Any]] = {}  # by id; the tensor is kept, so that its id is not given again
-        self._storages: dict[int, Any] = {}
+        self._twins: dict[int, tuple[Any, Any]] = {}  # by id, which is free again when the reference notices its end
+        self._storages: dict[int, tuple[Any, Any]] = {}  # by address, likewise
 
     def __call__(self, tensor: Any, on_gpu: bool = False) -> Any:
         """The fake tensor for one with data. Single numbers are on the host, unless they are a module's."""
@@ -32,7 +36,7 @@ class Twins:
                 return tensor
             if id(tensor) not in self._twins:
                 made = self._wrapped(tensor) if hasattr(tensor, "__tensor_flatten__") else self._made(tensor, number)
-                self._twins[id(tensor)] = tensor, made
+                self._twins[id(tensor)] = _until_freed(tensor, self._twins, id(tensor)), made
             return self._twins[id(tensor)][1]
 
     def _wrapped(self, tensor: Any) -> Any:
@@ -54,11 +58,13 @@ class Twins:
         torch = self.torch
         with torch.no_grad(), _plainly(torch):
             plain = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="meta")
-            address = tensor.untyped_storage()._cdata
+            storage = tensor.untyped_storage()
+            address = storage._cdata
             if address in self._storages:
-                plain.set_(self._storages[address], tensor.storage_offset(), tensor.shape, tensor.stride())
-            elif tensor.untyped_storage().nbytes() == plain.untyped_storage().nbytes():
-                self._storages[address] = plain.untyped_storage()
+                plain.set_(self._storages[address][1], tensor.storage_offset(), tensor.shape, tensor.stride())
+            elif storage.nbytes() == plain.untyped_storage().nbytes():
+                kept = _until_freed(storage, self._storages, address)
+                self._storages[address] = kept, plain.untyped_storage()
             fake = FakeTensor(self.mode, plain, torch.device("cpu" if host else "cuda:0"))
             if isinstance(tensor, torch.nn.Parameter):
                 fake._is_param = True  # what torch marks parameters of other kinds of tensors by
@@ -69,6 +75,11 @@ class Twins:
         from torch.utils._pytree import tree_map
 
         return tree_map(lambda item: self(item) if isinstance(item, self.torch.Tensor) else item, value)
+
+
+def _until_freed(item: Any, entries: dict[int, tuple[Any, Any]], key: int) -> Any:
+    """A reference that takes the entry of an object away when the program frees it."""
+    return weakref.ref(item, lambda _: entries.pop(key, None))
 
 
 @contextlib.contextmanager
