@@ -57,6 +57,13 @@ COUNTS = [
     ("aten::native_layer_norm", (T(6, 8), (8,), T(8), T(8), 1e-5), 8 * 48, B * (48 + 8 + 8 + 48) + 2 * 6 * 4),
     ("aten::_softmax", (T(6, 8), -1, False), 5 * 48, B * 96),
     ("aten::_softmax", (T(6, 8), 1, True), 5 * 48, 48 * 2 + 48 * 4),
+    # a softmax; x read for 48 flags; the flags read for 6; results and flags of rows read, results written
+    ("aten::_safe_softmax", (T(6, 8), -1), 5 * 48, B * 96 + (B * 48 + 48) + (48 + 6) + (6 + B * 96)),
+    ("aten::masked_fill", (T(6, 8), T(6, 8, dtype="bool"), 0.0), 0, B * 96 + (B * 96 + 48)),  # a copy, then filled
+    ("aten::masked_fill_", (T(6, 8), T(6, 8, dtype="bool"), 0.0), 0, B * 96 + 48),
+    ("aten::roll", (T(2, 8, 8), (1, 1), (1, 2)), 0, 2 * B * 2 * 128),  # a pass for each dimension
+    # a window of 16 pixels on images of 4 x 4 ends with them
+    ("aten::avg_pool2d", (T(2, 3, 4, 4), (16, 16), (16, 16), (0, 0), True), 15 * 6, B * (96 + 6)),
     ("aten::gelu", (T(6, 8), "none"), 12 * 48, B * 96),
     ("aten::add", (T(6, 8), T(6, 8), 1), 48, B * 144),
     ("aten::add", (T(6, 8), T(8), 1), 48, B * (48 + 8 + 48)),
@@ -377,7 +384,7 @@ def test_fused_optimizers_on_long_lists_read_what_their_flags_say() -> None:
         (Call("aten::maximum", (T(1 << 20), T(1 << 20))), "stream.add.bf16", "transferred"),
         (Call("aten::rsqrt", (T(1 << 20),)), "stream.exp.bf16", "transferred"),
         (Call("aten::add", (T(1 << 10, 1 << 10), T(1 << 10), 1)), "stream.strided.bf16", "calibrated"),  # indexed element by element
-        (Call("aten::roll", (T(1 << 20), (1,), (0,))), "stream.stream_copy.bf16", "transferred"),
+        (Call("aten::roll", (T(1 << 20), (1,), (0,))), "stream.strided.bf16", "transferred"),
         (Call("aten::sum", (T(1 << 20), None)), "reduce.sum.bf16", "calibrated"),
         (Call("aten::sum", (T(1 << 10, 1 << 10), (0,), False, None)), "reduce.sum.bf16", "transferred"),
         (Call("aten::argmax", (T(64, 1 << 10), 1, False)), "rows-short.sum_rows.bf16", "transferred"),
@@ -418,3 +425,27 @@ def test_gradients_of_convolutions_take_their_own_timings_or_those_of_the_forwar
         {"conv.nchw.bf16"},
         "transferred",
     )
+
+
+def test_cudnn_runs_recurrent_layers_in_tf32_where_its_convolutions_may() -> None:
+    """The backward pass: the state's matrix once a step; all others, and both gradients of weights, over all steps."""
+    steps, batch, width = 10, 4, 16
+    x, matrices = T(steps, batch, width, dtype="fp32"), tuple(T(4 * width, width, dtype="fp32") for _ in range(2))
+    args = (x, matrices, 4, None, T(1, batch, width), T(1, batch, width), 2, width, 0, 1, False, 0.0, True)
+    forward = work("aten::_cudnn_rnn", *args)
+    products = 2 * 2 * steps * batch * 4 * width * width
+    assert {dtype for engine, dtype, _ in forward.counts if engine == "matrix"} == {"tf32"}
+    assert forward.flops == products
+    assert work("aten::_cudnn_rnn", *args, settings=Settings(False, False, "cuda", leaf=True)).by_engine() == {
+        ("matrix", "fp32"): products
+    }
+    backward = work("aten::_cudnn_rnn_backward", *args[:2], 4, None, *args[3:6], *(None,) * 7, False)
+    assert backward.flops == 2 * products
+    assert sorted(step.count for step in backward.steps if step.work.flops) == [1, 2, steps]  # equal ones together
+
+
+def test_operands_in_another_order_than_the_result_are_read_as_a_transpose_reads() -> None:
+    across, plain = T(512, 256, strides=(1, 512)), T(512, 256, strides=(256, 1))
+    crossed = work("aten::add", plain, across, 1, outputs=(plain,))
+    assert crossed.bytes == work("aten::add", plain, plain, 1, outputs=(plain,)).bytes
+    assert [kernel.family for kernel in crossed.kernels] == ["transpose"]

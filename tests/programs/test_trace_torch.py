@@ -107,7 +107,7 @@ def test_autocast_casts_as_on_a_gpu() -> None:
     assert names(trace, phase=FORWARD)["_to_copy"] == 1 + 4 + 1
     assert names(trace, phase=BACKWARD)["_to_copy"] == 1 + 4
     loss = next(op for op in trace.ops if op.site.call.name == "aten::nll_loss_forward")
-    assert loss.site.call.args[0].dtype == "float32"
+    assert loss.site.call.args[0].dtype == "fp32"
 
 
 def test_autocast_keeps_norms_and_softmax_in_fp32_and_casts_a_weight_once() -> None:
@@ -120,7 +120,7 @@ def test_autocast_keeps_norms_and_softmax_in_fp32_and_casts_a_weight_once() -> N
     trace = rl.trace(run, torch.randn(4, 8))
     assert names(trace)["_to_copy"] == 2  # the input and the weight, which both products share
     softmax = next(op.site.call for op in trace.ops if op.site.call.name == "aten::_softmax")
-    assert (softmax.args[0].dtype, softmax.args[2], softmax.outputs[0].dtype) == ("float16", True, "float32")
+    assert (softmax.args[0].dtype, softmax.args[2], softmax.outputs[0].dtype) == ("fp16", True, "fp32")
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,58 @@ def test_a_backend_that_is_switched_off_is_not_chosen() -> None:
             return F.scaled_dot_product_attention(q, q, q)
 
     assert "_scaled_dot_product_flash_attention" in names(rl.trace(run, torch.empty(1, 2, 8, 64, dtype=torch.bfloat16)))
+
+
+def test_attention_runs_by_the_kernel_of_the_machine_that_is_asked() -> None:
+    q, mask = torch.empty(2, 4, 64, 64, dtype=torch.bfloat16), torch.empty(64, 64, dtype=torch.bfloat16)
+    plain = rl.trace(lambda q: F.scaled_dot_product_attention(q, q, q), q)
+    masked = rl.trace(lambda q, mask: F.scaled_dot_product_attention(q, q, q, mask), q, mask)
+
+    def kernel(trace: Any, machine: str) -> str:
+        return next(item.unit.backend for item in rl.predict(trace, machine).ops if "attention" in item.op)
+
+    machines = ("h200-sxm", "a100-sxm-80gb", "mi300x", "epyc-9654")
+    assert [kernel(plain, machine) for machine in machines] == ["cudnn", "flash2", "flash2", ""]
+    assert [kernel(masked, machine) for machine in machines[:3]] == ["cudnn", "efficient", "efficient"]
+    assert any("separate products" in note for note in rl.predict(plain, "v100-sxm2-32gb").notes)
+
+
+def test_masks_with_gradients_and_transposed_heads_leave_the_first_kernel() -> None:
+    q = torch.empty(2, 4, 64, 64, dtype=torch.bfloat16)
+    bias = torch.empty(4, 64, 64, dtype=torch.bfloat16, requires_grad=True)
+    assert "_scaled_dot_product_efficient_attention" in names(
+        rl.trace(lambda q, bias: F.scaled_dot_product_attention(q, q, q, bias), q, bias)
+    )
+    across = torch.empty(64, 64, 4, dtype=torch.bfloat16).permute(2, 0, 1)  # a row of the mask is 4 elements apart
+    for heads, mask in ((q, across), (q.transpose(-1, -2), None)):
+        assert "bmm" in names(rl.trace(lambda q, mask: F.scaled_dot_product_attention(q, q, q, mask), heads, mask))
+
+
+def test_a_cache_that_a_step_replaces_is_freed_then_or_when_a_compiled_graph_returns() -> None:
+    layers, size = 8, 4 * 4 * 257 * 64 * 4
+    cache = [torch.empty(4, 4, 256, 64, device="meta") for _ in range(layers)]
+
+    def step(x: Any) -> Any:
+        for layer in range(layers):
+            cache[layer] = torch.cat((cache[layer], x), 2)
+        return cache[0].sum()
+
+    trace = rl.trace(step, torch.empty(4, 4, 1, 64, device="meta"))
+    eager, fused = (rl.predict(trace, "h200-sxm", mode=mode).peak_memory for mode in ("eager", "fused"))
+    assert layers * size < eager < (layers + 1.1) * size
+    assert fused > 1.9 * layers * size
+
+
+def test_tensors_have_the_formats_of_ridgeline() -> None:
+    trace = rl.trace(lambda x: x.to(torch.bfloat16) + x.long(), torch.empty(4))
+    formats = {tensor.dtype for op in trace.ops for tensor in (*op.site.call.tensors, *op.site.call.outputs)}
+    assert formats == {"fp32", "bf16", "int64"}
+
+
+def test_norms_copy_rows_that_lie_apart() -> None:
+    norm, x = nn.LayerNorm(64), torch.empty(8, 64, 32)
+    plain, crossed = (rl.trace(norm, item) for item in (torch.empty(8, 32, 64), x.transpose(1, 2)))
+    assert crossed.bytes - plain.bytes == 2 * 4 * x.numel()
 
 
 def test_views_are_free_and_repeated_elements_are_read_once() -> None:

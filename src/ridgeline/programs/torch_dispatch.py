@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.timeline import Call, Tensor
+from .aten.formats import format_of
 
 MAX_CALLS = 1_000_000  # a function of more calls is a program, and is profiled instead
 
@@ -119,12 +120,14 @@ def _plain(torch: Any, value: Any, devices: set[str]) -> Any:
 
 
 def _tensor(value: Any) -> Tensor:
-    """Shape, format and strides; a sparse or nested tensor has no strides."""
+    """Shape, format in ridgeline's name (torch's where it has none) and strides; a sparse or nested tensor has no strides."""
     try:
         strides = tuple(int(step) for step in value.stride())
     except (RuntimeError, NotImplementedError):
         strides = ()
-    return Tensor(tuple(int(size) for size in value.shape), str(value.dtype).removeprefix("torch."), strides)
+    row = format_of(str(value.dtype))
+    dtype = row.name if row is not None else str(value.dtype).removeprefix("torch.")
+    return Tensor(tuple(int(size) for size in value.shape), dtype, strides)
 
 
 def flat(values: Any) -> list[Any]:

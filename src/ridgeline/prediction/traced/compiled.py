@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import Machine
-from ...core.timeline import Tensor
-from ...core.trace import Trace, TracedOp
+from ...core.timeline import BACKWARD, Tensor
+from ...core.trace import ACTIVATION, HOLDS, INPUT, TEMPORARY, Buffers, Trace, TracedOp
 from ...core.work import Work
 from ...programs.aten import Settings, count
 from ...programs.aten.arguments import base_name
 from ...programs.ops.blas import gemm
 from ..merged import merged_work
+from .attention import timed_backend
 from .fusion import Group, Traffic, groups, traffic
 from .nodes import SPLIT
 from .plan import FUSED, Plan, Unit
@@ -27,8 +28,8 @@ CONVOLUTIONS = ("convolution", "convolution_backward", "cudnn_convolution")
 ALIGNED = 8  # elements of formats narrower than 32 bits
 
 
-def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, frozenset[int]]:
-    """The plan, and the buffers that no kernel writes to memory."""
+def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, Buffers]:
+    """The plan, and the buffers as it holds them."""
     every = groups(trace, machine)
     pairs = [pair for pair in zip(every, traffic(trace, every), strict=True) if pair[0].library or pair[1].moves]
     listed, moved = [group for group, _ in pairs], [row for _, row in pairs]
@@ -45,9 +46,37 @@ def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, frozenset[int]]:
         writes.append(tuple(row.writes.items()))
     calls = np.array([group.nodes[0].call for group in listed], dtype=np.int64)
     times = np.array([group.nodes[0].times for group in listed], dtype=np.float64)
-    held = {buffer for row in moved for buffer in (*row.reads, *row.writes)}
-    inner = frozenset({buffer for accesses in trace.writes for buffer, _ in accesses} - held)
-    return Plan(tuple(made), np.array(unit, dtype=np.int64), calls, times, reads, writes), inner
+    plan = Plan(tuple(made), np.array(unit, dtype=np.int64), calls, times, reads, writes)
+    return plan, _held(trace, listed, moved)
+
+
+def _held(trace: Trace, listed: Sequence[Group], moved: Sequence[Traffic]) -> Buffers:
+    """Buffers as compiled kernels hold them.
+
+    Those that no kernel writes to memory take none. What a kernel of the backward pass computes again keeps the buffers that
+    it is computed from, and a result is freed after the last kernel that reads it. The caller keeps the inputs of a compiled
+    graph until it returns: a cache that is replaced is freed then.
+    """
+    buffers, calls = trace.buffers, len(trace)
+    touched = {buffer for row in moved for buffer, size in (*row.reads.items(), *row.writes.items()) if size}
+    inner = {buffer for accesses in trace.writes for buffer, _ in accesses} - touched
+    size, dies = np.array(buffers.size, dtype=np.float64), np.array(buffers.dies, dtype=np.int64)
+    size[list(inner)] = 0.0
+    last: dict[int, int] = {}
+    for group in listed:
+        for node in group.nodes:
+            used = (buffer for buffer, size in (*node.reads, *node.writes) if size)
+            last |= {buffer: max(last.get(buffer, 0), node.call + 1) for buffer in used}
+    for buffer, end in last.items():
+        if dies[buffer] < calls or end > dies[buffer]:
+            dies[buffer] = end
+    holds = np.array(buffers.holds)
+    dies[holds == HOLDS.index(INPUT)] = calls
+    backward = [op.site.phase == BACKWARD for op in trace.ops]
+    first = next((call for call, place in enumerate(trace.op.tolist()) if backward[place]), calls)
+    saved = (holds == HOLDS.index(TEMPORARY)) & (np.asarray(buffers.born) < first) & (dies > first)
+    holds[saved] = HOLDS.index(ACTIVATION)
+    return Buffers(size, holds, buffers.born, dies)
 
 
 def _key(group: Group, row: Traffic) -> Hashable:
@@ -61,7 +90,7 @@ def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Mach
     ops = tuple(dict.fromkeys(op for node in group.nodes for op in (*node.inlined, node.op)))
     first = trace.ops[group.nodes[0].op]
     if group.library:
-        return Unit(first, library_work(first, machine), first.backend, ops, FUSED)
+        return Unit(first, library_work(first, machine), timed_backend(first, machine), ops, FUSED)
     flops, special = (sum(getattr(node, name) for node in group.nodes) for name in ("flops", "special"))
     formats = [work.dtype for op in ops if (work := trace.ops[op].work) is not None and work.dtype]
     widest = max(formats, key=lambda name: dtype_row(name).bytes, default="fp32")

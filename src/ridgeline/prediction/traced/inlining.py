@@ -21,7 +21,7 @@ KEPT_AFTERWARDS = frozenset(HOLDS.index(kind) for kind in (PARAMETER, GRADIENT, 
 
 @dataclass
 class _Uses:
-    """Who reads the results of each node, and which nodes' results are read by each."""
+    """Who reads the results of each node, and which nodes' results are read by each; not those that only give a shape."""
 
     readers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # of each node
     sources: list[dict[int, int]] = field(default_factory=list)  # of each node: buffer to the node that wrote it
@@ -48,7 +48,7 @@ def stays(trace: Trace, buffer: int, was_read: bool) -> bool:
 def _uses(listed: Sequence[Node]) -> _Uses:
     uses = _Uses()
     for place, node in enumerate(listed):
-        sources = {buffer: uses.last[buffer] for buffer, _ in node.reads if buffer in uses.last}
+        sources = {buffer: uses.last[buffer] for buffer, size in node.reads if size and buffer in uses.last}
         uses.sources.append(sources)
         for source in set(sources.values()):
             uses.readers[source].append(place)

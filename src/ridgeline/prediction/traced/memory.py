@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...core.trace import HOLDS, Trace
+from ...core.trace import HOLDS, Buffers, Trace
 from ..queue import Floats, Ints
 
 
@@ -51,22 +51,21 @@ class Memory:
         return np.array(best, dtype=np.int64), self.curve[best]
 
 
-def memory(trace: Trace, inner: frozenset[int] = frozenset()) -> Memory:
+def memory(trace: Trace, held: Buffers | None = None) -> Memory:
     """The memory of a trace: for each kind the running sum of what is allocated less what is freed.
 
-    `inner` buffers stay within a kernel and take no memory.
+    `held` has the buffers as a plan holds them, where that is not as the calls of the trace do.
     """
-    buffers, calls = trace.buffers, max(len(trace), 1)
-    size = np.array(buffers.size, dtype=np.float64)
-    size[list(inner)] = 0.0
+    buffers, calls = held or trace.buffers, max(len(trace), 1)
+    size = np.asarray(buffers.size, dtype=np.float64)
     curve = np.zeros((calls, len(HOLDS)))
     born = np.clip(np.asarray(buffers.born, dtype=np.int64), 0, calls)
     dies = np.clip(np.maximum(np.asarray(buffers.dies, dtype=np.int64), born + 1), 0, calls)
     for kind in range(len(HOLDS)):
-        held = np.asarray(buffers.holds) == kind
-        sizes = size[held]
-        change = np.bincount(born[held], sizes, minlength=calls + 1) - np.bincount(
-            dies[held], sizes, minlength=calls + 1
+        alike = np.asarray(buffers.holds) == kind
+        sizes = size[alike]
+        change = np.bincount(born[alike], sizes, minlength=calls + 1) - np.bincount(
+            dies[alike], sizes, minlength=calls + 1
         )
         curve[:, kind] = np.maximum(np.cumsum(change)[:calls], 0.0)
     return Memory(curve)

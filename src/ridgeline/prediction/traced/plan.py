@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.machine import Machine
 from ...core.trace import FREE, HOST, VIEW, WORK, Access, Trace, TracedOp
 from ...core.work import Work
 from ..queue import Ints
+from .attention import timed_backend
 
 MODES = EAGER, GRAPH, FUSED = ("eager", "graph", "fused")
 
@@ -49,9 +51,9 @@ class Plan:
         return len(self.unit)
 
 
-def eager_plan(trace: Trace) -> Plan:
+def eager_plan(trace: Trace, machine: Machine) -> Plan:
     """Every call a run of its own, views too: the host dispatches them."""
-    units = tuple(Unit(op, op.work, op.backend, (place,)) for place, op in enumerate(trace.ops))
+    units = tuple(Unit(op, op.work, timed_backend(op, machine), (place,)) for place, op in enumerate(trace.ops))
     calls = np.arange(len(trace), dtype=np.int64)
     return Plan(units, np.asarray(trace.op, dtype=np.int64), calls, trace.times, trace.reads, trace.writes)
 

@@ -34,7 +34,7 @@ def predict_trace(
     machine = as_machine(machine)
     if mode not in MODES:
         raise unknown("mode of a program", mode, MODES)
-    plan, inner = fused_plan(trace, machine) if mode == FUSED else (eager_plan(trace), frozenset[int]())
+    plan, buffers = fused_plan(trace, machine) if mode == FUSED else (eager_plan(trace, machine), trace.buffers)
     made = predictions(plan.units, machine, ceilings)
     kernels = parts(made, machine)
     cache = last_level_cache(machine)
@@ -47,7 +47,7 @@ def predict_trace(
     if slowdown > 1:
         times = times * slowdown
         queue = queue.with_times((times * plan.times)[queue.runs])
-    held = memory(trace, inner)
+    held = memory(trace, buffers)
     return ProgramPrediction(
         trace, machine, mode, plan, tuple(made), kernels, times, hits, queue, held, cache, slowdown
     )

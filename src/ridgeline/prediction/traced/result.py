@@ -16,6 +16,7 @@ from ...core.units import percent, show
 from ...machines.defaults import defaults
 from ..predict import Prediction
 from ..queue import Floats, Queue, Schedule
+from .attention import taken_apart
 from .cache import Cache
 from .kernels import Parts
 from .memory import Memory
@@ -237,6 +238,10 @@ class ProgramPrediction:
         if self.fits is False:
             has = f"{self.machine.name} has {show(self._capacity or 0.0, 'B', 3)}"
             notes.append(f"does not fit: needs {show(self.peak_memory, 'B', 3)}, {has}")
+        if apart := taken_apart(self.trace, self.machine):
+            notes.append(
+                f"{apart:g} calls of attention run as separate products on {self.machine.name}, predicted as single kernels"
+            )
         if self.uncounted:
             names = ", ".join(f"{item.op} x{item.count:g}" for item in self.uncounted[:3])
             left = sum(item.bytes for item in self.uncounted)

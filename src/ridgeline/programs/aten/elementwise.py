@@ -7,14 +7,16 @@ element of the result: 1 unless the table says otherwise, special functions coun
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...core.timeline import Tensor
 from ...core.work import Work
 from ..ops.elementwise import PROFILE
+from ..ops.norm import transpose
 from ..ops.strided import CONVERTED, STRIDED
 from .arguments import Arguments, Missing, elements
-from .building import streamed
+from .building import after, streamed
 from .counted import Rule
 from .formats import BOOL, COMPLEX, Format, known, number_kind, promoted, real_result
 from .matmul import broadcast
@@ -152,7 +154,43 @@ def elementwise(arguments: Arguments) -> Work:
     reads: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(read)}
     write: dict[str, Tensor | tuple[float, str]] = {"x0" if arguments.in_place else "y": out}
     flops, special = costs(name, row, float(elements(out)))
-    return streamed(name, reads, write, row, flops, special, op=timed_as(name, read, out), count=float(elements(out)))
+    work = streamed(name, reads, write, row, flops, special, op=timed_as(name, read, out), count=float(elements(out)))
+    return _crossed(work, read, out)
+
+
+def _crossed(work: Work, read: tuple[Tensor, ...], out: Tensor) -> Work:
+    """Of operands whose neighbours are not those of the result: threads load them a row apart, as a transpose does."""
+    along = innermost(out)
+    across = [tensor for tensor in read if tensor.shape == out.shape and innermost(tensor) not in (None, along)]
+    if along is None or not across:
+        return work
+    cols = across[0].shape[innermost(across[0]) or 0]
+    transposed = transpose(rows=elements(out) // max(cols, 1), cols=cols, dtype=known(across[0]).copied)
+    return replace(work, kernels=transposed.kernels)
+
+
+def innermost(tensor: Tensor) -> int | None:
+    """The dimension whose elements lie next to each other, None where that is not recorded or all have one element."""
+    if not tensor.strides:
+        return None
+    sized = [
+        (stride, place)
+        for place, (size, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True))
+        if size > 1
+    ]
+    ones = [place for stride, place in sized if stride == 1]
+    return ones[-1] if ones else None
+
+
+def _masked_fill(arguments: Arguments) -> Work:
+    """masked_fill(x, mask, value): torch copies x and fills the copy in place: x read and y written, then once more."""
+    x = arguments.tensor(0)
+    filled = elementwise(arguments)
+    if arguments.in_place:
+        return filled
+    out = arguments.outputs[0] if arguments.outputs else x
+    copy = streamed("copy", {"x0": x}, {"y": out}, known(x), op="copy", count=float(elements(out)))
+    return after("masked_fill", filled, copy)
 
 
 def _log_sigmoid(arguments: Arguments) -> Work:
@@ -185,6 +223,7 @@ def _glu_backward(arguments: Arguments) -> Work:
 
 
 RULES: dict[str, Rule] = {
+    "masked_fill": _masked_fill,
     "log_sigmoid_forward": _log_sigmoid,
     "_prelu_kernel_backward": _prelu_backward,
     "glu": _glu,

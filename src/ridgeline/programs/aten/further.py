@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import log2, prod
 
 from ...core.timeline import Tensor
@@ -16,11 +15,13 @@ from .matmul import product_format
 from .memory import result
 
 
-def _recurrent(arguments: Arguments, weights: tuple[Tensor, ...], batch_first: bool) -> Work:
+def _recurrent(arguments: Arguments, weights: tuple[Tensor, ...], batch_first: bool, backward: bool = False) -> Work:
     """A recurrent layer: for every pair of matrices (input to gates, state to gates) one product over all steps and one a step.
 
     2 steps batch in gates + 2 steps batch hidden gates flops; the state's matrix is read at every step, which the products
-    of a step count.
+    of a step count. After the product of a step one kernel adds both products, applies the gates and writes the state. The
+    backward pass has two products for every one: that with the state's matrix again one a step, those for the gradients of the
+    weights over all steps.
     """
     x = arguments.tensor(0)
     if len(x.shape) != 3:
@@ -29,15 +30,36 @@ def _recurrent(arguments: Arguments, weights: tuple[Tensor, ...], batch_first: b
     matrices = [weight for weight in weights if len(weight.shape) == 2]
     if not matrices or len(matrices) % 2:
         raise Missing("the matrices of the layer were not recorded")
-    dtype = product_format(arguments, x)
+    dtype = _recurrent_format(arguments, x)
     parts = []
     for place, weight in enumerate(matrices):
         gates, size = weight.shape
+        every = ops.gemm(m=steps * batch, n=gates, k=size, dtype=dtype)
         if place % 2:
             parts.append(ops.gemm(m=batch, n=gates, k=size, dtype=dtype).repeat(float(steps)))
+            parts.append(_cell(batch, gates, size, x, backward).repeat(float(steps)))
         else:
-            parts.append(ops.gemm(m=steps * batch, n=gates, k=size, dtype=dtype))
-    return after("rnn", *parts)
+            parts.append(every)
+        if backward:
+            parts.append(every)
+    return after("rnn_backward" if backward else "rnn", *parts)
+
+
+def _recurrent_format(arguments: Arguments, x: Tensor) -> str:
+    """That of products; cuDNN's layers may use tf32 where its convolutions may."""
+    cudnn = arguments.settings.device == "cuda" and arguments.settings.conv_tf32
+    return "tf32" if cudnn and known(x).name == "fp32" else product_format(arguments, x)
+
+
+def _cell(batch: int, gates: int, size: int, x: Tensor, backward: bool) -> Work:
+    """The kernel of one step: two products read, the state and the gates (which the backward pass needs) written.
+
+    The arithmetic on gates, a thousandth of that of the products, is not counted.
+    """
+    values: tuple[float, str] = (2.0 * batch * gates, x.dtype)
+    state: tuple[float, str] = (float(batch * (size + gates)), x.dtype)
+    name = "rnn_cell_backward" if backward else "rnn_cell"
+    return streamed(name, {"products": values}, {"state": state}, known(x))
 
 
 def _cudnn_rnn(arguments: Arguments) -> Work:
@@ -52,14 +74,13 @@ def _mkldnn_rnn(arguments: Arguments) -> Work:
 
 def _cudnn_rnn_backward(arguments: Arguments) -> Work:
     """_cudnn_rnn_backward(x, weights, ...): two products for every one of the forward pass; batch_first is at 14."""
-    work = _recurrent(arguments, arguments.listed(1, "weight"), arguments.flag(14, "batch_first", False))
-    return replace(work.repeat(2.0), name="rnn_backward")
+    return _recurrent(arguments, arguments.listed(1, "weight"), arguments.flag(14, "batch_first", False), backward=True)
 
 
 def _mkldnn_rnn_backward(arguments: Arguments) -> Work:
     """mkldnn_rnn_layer_backward(x, w_ih, w_hh, ...), whose batch_first is at 21."""
-    work = _recurrent(arguments, (arguments.tensor(1), arguments.tensor(2)), arguments.flag(21, "batch_first", False))
-    return replace(work.repeat(2.0), name="rnn_backward")
+    matrices = arguments.tensor(1), arguments.tensor(2)
+    return _recurrent(arguments, matrices, arguments.flag(21, "batch_first", False), backward=True)
 
 
 def _fft(arguments: Arguments) -> Work:

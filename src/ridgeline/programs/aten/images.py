@@ -54,14 +54,20 @@ def _pooled(arguments: Arguments, x: Tensor) -> tuple[tuple[int, ...], int]:
         if up and (count - 1) * step >= size + pad:
             count -= 1
         shape.append(count)
-    return (*x.shape[:-sides], *shape), prod(kernel)
+    return (*x.shape[:-sides], *shape), _taps(kernel, x)
+
+
+def _taps(kernel: tuple[int, ...], x: Tensor) -> int:
+    """Pixels of a window: one larger than the image, which ceil_mode allows, ends with it."""
+    return prod(min(taps, size) for taps, size in zip(kernel, x.shape[-len(kernel) :], strict=True))
 
 
 def _pool(arguments: Arguments) -> Work:
     """max_pool2d_with_indices(x, kernel, ...), avg_pool2d: taps - 1 flops per result; of a maximum the 64-bit places too."""
     x = arguments.tensor(0)
     if arguments.outputs:
-        out, taps = arguments.outputs[0], prod(_expanded(arguments.integers(1, "kernel_size"), _sides(arguments)))
+        out = arguments.outputs[0]
+        taps = _taps(_expanded(arguments.integers(1, "kernel_size"), _sides(arguments)), x)
     else:
         shape, taps = _pooled(arguments, x)
         out = result(arguments, shape, x.dtype)

@@ -16,7 +16,7 @@ from ..ops.strided import JOINED, JOINED_STRIDED, STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import distinct, like, streamed, with_moves
 from .counted import Rule
-from .elementwise import dense, order
+from .elementwise import dense, innermost, order
 from .formats import INTEGER, Format, format_of, known, number_kind
 
 # torch.ScalarType by number, as profiles record it.
@@ -38,19 +38,6 @@ def format_argument(value: object) -> str:
     return row.name if row else ""
 
 
-def innermost(tensor: Tensor) -> int | None:
-    """The dimension whose elements lie next to each other, None where that is not recorded or all have one element."""
-    if not tensor.strides:
-        return None
-    sized = [
-        (stride, place)
-        for place, (size, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True))
-        if size > 1
-    ]
-    ones = [place for stride, place in sized if stride == 1]
-    return ones[-1] if ones else None
-
-
 def copied(name: str, source: Tensor, target: Tensor) -> Work:
     """Every element of the target written, and of the source those that are stored read."""
     row = known(source)
@@ -67,6 +54,12 @@ def copied(name: str, source: Tensor, target: Tensor) -> Work:
     if order(source) != order(target) or not (dense(source) and dense(target)) or source.shape != target.shape:
         op = STRIDED
     return streamed(name, {"x": source}, {"y": target}, row, op=op, count=float(elements(target)))
+
+
+def rows_first(tensor: Tensor) -> Tensor:
+    """The tensor in contiguous order."""
+    strides = tuple(prod(tensor.shape[place + 1 :]) for place in range(len(tensor.shape)))
+    return like(tensor, strides=strides)
 
 
 def _transposed(name: str, source: Tensor, target: Tensor, read_along: int, written_along: int) -> Work:
@@ -141,6 +134,15 @@ def rearranged(arguments: Arguments) -> Work:
     out = result(arguments, x.shape, x.dtype)
     name = arguments.base.strip("_")
     return streamed(name, {"x": (float(min(distinct(x), elements(out))), x.dtype)}, {"y": out}, known(x))
+
+
+def _roll(arguments: Arguments) -> Work:
+    """roll(x, shifts, dims): a kernel for each dimension, which reads all and writes all, and computes every place."""
+    x = arguments.tensor(0)
+    passes = max(len(arguments.integers(2, "dims", ())), 1)
+    out = result(arguments, x.shape, x.dtype)
+    each = streamed("roll", {"x": x}, {"y": like(out, strides=())}, known(x), like=STRIDED, count=float(elements(out)))
+    return each if passes == 1 else each.repeat(float(passes))
 
 
 def _repeat(arguments: Arguments) -> Work:
@@ -218,7 +220,7 @@ def memcpy(name: str, size: float, row: Format | None = None) -> Work:
 
 
 REARRANGED = (
-    "roll", "flip", "fliplr", "flipud", "rot90", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "flip", "fliplr", "flipud", "rot90", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
     "native_channel_shuffle", "view_copy", "permute_copy", "transpose_copy", "t_copy", "expand_copy", "slice_copy",
     "select_copy", "unsqueeze_copy", "squeeze_copy", "as_strided_copy", "diagonal_copy", "detach_copy", "alias_copy",
     "_reshape_copy", "unfold_copy", "view_as_real_copy", "view_as_complex_copy", "_unsafe_view_copy", "diag",
@@ -232,7 +234,7 @@ RANGES = ("arange", "linspace", "logspace", "eye", "range", "tril_indices", "tri
 RULES: dict[str, Rule] = {
     "copy_": _copy, "copy": _copy, "_copy_from": _copy, "set_data_": _copy, "clone": _clone, "contiguous": _clone,
     "_to_copy": _to_copy, "to": _to_copy, "cat": _cat, "stack": _cat, "_chunk_cat": _cat, "concat": _cat,
-    **dict.fromkeys(REARRANGED, rearranged), "repeat": _repeat, "tile": _repeat,
+    **dict.fromkeys(REARRANGED, rearranged), "roll": _roll, "repeat": _repeat, "tile": _repeat,
     "split_with_sizes_copy": _split_copy, "unbind_copy": _split_copy, "split_copy": _split_copy,
     **dict.fromkeys(("tril", "triu", "tril_", "triu_"), _triangle),
     **dict.fromkeys(FILLS, _fill), **dict.fromkeys(RANGES, _range), "scalar_tensor": _scalar_tensor,

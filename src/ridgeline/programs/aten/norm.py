@@ -12,11 +12,14 @@ from math import prod
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
+from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import after, named, rows_and_columns, streamed, with_moves
 from .convolution import channels_last
 from .counted import Rule
+from .elementwise import dense, order
 from .formats import REAL, known
+from .memory import copied, rows_first
 
 MIN_PLANE = 240.0  # pixels: planes of 7 x 7 and 14 x 14 take 0.65 ns each on an H200, larger ones 2.6 ps per pixel
 LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD = 13.0, 9.0  # flops per element, as ops.layernorm_backward derives them
@@ -44,7 +47,14 @@ def _layer_norm(arguments: Arguments) -> Work:
     saved: tuple[float, str] = (float(rows), "fp32")
     work = ops.layernorm(rows=rows, cols=cols, dtype=_row_format(x))
     parameters = named("gamma beta", arguments.optional(2), arguments.optional(3))
-    return with_moves(work, parameters, {"mean": saved, "rstd": saved}, without=("gamma", "beta"))
+    normalized = with_moves(work, parameters, {"mean": saved, "rstd": saved}, without=("gamma", "beta"))
+    return _of_rows(normalized, x)
+
+
+def _of_rows(work: Work, x: Tensor) -> Work:
+    """A norm of rows; torch copies a tensor first whose rows do not lie one after the other."""
+    plain = dense(x) and order(x) == order(Tensor(x.shape))
+    return work if plain else after(work.name, work, copied("clone", x, rows_first(x)))
 
 
 def _rms_norm(arguments: Arguments) -> Work:
@@ -95,6 +105,25 @@ def _softmax(arguments: Arguments) -> Work:
     if masked:
         return with_moves(work, named("mask", arguments.optional(1)))
     return replace(work, name="log_softmax") if arguments.base == "_log_softmax" else work
+
+
+def _safe_softmax(arguments: Arguments) -> Work:
+    """_safe_softmax(x, dim): the softmax, and zeros for rows that a mask leaves nothing of.
+
+    Four kernels: the softmax; which elements are minus infinity; whether all of a row are; a choice of zero or the result.
+    """
+    x = arguments.tensor(0)
+    rows, cols = _softmax_rows(arguments, x, 1)
+    size, row = float(rows * cols), known(x)
+    flags: tuple[float, str] = (size, "bool")
+    masked: tuple[float, str] = (float(rows), "bool")
+    return after(
+        "softmax",
+        _softmax(arguments),
+        streamed("isneginf", {"x": x}, {"flags": flags}, row),
+        streamed("all", {"flags": flags}, {"rows": masked}, known(Tensor((), "bool")), family="reduce"),
+        streamed("where", {"rows": masked, "y": (size, x.dtype)}, {"z": (size, x.dtype)}, row, op=STRIDED, count=size),
+    )
 
 
 def _softmax_backward(arguments: Arguments) -> Work:
@@ -260,7 +289,7 @@ BATCH_NORMS = (
 RULES: dict[str, Rule] = {
     "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
     "_fused_rms_norm": _rms_norm, "_fused_rms_norm_backward": _rms_norm_backward,
-    "_softmax": _softmax, "_log_softmax": _softmax, "_safe_softmax": _softmax, "_masked_softmax": _softmax,
+    "_softmax": _softmax, "_log_softmax": _softmax, "_safe_softmax": _safe_softmax, "_masked_softmax": _softmax,
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _softmax_backward,
     **dict.fromkeys(BATCH_NORMS, _batch_norm),
     **dict.fromkeys(
