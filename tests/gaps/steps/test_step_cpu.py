@@ -21,19 +21,19 @@ SHAPED = Site(call("aten::view", SMALL, (4096,)), FORWARD)
 MM = Site(call("aten::mm", tensor(1024, 1024, dtype="fp32"), tensor(1024, 1024, dtype="fp32")), FORWARD)
 
 
-def on_host(rows: list[tuple[Site, float]], **parts: Any) -> Timeline:
-    """Three steps of operators one after the other, each with its time in microseconds."""
-    story = Story()
-    for _ in range(3):
+def on_host(rows: list[tuple[Site, float]], slower: tuple[float, ...] = (1.0,) * 3, **parts: Any) -> Timeline:
+    """Steps of operators one after the other, each with its time in microseconds; times of a step may all be `slower`."""
+    story, count = Story(), len(slower)
+    for factor in slower:
         story.edges.append(story.host)
         for site, time in rows:
-            story.launch(site, time, cost=0.0, kind=OPERATOR, name=site.call.name)
-            story.host += time
+            story.launch(site, time * factor, cost=0.0, kind=OPERATOR, name=site.call.name)
+            story.host += time * factor
         story.end()
     made = story.timeline(**parts)
     starts = np.array(story.edges) * MICRO
     ends = np.append(starts[1:], story.host * MICRO)
-    runs = replace(made.runs, step=np.repeat(np.arange(3), len(rows)), launched=np.full(3 * len(rows), np.nan))
+    runs = replace(made.runs, step=np.repeat(np.arange(count), len(rows)), launched=np.full(count * len(rows), np.nan))
     return replace(made, runs=runs, steps=replace(made.steps, start=starts, end=ends))
 
 
@@ -54,6 +54,22 @@ def test_a_small_operator_is_expected_to_take_a_dispatch_and_its_work_on_one_cor
         without.items[1].gap.target.time == product.gap.target.time
     )  # a product is large enough for its library kernel
     assert without.items[0].gap.target.time != relu.gap.target.time
+
+
+def test_disturbed_steps_leave_one_figure_for_each_time() -> None:
+    """Two of five steps take 40 times as long; every figure is that of the others, and they agree with each other."""
+    rows = [(MM, 900.0), (MM, 900.0), (SHAPED, 300.0)]
+    view = program_report(on_host(rows, slower=(1.0, 40.0, 1.0, 40.0, 1.0)), XEON).view
+    (item,) = view.items
+    measured = sum(row["device_us"] or 0.0 for row in view.phases.values())
+    assert view.device == pytest.approx(1800 * MICRO)
+    assert measured == pytest.approx(1800)
+    assert item.gap.error == pytest.approx(item.predicted / item.group.time - 1)
+    assert view.predicted == pytest.approx(item.predicted)
+    assert view.predicted_wall is not None
+    assert view.predicted is not None
+    assert view.predicted_wall == pytest.approx(view.predicted + 300 * MICRO)  # operators, and what is between them
+    assert view.share_of(lambda _: True) == pytest.approx(1.0)
 
 
 def test_a_foreach_operator_dispatches_each_of_its_tensors() -> None:

@@ -14,7 +14,7 @@ from timelines import ADD, MICRO, Story, repeated
 
 from ridgeline.gaps.steps.idle import DATA, LAUNCH, SYNCHRONISATION, idle_gaps, waited
 from ridgeline.gaps.steps.kept import Kept, busy, kept
-from ridgeline.gaps.steps.queue import queue
+from ridgeline.gaps.steps.queue import queue, typical_queue
 from ridgeline.prediction.queue import PAUSE, RUN, SYNC, saved
 
 
@@ -137,3 +137,19 @@ def test_the_wall_time_without_the_profiler_says_what_the_host_itself_takes(shar
     assert recorded.host_share(alone.wall(), 0.2) == pytest.approx(share, abs=0.01)
     assert recorded.host_share(2 * recorded.wall(), 0.2) == pytest.approx(1.0, abs=0.01)
     assert recorded.host_share(0.0, 0.2) == pytest.approx(0.2, abs=0.01)
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_a_pause_after_one_step_is_in_neither_the_wall_time_nor_its_queue(place: int) -> None:
+    """The host pauses 5 ms after one of six steps of 320 us; the device waits for it in the step after."""
+    story = Story()
+    for step in range(6):
+        story.edges.append(story.host)
+        for _ in range(4):
+            story.launch(ADD, 80.0)
+        story.wait().work(5000.0 if step == place else 0.0)
+        story.end()
+    runs = kept(story.timeline())
+    wall = float(np.median(runs.wall))
+    assert wall < 400 * MICRO
+    assert typical_queue(runs).wall() == pytest.approx(wall, rel=0.05)

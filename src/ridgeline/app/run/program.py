@@ -97,10 +97,11 @@ def _measured(on_progress: Progress | None, say: Say) -> Machine:
 def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
     """How it was recorded, what the predictions rest on, and by how much the profiler slowed the steps."""
     notes = [f"recorded: {recorded.recorded}"]
-    guessed = sum(item.group.time for item in report.items if item.calibration == UNCALIBRATED)
-    if report.view.device and guessed > MAX_GUESSED * report.view.device:
-        share = percent(guessed / report.view.device)
-        notes.append(f"{share} of the time has uncalibrated predictions: run `ridgeline measure --quick --calibrate`")
+    guessed = report.view.share_of(lambda item: item.calibration == UNCALIBRATED)
+    if guessed > MAX_GUESSED:
+        notes.append(
+            f"{percent(guessed)} of the time has uncalibrated predictions: run `ridgeline measure --quick --calibrate`"
+        )
     if recorded.step_time and report.view.wall > MAX_SLOWDOWN * recorded.step_time:
         inflated = "times of operators" if report.view.kept.on_host else "host and idle times"
         slower = percent(report.view.wall / recorded.step_time - 1)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.dtypes import ALIASES
 from ...core.machine import Machine
+from ...core.statistics import median
 from ...core.timeline import COLLECTIVE, COMMUNICATION, COPIES, OTHER, Call, Site, Tensor, Timeline
 from .kept import Floats, Ints, Kept
 from .moved import is_transfer
@@ -50,10 +51,13 @@ class Group:
         called = self.calls > 0
         return tuple((self.times[called] / self.calls[called]).tolist())
 
-    @property
+    @cached_property
     def time(self) -> float:
-        """Device time per step."""
-        return float(self.times.mean())
+        """Device time per step: that of a call in the median step, times the calls of a step.
+
+        The same calls are compared with the prediction, and a step that was disturbed counts no more than any other.
+        """
+        return median(self.samples) * self.count if self.samples else 0.0
 
     @cached_property
     def elements(self) -> int:

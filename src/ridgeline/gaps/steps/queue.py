@@ -20,12 +20,18 @@ DATA_LOADER = "data loader"  # what a wait for data is called
 def typical_queue(kept: Kept, dispatch: float | None = None) -> Queue:
     """The queue of the median step, with the median cost of every event over the steps that have the same events.
 
-    A host is disturbed at other places in every step; what it takes in most of them is its own work.
+    A host is disturbed at other places in every step; what it takes in most of them is its own work. So it is with its
+    pauses: one that follows a single step is in the wall time of the next one, and in neither where the median is taken.
     """
     middle = queue(kept, kept.median_step, dispatch)
     queues = [middle] + [queue(kept, step, dispatch) for step in _sample(kept) if step != kept.median_step]
-    alike = [each.cost for each in queues if len(each) == len(middle) and (each.kind == middle.kind).all()]
-    return replace(middle, cost=np.median(np.stack(alike), axis=0)) if len(alike) > 2 else middle
+    alike = [each for each in queues if len(each) == len(middle) and (each.kind == middle.kind).all()]
+    if len(alike) < 3:
+        return middle
+    cost, pauses = (
+        np.median(np.stack(columns), axis=0) for columns in zip(*((q.cost, q.time) for q in alike), strict=True)
+    )
+    return replace(middle, cost=cost, time=np.where(middle.kind == PAUSE, pauses, middle.time))
 
 
 def _sample(kept: Kept) -> range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -82,6 +82,10 @@ class View:
 
     @cached_property
     def device(self) -> float:
+        """Of a program on the host, the sum of its operators, each as in its median step: a busy machine disturbs others in
+        every step."""
+        if self.kept.on_host:
+            return (self.explained_time + self.unexplained) * self._overlapped
         return median(self._busy.tolist())
 
     @cached_property
@@ -194,12 +198,20 @@ class View:
 
     @property
     def explained_share(self) -> float:
+        return self.share_of(lambda _: True)
+
+    def share_of(self, wanted: Callable[[OpItem], bool]) -> float:
+        """The share of the time of all runs that some of the predicted operators take."""
         total = self.explained_time + self.unexplained
-        return self.explained_time / total if total else 0.0
+        return sum(item.group.time for item in self.items if wanted(item)) / total if total else 0.0
 
     @cached_property
     def _overlapped(self) -> float:
         """Device time over the sum of all runs: below 1 where streams overlap."""
+        if self.kept.on_host:  # threads of the program that run operators at the same time
+            every = [item.group for item in self.items] + [item.group for item in self.uncounted]
+            runs = sum(float(group.times.sum()) for group in every)
+            return min(float(self._busy.sum()) / runs, 1.0) if runs else 1.0
         total = self.explained_time + self.unexplained
         return min(self.device / total, 1.0) if total else 1.0
 
@@ -238,12 +250,13 @@ class View:
 
     @cached_property
     def predicted_times(self) -> Floats:
-        """Of each kept run: its share of the expected time of its call; as measured where nothing is expected."""
+        """Of each kept run: its share of the expected time of its calls in the step; as measured where nothing is expected."""
         times = self.kept.time.copy()
         for item in self.items:
-            measured = item.group.times.sum()
-            if measured > 0:
-                times[item.group.runs] *= item.predicted * self.steps / measured
+            group, each = item.group, item.gap.target.time
+            with np.errstate(divide="ignore", invalid="ignore"):
+                factors = np.where(group.times > 0, each * group.calls / group.times, 1.0)
+            times[group.runs] *= factors[self.kept.step[group.runs]]
         return times
 
     @cached_property

@@ -36,7 +36,8 @@ def _step_time(view: View) -> str:
 def _predicted(view: View) -> str:
     if view.predicted is None or view.low is None or view.high is None:
         return "no prediction"
-    return f"predicted {show_interval(view.predicted, view.low, view.high)}"
+    what = "predicted operators" if view.kept.on_host else "predicted"
+    return f"{what} {show_interval(view.predicted, view.low, view.high)}"
 
 
 def _waiting(view: View) -> tuple[str, ...]:
