@@ -243,7 +243,7 @@ def edit_file(chance: random.Random, data: bytes) -> bytes:
 
 EDITS: dict[str, Callable[[random.Random, bytes], bytes]] = {
     **dict.fromkeys(("torch", "jax", "plain-json", "observation", "cases-json", "cases-jsonl", "cases-program"), edit_json),
-    **dict.fromkeys(("eval-json", "gate-json", "ledger-records", "reconcile"), edit_json),
+    **dict.fromkeys(("eval-json", "gate-json", "ledger-records", "model-config", "reconcile"), edit_json),
     **dict.fromkeys(("ncu", "perf", "likwid", "rocprof", "advisor", "plain-csv", "cases-csv", "eval-csv", "gate-csv"), edit_csv),
     "cases-parquet": edit_parquet,
     "machine": edit_toml,

@@ -32,6 +32,9 @@ from ridgeline.prediction import score, table
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as profiles
 from ridgeline.programs import cases, ops
+from ridgeline.programs.models import parameters, phase
+from ridgeline.programs.models.hf import read_config
+from ridgeline.programs.models.program import step_ops
 from ridgeline.render.tables.gaps import report_answer, report_tables
 from ridgeline.render.tables.steps import move_lines, step_answer, step_tables
 
@@ -148,6 +151,21 @@ def evaluation(data: bytes, suffix: str) -> None:
         checks.shown(text, "an error")
 
 
+def model_config(data: bytes) -> None:
+    """A configuration of a model, what is counted from it, and the ops of a step."""
+    model = read_config(as_file(data, "config.json"))
+    checks.printable(model.name, "a name")
+    for note in model.notes:
+        checks.printable(note, "a note")
+    counted = parameters.parameters(model)
+    checks.hold(0 < counted.active <= counted.total, f"{counted.active} of {counted.total} parameters are active")
+    checks.finite(parameters.weight_bytes(model, model.weights), "the bytes of weights", 0.0)
+    checks.finite(float(parameters.kv_bytes(model, 100.0)), "the bytes of the cache", 0.0)
+    for op in step_ops(model, phase.decode(2.0, 100.0) if model.causal else phase.prefill(2.0, 100.0)):
+        checks.finite(float(op.work.bytes), "the bytes of an op", 0.0)
+    checks.writable(to_document(model), "the architecture")
+
+
 # -- machines, gate, ledger ----------------------------------------------------------------------------------------
 
 
@@ -259,6 +277,7 @@ def _targets() -> dict[str, Target]:
         **{f"eval-{kind}": partial(evaluation, suffix=f".{kind}") for kind in ("csv", "json")},
         **{f"gate-{kind}": partial(gate_file, suffix=f".{kind}") for kind in ("json", "csv")},
         "machine": machine,
+        "model-config": model_config,
         "reconcile": reconciled,
         "ledger-file": ledger_file,
         "ledger-records": ledger_records,
