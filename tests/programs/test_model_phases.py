@@ -135,6 +135,17 @@ def test_windows_bound_what_decoding_reads() -> None:
     assert windowed[0].work.kernels  # one query over a window is a kernel that is known
 
 
+def test_kernels_of_windows_and_verified_drafts() -> None:
+    """Priced as attention without a mask over the keys that a query sees on average, and as decoding with more heads."""
+    (windowed, _) = [op.work for op in step_ops(GEMMA, prefill(1, 128)) if op.name == "attention"]
+    (kernel,) = windowed.kernels
+    assert kernel.sizes["kv"] * 128 * 8 * 4 * 32 == sum(
+        value for (engine, *_), value in windowed.counts.items() if engine == "matrix"
+    )
+    plain, draft = (named(step_ops(LLAMA_8B, decode(3, 100, tokens)), "attention").work.kernels[0] for tokens in (1, 5))
+    assert {**draft.sizes, "kv": 101} == {**plain.sizes, "heads": 5 * 32}
+
+
 def test_chunked_windows_see_their_own_chunk() -> None:
     from dataclasses import replace
 

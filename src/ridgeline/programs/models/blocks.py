@@ -81,7 +81,7 @@ def masked(block: Block, group: Sequences) -> Masked:
         group.batch, heads, kv_heads, group.queries, np.maximum(keys, group.queries) if decoding else keys,
         attention.head_dim, attention.head_dim, device.architecture.causal,
         attention.window if device.architecture.causal else None, attention.chunked, attention.sinks,
-        devices=1 if decoding else cp,
+        cached=decoding, devices=1 if decoding else cp,
     )  # fmt: skip
     if device.fused or made.seen.window is None:
         return made

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
+from ...core.dtypes import label
 from ...core.machine import MAIN
-from ...core.work import READ, Array, Work, work
+from ...core.notes import ASSUMED, Note
+from ...core.work import READ, Array, Kernel, Work, work
 from .. import ops
 from ..ops.scaled_dot_product import visible_pairs
 from .passes import built
 
+WINDOW_NOTE = Note(ASSUMED, "attention with a window was not timed: priced without a mask, over the keys that a query sees on average")  # fmt: skip
 SINK = 2.0  # flops of a learned logit in a softmax: exponential and addition
 
 
@@ -32,6 +35,7 @@ class Masked:
     chunked: bool = False
     sinks: bool = False
     dense: bool = False  # a mask of all pairs is read, one for all heads
+    cached: bool = False  # decoding: few queries over a cache
     devices: int = 1  # that split the queries evenly, as context parallelism does with a balanced order
 
     @property
@@ -73,7 +77,7 @@ class Masked:
         """
         cut = self.seen
         made = built(ops.attention, **cut._sizes((self.head_dim + self.v_dim) / 2), dtype=dtype, kv=kv)
-        return cut._on_device(made, ("Q", "O"))
+        return cut._on_device(made, ("Q", "O"), kv)
 
     def backward(self, dtype: str) -> Work:
         """Five products per visible pair: three over the head of Q and K (S, dQ, dK), two over that of V (dP, dV)."""
@@ -87,7 +91,7 @@ class Masked:
         moves = {
             key: value * factor if key[1] in ("V", "O", "dO", "dV") else value for key, value in made.moves.items()
         }
-        return cut._on_device(replace(made, counts=counts, moves=moves), ("Q", "O", "dO", "dQ", "lse"))
+        return cut._on_device(replace(made, counts=counts, moves=moves), ("Q", "O", "dO", "dQ", "lse"), dtype)
 
     def _sizes(self, head_dim: Array) -> dict[str, Array | None]:
         return {
@@ -95,7 +99,7 @@ class Masked:
             "seq_kv": self.keys, "head_dim": head_dim, "causal": float(self.causal), "window": self.window,
         }  # fmt: skip
 
-    def _on_device(self, made: Work, per_query: tuple[str, ...]) -> Work:
+    def _on_device(self, made: Work, per_query: tuple[str, ...], stored: str) -> Work:
         """With the sinks, without the pairs of other chunks, and with this device's part of the queries."""
         share = self.chunk_share / self.devices
         counts = {key: value * share for key, value in made.counts.items()}
@@ -106,13 +110,26 @@ class Masked:
         if self.dense:
             pairs = self.batch * self.queries * self.keys / self.devices
             moves[MAIN, "mask", READ] = pairs * dtype_row(made.dtype).bytes
-        kernels = tuple(
-            replace(kernel, sizes={**kernel.sizes, "batch": kernel.sizes["batch"] / self.devices})
-            if self.devices > 1
-            else kernel
-            for kernel in made.kernels
-        )
-        return replace(made, counts=counts, moves=moves, special=made.special * share, kernels=kernels)
+        kernels = tuple(self._priced(kernel) for kernel in made.kernels or (self._kernel(made, stored),))
+        notes = made.notes if made.kernels else (*made.notes, WINDOW_NOTE)
+        return replace(made, counts=counts, moves=moves, special=made.special * share, kernels=kernels, notes=notes)
+
+    def _kernel(self, made: Work, stored: str) -> Kernel:
+        """Windows have no timed kernel: priced as attention without a mask over as many keys as a query sees on average."""
+        mean = self.chunk_share * visible_pairs(self.queries, self.keys, 1.0, self.window) / self.queries
+        widths = {"x": dtype_row(made.dtype).bytes, "stored": dtype_row(stored).bytes}
+        sizes = {
+            "batch": self.batch, "heads": self.heads, "shared": self.kv_heads, "q": self.queries, "kv": mean,
+            "d": made.shape["head_dim"], "causal": 0.0, **widths,
+        }  # fmt: skip
+        return Kernel(made.name, sizes, dtype=label(made.dtype, stored))
+
+    def _priced(self, kernel: Kernel) -> Kernel:
+        """Its part of the batch; the few queries of a verified draft are rows of decoding that share keys, as more heads do."""
+        sizes = {**kernel.sizes, "batch": kernel.sizes["batch"] / self.devices}
+        if self.cached:
+            sizes |= {"q": 1.0, "heads": self.heads * self.queries, "causal": 0.0}
+        return replace(kernel, sizes=sizes)
 
 
 def absorbed(batch: Array, heads: Array, queries: Array, keys: Array, rank: Array, rope: Array, dtype: str, kv: str) -> Work:  # fmt: skip
