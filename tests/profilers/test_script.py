@@ -118,6 +118,39 @@ def test_compilers_are_recorded_without_their_python_calls(watcher: Watcher, now
     assert facts(watcher)["recorded"] == "4 optimizer steps"
 
 
+def test_python_calls_of_imports_are_not_recorded(watcher: Watcher, now: list[float]) -> None:
+    """From a further import to the first call of a module, or the first step; a compiler forbids them for good."""
+    hooks: list[Any] = []
+    handle = SimpleNamespace(remove=lambda: hooks.clear())
+    registers = SimpleNamespace(register_module_forward_pre_hook=lambda hook: (hooks.append(hook), handle)[1])
+    watcher.torch.nn = SimpleNamespace(modules=SimpleNamespace(module=registers))
+    watcher.importing()
+    watcher.importing()
+    assert watcher.torch.log == ["start", "stop", "start without stacks"]
+    assert hooks[0](None, ()) is None  # anything else would replace the arguments of the module
+    assert not hooks
+    watcher.importing()  # an import inside a module is small
+    assert watcher.torch.log == ["start", "stop", "start without stacks", "stop", "start"]
+    signals(watcher, now, [OPTIMIZER] * 4)
+    assert facts(watcher)["recorded"] == "4 optimizer steps"
+    assert watcher.torch.log[-1] == "stop"
+
+
+@pytest.mark.parametrize(("compiles", "began"), [(False, "start"), (True, "start without stacks")])
+def test_after_imports_the_first_step_brings_python_calls_back(
+    watcher: Watcher, now: list[float], compiles: bool, began: str
+) -> None:
+    module = SimpleNamespace(register_module_forward_pre_hook=lambda hook: None)
+    watcher.torch.nn = SimpleNamespace(modules=SimpleNamespace(module=module))
+    watcher.importing()
+    if compiles:
+        watcher.compiled()
+    signals(watcher, now, [OPTIMIZER])
+    assert watcher.torch.log[-1] == began
+    signals(watcher, now, [OPTIMIZER] * 4)
+    assert facts(watcher)["steps"] == 4
+
+
 LEAVING = """
 import atexit, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -236,12 +269,18 @@ def test_an_import_is_noticed_once_and_stays_an_import(tmp_path: Path, monkeypat
     (tmp_path / "heavy_library.py").write_text("value = 7\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     noticed: list[ModuleType] = []
-    finder = script.Finder(noticed.append, ["heavy_library", "no_such_library"])
+    others: list[str] = []
+    finder = script.Finder(noticed.append, lambda: others.append("import"), ["heavy_library", "no_such_library"])
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     import heavy_library  # type: ignore[import-not-found]
 
     assert heavy_library.value == 7
     assert noticed == [heavy_library]
+    others.clear()
+    (tmp_path / "second_library.py").write_text("import this_is_missing\n")
+    with pytest.raises(ModuleNotFoundError):
+        import second_library  # type: ignore[import-not-found]  # noqa: F401
+    assert others == ["import", "import"]  # it, and what it asked for
     with pytest.raises(ModuleNotFoundError):
         import no_such_library  # type: ignore[import-not-found]  # noqa: F401
 

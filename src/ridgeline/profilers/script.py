@@ -7,12 +7,12 @@ found when the program imports them; nothing is loaded or initialised earlier th
 
 Recording begins with the import and is ended after some steps, so that a long program costs little: steps are what the
 program marks (`ridgeline.step()`), else optimizer steps, else batches of a DataLoader. Without any, recording ends after
-some seconds; if steps begin later, it begins anew with them. The program then goes on without the profiler.
+some seconds; if steps begin later, it begins anew with them. The program then goes on without the profiler. Python's calls
+are not recorded while further packages are imported, nor from there to the first call of a module or the first step.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -24,13 +24,17 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any
 
+_BESIDE = os.path.join(os.path.dirname(__file__), "leaving.py")
+_SPEC: Any = importlib.util.spec_from_file_location("ridgeline_leaving", _BESIDE)
+_LEAVING: Any = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_LEAVING)
+exit_code, leave = _LEAVING.exit_code, _LEAVING.leave
 WATCHER = "ridgeline_watcher"  # as `step.py` looks for it
 MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
 RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
@@ -69,6 +73,7 @@ class Watcher:
         self.profiler: Any = None
         self.recording = False
         self.stacks = True  # whether Python's calls are recorded, which say modules and lines
+        self.compiles = self.deferred = False  # whether they are not, for a compiler or until imports are done
         self.restarted = False  # whether a recording with them was given up for one without
         self.began = 0.0
         self.recorded = self.waited = 0.0  # seconds of the recording, and those of it without a core
@@ -103,9 +108,9 @@ class Watcher:
         if self.kind == "" or RANK.index(kind) < RANK.index(self.kind):
             self.kind, self.ends, self.later = kind, [], []
             late = time.perf_counter() - self.began > self.seconds / 2
-            if not self.recording or late:  # what came before the first step is left out
-                self._end("")
-                self._begin()
+            resumed = self.deferred and not self.stacks and not self.compiles
+            if not self.recording or late or resumed:  # what came before the first step is left out
+                self._anew(self.stacks or resumed)
                 return
         if kind != self.kind:
             return
@@ -153,12 +158,29 @@ class Watcher:
     @harmless
     def compiled(self) -> None:
         """The program compiles: recording every Python call of the compiler would take minutes, so begin anew without."""
-        if self.stacks:
-            self.stacks = False
-            if self.recording and not self.ends:
-                self.restarted = True
-                self._end("")
-                self._begin()
+        stacks, self.stacks, self.compiles = self.stacks, False, True
+        if stacks and self.recording and not self.ends:
+            self._anew(False)
+
+    @harmless
+    def importing(self) -> None:
+        """A package is imported: the profiler would take half a minute over the Python calls of a large one."""
+        if self.recording and self.profiler is not None and self.stacks and not self.ends and not self.deferred:
+            self.deferred = True
+            self._anew(False)
+            self.hook = self.torch.nn.modules.module.register_module_forward_pre_hook(self.called)
+
+    @harmless
+    def called(self, *_: Any) -> None:
+        """The first module is called after imports."""
+        self.hook.remove()
+        if self.recording and not self.ends and not self.stacks and not self.compiles:
+            self._anew(True)
+
+    def _anew(self, stacks: bool) -> None:
+        self.restarted, self.stacks = self.restarted or not stacks, stacks
+        self._end("")
+        self._begin()
 
     def _begin(self) -> None:
         torch = self.torch
@@ -259,11 +281,18 @@ class Watcher:
 class Finder(importlib.abc.MetaPathFinder):
     """Calls back once torch or JAX has been imported; the import itself is that of Python."""
 
-    def __init__(self, done: Callable[[ModuleType], None], names: Sequence[str] = ("torch", "jax")) -> None:
-        self.done, self.names = done, set(names)
+    def __init__(self, done: Callable[[ModuleType], None], others: Callable[[], None], names: Sequence[str] = ("torch", "jax")) -> None:  # fmt: skip
+        self.done, self.others, self.names = done, others, set(names)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name not in self.names:
+            root = name.partition(".")[0]
+            if (
+                root != "torch"
+                and root not in sys.stdlib_module_names
+                and threading.current_thread() is threading.main_thread()
+            ):
+                self.others()
             return None
         self.names.discard(name)
         spec = importlib.util.find_spec(name)
@@ -291,36 +320,6 @@ def run(words: Sequence[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
-def exit_code(end: BaseException) -> int:
-    """The exit code that Python gives for what ended a program; an error is printed as Python prints it."""
-    if isinstance(end, SystemExit):
-        if end.code is None or isinstance(end.code, int):
-            return end.code or 0
-        print(end.code, file=sys.stderr)
-        return 1
-    if isinstance(end, KeyboardInterrupt):
-        return 130
-    frames = end.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
-        frames = frames.tb_next
-    traceback.print_exception(type(end), end, frames)
-    return 1
-
-
-def leave(code: int) -> None:
-    """End the process as Python does, without freeing its memory.
-
-    PyTorch's profiler, begun anew after a recording with stacks, leaves memory that fails to be freed: the process would
-    end with a segmentation fault after the program is done.
-    """
-    threading._shutdown()  # type: ignore[attr-defined]  # ends the pools of concurrent.futures and waits for threads
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):
-            stream.flush()
-    os._exit(code)
-
-
 def main(folder: str, settings: str, *words: str) -> int:
     options = json.loads(settings)
     if options.get("safe_path"):  # it kept the folder of this file from the path, and is not meant for the program
@@ -331,12 +330,12 @@ def main(folder: str, settings: str, *words: str) -> int:
     module: Any = ModuleType(WATCHER)
     module.marked = watcher.marked
     sys.modules[WATCHER] = module
-    sys.meta_path.insert(0, Finder(watcher.imported))
+    sys.meta_path.insert(0, Finder(watcher.imported, watcher.importing))
     code = 0
     try:
         run(words)
     except BaseException as end:
-        code = exit_code(end)
+        code = exit_code(end, __file__)
     with suppress(ValueError, AttributeError):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trace is being written
