@@ -1,4 +1,4 @@
-"""ViT-B/16 in plain PyTorch: patches by a strided convolution, a class token, twelve layers with fused attention."""
+"""ViT-B/16 and ViT-L/16 in plain PyTorch: patches by a strided convolution, a class token, layers with fused attention."""
 
 import torch
 from torch import nn
@@ -40,4 +40,9 @@ class ViT(nn.Module):
 
 def inference():
     model = ViT().to(torch.bfloat16).eval()
+    return torch.no_grad()(model), (torch.randn(64, 3, 224, 224, dtype=torch.bfloat16),)
+
+
+def large():
+    model = ViT(width=1024, heads=16, layers=24).to(torch.bfloat16).eval()
     return torch.no_grad()(model), (torch.randn(64, 3, 224, 224, dtype=torch.bfloat16),)

@@ -58,7 +58,11 @@ def test_an_unknown_name_has_near_ones() -> None:
 
 
 def test_image_models_are_traced() -> None:
-    for name, file in {"ViT-B/16": "vit.py", "ResNet-50": "resnet50.py"}.items():
+    for name, file in {
+        "ViT-B/16": "vit.py:inference",
+        "ViT-L": "vit.py:large",
+        "ResNet-50": "resnet50.py:inference",
+    }.items():
         with pytest.raises(InputError, match=file):
             entry(name)
 

@@ -25,6 +25,7 @@ TARGETS = {
     "resnet50.py:inference": (0.52, 0.53),
     "resnet50.py:training": (1.55, 1.60),
     "vit.py:inference": (2.2, 2.3),
+    "vit.py:large": (7.8, 8.0),
     "gpt2.py:prefill": (2.1, 2.3),
     "gpt2.py:training": (6.5, 6.9),
     "bert.py:inference": (3.0, 3.2),

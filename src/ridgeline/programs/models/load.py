@@ -34,9 +34,10 @@ VARIANT = re.compile(
 )
 # Models of images, which are traced and not read from a configuration, by the program that has them.
 TRACED = {
-    "resnet50": "examples/programs/resnet50.py", "vit": "examples/programs/vit.py", "vitb16": "examples/programs/vit.py",
-    "vitl16": "examples/programs/vit.py", "vitl": "examples/programs/vit.py", "vitb": "examples/programs/vit.py",
-}  # fmt: skip
+    **dict.fromkeys(("resnet50", "resnet"), "resnet50.py:inference"),
+    **dict.fromkeys(("vit", "vitb", "vitb16", "vitbase"), "vit.py:inference"),
+    **dict.fromkeys(("vitl", "vitl16", "vitlarge"), "vit.py:large"),
+}
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def entry(asked: str) -> Entry:
     example = TRACED.get(letters(asked).replace("/", ""))
     if example:
         raise UnknownName(
-            f"'{clean(asked, 60)}' has no configuration to read; trace its program: `ridgeline trace {example}:inference`"
+            f"'{clean(asked, 60)}' has no configuration to read; trace its program: `ridgeline trace examples/programs/{example}`"
         )
     aliases = [alias for item in entries().values() for alias in item.aliases]
     raise unknown("model", asked, [*known(), *aliases])
