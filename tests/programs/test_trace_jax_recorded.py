@@ -77,3 +77,10 @@ def test_the_kernels_of_the_compiled_step_take_the_time_that_was_predicted(trace
     # recorded products of 8192^3 take 1.36 ms, as single kernels do (1.34 ms): these six steps were not slowed by power
     assert fused.time / fused.slowdown == pytest.approx(measured, rel=0.1)
     assert eager.time / eager.slowdown > 1.3 * measured  # without fusion the step would take far longer
+
+
+def test_a_compiled_step_is_one_call_of_the_host(traced: Trace) -> None:
+    """The recorded calls took 265 us and more on the host, the profiler included; the device took milliseconds."""
+    fused = rl.predict(traced, rl.machine("h200-sxm"), mode="fused")
+    assert 150e-6 < fused.host < 350e-6
+    assert fused.regime.startswith("device")

@@ -19,6 +19,7 @@ from ...programs.ops.blas import gemm
 from ..merged import merged_work
 from .attention import timed_backend
 from .fusion import Group, Traffic, groups, traffic
+from .layouts import lays_channels_last
 from .nodes import SPLIT
 from .plan import FUSED, Plan, Unit
 
@@ -33,6 +34,7 @@ def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, Buffers]:
     every = groups(trace, machine)
     pairs = [pair for pair in zip(every, traffic(trace, every), strict=True) if pair[0].library or pair[1].moves]
     listed, moved = [group for group, _ in pairs], [row for _, row in pairs]
+    last = lays_channels_last(trace)
     units: dict[Hashable, int] = {}
     made: list[Unit] = []
     unit, reads, writes = [], [], []
@@ -40,7 +42,7 @@ def fused_plan(trace: Trace, machine: Machine) -> tuple[Plan, Buffers]:
         key = _key(group, row)
         if key not in units:
             units[key] = len(made)
-            made.append(_unit(trace, group, row, key, machine))
+            made.append(_unit(trace, group, row, key, machine, last))
         unit.append(units[key])
         reads.append(tuple(row.reads.items()))
         writes.append(tuple(row.writes.items()))
@@ -86,11 +88,11 @@ def _key(group: Group, row: Traffic) -> Hashable:
     return ops, tuple(row.reads.values()), tuple(row.writes.values())
 
 
-def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Machine) -> Unit:
+def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Machine, last: bool) -> Unit:
     ops = tuple(dict.fromkeys(op for node in group.nodes for op in (*node.inlined, node.op)))
     first = trace.ops[group.nodes[0].op]
     if group.library:
-        return Unit(first, library_work(first, machine), timed_backend(first, machine), ops, FUSED)
+        return Unit(first, library_work(first, machine, last), timed_backend(first, machine), ops, FUSED)
     flops, special = (sum(getattr(node, name) for node in group.nodes) for name in ("flops", "special"))
     formats = [work.dtype for op in ops if (work := trace.ops[op].work) is not None and work.dtype]
     widest = max(formats, key=lambda name: dtype_row(name).bytes, default="fp32")
@@ -110,12 +112,14 @@ def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Mach
     return Unit(first, work, "", ops, key)
 
 
-def library_work(op: TracedOp, machine: Machine) -> Work | None:
-    """The work of a library call as a compiler makes it: products padded, convolutions on channels-last tensors."""
+def library_work(op: TracedOp, machine: Machine, last: bool) -> Work | None:
+    """The work of a library call as a compiler makes it: products padded, convolutions on channels-last tensors (`last`)."""
     base = base_name(op.site.call.name)
     if op.work is None or base not in (*PADDED, *CONVOLUTIONS):
         return op.work
-    return _padded(op.work, machine) if base in PADDED else _channels_last(op)
+    if base in PADDED:
+        return _padded(op.work, machine)
+    return _channels_last(op) if last else op.work
 
 
 def _padded(work: Work, machine: Machine) -> Work:

@@ -9,7 +9,7 @@
     4. Library calls (products, convolutions, attention, scatters, fused optimizers) stay as they are; views are free.
     5. A kernel reads every buffer of other kernels once and writes what others read; all else stays in registers.
     6. Compute-bound products of formats below 32 bits are padded to multiples of 8 elements; convolutions run on
-       channels-last tensors.
+       channels-last tensors where the compiler expects to gain from that (layouts.py).
 
 No two calls merge where a third one depends on the first and the second on the third.
 """

@@ -22,6 +22,8 @@ from .plan import EAGER, FUSED, GRAPH, MODES, Plan, eager_plan, is_view, waits_f
 from .power import least_time
 from .result import ProgramPrediction
 
+JAX = "jax"  # whose compiled functions are one launch of a graph
+
 
 def predict_trace(
     trace: Trace, machine: Machine | str | Path, mode: str = EAGER, ceilings: str | None = None
@@ -65,6 +67,8 @@ def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str)
     cost = each[plan.unit] * plan.times
     if mode == GRAPH:
         cost[:1] = dispatch_cost(machine)  # of the replay
+    if mode == FUSED and trace.framework == JAX and not on_host:
+        cost[:1] += defaults("executable")["call"]
     gap = 0.0 if on_host else defaults("launch_gap").get(machine.kind, 0.0)
     delay = np.where(kind == RUN, gap * (graph_node_share() if mode == GRAPH else 1.0), 0.0)
     if on_host:
@@ -78,6 +82,7 @@ def _unit_costs(trace: Trace, machine: Machine, plan: Plan, mode: str) -> Floats
     if mode == GRAPH:
         return np.zeros(len(plan.units))
     if mode == FUSED:
-        return np.full(len(plan.units), compiled_cost(trace, machine))
+        each = defaults("executable")["kernel"] if trace.framework == JAX else compiled_cost(trace, machine)
+        return np.full(len(plan.units), each)
     costs = host_costs(trace, machine)
     return np.array([costs[list(unit.ops)].sum() for unit in plan.units])
