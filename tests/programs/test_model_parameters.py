@@ -153,6 +153,35 @@ def check_against_transformers(fields: dict[str, Any]) -> None:
         assert windowed == sum(kind != "full_attention" for kind in types)
 
 
+# Encoders of images, whose parameters a published count includes.
+SEEING: dict[str, dict[str, Any]] = {
+    "gemma-3-27b": {
+        "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27,
+        "num_attention_heads": 16, "image_size": 896, "patch_size": 14, "vision_use_head": False,
+    },
+    "llama-4-scout": {
+        "hidden_size": 1408, "intermediate_size": 5632, "num_hidden_layers": 34, "num_attention_heads": 16, "image_size": 336, "patch_size": 14,
+        "projector_input_dim": 4096, "projector_output_dim": 4096, "vision_output_dim": 4096,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.needs_torch
+@pytest.mark.parametrize("name", SEEING)
+def test_parameters_outside_the_language_model(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from transformers.initialization import no_init_weights
+
+    fields = shallow(name)
+    outer = fields["model_type"].removesuffix("_text")
+    config = transformers.AutoConfig.for_model(outer, text_config=fields, vision_config=SEEING[name])
+    with torch.device("meta"), no_init_weights():
+        model = transformers.AutoModelForImageTextToText.from_config(config)
+    outside = [value for key, value in model.named_parameters() if "language_model" not in key and "lm_head" not in key]
+    assert sum(value.numel() for value in outside) == entries()[name].outside
+
+
 # -- by hand ---------------------------------------------------------------------------------------------------------
 
 
