@@ -16,6 +16,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.timeline import Tensor
 from ridgeline.profilers.jax_profiler import hlo, replays, wire
 from ridgeline.profilers.jax_profiler.operators import product
+from ridgeline.profilers.jax_profiler.timeline import _Gathered
 from ridgeline.profilers.load import timeline
 
 JAX = Path(__file__).parents[1] / "fixtures" / "jax"
@@ -122,6 +123,25 @@ def test_a_replay_of_another_program_is_not_joined() -> None:
     assert not any(
         replays.instructions(module, ["wrapped_subtract", "loop_convert_multiply_fusion"])
     )  # inputs are missing
+
+
+@pytest.mark.parametrize(
+    ("grid", "shape"),
+    [(32768, (4096, 4096)), (8192, (1024, 4096)), (32, (4096,)), (5, (2200,)), (7, None), (200000, None)],
+)
+def test_an_op_run_by_itself_is_that_of_its_launch(grid: int, shape: tuple[int, ...] | None) -> None:
+    """`jit_add` was compiled for five sizes. Blocks of 128 threads compute 4 elements each, of short arrays 1."""
+    shapes = [(4096, 4096), (1024, 4096), (4096, 1024), (4096,), (2200,)]
+    versions = []
+    for number, sizes in enumerate(shapes):
+        tensor = Tensor(sizes, "fp32")
+        read = hlo.Instruction("parameter", "parameter", (tensor,), 1)
+        item = hlo.Instruction("wrapped_add", "fusion", (tensor,), 2, (1, 1), op_name=f"jit(add)/{number}")
+        versions.append(hlo.Module("jit_add", {number: (read, item)}))
+    gathered = _Gathered({"jit_add": versions})
+    args = {"kernel_details": f"regs:16 static_shared:0 dynamic_shared:0 grid:{grid},1,1 block:128,1,1 occ_pct:100"}
+    call = gathered.sites[gathered.site("jit_add", "wrapped_add", "wrapped_add", args, "kernel")].call
+    assert call.args == ((Tensor(shape, "fp32"),) * 3 if shape else ())
 
 
 @given(st.binary(max_size=64))

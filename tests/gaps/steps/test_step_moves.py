@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ def test_a_train_of_short_kernels_is_host_bound_and_a_graph_leaves_the_device_ti
     assert planted is not None
     assert planted.gain == pytest.approx(700 * MICRO, rel=0.05)
     assert report(train).view.regime == "host-bound"
+    assert "torch.compile" in planted.move
+    jax_moves = program_report(replace(repeated(train), tool="jax.profiler"), H200).moves
+    assert next(each.move for each in jax_moves if each.rule == "launch train").startswith(
+        "compile the entire step with jax.jit"
+    )
     assert move(lambda story: train(story, 30.0), "launch train") is None
 
 

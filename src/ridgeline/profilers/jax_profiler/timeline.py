@@ -33,6 +33,7 @@ from ...core.timeline import (
     Runs,
     Site,
     Steps,
+    Tensor,
     Timeline,
     Waits,
 )  # fmt: skip
@@ -45,6 +46,10 @@ from .replays import instructions
 COMMAND_BUFFER = "command_buffer"
 _PROGRAM = re.compile(r"(?:jit|pmap|pjit)_")
 _COLLECTIVE = re.compile(r"nccl|all-reduce|all-gather|reduce-scatter|all-to-all|collective")
+_GEOMETRY = re.compile(r"grid:(\d{1,10}),(\d{1,10}),(\d{1,10}) block:(\d{1,4}),(\d{1,4}),(\d{1,4})")
+ELEMENTS_PER_THREAD = (4, 2, 1)  # of XLA's elementwise loops; as many as the size of the array allows
+SAME_SIZE = 1.01  # ratio of elements, up to which versions of a program count as one
+_Version = tuple[Module, Instruction]
 _ACROSS = re.compile(r"memcpy(?:h2d|d2h)", re.IGNORECASE)
 
 
@@ -70,6 +75,43 @@ class Recorded(NamedTuple):
     tool: str
 
 
+class Launch(NamedTuple):
+    """Threads of a kernel and of each of its blocks; 0 where they were not recorded."""
+
+    threads: int
+    block: int
+
+
+NO_LAUNCH = Launch(0, 0)
+
+
+def _launch(args: Mapping[str, Any]) -> Launch:
+    sizes = _GEOMETRY.search(str(args.get("kernel_details", "")))
+    if not sizes:
+        return NO_LAUNCH
+    block = math.prod(map(int, sizes.groups()[3:]))
+    return Launch(math.prod(map(int, sizes.groups()[:3])) * block, block)
+
+
+def _fitting(versions: Sequence[_Version], launch: Launch) -> _Version | tuple[None, None]:
+    """The version whose result has as many elements as the threads of an elementwise loop compute, 4 each or fewer.
+
+    Versions of one size, such as a matrix and its transpose, move the same bytes; the first stands for them.
+    """
+    for each in ELEMENTS_PER_THREAD:
+        fit = [
+            pair for pair in versions if 0 <= launch.threads * each - _elements(pair[1].outputs) < launch.block * each
+        ]
+        moved = [sum(_elements([tensor]) for tensor in (*module.operands(item), *item.outputs)) for module, item in fit]
+        if fit:
+            return fit[0] if max(moved) <= SAME_SIZE * min(moved) else (None, None)
+    return None, None
+
+
+def _elements(tensors: Sequence[Tensor]) -> int:
+    return max((math.prod(tensor.shape) for tensor in tensors), default=0)
+
+
 @dataclass
 class _Gathered:
     programs: Mapping[str, list[Module]]
@@ -81,14 +123,15 @@ class _Gathered:
         if not program and not instruction:
             return -1
         scope = clean(str(args.get("tf_op", "")).rsplit(":", 1)[0])
-        key = "site", program, instruction or name, scope, kind in (COPY, COLLECTIVE) and name
+        launch = _launch(args) if len(self.programs.get(program, ())) > 1 else NO_LAUNCH
+        key = "site", program, instruction or name, scope, kind in (COPY, COLLECTIVE) and name, launch
         if key not in self.numbers:
             self.numbers[key] = len(self.sites)
-            self.sites.append(self._site(program, instruction or name, scope, kind, name))
+            self.sites.append(self._site(program, instruction or name, scope, kind, name, launch))
         return self.numbers[key]
 
-    def _site(self, program: str, instruction: str, scope: str, kind: str, name: str) -> Site:
-        module, item = self.instruction(program, instruction)
+    def _site(self, program: str, instruction: str, scope: str, kind: str, name: str, launch: Launch) -> Site:
+        module, item = self.instruction(program, instruction, launch)
         if module is None or item is None:
             return Site(Call(clean(instruction)), _phase(scope, False, kind, name), scopes(scope) or (clean(program),))
         named = (part.op_name for part in (item, *module.inner(item)[::-1]) if part.op_name)
@@ -102,13 +145,16 @@ class _Gathered:
             fused_operators(module, item),
         )
 
-    def instruction(self, program: str, name: str) -> tuple[Module | None, Instruction | None]:
-        """The instruction of a program; none where versions of the program disagree on it."""
+    def instruction(
+        self, program: str, name: str, launch: Launch = NO_LAUNCH
+    ) -> tuple[Module | None, Instruction | None]:
+        """The instruction of a program; of several versions, as of an op run by itself on arrays of several sizes, the one
+        that the launch fits. None where they disagree."""
         versions = [
             (module, module.kernels[name]) for module in self.programs.get(program, ()) if name in module.kernels
         ]
         alike = {(module.operands(item), item.outputs, item.op_name) for module, item in versions}
-        return versions[0] if len(alike) == 1 else (None, None)
+        return versions[0] if len(alike) == 1 else _fitting(versions, launch)
 
     def activity(self, event: Event, kind: str) -> int:
         name, args = event.span.what
@@ -229,7 +275,8 @@ def _replayed(events: Sequence[Event], gathered: _Gathered) -> dict[int, str]:
         if (program, kernels) not in known:
             versions = [instructions(module, kernels) for module in gathered.programs.get(program, ())]
             joins = [names for names in versions if any(names)]
-            known[program, kernels] = joins[0] if len(joins) == 1 else [""] * len(kernels)
+            agreed = bool(joins) and all(names == joins[0] for names in joins)
+            known[program, kernels] = joins[0] if agreed else [""] * len(kernels)
         joined.update((id(event), name) for event, name in zip(members, known[program, kernels], strict=True) if name)
     return joined
 

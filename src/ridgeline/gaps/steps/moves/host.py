@@ -16,6 +16,8 @@ from .move import Move
 
 MIN_LAUNCH_SHARE = 0.03  # of the step that the device waits for launches, from which these are a cause
 MAX_NAMED = 3
+GRAPH = "capture a CUDA graph, or torch.compile(mode='reduce-overhead')"
+JIT = "compile the entire step with jax.jit, with the buffers it replaces donated (donate_argnums)"
 
 
 def synchronisations(view: View) -> Iterator[Move]:
@@ -54,7 +56,7 @@ def launch_train(view: View) -> Iterator[Move]:
         f"{view.launches:,.0f} launches per step{each}; median kernel {show(short, 's', 2)}",
         f"without {show(view.recording, 's', 2)} per step that recording took",
     )
-    move = "capture a CUDA graph, or torch.compile(mode='reduce-overhead')"
+    move = JIT if view.kept.timeline.tool.startswith("jax") else GRAPH
     yield Move("launch train", "the device runs dry between launches", move, gain, evidence)
 
 
