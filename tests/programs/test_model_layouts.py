@@ -153,6 +153,12 @@ def test_context_parallelism_passes_keys_and_values_round() -> None:
     """cp - 1 times the keys and values of a part of the tokens; decoding reads a part of the cache and sums results."""
     listed = step_ops(LLAMA_8B, prefill(1, 4096), layout=Layout(cp=4))
     assert sent(listed, "cp") == 32 * 3 * 1024 * 2 * 8 * 128 * 2
+    gathered = step_ops(LLAMA_8B, prefill(1, 4096), layout=Layout(cp=4, ring=False))
+    assert sent(gathered, "cp") == sent(listed, "cp")
+    training = [
+        sent(step_ops(LLAMA_8B, train(1, 4096), layout=Layout(cp=4, ring=ring)), "cp") for ring in (True, False)
+    ]
+    assert training == [3 * sent(listed, "cp")] * 2  # forward, and back with their gradients
     alone, split = (
         next(op for op in step_ops(LLAMA_8B, decode(2, 4095), layout=Layout(cp=cp)) if op.name == "attention")
         for cp in (1, 4)

@@ -231,6 +231,8 @@ def test_more_sequences_tokens_context_or_layers_never_take_less(
         counts(architecture, prefill(batch + 1, tokens, context)), counts(architecture, prefill(batch, tokens + 1, context)),
         counts(architecture, prefill(batch, tokens, context + 1)), counts(deeper, prefill(batch, tokens, context)),
     ]  # fmt: skip
+    if architecture.causal:
+        assert min(np.subtract(counts(architecture, decode(batch, context + 1)), counts(architecture, decode(batch, context)))) >= 0  # fmt: skip
     for more in grown:
         assert all(after >= before * (1 - 1e-12) for before, after in zip(base, more, strict=True))
 

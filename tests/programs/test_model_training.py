@@ -10,7 +10,7 @@ from model_examples import BERT, DEEPSEEK, GPT2, LLAMA_8B, MIXTRAL, SMALL
 
 import ridgeline as rl
 from ridgeline.programs.models.architecture import Architecture, Latent
-from ridgeline.programs.models.model_op import BACKWARD, FORWARD, RECOMPUTED, UPDATE, ModelOp
+from ridgeline.programs.models.model_op import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTED, UPDATE, ModelOp
 from ridgeline.programs.models.phase import Formats, train
 from ridgeline.programs.models.program import step_ops
 from ridgeline.programs.models.training import adamw
@@ -76,6 +76,15 @@ def test_the_update_counts_as_the_optimizer_op() -> None:
     assert adamw(1000.0, "bf16", "bf16", "fp32").bytes == 28_000
     (update,) = [op for op in step_ops(LLAMA_8B, train(1, 8), Formats(gradients="fp32")) if op.name == "adamw"]
     assert update.bytes == 30 * 8_030_261_248
+
+
+def test_training_is_three_times_inference_and_an_update_that_memory_bounds() -> None:
+    """S0-96: forward and backward are 3 x the products of forward; the optimizer is a step of its own with half a FLOP per byte."""
+    listed = step_ops(GPT2, train(8, 128))
+    products = [op for op in listed if "attention" not in op.name]
+    assert flops(products, FORWARD) + flops(products, BACKWARD) == pytest.approx(3 * flops(products, FORWARD))
+    (update,) = [op for op in listed if op.part == OPTIMIZER]
+    assert update.work.intensity() == 0.5
 
 
 def test_encoders_and_tied_heads_train() -> None:

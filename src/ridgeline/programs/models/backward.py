@@ -204,5 +204,5 @@ def _collective(op: ModelOp) -> Gradients:
     made = collective(other, shape["bytes"], int(shape["ranks"]), op.work.dtype)
     # keys and values pass the ring again, and their gradients with them
     yield f"{op.name.replace(name, other)} backward", made, 2.0 if name == "p2p" else 1.0
-    if name == "all_gather":
+    if name == "all_gather":  # of what the gradients of weights or of attention need again
         yield f"{op.name} again", op.work, 1.0

@@ -27,6 +27,7 @@ class Layout:
     cp: int = 1
     sequence: bool = False  # sequence parallelism: norms and residuals split over the tensor-parallel devices
     shard: int = 0  # ZeRO stage of what data-parallel devices split: 1 optimizer, 2 gradients too, 3 weights too
+    ring: bool = True  # context parallelism passes keys and values around; else they are gathered before attention
 
     def __post_init__(self) -> None:
         for name in DEGREES:

@@ -4,8 +4,8 @@ With R rows on the device, hidden size h and w bytes per value:
 
     tensor     all_reduce of R h w behind attention and behind the MLP (once where both run side by side)
     sequence   instead, all_gather of R h w before and reduce_scatter of R h w behind
-    context    a ring over cp devices passes the keys and values of one device cp - 1 times; decoding splits the cache, and
-               partial results of rows x heads x (D + 1) fp32 values are summed
+    context    a ring over cp devices passes the keys and values of one device cp - 1 times, or all are gathered at once;
+               decoding splits the cache, and partial results of rows x heads x (D + 1) fp32 values are summed
     expert     beyond a tensor-parallel group all_to_all of R/tp k h w to the experts and back
     pipeline   p2p of R h w to the next stage
 
@@ -74,20 +74,24 @@ def layer_collectives(block: Block) -> Iterator[ModelOp]:
 def _context(block: Block) -> Iterator[ModelOp]:
     device, attention = block.device, block.layer.attention
     layout, values = device.layout, device.formats.values
-    passed: float
-    if isinstance(attention, Latent):
+    if isinstance(attention, Latent):  # expanded keys and values travel; partial results of decoding are latent vectors
         heads = attention.heads / layout.tp
-        passed, result = attention.kv_rank + attention.rope_dim, heads * (attention.kv_rank + 1)
+        passed, result = heads * (attention.qk_dim + attention.v_dim), heads * (attention.kv_rank + 1)
     else:
         heads, kv_heads = local_heads(attention, layout.tp)
         passed, result = 2 * kv_heads * attention.head_dim, heads * (attention.head_dim + 1)
     for group in device.groups:
         if group.kind == DECODE:
             size = group.batch * group.tokens * result * dtype_row(PARTIAL).bytes
-            yield block.op("all_reduce partial attention", COMMUNICATION, collective("all_reduce", size, layout.cp, PARTIAL), over=CONTEXT)  # fmt: skip
+            name, work, times = "all_reduce partial attention", collective("all_reduce", size, layout.cp, PARTIAL), 1
         else:
             size = group.batch * (group.context / layout.cp + group.tokens) * passed * device.width
-            yield block.op("p2p keys and values", COMMUNICATION, collective("p2p", size, 2, values), layout.cp - 1, over=CONTEXT)  # fmt: skip
+            if layout.ring:
+                name, work, times = "p2p keys and values", collective("p2p", size, 2, values), layout.cp - 1
+            else:
+                work, times = collective("all_gather", size * layout.cp, layout.cp, values), 1
+                name = "all_gather keys and values"
+        yield block.op(name, COMMUNICATION, work, times, over=CONTEXT)
 
 
 def embedding_collectives(device: Device) -> Iterator[ModelOp]:
