@@ -7,6 +7,9 @@ torch runs, the step follows from the configuration alone.
 Not compared: the outer product of positions and frequencies, once per step; the bytes of the router of DeepSeek-V3, which computes
 in fp32 where the step has the format of all activations. GPT-2 stores Q, K and V in one matrix, as the fused style multiplies
 them. The other passes are compared in total, where the style lists all of them: Llama, Mistral and Qwen3.
+
+Where `transformers` computes more than the model needs the step does not follow: GPT-J, BLOOM, Falcon with ALiBi and gpt-oss compute
+masked pairs as well, Llama 4 all of its experts.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ MODULES = {
     "Mistral": SIZES | {"sliding_window": 32},
     "Mixtral": SIZES | {"num_local_experts": 8, "num_experts_per_tok": 2},
     "Qwen3": SIZES | {"head_dim": 32},
+    "Cohere": SIZES | {"pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0},
     "Gemma2": TWO_LAYERS | {"head_dim": 32, "sliding_window": 32},
     "GPT2": {"n_embd": 256, "n_layer": 1, "n_head": 8, "vocab_size": 1000, "bos_token_id": 0, "eos_token_id": 0},
     "DeepseekV3": TWO_LAYERS | {
