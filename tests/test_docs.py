@@ -30,6 +30,8 @@ def name_of(page: Path) -> str:
 )
 def test_consoles_show_what_the_commands_print(page: Path) -> None:
     """`python docs/make_consoles.py` fills them again."""
+    if "$ ridgeline trace" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("torch")
     assert filled(page) == page.read_text(encoding="utf-8")
 
 
