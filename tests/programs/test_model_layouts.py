@@ -77,6 +77,8 @@ def test_devices_together_compute_what_one_does(architecture: Architecture, phas
         together = all_devices(architecture, phase, Layout(**degree), leave_out)
         if layer_repeats_keys(architecture, degree.get("tp", 1)):
             assert together > alone
+            split = step_ops(architecture, phase, layout=Layout(**degree))
+            assert any("times" in note for op in split if op.name == "qkv" for note in op.work.notes)
         else:
             assert together == pytest.approx(alone, rel=1e-9), degree
 

@@ -259,9 +259,11 @@ def test_contexts_of_different_lengths_count_as_their_mean() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: prefill(0, 8), "prefill: batch must be at least 1, got 0"),
-        (lambda: decode(1, -1), "decode: context must be at least 0, got -1"),
-        (lambda: prefill(1, float("nan")), "prefill: tokens must be at least 1, got nan"),
+        (lambda: prefill(0, 8), "prefill: batch must be at least 1, got '0'"),
+        (lambda: decode(1, -1), "decode: context must be at least 0, got '-1'"),
+        (lambda: prefill(1, float("nan")), "prefill: tokens must be at least 1, got 'nan'"),
+        (lambda: prefill("many", 8), "prefill: batch must be at least 1, got 'many'"),
+        (lambda: prefill([], 8), "prefill: batch must be at least 1"),
         (lambda: Phase("serve", 1, 1), "phase"),
         (lambda: Phase("decode", 1, 1, recompute="full"), "belong to a training step, not to decode"),
         (lambda: mixed(train(1, 8), decode(1, 8)), "training step has one kind of sequences"),

@@ -37,11 +37,9 @@ def attention_ops(block: Block) -> Iterator[ModelOp]:
     heads, kv_heads = local_heads(attention, device.layout.tp)
     q, k = heads * attention.head_dim, kv_heads * attention.head_dim
     yield from block.quantize(device.hidden, part=ATTENTION)
-    if device.fused:
-        yield block.linear("qkv", ATTENTION, device.hidden, q + 2 * k, attention.bias)
-    else:
-        for name, width in (("q", q), ("k", k), ("v", k)):
-            yield block.linear(name, ATTENTION, device.hidden, width, attention.bias)
+    for name, width in (("qkv", q + 2 * k),) if device.fused else (("q", q), ("k", k), ("v", k)):
+        op = block.linear(name, ATTENTION, device.hidden, width, attention.bias)
+        yield op if name == "q" else _repeated(op, device.layout.tp, attention.kv_heads)
     yield from _head_norms(block, heads, kv_heads)
     yield from _rotations(block, q, k)
     for group in device.groups:
@@ -50,6 +48,14 @@ def attention_ops(block: Block) -> Iterator[ModelOp]:
             yield replace(op, weights=sinks) if op.name.startswith("attention") else op
     yield from block.quantize(q, part=ATTENTION)
     yield block.linear("out", ATTENTION, q, device.hidden, attention.out_bias)
+
+
+def _repeated(op: ModelOp, tp: int, kv_heads: int) -> ModelOp:
+    """With a note where several devices compute and keep the same key heads."""
+    if tp <= kv_heads:
+        return op
+    note = f"{kv_heads} key heads on {tp} devices: each is computed and cached {tp // kv_heads} times"
+    return replace(op, work=replace(op.work, notes=(*op.work.notes, note)))
 
 
 def _attention(block: Block, group: Sequences) -> Iterator[ModelOp]:

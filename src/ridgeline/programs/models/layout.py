@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from ...core.errors import InputError
 from .architecture import Architecture, Attention, Experts, Latent, Layer, Mlp
@@ -32,7 +33,7 @@ class Layout:
     def __post_init__(self) -> None:
         for name in DEGREES:
             degree = getattr(self, name)
-            if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
+            if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
                 raise InputError(f"{name} must be a whole number of at least 1, got {degree!r}")
         if self.shard not in range(4):
             raise InputError(f"shard must be a ZeRO stage from 0 to 3, got {self.shard!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.dtypes import dtype
-from ...core.errors import InputError, unknown
+from ...core.errors import InputError, quoted, unknown
 from ...core.work import Array, total
 
 PREFILL, DECODE, TRAIN = KINDS = ("prefill", "decode", "train")
@@ -41,9 +41,12 @@ class Phase:
         if self.recompute not in RECOMPUTE:
             raise unknown("recomputation", self.recompute, RECOMPUTE)
         for name, value, least in (("batch", self.batch, 1), ("tokens", self.tokens, 1), ("context", self.context, 0)):
-            values = np.asarray(value, dtype=np.float64)
+            try:
+                values = np.asarray(value, dtype=np.float64)
+            except (TypeError, ValueError, OverflowError):
+                values = np.asarray(np.nan)
             if values.size == 0 or not np.all(np.isfinite(values) & (values >= least)):
-                raise InputError(f"{self.kind}: {name} must be at least {least}, got {value}")
+                raise InputError(f"{self.kind}: {name} must be at least {least}, got {quoted(value)}")
         if self.microbatches < 1:
             raise InputError(f"{self.kind}: microbatches must be at least 1, got {self.microbatches}")
         if self.kind != TRAIN and (self.microbatches > 1 or self.recompute != KEEP_ALL):
