@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ridgeline as rl
 from ridgeline.core.timeline import BACKWARD, OPTIMIZER
-from ridgeline.core.trace import GRADIENT, INPUT, LIBRARY, PARAMETER, REDUCTION, STATE, Trace
+from ridgeline.core.trace import GRADIENT, HOLDS, INPUT, LIBRARY, PARAMETER, REDUCTION, STATE, Trace
 from ridgeline.prediction.traced import ProgramPrediction, predict_trace
 from ridgeline.prediction.traced.fusion import groups, traffic
 from traces import Builder
@@ -274,3 +276,42 @@ def test_a_compute_bound_program_slows_down_to_the_power_limit() -> None:
     assert any("power-limited" in note for note in program.notes)
     assert predict_trace(elementwise(("relu", ["i"], "o"), outputs=("o",)).trace(), H200).slowdown == 1.0
     assert predict_trace(b.trace(), "a100-sxm-80gb").slowdown == 1.0  # no energy figures: nothing is claimed
+
+
+def test_the_backward_pass_holds_what_it_computes_activations_from() -> None:
+    b = Builder()
+    for name in ("x", "dy", "dx"):
+        b.buffer(name, (N, N), INPUT)
+    b.buffer("w", (N, N), PARAMETER)
+    for name in ("h", "e", "y", "t"):
+        b.buffer(name, (N, N))
+    b.call("aten::mm", ["x", "w"], ["h"], sort=LIBRARY)
+    b.call("aten::exp", ["h"], ["e"])
+    b.call("aten::mm", ["x", "w"], ["y"], sort=LIBRARY)
+    b.call("aten::mm", ["dy", "w"], ["t"], sort=LIBRARY, phase=BACKWARD)
+    b.call("aten::mul", ["t", "e"], ["dx"], phase=BACKWARD)
+    trace = b.trace()
+    assert trace.buffers.dies[b.names["h"]] == 2  # eager: freed before the second product
+    last = dict(zip(HOLDS, fused(trace).memory.curve[-1].tolist(), strict=True))
+    assert last == {
+        "parameter": SIZE,
+        "input": 3 * SIZE,
+        "activation": SIZE,
+        "gradient": 0,
+        "state": 0,
+        "temporary": SIZE,
+    }
+
+
+def test_a_tensor_that_only_gives_its_shape_is_not_computed_again() -> None:
+    b = Builder()
+    for name in ("x", "y"):
+        b.buffer(name, (N, N), INPUT)
+    b.buffer("a", (N, N))
+    b.buffer("number", (1, 1))
+    b.call("aten::relu", ["x"], ["a"])
+    b.call("aten::new_ones", ["a"], ["number"], further=((1, 1),))
+    b.call("aten::mul", ["x", "number"], ["y"])
+    trace = b.trace()
+    reads = (trace.reads[0], tuple((buffer, 0.0) for buffer, _ in trace.reads[1]), trace.reads[2])
+    assert fused(replace(trace, reads=reads)).flops == N * N  # those of the product
