@@ -2,7 +2,8 @@
 
 Each module is built on the meta device with one layer of every kind and traced over a prompt; each of its products and
 attention calls is compared with an op of the step in eager style: matrix FLOPs and bytes, call by call. The trace counts what
-torch runs, the step follows from the configuration alone.
+torch runs, the step follows from the configuration alone: shapes, number and formats of calls are found twice. The formulas from
+a shape to FLOPs and bytes are the same `ops` on both sides, and are checked in their own tests.
 
 Not compared: the outer product of positions and frequencies, once per step; the bytes of the router of DeepSeek-V3, which computes
 in fp32 where the step has the format of all activations. GPT-2 stores Q, K and V in one matrix, as the fused style multiplies
@@ -141,10 +142,4 @@ def test_training() -> None:
         rows = zip(trace.ops, trace.counts, strict=True)
         works = [(op.work, count) for op, count in rows if op.work is not None and op.site.phase == phase]
         seen = [pair for pair in products(works) if pair[0] != angles]
-        passed = [op for op in listed if op.step_pass == step_pass]
-        (attention,) = of_step([op for op in passed if "attention" in op.name])
-        # attention's backward counts what flash kernels read, torch's call has the statistics in another shape
-        assert [flops for flops, _ in seen].count(attention[0]) == 1
-        assert of_step([op for op in passed if "attention" not in op.name]) == [
-            pair for pair in seen if pair[0] != attention[0]
-        ]
+        assert of_step([op for op in listed if op.step_pass == step_pass]) == seen
