@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .machines.load import load as machine
     from .prediction.explain import explain
     from .prediction.many import predict_cases
+    from .prediction.models.ask import model
     from .prediction.predict import Prediction, predict
     from .prediction.simple import predict_matmul
     from .profilers.live import observe
@@ -45,6 +46,7 @@ _LAZY = {
     "explain": "prediction.explain:explain",
     "machine": "machines.load:load",
     "machine_names": "machines.files:names",
+    "model": "prediction.models.ask:model",
     "observe": "profilers.live:observe",
     "ops": "programs.ops",
     "plot": "render.figure:plot",
@@ -60,7 +62,7 @@ _LAZY = {
 
 __all__ = [
     "Machine", "Prediction", "Program", "RidgelineError", "Work", "__version__", "attainable", "batch_intensity", "critical_batch",
-    "explain", "machine", "machine_names", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge",
+    "explain", "machine", "machine_names", "model", "observe", "ops", "plot", "predict", "predict_cases", "predict_matmul", "reconcile", "ridge",
     "step", "trace", "two_number",
 ]  # fmt: skip
 

@@ -35,6 +35,7 @@ LISTED = {
 # Commands by the module of this package that has them; a module is loaded when a command of it is used.
 MODULES = {
     "measure": ("measure", "merge", "run"),
+    "model": ("model",),
     "predict": ("eval", "predict"),
     "profiles": ("gate", "import", "profile"),
     "record": ("ledger", "reconcile", "seal"),

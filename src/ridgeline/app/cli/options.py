@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
-from functools import wraps
+from functools import partial, wraps
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,11 +175,10 @@ def load_machines(on: Sequence[str], **figures: str | None) -> list[Machine]:
     return [MachineOptions(name, **figures).load() for name in names]
 
 
-machines_options = grouped(
-    "machines", load_machines,
-    on=click.option("--on", "on", metavar="MACHINE", multiple=True, help="A machine as of other commands; several side by side with commas, or given again."),
-    **FIGURES,
-)  # fmt: skip
+ON_MACHINES = click.option("--on", "on", metavar="MACHINE", multiple=True, help="A machine as of other commands; several side by side with commas, or given again.")  # fmt: skip
+machines_options = grouped("machines", load_machines, on=ON_MACHINES, **FIGURES)
+# for commands that may need none: the machines are loaded when they are asked for
+later_machines_options = grouped("load_asked", lambda **words: partial(load_machines, **words), on=ON_MACHINES, **FIGURES)  # fmt: skip
 
 model_options = grouped(
     "model", dict,

@@ -1,0 +1,345 @@
+"""A transformer on a machine: first token, further tokens, throughput, memory; curves, layouts, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.errors import InputError
+from .options import (
+    CEILINGS,
+    CEILINGS_HELP,
+    grouped,
+    later_machines_options,
+    picture_output,
+    quantity,
+    refuse,
+    verbose_option,
+)
+from .present import Output, Result, present, terminal_size
+
+if TYPE_CHECKING:
+    from ...core.machine import Machine
+    from ...prediction.models.choice import ServiceLevel
+    from ...prediction.models.result import Load, ModelPrediction
+    from ...programs.models.architecture import Architecture
+    from ...programs.models.layout import Layout
+    from ...programs.models.phase import Formats
+    from ...render.table import Table
+
+CHARTS = ("roofline", "memory")
+LEVELS = ("ttft", "tpot")
+MAX_OPS = 12  # of a training step on the terminal
+
+
+def make_load(batch: float, prompt: float, generate: float, static: bool) -> Load:
+    from ...prediction.models.result import Load
+
+    return Load(batch, prompt, generate, static)
+
+
+def make_formats(dtype: str, weights: str | None, kv: str | None) -> Formats:
+    from ...prediction.models.ask import formats_for
+
+    return formats_for(dtype, weights, kv)
+
+
+def make_job(
+    train: bool, tokens: int | None, micro: int | None, recompute: str | None, interleaved: int | None
+) -> dict[str, Any] | None:
+    """What a training step is asked for besides its batch; None without --train."""
+    given = {"tokens": tokens, "micro": micro, "recompute": recompute, "interleaved": interleaved}
+    if not train:
+        refuse(given, "without --train")
+        return None
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def make_layout(**degrees: Any) -> Layout:
+    from ...programs.models.layout import Layout
+
+    return Layout(**degrees)
+
+
+POSITIVE = click.IntRange(1)
+load_options = grouped(
+    "load", make_load,
+    batch=click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences that are served at a time."),
+    prompt=click.option("--prompt", type=POSITIVE, default=2048, show_default=True, help="Tokens of a prompt."),
+    generate=click.option("--generate", type=POSITIVE, default=256, show_default=True, help="Tokens of an answer."),
+    static=click.option("--static", is_flag=True, help="Read all prompts, then decode: no continuous batching."),
+)  # fmt: skip
+formats_options = grouped(
+    "formats", make_formats,
+    dtype=click.option("--dtype", default="bf16", show_default=True, help="Format of the arithmetic and of activations."),
+    weights=click.option("--weights", help="Storage format of the weights, such as int4_g128 (default: --dtype)."),
+    kv=click.option("--kv", help="Storage format of the cache (default: --dtype, 16 bit at least)."),
+)  # fmt: skip
+layout_options = grouped(
+    "layout", make_layout,
+    tp=click.option("--tp", type=POSITIVE, default=1, help="Tensor-parallel devices."),
+    pp=click.option("--pp", type=POSITIVE, default=1, help="Pipeline stages."),
+    dp=click.option("--dp", type=POSITIVE, default=1, help="Replicas."),
+    ep=click.option("--ep", type=POSITIVE, default=1, help="Devices that the experts are split over."),
+    cp=click.option("--cp", type=POSITIVE, default=1, help="Context-parallel devices."),
+    sequence=click.option("--sequence", is_flag=True, help="Sequence parallelism: norms split over tensor-parallel devices too."),
+    shard=click.option("--shard", type=click.IntRange(0, 3), default=0, help="With --train: ZeRO stage that replicas split (3: FSDP)."),
+)  # fmt: skip
+train_options = grouped(
+    "job", make_job,
+    train=click.option("--train", is_flag=True, help="A training step instead, with --batch sequences over all devices."),
+    tokens=click.option("--tokens", type=POSITIVE, help="With --train: tokens of a sequence (default 4096)."),
+    micro=click.option("--micro", type=POSITIVE, help="With --train: sequences of a microbatch (default 1)."),
+    recompute=click.option("--recompute", type=click.Choice(["none", "selective", "full"]), help="With --train: activations computed again (default none)."),
+    interleaved=click.option("--interleaved", type=POSITIVE, help="With --train: chunks of layers per pipeline stage (default 1)."),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("name", metavar="NAME_OR_CONFIG")
+@click.argument("words", metavar="", nargs=-1)
+@later_machines_options
+@load_options
+@formats_options
+@layout_options
+@train_options
+@click.option(
+    "--software", metavar="NAME", help="What runs the model, such as gpt-fast (default: a usual serving engine)."
+)
+@click.option(
+    "--curve", metavar="NAME=VALUES", help="Throughput and latency for batch=1..512, prompt=... or generate=..."
+)
+@click.option(
+    "--slo",
+    multiple=True,
+    metavar="LIMIT",
+    help="Longest times, ttft=500ms tpot=30ms: the best batch and layout that keeps them.",
+)
+@click.option("--fit", is_flag=True, help="The cheapest layout on each of several machines; with --price by cost.")
+@click.option("--devices", type=POSITIVE, help="With --slo or --fit: devices at most (default 8).")
+@click.option("--price", metavar="PRICES", help="Per device and hour: 2.5, or h100-sxm=2.5,h200-sxm=3.5.")
+@click.option(
+    "--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline)."
+)
+@click.option("--ceilings", type=CEILINGS, help=CEILINGS_HELP)
+@verbose_option
+@picture_output
+def model(
+    name: str, words: tuple[str, ...], load_asked: Callable[[], list[Machine]], load: Load, formats: Formats, layout: Layout, job: dict[str, Any] | None, software: str | None,
+    curve: str | None, slo: tuple[str, ...], fit: bool, devices: int | None, price: str | None, chart: str | None, ceilings: str | None,
+    verbose: bool, output: Output,
+) -> None:  # fmt: skip
+    """Predict how a language model is served: TTFT, TPOT, tokens/s, memory.
+
+    NAME_OR_CONFIG is one of the built-in models (`ridgeline model list`) or a Hugging Face config.json.
+
+    \b
+      ridgeline model llama-3-70b --on h200-sxm --tp 4 --prompt 2048 --generate 256 --batch 32
+      ridgeline model llama-3-70b --on h200-sxm --tp 4 --curve batch=1..512
+      ridgeline model llama-3-70b --on h100-sxm,h200-sxm --slo ttft=500ms tpot=30ms --price h100-sxm=2.5,h200-sxm=3.5
+    """
+    if name == "list":
+        present_list(output)
+        return
+    level = service_level((*slo, *words))
+    architecture, machines = named(name), load_asked()
+    if job is not None:
+        refuse(
+            {"slo": level, "fit": fit, "curve": curve, "chart": chart, "software": software, "static": load.static},
+            "with --train",
+        )
+        present_training(architecture, machines, int(load.batch), job, formats, layout, ceilings, output)
+        return
+    if level is not None or fit:
+        refuse({"curve": curve, "chart": chart}, "with --slo or --fit, which have a table of their own")
+        given = None if layout.devices == 1 else (layout,)
+        present_choices(
+            architecture, machines, load, formats, level, given, software, prices(price, machines), devices or 8, output
+        )
+        return
+    refuse({"devices": devices}, "without --slo or --fit")
+    from ...prediction.models.result import predict_model
+
+    made = [predict_model(architecture, machine, load, formats, layout, software, ceilings) for machine in machines]
+    if curve is not None:
+        refuse({"chart": chart}, "with --curve, which has a chart of its own")
+        present_curve(made, curve, output)
+    elif len(made) > 1:
+        refuse({"chart": chart}, "with several machines")
+        present_machines(made, prices(price, machines), output)
+    else:
+        present_model(made[0], prices(price, machines).get(machines[0].name), chart, verbose, output)
+
+
+# -- from words to values --------------------------------------------------------------------------------------
+
+
+def named(name: str) -> Architecture:
+    from ...programs.models.load import architecture
+
+    return architecture(name)
+
+
+def service_level(words: Sequence[str]) -> ServiceLevel | None:
+    """`ttft=500ms tpot=30ms` as seconds; None without words."""
+    from ...prediction.models.choice import ServiceLevel
+
+    limits: dict[str, float] = {}
+    for word in (part for text in words for part in text.replace(",", " ").split()):
+        key, equals, value = word.partition("=")
+        if not equals or key not in LEVELS:
+            raise InputError(f"'{word}' is no limit; write ttft=500ms or tpot=30ms after --slo")
+        limits[key] = quantity(f"--slo {key}", value, "s") or 0.0
+        if limits[key] <= 0:
+            raise InputError(f"--slo {word}: give a time above zero, such as {key}=500ms")
+    return ServiceLevel(**limits) if limits else None
+
+
+def prices(text: str | None, machines: Sequence[Machine]) -> dict[str, float]:
+    """One price for all machines, or one by name."""
+    if not text:
+        return {}
+    by_name: dict[str, float] = {}
+    for word in text.split(","):
+        key, equals, value = word.rpartition("=")
+        try:
+            amount = float(value)
+        except ValueError:
+            amount = -1.0
+        if not amount > 0 or amount == float("inf"):
+            raise InputError(
+                f"--price {word}: give a number above zero per device and hour, such as 2.5 or h100-sxm=2.5"
+            )
+        by_name |= {key: amount} if equals else {machine.name: amount for machine in machines}
+    unknown = [key for key in by_name if key not in {machine.name for machine in machines}]
+    if unknown:
+        raise InputError(f"--price names {unknown[0]}, which is not among the machines of --on")
+    return by_name
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------
+
+
+def present_model(
+    prediction: ModelPrediction, price: float | None, chart: str | None, verbose: bool, output: Output
+) -> None:
+    from ...core.documents import to_document
+    from ...prediction.models.remedies import remedies
+    from ...prediction.models.summary import answer
+    from ...render.charts.models import CHARTS as DRAWN
+    from ...render.tables.models import both_table, model_tables
+
+    changes = remedies(prediction)
+
+    def lines() -> list[str]:
+        said = answer(prediction)
+        best = next((change for change in changes if not change.assumed), None)
+        if best is not None and best.speedup > 1:
+            said.append(
+                f"next: {best.name}: {best.speedup:.2f}x per request, {best.throughput_gain:.2f}x tokens a second and device"
+            )
+        return [*said, f"cost    {prediction.cost(price):.3g} per million tokens"] if price else said
+
+    def terminal() -> Iterator[Table | str]:
+        if chart is not None:
+            from ...render.draw.terminal import draw
+
+            yield draw(DRAWN[chart](prediction), **terminal_size())
+        elif verbose:
+            yield from model_tables(prediction, changes)
+        else:
+            yield both_table(prediction)
+
+    def document() -> dict[str, Any]:
+        made: dict[str, Any] = to_document(prediction)
+        return {**made, "remedies": to_document(changes), "cost_per_million": prediction.cost(price) if price else None}
+
+    present(
+        Result(
+            lambda: model_tables(prediction, changes),
+            document,
+            terminal,
+            lambda: DRAWN[chart or "roofline"](prediction),
+            answer=lines,
+        ),
+        output,
+    )
+
+
+def present_machines(made: Sequence[ModelPrediction], by_name: dict[str, float], output: Output) -> None:
+    from ...core.documents import to_document
+    from ...prediction.models.choice import ServiceLevel, best
+    from ...render.tables.models import choice_table
+
+    rows = [best(prediction, ServiceLevel(), by_name.get(prediction.machine.name)) for prediction in made]
+    present(Result(lambda: [choice_table(rows)], lambda: to_document(list(rows))), output)
+
+
+def present_choices(
+    architecture: Architecture, machines: Sequence[Machine], load: Load, formats: Formats, level: ServiceLevel | None,
+    given: Sequence[Layout] | None, software: str | None, by_name: dict[str, float], most: int, output: Output,
+) -> None:  # fmt: skip
+    from ...core.documents import to_document
+    from ...prediction.models.choice import ServiceLevel, choices
+    from ...prediction.models.summary import choice_answer
+    from ...render.tables.models import choice_table
+
+    rows = choices(
+        architecture,
+        machines,
+        load,
+        formats,
+        level or ServiceLevel(),
+        given,
+        software=software,
+        prices=by_name,
+        most=most,
+    )
+    present(
+        Result(lambda: [choice_table(rows)], lambda: to_document(list(rows)), answer=lambda: choice_answer(rows)),
+        output,
+    )
+
+
+def present_curve(made: Sequence[ModelPrediction], text: str, output: Output) -> None:
+    import numpy as np
+
+    from ...core.units import axis
+    from ...prediction.models.curve import curve
+    from ...render.charts.models import curve_chart
+    from ...render.tables.models import curve_table
+
+    swept, equals, values = text.partition("=")
+    if not equals:
+        raise InputError(f"--curve is NAME=VALUES such as batch=1..512, got '{text}'")
+    numbers = np.atleast_1d(np.asarray(axis(values), dtype=np.float64))
+    if np.any(numbers < 1) or np.any(numbers != np.round(numbers)):
+        raise InputError(f"--curve {text}: the values are whole numbers from 1 on")
+    swept_curve = curve(made, swept.strip(), numbers)
+    present(Result(lambda: [curve_table(swept_curve)], swept_curve, picture=lambda: curve_chart(swept_curve)), output)
+
+
+def present_training(
+    architecture: Architecture, machines: Sequence[Machine], batch: int, job: dict[str, Any], formats: Formats, layout: Layout, ceilings: str | None,
+    output: Output,
+) -> None:  # fmt: skip
+    from ...core.documents import to_document
+    from ...prediction.models.summary import training_answer
+    from ...prediction.models.training import Job, predict_training
+    from ...render.tables.models import op_table, training_table
+
+    asked = Job(batch, **job)
+    made = [predict_training(architecture, machine, asked, formats, layout, ceilings) for machine in machines]
+    if len(made) == 1:
+        result = Result(lambda: [op_table("", made[0].step, MAX_OPS)], made[0], answer=lambda: training_answer(made[0]))
+    else:
+        result = Result(lambda: [training_table(made)], lambda: to_document(list(made)))
+    present(result, output)
+
+
+def present_list(output: Output) -> None:
+    from ...render.tables.models import known_table
+
+    present(Result(lambda: [known_table()]), output)

@@ -1,0 +1,90 @@
+"""Remedies: what the usual changes would bring to the decode steps of a model, each predicted by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ...core.dtypes import dtype
+from ...core.errors import RidgelineError
+from ...core.units import percent
+from ...programs.models.layout import Layout
+from .result import ModelPrediction, predict_model
+from .speculative import expected_tokens, verify_time
+
+DRAFTED, ACCEPTED = 4, 0.7  # tokens a draft proposes, and the share of them that is taken
+MORE_SEQUENCES = 8
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change and the quantity it changes; seconds per token of a request, and tokens a second in all, after it."""
+
+    name: str
+    changes: str
+    tpot: float
+    tokens_per_s: float
+    before: ModelPrediction
+    assumed: bool = False  # rests on a figure that nothing here gives, such as how many drafted tokens are accepted
+
+    DOCUMENT: ClassVar = ("name", "changes", "tpot_ms", "tokens_per_s", "speedup", "throughput_gain")
+
+    @property
+    def tpot_ms(self) -> float:
+        return self.tpot * 1e3
+
+    @property
+    def speedup(self) -> float:
+        """Of a request."""
+        return float(self.before.serving.tpot) / self.tpot
+
+    @property
+    def throughput_gain(self) -> float:
+        """Of tokens a second and device."""
+        return self.tokens_per_s / float(self.before.tokens_per_s)
+
+
+def remedies(prediction: ModelPrediction) -> tuple[Remedy, ...]:
+    """Narrower weights, speculation, more sequences, a narrower cache, more devices; those that apply."""
+    rows = []
+    formats, layout, load = prediction.formats, prediction.layout, prediction.load
+
+    def add(name: str, changes: str, after: ModelPrediction, devices: float = 1.0) -> None:
+        rows.append(Remedy(name, changes, float(after.serving.tpot), float(after.tokens_per_s) / devices, prediction))
+
+    def changed(**changes: object) -> ModelPrediction:
+        values = {"load": load, "formats": formats, "layout": layout, **changes}
+        return predict_model(
+            prediction.architecture,
+            prediction.machine,
+            software=prediction.software.name,
+            ceilings=prediction.ceilings,
+            **values,  # type: ignore[arg-type]
+        )
+
+    for name in ("fp8_e4m3", "int4_g128"):
+        if dtype(name).bytes < dtype(formats.weights).bytes:
+            add(f"{name} weights", "bytes of weights", changed(formats=replace(formats, weights=name)))
+    if prediction.architecture.causal and dtype("fp8_e4m3").bytes < dtype(formats.kv).bytes:
+        add("fp8 cache", "bytes of the cache", changed(formats=replace(formats, kv="fp8_e4m3")))
+    rows.append(_speculation(prediction))
+    add(
+        f"{MORE_SEQUENCES}x the batch",
+        "tokens per read of the weights",
+        changed(load=replace(load, batch=load.batch * MORE_SEQUENCES)),
+    )
+    try:
+        wider: Layout = replace(layout, tp=layout.tp * 2)
+        add(f"tp={wider.tp}", "bytes a device reads", changed(layout=wider), 2.0)
+    except RidgelineError:  # heads that do not divide, links that are not known
+        pass
+    return tuple(sorted(rows, key=lambda row: -row.speedup))
+
+
+def _speculation(prediction: ModelPrediction) -> Remedy:
+    """A draft that costs nothing, so that this is the most it can bring; its verification is a step of several tokens."""
+    tokens = expected_tokens(ACCEPTED, DRAFTED)
+    tpot = verify_time(prediction, DRAFTED) / tokens
+    gain = float(prediction.serving.tpot) / tpot
+    name = f"speculate {DRAFTED} tokens at {percent(ACCEPTED)} acceptance, draft not counted"
+    return Remedy(name, "tokens per step", tpot, float(prediction.tokens_per_s) * gain, prediction, assumed=True)

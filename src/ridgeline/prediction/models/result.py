@@ -1,0 +1,271 @@
+"""ModelPrediction: prefill and decode of a model on a machine, what a request sees, and what the memory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import InputError
+from ...core.machine import Machine
+from ...core.units import percent, show
+from ...core.work import Array
+from ...machines.load import as_machine
+from ...programs.models.architecture import Architecture
+from ...programs.models.layout import Layout
+from ...programs.models.parameters import Parameters, parameters
+from ...programs.models.phase import DECODE, PREFILL, Formats, Phase
+from ...programs.models.program import ModelOp, step_ops
+from .critical import CriticalBatch, critical_batches
+from .energy import StepEnergy, least_time, step_energy
+from .memory import MemoryPlan, largest_batch, memory_plan
+from .serving import Serving, serve
+from .software import Software, software_named
+from .step import StepPrediction, predict_step
+
+HOUR = 3600.0
+MILLION = 1e6
+MIN_SLOWDOWN = 1.01  # by the power limit, from which it is worth a note
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked of a model: so many sequences at a time, prompts and answers of so many tokens."""
+
+    batch: Array = 1.0
+    prompt: Array = 2048.0
+    generate: Array = 256.0
+    static: bool = False  # all prompts first, then all answers, instead of continuous batching
+
+    @property
+    def context(self) -> Array:
+        """Tokens of a sequence halfway through its answer."""
+        return np.asarray(self.prompt) + np.asarray(self.generate) / 2
+
+    @property
+    def longest(self) -> Array:
+        return np.asarray(self.prompt) + self.generate
+
+
+@dataclass(frozen=True, repr=False)
+class ModelPrediction:
+    architecture: Architecture
+    machine: Machine
+    formats: Formats
+    layout: Layout
+    software: Software
+    load: Load
+    prefill: StepPrediction  # of one prompt
+    decode: StepPrediction  # of all sequences, halfway through their answers
+    ceilings: str | None = None
+
+    DOCUMENT: ClassVar = (
+        "model=architecture.name", "machine=machine.name", "params", "active_params", "formats", "layout", "devices", "software=software.name",
+        "batch=load.batch", "prompt=load.prompt", "generate=load.generate", "memory", "largest_batch", "prefill=prefill_document",
+        "decode=decode_document", "ttft_ms", "tpot_ms", "tpot_low_ms", "tpot_high_ms", "tokens_per_s", "tokens_per_s_per_device",
+        "joules_per_token", "energy_basis", "critical_batch", "notes",
+    )  # fmt: skip
+
+    def __repr__(self) -> str:
+        from .summary import summary  # which reads predictions itself
+
+        return summary(self)
+
+    # -- what a request sees -------------------------------------------------------------------------------------
+
+    @cached_property
+    def serving(self) -> Serving:
+        return serve(self.software, self.prefill_time, self.decode_time, self.load)
+
+    @property
+    def decode_time(self) -> Array:
+        """Seconds of a step that gives every sequence a token: all stages, and the host work that nothing hides."""
+        return powered(self.decode) * self.layout.pp + self.software.host(self.load.batch)
+
+    @property
+    def prefill_time(self) -> Array:
+        """Seconds of one prompt, alone."""
+        return powered(self.prefill) * self.layout.pp + self.software.host(1.0)
+
+    @property
+    def ttft_ms(self) -> Array:
+        return self.serving.ttft * 1e3
+
+    @property
+    def tpot_ms(self) -> Array:
+        return self.serving.tpot * 1e3
+
+    def tpot_end(self, end: str) -> Array:
+        """An end of the 80 % interval of TPOT, in seconds: that of the kernels, the rest as it is."""
+        return self.serving.tpot + (self.decode.end(end) - self.decode.time) * self.layout.pp
+
+    @property
+    def tpot_low_ms(self) -> Array:
+        return self.tpot_end("low") * 1e3
+
+    @property
+    def tpot_high_ms(self) -> Array:
+        return self.tpot_end("high") * 1e3
+
+    @property
+    def tokens_per_s(self) -> Array:
+        """Of all replicas."""
+        return self.serving.tokens_per_s * self.layout.dp
+
+    @property
+    def tokens_per_s_per_device(self) -> Array:
+        return self.tokens_per_s / self.devices
+
+    def cost(self, price: float) -> Array:
+        """Of a million generated tokens, at a price per device and hour."""
+        return price * self.devices / HOUR / self.tokens_per_s * MILLION
+
+    # -- the model and its memory --------------------------------------------------------------------------------
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return parameters(self.architecture)
+
+    @property
+    def params(self) -> int:
+        return self.parameters.total
+
+    @property
+    def active_params(self) -> int:
+        return self.parameters.active
+
+    @property
+    def devices(self) -> int:
+        return self.layout.devices
+
+    @property
+    def _rows(self) -> Array:
+        """Tokens of the largest step."""
+        chunk = self.software.chunk
+        return np.minimum(self.load.prompt, chunk) if chunk else np.asarray(self.load.prompt)
+
+    @cached_property
+    def memory(self) -> MemoryPlan:
+        placed = (self.architecture, self.machine, self.formats, self.layout, self.software)
+        return memory_plan(*placed, self.load.batch, self.load.longest, self._rows)
+
+    @cached_property
+    def largest_batch(self) -> int:
+        """Sequences of full length that fit at once, per replica."""
+        placed = (self.architecture, self.machine, self.formats, self.layout, self.software)
+        return largest_batch(*placed, float(np.max(self.load.longest)), float(np.max(self._rows)))
+
+    # -- energy --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def decode_energy(self) -> StepEnergy | None:
+        return step_energy(self.decode, self.decode_time)
+
+    @property
+    def joules_per_token(self) -> Array | None:
+        """Of one generated token, all devices of a replica together, prompts left out."""
+        if self.decode_energy is None:
+            return None
+        return self.decode_energy.joules * (self.devices / self.layout.dp) / np.asarray(self.load.batch)
+
+    @property
+    def energy_basis(self) -> str:
+        return "" if self.decode_energy is None else self.decode_energy.basis
+
+    # -- regimes -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def critical_batch(self) -> tuple[CriticalBatch, ...]:
+        """Batches from which on decode is compute-bound: of the step, then of each op with matrix products."""
+        context = float(np.max(self.load.context))
+
+        def ops_at(batches: NDArray[np.float64]) -> tuple[ModelOp, ...]:
+            phase = Phase(DECODE, batches * self.layout.dp, 1.0, context)
+            return step_ops(self.architecture, phase, self.formats, self.layout)
+
+        return critical_batches(ops_at, self.machine, self.ceilings)
+
+    def step_document(self, step: StepPrediction, time: Array) -> dict[str, Any]:
+        return {
+            "flops": step.flops, "bytes": step.bytes, "intensity": step.flops / step.bytes, "bound": step.bound, "floor_ms": step.floor * 1e3,
+            "time_ms": time * 1e3, "device_ms": step.time * 1e3, "communication_ms": step.communication * 1e3, "overhead_ms": (time - step.time * self.layout.pp) * 1e3,
+            "ops": step.rows,
+        }  # fmt: skip
+
+    @property
+    def prefill_document(self) -> dict[str, Any]:
+        return self.step_document(self.prefill, self.prefill_time)
+
+    @property
+    def decode_document(self) -> dict[str, Any]:
+        return self.step_document(self.decode, self.decode_time)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What does not fit and what would, what the architecture's reader left out, what the times rest on."""
+        notes = list(self.architecture.notes)
+        if not np.all(self.memory.fits):
+            needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable, "B", 3)
+            most = self.largest_batch
+            fix = (
+                f"at most {most} sequences fit" if most else "the weights alone do not: raise --tp or --pp, or quantize"
+            )
+            notes.insert(0, f"does not fit: needs {needs} a device, {has} are usable; {fix}")
+        for name, step in (("prefill", self.prefill), ("decode", self.decode)):
+            slowdown = float(np.max(powered(step) / step.time))
+            if slowdown > MIN_SLOWDOWN:
+                notes.append(
+                    f"{name} runs at the power limit: {percent(slowdown - 1)} longer than its kernels one by one"
+                )
+        return tuple(dict.fromkeys(notes))
+
+    def with_load(self, **changes: Any) -> ModelPrediction:
+        """The same model, machine and layout under another load."""
+        return _predicted(
+            self.architecture, self.machine, self.formats, self.layout, self.software, replace(self.load, **changes), self.ceilings
+        )  # fmt: skip
+
+
+def powered(step: StepPrediction) -> Array:
+    """Seconds of the device in steps that follow each other: no less than the power limit allows."""
+    return np.maximum(step.time, least_time(step))
+
+
+def predict_model(
+    architecture: Architecture,
+    machine: Machine | str | Path,
+    load: Load | None = None,
+    formats: Formats | None = None,
+    layout: Layout | None = None,
+    software: str | None = None,
+    ceilings: str | None = None,
+) -> ModelPrediction:
+    """Prefill and decode of a model; sizes of the load may be arrays, which give arrays."""
+    runs = software_named(software)
+    return _predicted(
+        architecture, as_machine(machine), formats or Formats(), layout or Layout(), runs, load or Load(), ceilings
+    )
+
+
+def _predicted(
+    architecture: Architecture, machine: Machine, formats: Formats, layout: Layout, software: Software, load: Load, ceilings: str | None
+) -> ModelPrediction:  # fmt: skip
+    if not architecture.causal:
+        raise InputError(
+            f"{architecture.name} is an encoder, which is not served token by token; predict a forward pass of it with "
+            "`ridgeline trace`"
+        )
+    # phases count the sequences of all replicas, a load those of one
+    phases = (
+        (Phase(PREFILL, float(layout.dp), load.prompt), False),
+        (Phase(DECODE, load.batch * np.asarray(layout.dp), 1.0, load.context), software.graph),
+    )
+    prefill, decode = (
+        predict_step(step_ops(architecture, phase, formats, layout), machine, ceilings, graph, layout, software.light)
+        for phase, graph in phases
+    )
+    return ModelPrediction(architecture, machine, formats, layout, software, load, prefill, decode, ceilings)

@@ -1,0 +1,47 @@
+"""Software: how the steps of a model are run: host work that no kernel hides, graphs, batching, memory it fills."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ...core.errors import unknown
+from ...core.work import Array
+
+DEFAULT = "library"
+
+
+@dataclass(frozen=True)
+class Software:
+    name: str
+    title: str
+    step: float
+    sequence: float
+    request: float
+    light: float
+    graph: bool
+    chunk: int
+    first: float
+    wait: float
+    memory: float
+    source: str
+
+    def host(self, sequences: Array) -> Array:
+        """Seconds of a step that no kernel hides."""
+        return self.step + self.sequence * sequences
+
+
+@cache
+def all_software() -> Mapping[str, Software]:
+    rows = tomllib.loads((Path(__file__).parent / "software.toml").read_text(encoding="utf-8"))
+    return {name: Software(name, **row) for name, row in rows.items()}
+
+
+def software_named(name: str | None) -> Software:
+    known = all_software()
+    if name is not None and name not in known:
+        raise unknown("software", name, tuple(known))
+    return known[name or DEFAULT]

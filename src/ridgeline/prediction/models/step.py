@@ -1,0 +1,206 @@
+"""StepPrediction: the ops of one device in one step of a model, each with its time, and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...core.machine import Machine
+from ...core.roofline import label
+from ...core.work import Array, total
+from ...programs.models.layout import Layout
+from ...programs.models.program import COMMUNICATION, ModelOp
+from ..host import graph_node_share, launch_latency
+from ..predict import Prediction, predict
+from .links import between
+
+LIGHT_EFFICIENCY = 0.8  # of the bandwidth, that passes over large activations reach
+SHARED_ERROR = 0.5  # part of the relative error of an op that all ops of a step have in common
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """One op of a step, all of its calls together.
+
+    Kernels that only pass over activations (norms, quantization, activation functions, routers) were timed with cold
+    caches. Between the kernels of a model their operands are in the last-level cache, and engines fuse them: where they
+    are short they take `light` seconds more than the roofline and no longer what they took cold.
+    """
+
+    op: ModelOp
+    prediction: Prediction
+    light: float | None = None
+
+    @cached_property
+    def each(self) -> Array:
+        """Seconds of one call."""
+        time = self.prediction.time
+        if self.light is None or self.op.part == COMMUNICATION or has_products(self.op):
+            return time
+        return np.minimum(time, self.prediction.floor / LIGHT_EFFICIENCY + self.light)
+
+    @property
+    def time(self) -> Array:
+        return self.each * self.op.count
+
+    @property
+    def floor(self) -> Array:
+        return self.prediction.floor * self.op.count
+
+    @property
+    def flops(self) -> Array:
+        return self.op.work.flops * self.op.count
+
+    @property
+    def bytes(self) -> Array:
+        return self.op.work.bytes * self.op.count
+
+    @property
+    def bound(self) -> Any:
+        """`communication` for collectives; else that of the longest kernel."""
+        if self.op.part == COMMUNICATION:
+            return COMMUNICATION
+        longest = max(
+            zip(self.prediction.expected, self.prediction.bounds, strict=True),
+            key=lambda pair: float(np.max(pair[0].time)),
+        )
+        return longest[1].bound
+
+
+@dataclass(frozen=True)
+class OpGroup:
+    """The ops of one name in all layers, all of their calls together."""
+
+    name: str
+    members: tuple[OpTime, ...]
+
+    DOCUMENT: ClassVar = ("name", "part", "count", "flops", "bytes", "bound", "floor_us=floor", "time_us=time")
+
+    @property
+    def part(self) -> str:
+        return self.members[0].op.part
+
+    @property
+    def bound(self) -> Any:
+        """Of the member that takes longest."""
+        return max(self.members, key=lambda item: float(np.max(item.time))).bound
+
+    def _sum(self, name: str) -> Array:
+        return total(np.asarray(getattr(item, name)) for item in self.members)
+
+    @property
+    def count(self) -> Array:
+        return total(np.asarray(item.op.count, dtype=np.float64) for item in self.members)
+
+    @property
+    def time(self) -> Array:
+        return self._sum("time")
+
+    @property
+    def floor(self) -> Array:
+        return self._sum("floor")
+
+    @property
+    def flops(self) -> Array:
+        return self._sum("flops")
+
+    @property
+    def bytes(self) -> Array:
+        return self._sum("bytes")
+
+
+def has_products(op: ModelOp) -> bool:
+    return any(engine == "matrix" for engine, _ in op.work.by_engine())
+
+
+@dataclass(frozen=True)
+class StepPrediction:
+    machine: Machine
+    ops: tuple[OpTime, ...]
+    graph: bool = False  # replayed as a graph, so that kernels start sooner after each other
+
+    @cached_property
+    def spared(self) -> Array:
+        """Seconds that replaying a graph spares at the start of every kernel but those of collectives."""
+        if not self.graph:
+            return 0.0
+        launches = total(np.asarray(item.op.count) for item in self.ops if item.op.part != COMMUNICATION)
+        return launches * launch_latency(self.machine) * (1 - graph_node_share())
+
+    @property
+    def time(self) -> Array:
+        """Seconds of the device; never less than the floor."""
+        return np.maximum(total(item.time for item in self.ops) - self.spared, self.floor)
+
+    @property
+    def floor(self) -> Array:
+        return total(item.floor for item in self.ops)
+
+    @property
+    def flops(self) -> Array:
+        return total(item.flops for item in self.ops)
+
+    @property
+    def bytes(self) -> Array:
+        return total(item.bytes for item in self.ops)
+
+    @property
+    def communication(self) -> Array:
+        return total(item.time for item in self.ops if item.op.part == COMMUNICATION)
+
+    @property
+    def bound(self) -> Any:
+        """What most of the time is spent on: `compute`, `memory`, `overhead` or `communication`; an array for arrays."""
+        shares = self.bound_times
+        names = tuple(shares)
+        if not names:
+            return ""
+        times = np.stack(np.broadcast_arrays(*(np.asarray(time, dtype=np.float64) for time in shares.values())))
+        return label(np.argmax(times, axis=0), names)
+
+    @property
+    def bound_times(self) -> dict[str, Array]:
+        """Seconds by what bounds the op they are of."""
+        times: dict[str, Array] = {}
+        for item in self.ops:
+            for name in dict.fromkeys(np.ravel(item.bound).tolist()):
+                spent = np.where(np.asarray(item.bound) == name, item.time, 0.0)
+                times[name] = times.get(name, 0.0) + spent
+        return times
+
+    @cached_property
+    def rows(self) -> tuple[OpGroup, ...]:
+        """The ops by name, those that take longest first: layers of several kinds have ops of one name."""
+        named: dict[str, list[OpTime]] = {}
+        for item in self.ops:
+            named.setdefault(item.op.name, []).append(item)
+        groups = [OpGroup(name, tuple(items)) for name, items in named.items()]
+        return tuple(sorted(groups, key=lambda group: -float(np.max(group.time))))
+
+    def end(self, end: str) -> Array:
+        """An end of the 80 % interval: errors of ops are in part the same ones, which do not average out."""
+        widths = [(getattr(item.prediction, end) / item.prediction.time - 1) * item.time for item in self.ops]
+        apart = np.sqrt(total(np.square(width) for width in widths))
+        together = np.abs(total(widths))
+        width = SHARED_ERROR * together + (1 - SHARED_ERROR) * apart
+        sign = -1 if end == "low" else 1
+        return np.maximum(self.time + sign * width, self.floor)
+
+
+def predict_step(
+    ops: Iterable[ModelOp],
+    machine: Machine,
+    ceilings: str | None = None,
+    graph: bool = False,
+    layout: Layout | None = None,
+    light: float | None = None,
+) -> StepPrediction:
+    """Every op at its expected time; collectives over the links that the ranks of their degree have."""
+    every = tuple(ops)
+    seen_by = {over: between(machine, layout or Layout(), over) for over in dict.fromkeys(op.over for op in every)}
+    listed = tuple(OpTime(op, predict(op.work, seen_by[op.over], ceilings), light) for op in every)
+    return StepPrediction(machine, listed, graph)

@@ -1,0 +1,159 @@
+"""Training: a step of a model on many devices, from the ops of its busiest device.
+
+    busy       kernels of all microbatches, with the collectives that no kernel hides
+    exposed    gradients and sharded weights travel while the backward pass, and the forward pass, compute: what is longer
+               shows; collectives of tensor, context and expert parallelism wait for each other's results, and are
+               hidden by the share that libraries overlap
+    step       busy / (1 - bubble) + update
+
+The step lies between a perfect overlap (the longer of kernels and links) and none (their sum): both are given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from ...core.dtypes import dtype
+from ...core.errors import MissingFigure
+from ...core.machine import Machine
+from ...core.work import total
+from ...machines.load import as_machine
+from ...programs.models.architecture import Architecture
+from ...programs.models.layout import DATA, PIPELINE, Layout, bubble
+from ...programs.models.model_op import UPDATE
+from ...programs.models.phase import Formats, train
+from ...programs.models.program import COMMUNICATION, step_ops
+from .energy import least_time
+from .step import StepPrediction, predict_step
+
+LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
+HIDDEN = 0.5  # share of the collectives within a layer that runs while kernels do; assumed
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is trained: `batch` sequences of `tokens` in a step, over all devices; `micro` of them at a time on a device."""
+
+    batch: int
+    tokens: int = 4096
+    micro: int = 1
+    recompute: str = "none"
+    interleaved: int = 1  # chunks of layers per pipeline stage
+
+
+@dataclass(frozen=True)
+class TrainingPrediction:
+    architecture: Architecture
+    machine: Machine
+    formats: Formats
+    layout: Layout
+    job: Job
+    step: StepPrediction  # of the busiest device, all microbatches
+
+    DOCUMENT: ClassVar = (
+        "model=architecture.name", "machine=machine.name", "devices", "layout", "formats", "job", "milliseconds",
+        "tokens_per_s", "tokens_per_s_per_device", "mfu", "bubble", "ops=step.rows",
+    )  # fmt: skip
+
+    @property
+    def devices(self) -> int:
+        return self.layout.devices
+
+    @property
+    def microbatches(self) -> int:
+        return _microbatches(self.job, self.layout)
+
+    def _sum(self, *, communication: bool, over: tuple[str, ...] | None = None, update: bool = False) -> float:
+        chosen = [
+            item
+            for item in self.step.ops
+            if (item.op.part == COMMUNICATION) is communication
+            and (item.op.step_pass == UPDATE) is update
+            and (over is None or item.op.over in over)
+        ]
+        return float(total(np.asarray(item.time) for item in chosen))
+
+    @cached_property
+    def kernels(self) -> float:
+        """Seconds of all kernels of a device but those of the optimizer; no less than the power limit allows."""
+        return max(self._sum(communication=False), float(least_time(self.step)))
+
+    @property
+    def update(self) -> float:
+        return self._sum(communication=False, update=True) + self._sum(communication=True, update=True)
+
+    @property
+    def communication(self) -> float:
+        return self._sum(communication=True)
+
+    @cached_property
+    def exposed(self) -> float:
+        """Seconds of collectives that no kernel hides."""
+        data = self._sum(communication=True, over=(DATA,))
+        inner = self.communication - data - self._sum(communication=True, over=(PIPELINE,))
+        return (1 - HIDDEN) * inner + max(data - self.kernels, 0.0)
+
+    @property
+    def bubble(self) -> float:
+        """Share of the step that a pipeline stage waits."""
+        return bubble(self.layout.pp, self.microbatches, self.job.interleaved)
+
+    @property
+    def time(self) -> float:
+        return (self.kernels + self.exposed) / (1 - self.bubble) + self.update
+
+    @property
+    def best(self) -> float:
+        """With a perfect overlap."""
+        return max(self.kernels, self.communication) / (1 - self.bubble) + self.update
+
+    @property
+    def worst(self) -> float:
+        """Without any."""
+        return (self.kernels + self.communication) / (1 - self.bubble) + self.update
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.job.batch * self.job.tokens / self.time
+
+    @property
+    def tokens_per_s_per_device(self) -> float:
+        return self.tokens_per_s / self.devices
+
+    @cached_property
+    def mfu(self) -> float | None:
+        """Flops of forward and backward, nothing recomputed, over what the devices could do in bf16 meanwhile."""
+        useful = total(np.asarray(item.flops) for item in self.step.ops if item.op.step_pass in ("forward", "backward"))
+        try:
+            peak = self.machine.peak(f"tensor.{dtype('bf16').math}", None).value
+        except MissingFigure:
+            return None
+        return float(useful) / peak / self.time
+
+    @property
+    def milliseconds(self) -> dict[str, float]:
+        """Where the step goes."""
+        names = ("time", "best", "worst", "kernels", "exposed", "communication", "update")
+        return {name: getattr(self, name) * 1e3 for name in names}
+
+
+def _microbatches(job: Job, layout: Layout) -> int:
+    return max(round(job.batch / (layout.dp * job.micro)), 1)
+
+
+def predict_training(
+    architecture: Architecture, machine: Machine | str | Path, job: Job, formats: Formats | None = None, layout: Layout | None = None,
+    ceilings: str | None = None,
+) -> TrainingPrediction:  # fmt: skip
+    """A training step; what does not divide is said by the ops."""
+    machine, formats, layout = as_machine(machine), formats or Formats(), layout or Layout()
+    phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
+    ops = step_ops(architecture, phase, formats, layout, routing="balanced")
+    return TrainingPrediction(
+        architecture, machine, formats, layout, job, predict_step(ops, machine, ceilings, layout=layout, light=LIGHT)
+    )

@@ -1,0 +1,106 @@
+"""`ridgeline model`: the answer first, curves, layouts, training, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ridgeline.app.cli import main
+
+SMALL = ("model", "llama-3.2-1b", "--on", "h200-sxm")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def test_the_first_line_answers() -> None:
+    result = run(*SMALL, "--batch", "8")
+    assert result.exit_code == 0, result.output
+    first = result.output.splitlines()[0]
+    assert first.startswith("TTFT ")
+    assert all(word in first for word in ("TPOT", "tok/s", "of memory", "decode"))
+    assert "prefill" in result.output
+    assert len(result.output.splitlines()) < 25
+
+
+def test_json_has_the_documented_fields() -> None:
+    document = json.loads(run(*SMALL, "--json").stdout)
+    assert {"params", "memory", "prefill", "decode", "ttft_ms", "tpot_ms", "tokens_per_s", "layout"} <= set(document)
+    assert {"weights", "kv", "activations", "total"} <= set(document["memory"])
+    assert {"flops", "bytes", "bound", "floor_ms", "time_ms"} <= set(document["decode"])
+    assert document["params"] == 1235814400
+
+
+def test_curves_charts_and_lists_are_shown(tmp_path: Path) -> None:
+    assert "TPOT" in run(*SMALL, "--curve", "batch=1..8").stdout
+    assert "llama-3-70b" in run("model", "list").stdout
+    for words in (("--curve", "batch=1..64"), ("--chart", "roofline"), ("--chart", "memory")):
+        out = tmp_path / f"{words[1].partition('=')[0]}.svg"
+        assert run(*SMALL, *words, "--out", str(out)).exit_code == 0
+        assert "<svg" in out.read_text(encoding="utf-8")[:1000]
+    page = tmp_path / "model.html"
+    assert run(*SMALL, "--out", str(page)).exit_code == 0
+    assert "Decode step" in page.read_text(encoding="utf-8")
+
+
+def test_service_levels_choose_a_layout_and_its_price() -> None:
+    result = run(
+        "model", "llama-3-8b", "--on", "h100-sxm,h200-sxm", "--slo", "ttft=500ms", "tpot=20ms", "--price", "2.5", "--devices", "2"
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "per million tokens" in result.output.splitlines()[0]
+    rows = json.loads(run("model", "llama-3-8b", "--on", "h100-sxm", "--fit", "--json").stdout)
+    assert rows[0]["reason"] == ""
+    assert "no layout does" in run("model", "llama-3-8b", "--on", "h100-sxm", "--slo", "tpot=1us").stdout
+
+
+def test_a_training_step_says_time_rate_and_mfu() -> None:
+    result = run(*SMALL, "--train", "--batch", "16", "--tokens", "2048", "--dp", "4", "--shard", "3")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("step ")
+    assert "MFU" in result.output.splitlines()[0]
+    document = json.loads(run(*SMALL, "--train", "--batch", "8", "--json").stdout)
+    assert document["milliseconds"]["best"] <= document["milliseconds"]["time"] <= document["milliseconds"]["worst"]
+
+
+def test_a_config_file_is_read(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    sizes = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+    }
+    config.write_text(json.dumps(sizes), encoding="utf-8")
+    assert run("model", str(config), "--on", "h200-sxm").exit_code == 0
+    config.write_text("{", encoding="utf-8")
+    assert run("model", str(config), "--on", "h200-sxm").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("model", "llama-3-70x", "--on", "h200-sxm"), "did you mean"),
+        ((*SMALL, "--tp", "3"), "tp can be"),
+        ((*SMALL, "--slo", "fast"), "is no limit"),
+        ((*SMALL, "--slo", "tpot=30"), "30 what"),
+        ((*SMALL, "--price", "free"), "--price"),
+        ((*SMALL, "--price", "t4=1"), "not among"),
+        ((*SMALL, "--curve", "batch"), "NAME=VALUES"),
+        ((*SMALL, "--tokens", "64"), "without --train"),
+        ((*SMALL, "--devices", "4"), "without --slo"),
+        (("model", "bert-base", "--on", "h200-sxm"), "encoder"),
+        ((*SMALL, "--train", "--batch", "3", "--dp", "2"), "does not divide"),
+    ],
+)
+def test_bad_input_is_one_message(words: tuple[str, ...], message: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1

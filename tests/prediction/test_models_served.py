@@ -1,0 +1,289 @@
+"""Models on machines: laws of serving and training, worked examples, memory, layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.documents import to_document
+from ridgeline.core.errors import InputError
+from ridgeline.prediction.models.choice import ServiceLevel, best, choices, layouts
+from ridgeline.prediction.models.critical import WEIGHTS
+from ridgeline.prediction.models.curve import curve
+from ridgeline.prediction.models.energy import LIMIT, step_energy, work_energy
+from ridgeline.prediction.models.links import between, stride
+from ridgeline.prediction.models.memory import device_weights
+from ridgeline.prediction.models.remedies import remedies
+from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
+from ridgeline.prediction.models.serving import serve
+from ridgeline.prediction.models.software import all_software, software_named
+from ridgeline.prediction.models.speculative import expected_tokens, speculative_tpot
+from ridgeline.prediction.models.training import Job, predict_training
+from ridgeline.programs.models.layout import CONTEXT, DATA, PIPELINE, TENSOR, Layout
+from ridgeline.programs.models.load import architecture
+from ridgeline.programs.models.parameters import kv_bytes_per_token, parameters
+from ridgeline.programs.models.phase import Formats
+
+SMALL = "llama-3.2-1b"
+MODELS = (SMALL, "gpt2", "mixtral-8x7b", "deepseek-v2-lite", "gemma-3-27b", "gpt-oss-20b")
+MACHINES = ("h200-sxm", "a100-sxm-80gb", "b200-sxm", "mi300x")
+
+
+def small(**asked: Any) -> ModelPrediction:
+    return rl.model(SMALL, "h200-sxm", **asked)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_times_lie_at_or_above_the_roofline_and_inside_their_interval(name: str, machine: str) -> None:
+    made = rl.model(name, machine, batch=4, prompt=512, generate=64)
+    for step in (made.prefill, made.decode):
+        assert float(step.floor) <= float(step.end("low")) <= float(step.time) <= float(step.end("high"))
+    assert made.tpot_low_ms <= made.tpot_ms <= made.tpot_high_ms
+    assert made.notes == () or all(isinstance(note, str) for note in made.notes)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_decode_step_reads_at_least_the_weights_that_a_token_uses(name: str) -> None:
+    """At batch 1 every active weight is read once, so the floor is at least their bytes over the bandwidth; an embedding is a
+    lookup of one row."""
+    described, machine = architecture(name), rl.machine("h200-sxm")
+    made = predict_model(described, machine, Load(1, 128, 16))
+    counted = parameters(described)
+    embedding = described.vocab * described.hidden if not described.tied else 0
+    read = (counted.active - embedding - described.positions * described.hidden) * 2
+    assert float(made.decode.bytes) >= read * 0.999
+    assert (
+        float(made.decode.floor) >= read / machine.bandwidth("hbm", None).value * 0.95
+    )  # mixes of reads and writes differ
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(MODELS), st.integers(1, 64), st.integers(16, 4096), st.integers(1, 512))
+def test_more_sequences_tokens_or_context_never_take_less_time(
+    name: str, batch: int, prompt: int, generate: int
+) -> None:
+    sizes = {"batch": np.array([batch, 2 * batch]), "prompt": prompt, "generate": generate}
+    by_batch = rl.model(name, "h200-sxm", **sizes)
+    assert np.diff(by_batch.decode.floor)[0] >= 0
+    assert np.diff(by_batch.decode_time)[0] >= -1e-3 * by_batch.decode_time[0]  # type: ignore[index]
+    longer = rl.model(name, "h200-sxm", batch=batch, prompt=np.array([prompt, 2 * prompt]), generate=generate)
+    assert np.diff(longer.prefill.floor)[0] > 0
+    assert np.diff(longer.prefill_time)[0] >= 0
+    assert np.diff(longer.decode.floor)[0] >= 0
+
+
+def test_arrays_give_what_single_values_give() -> None:
+    batches = np.array([1.0, 7.0, 64.0])
+    together = small(batch=batches, prompt=300, generate=50)
+    alone = [small(batch=float(batch), prompt=300, generate=50) for batch in batches]
+    for name in ("ttft_ms", "tpot_ms", "tokens_per_s"):
+        np.testing.assert_allclose(getattr(together, name), [float(getattr(each, name)) for each in alone], rtol=1e-12)
+
+
+def test_degrees_of_one_are_the_single_device_and_parts_sum_to_the_step() -> None:
+    plain, split = small(batch=8), small(batch=8, tp=1, pp=1, dp=1, ep=1, cp=1)
+    assert to_document(plain) == to_document(split)
+    for step in (plain.prefill, plain.decode):
+        summed = sum(float(group.time) for group in step.rows)
+        assert summed == pytest.approx(float(step.time) + float(step.spared))
+        assert sum(float(spent) for spent in step.bound_times.values()) == pytest.approx(summed)
+
+
+def test_the_worked_example_of_a_7b_model_on_an_a100() -> None:
+    """14 GB of weights over 2.039 TB/s are 6.87 ms a token, 145.6 tokens/s; 2 x 7e9 x 512 flops over 312 TFLOP/s are 23.0 ms."""
+    made = rl.model("7b", "a100-sxm-80gb", prompt=512, generate=256, dtype="fp16", ceilings="stated")
+    weights = 2 * made.params
+    assert weights / 2.039e12 == pytest.approx(6.87e-3, rel=0.01)
+    assert 1 / (weights / 2.039e12) == pytest.approx(145.6, rel=0.01)
+    # ops have a floor each: attention and norms are counted too, rows of the embedding that nobody looks up are not
+    assert float(made.decode.floor) == pytest.approx(6.87e-3, rel=0.03)
+    assert float(made.prefill.floor) == pytest.approx(23.0e-3, rel=0.07)
+
+
+def test_prefill_is_compute_bound_and_decode_memory_bound_until_the_critical_batch() -> None:
+    made = rl.model("llama-3-8b", "h200-sxm", batch=8, prompt=2048)
+    assert str(made.prefill.bound) == "compute"
+    assert str(made.decode.bound) == "memory"
+    rows = {row.name: row.batch for row in made.critical_batch}
+    turns = rows[WEIGHTS]
+    assert turns is not None
+    assert 100 < turns < 400
+    assert rows["attention"] is None  # every sequence has its own keys
+
+
+def test_memory_has_weights_cache_and_a_largest_batch() -> None:
+    made = small(batch=16, prompt=1000, generate=24)
+    described = made.architecture
+    assert made.memory.weights == pytest.approx(2 * made.params)
+    assert float(made.memory.kv) == pytest.approx(16 * 1024 * kv_bytes_per_token(described))
+    most = made.largest_batch
+    fitting = made.with_load(batch=float(most))
+    over = made.with_load(batch=float(most + 1))
+    assert bool(fitting.memory.fits)
+    assert not bool(over.memory.fits)
+    assert "does not fit" in over.notes[0]
+
+
+def test_tensor_parallel_devices_share_the_weights_and_experts_are_split() -> None:
+    described, formats = architecture("mixtral-8x7b"), Formats()
+    alone = device_weights(described, formats, Layout())
+    assert alone == pytest.approx(2 * parameters(described).total)
+    assert device_weights(described, formats, Layout(tp=8)) == pytest.approx(alone / 8)
+    assert device_weights(described, formats, Layout(tp=2, ep=2)) < alone
+    assert device_weights(described, formats, Layout(pp=4)) < alone / 3
+
+
+def test_quantized_weights_take_less_time_and_memory() -> None:
+    plain, narrow = small(), small(weights="fp8_e4m3", dtype="fp8_e4m3")
+    assert narrow.memory.weights < plain.memory.weights
+    assert float(narrow.decode.floor) < float(plain.decode.floor)
+    assert narrow.formats.kv == "bf16"
+
+
+def test_requests_that_share_a_server_wait_for_the_prompts_of_others() -> None:
+    software = software_named(None)
+    alone, shared = (serve(software, 0.1, 0.01, Load(batch, 1000, 100)) for batch in (1.0, 11.0))
+    assert float(alone.tpot) == pytest.approx(0.01)
+    assert float(shared.tpot) == pytest.approx(0.01 + 10 / 100 * 0.1)
+    assert float(shared.ttft) > float(alone.ttft)
+    static = serve(software, 0.1, 0.01, Load(11.0, 1000, 100, static=True))
+    assert float(static.tpot) == pytest.approx(0.01)
+    assert float(static.ttft) == pytest.approx(software.request + 1.1)
+    assert float(static.tokens_per_s) == pytest.approx(11 * 100 / (float(static.ttft) + 99 * 0.01))
+
+
+def test_speculation_yields_the_geometric_sum() -> None:
+    brute = sum((k + 1) * 0.7**k * 0.3 for k in range(4)) + 5 * 0.7**4  # k accepted, then one more token
+    assert expected_tokens(0.7, 4) == pytest.approx(brute)
+    assert expected_tokens(0.0, 4) == 1
+    assert expected_tokens(1.0, 4) == 5
+    big, draft = rl.model("llama-3-8b", "h200-sxm"), small()
+    assert speculative_tpot(big, draft, 0.9, 4) < float(big.decode_time) < speculative_tpot(big, draft, 0.0, 4)
+    for accepted, drafted in ((1.5, 4), (0.5, 0)):
+        with pytest.raises(InputError):
+            expected_tokens(accepted, drafted)
+
+
+def test_the_usual_remedies_of_slow_decoding_each_change_the_time() -> None:
+    rows = {row.name: row for row in remedies(rl.model("llama-3-8b", "h100-sxm"))}
+    assert {
+        "bytes of weights",
+        "tokens per step",
+        "tokens per read of the weights",
+        "bytes of the cache",
+        "bytes a device reads",
+    } == {row.changes for row in rows.values()}
+    assert rows["fp8_e4m3 weights"].speedup > 1.3
+    assert rows["8x the batch"].throughput_gain > 3
+    assert rows["tp=2"].speedup > 1
+
+
+def test_energy_is_flops_bytes_and_static_power_within_the_limit() -> None:
+    made = small(batch=4)
+    figures = {name: figure.value() for name, figure in made.machine.energy.items()}
+    energy = step_energy(made.decode, made.decode_time)
+    assert energy is not None
+    static = (figures["static"] or 0) * float(made.decode_time)
+    assert float(energy.joules) > static + float(made.decode.bytes) * (figures["byte.hbm"] or 0) * 0.999
+    assert float(energy.joules) <= 700 * float(made.decode_time)
+    borrowed = rl.model(SMALL, "h100-sxm")
+    assert "h200-sxm" in borrowed.energy_basis
+    unknown = rl.model(SMALL, "a100-sxm-80gb")
+    assert unknown.energy_basis == LIMIT
+    assert float(unknown.joules_per_token or 0) == pytest.approx(400 * float(unknown.decode_time))
+    assert work_energy(made.decode, type("F", (), {"per_byte": lambda s, m: 0.0, "per_flop": lambda s, e: 0.0})()) == 0  # type: ignore[arg-type]
+
+
+def test_layouts_and_batches_are_chosen_by_level_memory_and_price() -> None:
+    described, machines = architecture("llama-3-70b"), [rl.machine(name) for name in ("h100-sxm", "h200-sxm")]
+    level = ServiceLevel(ttft=0.5, tpot=0.03)
+    rows = choices(described, machines, Load(1, 2048, 256), Formats(), level, prices={"h100-sxm": 2.5, "h200-sxm": 3.5})
+    good = [row for row in rows if not row.reason]
+    assert good
+    assert rows[: len(good)] == tuple(good)
+    assert all(row.ttft <= 0.5 and row.tpot <= 0.03 and row.memory <= 0.9 for row in good)
+    costs = [row.cost_per_million or 0 for row in good]
+    assert costs == sorted(costs)
+    assert any(row.reason == "does not fit" for row in rows)
+    assert not [
+        row
+        for row in choices(described, machines[:1], Load(1, 2048, 256), Formats(), ServiceLevel(1e-6))
+        if not row.reason
+    ]
+    assert [item.devices for item in layouts(described, machines[0], 16)] == [1, 2, 4, 8, 16]
+
+
+def test_a_thousand_layouts_and_batches_are_one_call_per_layout() -> None:
+    """No loop over batches: as many predictions of ops for 250 batches as for one."""
+    made = small(batch=np.arange(1.0, 251.0))
+    assert len(made.decode.ops) == len(small().decode.ops)
+    assert np.shape(made.tokens_per_s) == (250,)
+    assert best(made, ServiceLevel()).batch <= 250
+
+
+def test_a_curve_trades_latency_for_throughput() -> None:
+    swept = curve([small(generate=128)], "batch", np.array([1.0, 8.0, 64.0]))
+    rates = [point.tokens_per_s for point in swept.points]
+    assert rates == sorted(rates)
+    assert [point.tpot for point in swept.points] == sorted(point.tpot for point in swept.points)
+    with pytest.raises(InputError):
+        curve([small()], "layers", np.array([1.0]))
+
+
+def test_ranks_of_a_degree_see_the_links_between_them() -> None:
+    layout, machine = Layout(tp=8, dp=4, pp=2), rl.machine("h100-sxm")
+    assert [stride(layout, over) for over in (TENSOR, CONTEXT, DATA, PIPELINE)] == [1, 8, 8, 32]
+    assert between(machine, layout, TENSOR) is machine
+    assert [link.topology for link in between(machine, layout, DATA).links] == ["network"]
+    half = between(machine, Layout(tp=4, dp=4), DATA)
+    assert next(link.devices for link in half.links if link.name == "nvlink") == 2
+
+
+def test_a_training_step_lies_between_perfect_overlap_and_none() -> None:
+    described = architecture("llama-3-8b")
+    made = predict_training(described, "h100-sxm", Job(64, 4096, 1), layout=Layout(tp=2, pp=2, dp=4, shard=1))
+    assert made.best <= made.time <= made.worst
+    assert made.microbatches == 16
+    assert made.bubble == pytest.approx(1 / 17)
+    assert made.tokens_per_s_per_device == pytest.approx(64 * 4096 / made.time / 16)
+    assert 0 < (made.mfu or 0) < 1
+    again = predict_training(described, "h100-sxm", Job(64, 4096, 1, "full"), layout=Layout(tp=2, pp=2, dp=4, shard=1))
+    assert again.time > made.time
+
+
+def test_backward_products_are_twice_the_forward_ones() -> None:
+    """Of every product with weights the gradients of its input and of its weights, each as many flops as itself."""
+    step = predict_training(architecture(SMALL), "h200-sxm", Job(1, 128, 1)).step
+    gradients = {item.op.name: float(item.flops) for item in step.ops if item.op.name.endswith(("wgrad", "dgrad"))}
+    names = {name.rsplit(" ", 1)[0] for name in gradients}
+    forward = sum(float(item.flops) for item in step.ops if item.op.step_pass == "forward" and item.op.name in names)
+    assert len(names) > 4
+    assert sum(gradients.values()) == pytest.approx(2 * forward, rel=0.02)
+
+
+def test_software_is_named_and_unknown_ones_refused() -> None:
+    assert all(row.source and row.title for row in all_software().values())
+    with pytest.raises(InputError, match="software"):
+        rl.model(SMALL, "h200-sxm", software="tgi-nonsense")
+
+
+def test_encoders_and_impossible_layouts_say_why() -> None:
+    with pytest.raises(InputError, match="encoder"):
+        rl.model("bert-base", "h200-sxm")
+    with pytest.raises(InputError, match="tp can be"):
+        rl.model("llama-3-8b", "h200-sxm", tp=3)
+    with pytest.raises(InputError, match="pp can be at most"):
+        rl.model(SMALL, "h200-sxm", pp=64)
+
+
+def test_a_model_shows_itself_in_a_few_lines() -> None:
+    text = repr(small(batch=2))
+    assert text.startswith("TTFT ")
+    assert "TPOT" in text.splitlines()[0]
+    assert "tok/s" in text.splitlines()[0]
