@@ -47,7 +47,7 @@ BASES: Mapping[str, Sequence[Words]] = {
     "machines": [("machines", "h200-sxm"), ("machines",)],
     "measure": [("measure", "cpu"), ("measure",)],
     "merge": [("merge", "machine.toml", "machine.toml", "--out", "merged.toml")],
-    "model": [("model", "llama-3.2-1b", *H200), ("model", "llama-3.2-1b", *H200, "--train"), ("model", "llama-3.2-1b", *H200, "--fit"), ("model", "list")],
+    "model": [("model", "llama-3.2-1b", *H200), ("model", "llama-3.2-1b", *H200, "--train"), ("model", "olmoe-1b-7b", *H200, "--fit"), ("model", "olmoe-1b-7b", *H200, "--tp", "2"), ("model", "list")],
     "ops": [("ops",), ("ops", "gemm")],
     "precisions": [("precisions", *GEMM, *H200)],
     "predict": [("predict", *GEMM, *H200), ("predict", *ATTENTION, *H200), ("predict", *H200)],

@@ -36,7 +36,7 @@ class Choice:
     ttft: float
     tpot: float
     tokens_per_s: float
-    memory: float  # share of the device's memory
+    memory: float | None  # share of the device's memory
     reason: str = ""
     price: float | None = None  # per device and hour
 
@@ -117,7 +117,6 @@ def best(prediction: ModelPrediction, level: ServiceLevel, price: float | None =
         name: np.broadcast_to(np.asarray(value, dtype=np.float64), grid.shape)
         for name, value in (
             ("ttft", prediction.serving.ttft), ("tpot", prediction.serving.tpot), ("tokens_per_s", prediction.tokens_per_s),
-            ("memory", prediction.memory.share),
         )
     }  # fmt: skip
     fits = np.broadcast_to(np.asarray(prediction.memory.fits), grid.shape)
@@ -130,7 +129,9 @@ def best(prediction: ModelPrediction, level: ServiceLevel, price: float | None =
         place = 0
         reason = "does not fit" if not fits.any() else _missed(columns, level, int(np.flatnonzero(fits)[0]))
         place = 0 if not fits.any() else int(np.flatnonzero(fits)[0])
-    values = {name: float(column[place]) for name, column in columns.items()}
+    values: dict[str, Any] = {name: float(column[place]) for name, column in columns.items()}
+    share = prediction.memory.share
+    values["memory"] = None if share is None else float(np.broadcast_to(np.asarray(share), grid.shape)[place])
     return Choice(prediction.machine.name, prediction.layout, int(grid[place]), **values, reason=reason, price=price)
 
 

@@ -23,7 +23,7 @@ class CurvePoint:
     tpot: float
     tokens_per_s: float
     tokens_per_s_per_device: float
-    memory: float  # share of the device's memory
+    memory: float | None  # share of the device's memory
     bound: str  # of decode
     fits: bool
 
@@ -58,9 +58,10 @@ def curve(predictions: Sequence[ModelPrediction], swept: str, values: NDArray[np
             np.broadcast_to(np.asarray(column), shape).tolist()
             for column in (
                 swept_one.serving.ttft, swept_one.serving.tpot, swept_one.tokens_per_s, swept_one.tokens_per_s_per_device,
-                swept_one.memory.share, swept_one.decode.bound, swept_one.memory.fits,
+                np.nan if swept_one.memory.share is None else swept_one.memory.share, swept_one.decode.bound, swept_one.memory.fits,
             )
         ]  # fmt: skip
-        for value, *rest in zip(values.tolist(), *columns, strict=True):
-            points.append(CurvePoint(prediction.machine.name, int(value), *rest))
+        for value, ttft, tpot, rate, each, memory, bound, fits in zip(values.tolist(), *columns, strict=True):
+            share = None if np.isnan(memory) else memory
+            points.append(CurvePoint(prediction.machine.name, int(value), ttft, tpot, rate, each, share, bound, fits))
     return Curve(swept, tuple(made), tuple(points))

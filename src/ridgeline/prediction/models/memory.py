@@ -29,8 +29,8 @@ class MemoryPlan:
     weights: float
     kv: Array
     activations: Array
-    capacity: float
-    usable: float
+    capacity: float | None  # None where the machine's file has none
+    usable: float | None
 
     DOCUMENT: ClassVar = ("weights", "kv", "activations", "total", "capacity", "usable", "share", "fits")
 
@@ -39,13 +39,14 @@ class MemoryPlan:
         return self.weights + self.kv + self.activations
 
     @property
-    def share(self) -> Array:
+    def share(self) -> Array | None:
         """Of the memory of the device."""
-        return self.total / self.capacity
+        return None if self.capacity is None else self.total / self.capacity
 
     @property
     def fits(self) -> NDArray[np.bool_]:
-        return np.asarray(np.asarray(self.total) <= self.usable)
+        total = np.asarray(self.total)
+        return np.ones(total.shape, dtype=np.bool_) if self.usable is None else np.asarray(total <= self.usable)
 
 
 def device_weights(architecture: Architecture, formats: Formats, layout: Layout) -> float:
@@ -116,13 +117,13 @@ def memory_plan(
     rows: Array,
 ) -> MemoryPlan:
     """Of `batch` sequences that have grown to `tokens` each, with steps of `rows` tokens at most."""
-    capacity = machine.main.capacity.value() or float("inf")
+    capacity = machine.main.capacity.value() or None
     return MemoryPlan(
         device_weights(architecture, formats, layout),
         batch * device_cache(architecture, tokens, formats, layout),
         step_activations(architecture, rows, batch, formats, layout),
         capacity,
-        capacity * software.memory,
+        None if capacity is None else capacity * software.memory,
     )
 
 
@@ -134,9 +135,11 @@ def largest_batch(
     software: Software,
     tokens: float,
     rows: float,
-) -> int:
-    """Sequences of `tokens` that fit at once; 0 where the weights alone do not."""
+) -> int | None:
+    """Sequences of `tokens` that fit at once; 0 where the weights alone do not, None where the memory is not known."""
     one = memory_plan(architecture, machine, formats, layout, software, 1.0, tokens, rows)
+    if one.usable is None:
+        return None
     none = one.weights + step_activations(architecture, rows, 0.0, formats, layout)
     each = float(one.total) - float(none)
     return max(int((one.usable - float(none)) // each), 0) if each > 0 else 0

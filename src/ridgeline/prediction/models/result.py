@@ -154,7 +154,7 @@ class ModelPrediction:
         return memory_plan(*placed, self.load.batch, self.load.longest, self._rows)
 
     @cached_property
-    def largest_batch(self) -> int:
+    def largest_batch(self) -> int | None:
         """Sequences of full length that fit at once, per replica."""
         placed = (self.architecture, self.machine, self.formats, self.layout, self.software)
         return largest_batch(*placed, float(np.max(self.load.longest)), float(np.max(self._rows)))
@@ -209,7 +209,7 @@ class ModelPrediction:
         """What does not fit and what would, what the architecture's reader left out, what the times rest on."""
         notes = list(self.architecture.notes)
         if not np.all(self.memory.fits):
-            needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable, "B", 3)
+            needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable or 0.0, "B", 3)
             most = self.largest_batch
             fix = (
                 f"at most {most} sequences fit" if most else "the weights alone do not: raise --tp or --pp, or quantize"

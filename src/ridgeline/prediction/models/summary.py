@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.units import percent, show, show_interval
+from ...core.units import counted, percent, show, show_interval
 from ...core.work import Array
 from ...programs.models.layout import DEGREES, Layout
 from .critical import WEIGHTS
@@ -41,7 +41,7 @@ def answer(prediction: ModelPrediction) -> list[str]:
         f"{model}, {'/'.join(stored)}, cache {formats.kv}, on {layout_text(prediction)}, {prediction.software.title}"
     )
     what = f"{counted_tokens(load.prompt)} prompt, {counted_tokens(load.generate)} answer"
-    what += f", {show(float(np.max(load.batch)))} sequences at a time"
+    what += f", {counted(round(float(np.max(load.batch))), 'sequence')} at a time"
     held = [("weights", memory.weights), ("cache", memory.kv), ("activations", memory.activations)]
     parts = ", ".join(f"{name} {show(float(np.max(size)), 'B', 3)}" for name, size in held)
     return [
@@ -49,7 +49,7 @@ def answer(prediction: ModelPrediction) -> list[str]:
         f"{place}; {what}",
         step_text("prefill", prediction.prefill, float(np.max(prediction.prefill_time))),
         step_text("decode", prediction.decode, float(np.max(prediction.decode_time))),
-        f"memory  {parts} of {show(memory.capacity, 'B', 3)}; at most {prediction.largest_batch} sequences",
+        f"memory  {parts}{capacity_text(prediction)}",
         *energy_lines(prediction),
         *prediction.notes,
     ]
@@ -66,10 +66,17 @@ def headline(prediction: ModelPrediction) -> str:
         f"TTFT {show(float(serving.ttft), 's', 3)}",
         f"TPOT {tpot}",
         rate,
-        f"{percent(float(prediction.memory.share))} of memory",
+        "" if prediction.memory.share is None else f"{percent(float(prediction.memory.share))} of memory",
         regime_text(prediction),
     ]
-    return " · ".join(parts)
+    return " · ".join(part for part in parts if part)
+
+
+def capacity_text(prediction: ModelPrediction) -> str:
+    capacity = prediction.memory.capacity
+    if capacity is None:
+        return f"; the memory of {prediction.machine.name} is not known"
+    return f" of {show(capacity, 'B', 3)}; at most {prediction.largest_batch} sequences"
 
 
 def regime_text(prediction: ModelPrediction) -> str:
@@ -128,9 +135,9 @@ def choice_answer(rows: Sequence[Choice]) -> list[str]:
         f"TTFT {show(first.ttft, 's', 3)}",
         f"TPOT {show(first.tpot, 's', 3)}",
         f"{show(first.tokens_per_s)} tok/s, {show(first.tokens_per_s_per_device)} a device",
-        f"{percent(first.memory)} of memory",
+        "" if first.memory is None else f"{percent(first.memory)} of memory",
     ]
-    return [" · ".join([*parts, *([f"{cost:.3g} per million tokens"] if cost else [])])]
+    return [" · ".join([*filter(None, parts), *([f"{cost:.3g} per million tokens"] if cost else [])])]
 
 
 def training_answer(made: TrainingPrediction) -> list[str]:

@@ -74,12 +74,12 @@ def model_memory(prediction: ModelPrediction) -> Chart:
     ):
         bars.append(Bar(name, start + size, start, show(size, "B", 3), name))
         start += size
-    free = memory.capacity - start
-    if free > 0:
-        bars.append(Bar("free", memory.capacity, start, show(free, "B", 3), "free", "unexplained"))
-    across = Axis("memory of a device", "B", LINEAR, (0.0, max(start, memory.capacity) * 1.12))
+    capacity = memory.capacity or start
+    if capacity > start:
+        bars.append(Bar("free", capacity, start, show(capacity - start, "B", 3), "free", "unexplained"))
+    across = Axis("memory of a device", "B", LINEAR, (0.0, max(start, capacity) * 1.12))
     load = prediction.load
-    text = f"{show(float(np.max(load.batch)))} sequences of {show(float(np.max(load.longest)))} tokens, {show(memory.capacity, 'B', 3)} a device"
+    text = f"{show(float(np.max(load.batch)))} sequences of {show(float(np.max(load.longest)))} tokens, {show(memory.capacity, 'B', 3) if memory.capacity else 'memory not known'} a device"
     return Chart("model memory", f"{_title(prediction)}: memory", across, NO_AXIS, text, bars=tuple(bars), look="bars")
 
 

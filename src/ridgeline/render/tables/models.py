@@ -92,7 +92,11 @@ def memory_table(prediction: ModelPrediction) -> Table:
     memory = prediction.memory
     held = (("weights", memory.weights), ("cache", memory.kv), ("activations", memory.activations))
     rows = [
-        {"kind": name, "bytes": float(np.max(size)), "share": float(np.max(size)) / memory.capacity}
+        {
+            "kind": name,
+            "bytes": float(np.max(size)),
+            "share": float(np.max(size)) / memory.capacity if memory.capacity else None,
+        }
         for name, size in held
     ]
     heads = columns("kind", Column("bytes", unit="B"), percent("share", digits=2))
