@@ -2,10 +2,11 @@
 
     python benchmarks/fit_h200.py          write src/ridgeline/machines/catalog/fitted/h200-sxm.json
     python benchmarks/fit_h200.py gemm     only the families of these ops, the others as they are
+    python benchmarks/fit_h200.py softmax embedding --keys rows      only these ops, and of their keys those with this text
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
-h200-further-, h200-smooth-, h200-wider-, h200-training- and h200-dense-calibration.csv.gz are fitted to. Shapes drawn at random
-(h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz), layers of networks (h200-layers.csv) and
+h200-further-, h200-smooth-, h200-wider-, h200-training-, h200-dense- and h200-programs-calibration.csv.gz are fitted to. Shapes drawn at random
+(h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz, h200-programs-test.csv.gz), layers of networks (h200-layers.csv) and
 projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 
@@ -30,9 +31,16 @@ APART = (
     ("batchnorm_training", "batchnorm_backward", "permute", "add_row", "add_mixed", "concatenate"),
     ("conv2d_dgrad",),
     ("conv2d_wgrad",),
+    (
+        *("max_pool2d", "max_pool2d_backward", "batchnorm_inference", "sum_columns", "log_softmax_backward"),
+        *("scale_expanded", "stack_permuted", "gelu_erf", "gelu_erf_backward"),
+    ),
 )
-APART_KERNELS = ("batchnorm_", "strided", "converted", "cat", "dgrad_", "wgrad_")  # how these op names begin
-SETS = ("", "further-", "smooth-", "wider-", "training-", "dense-")
+APART_KERNELS = (  # how these op names begin
+    *("batchnorm_", "strided", "converted", "cat", "dgrad_", "wgrad_"),
+    *("max_pool", "sum_columns", "log_softmax_backward", "expanded", "stack_strided", "gelu_erf"),
+)
+SETS = ("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-")
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
 
@@ -48,14 +56,27 @@ def within_bounds(key: Key, row: Fitted) -> Fitted:
     return replace(row, coefficients=fitted)
 
 
-def fitted_to(cases: list[dict[str, Any]]) -> dict[Key, Fitted]:
+def fitted_to(cases: list[dict[str, Any]], text: str = "") -> dict[Key, Fitted]:
     # from scratch: what it carries now was fitted to these very timings
     machine = replace(machines.load("h200-sxm"), fitted={})
-    return fit_cases(cases, machine, SOURCE, lambda text: print(text, file=sys.stderr, flush=True))
+    return fit_cases(
+        cases, machine, SOURCE, lambda line: print(line, file=sys.stderr, flush=True), lambda key: text in str(key)
+    )
+
+
+def fit_keys(ops: set[str], text: str) -> None:
+    """Of these ops the keys with this text, the others as they are."""
+    part = fitted_to([row for name in CALIBRATIONS for row in rows(DATA / name) if row["op"] in ops], text)
+    fitted = coefficients.of_machine("h200-sxm") | {key: row for key, row in part.items() if text in str(key)}
+    coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 
 def main() -> None:
     wanted = set(sys.argv[1:])
+    if "--keys" in sys.argv:
+        place = sys.argv.index("--keys")
+        fit_keys(set(sys.argv[1:place]), sys.argv[place + 1])
+        return
     cases = [row for name in CALIBRATIONS for row in rows(DATA / name)]
     listed = {op for side in (*SIDES, *APART) for op in side}
     sides = [*SIDES, tuple({row["op"] for row in cases} - listed), *APART]

@@ -24,7 +24,13 @@ from ridgeline.machines import load as machines
 from ridgeline.prediction.table import Defaults, run
 
 DATA = Path(__file__).with_name("data")
-HELD_OUT = ("h200-test.csv", "h200-further-test.csv", "h200-smooth-test.csv.gz", "h200-training-test.csv.gz")
+HELD_OUT = (
+    "h200-test.csv",
+    "h200-further-test.csv",
+    "h200-smooth-test.csv.gz",
+    "h200-training-test.csv.gz",
+    "h200-programs-test.csv.gz",
+)
 OTHER_SETS = ("h200-layers.csv", "h200-projections.csv")
 PRODUCTS = ("gemm", "bmm", "linear")
 GOALS = {"all": (0.05, 0.18), "products": (0.045, 0.14), "other": (0.08, 0.25)}  # median error, P90

@@ -348,13 +348,20 @@ def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> N
         case |= {"ho": case["h"], "wo": case["w"], "groups": np.where(case["c_in"] % 3 == 0, case["c_in"], 1.0)}
     if name == "weight_only":
         case |= {"w": 4.125 / 8}  # four bits and a scale of sixteen for 128 of them
+    if name == "stream":
+        case |= {"steps": np.minimum(case["elements"], 200.0), "blocks": case["elements"] / 4096}
+    cases = [case, {**case, "apart": 1.0}] if name == "rows" else [case]  # rows, and sums of what lies a row apart
+
+    def times(numbers: dict[str, float]) -> list[Any]:
+        return [family.time(each, HAND, numbers) for each in cases]
+
     # defaults may be neutral, the middle of the bounds is not
     numbers = {key: float(np.sqrt(row.low * row.high)) for key, row in family.coefficients.items()}
     for key, row in family.coefficients.items():
         # several tiles on a core at once are a list of their own
         others = {name: number for name, number in numbers.items() if name != "several" or key == "several"}
-        plain = family.time(case, HAND, others)
-        ends = [family.time(case, HAND, {**others, key: end}) for end in (row.low, row.high)]
+        plain = times(others)
+        ends = [times({**others, key: end}) for end in (row.low, row.high)]
         assert not all(np.array_equal(time, plain) for time in ends), key
     for item in family.items(case, HAND, numbers):
         assert np.any(np.asarray(item.seconds) != 0), item.effect
@@ -399,7 +406,11 @@ GEMMS = {  # bf16: rows of k elements are 2 k bytes
     (4096, 4096, 4104): "gemm-ragged-straddling",  # 8208 bytes: 16 off 32
     (4096, 4104, 4096): "gemm-ragged",
     (4096, 4096, 4100): "gemm-loose",  # 8200 bytes: 8 off 16
-    (4096, 4098, 4096): "gemm-loose",  # 8196 bytes: 4 off 16
+    (4096, 4098, 4096): "gemm-loose-lined",  # 8196 bytes: 4 off 16; rows of k on lines
+    (4096, 4098, 4104): "gemm-loose",
+    (4096, 50257, 768): "gemm-odd-lined",
+    (8, 50257, 768): "gemm-few-odd-lined",
+    (8, 50258, 768): "gemm-few-odd-loose-lined",
     (4096, 4096, 4097): "gemm-odd",  # 8194 bytes: 2 off 4
     (8, 4096, 4096): "gemm-few",
     (4096, 8, 4096): "gemm-few",

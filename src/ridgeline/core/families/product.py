@@ -76,6 +76,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     and where they are off its sectors (`straddling`), every row of a tile takes one more.
     Wider ones are loaded four at a time, where rows are multiples of that. Off 16 bytes, few rows have variants of their
     own: a single one (`one`; wider elements have it on 16 bytes too), on 4 bytes (`loose`), on less.
+    Where only the columns are off 16 bytes, as those of a vocabulary often are, rows of k may lie on cache lines (`lined`).
     """
     # weights that are unpacked need the alignment of A
     k, n = np.asarray(g["k"]) * element_width(g["a"]), np.asarray(g["n"]) * g["c"]
@@ -86,17 +87,22 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     wide = np.asarray(g["w"]) > MAX_TILE_WIDTH
     alone, even = single & wide, np.where(wide, VECTOR_LOAD * np.asarray(g["w"]), LINE)
     ragged, straddling = off(k, even) | off(n, even), off(k, SECTOR) & ~wide
+    lined = ~off(k, LINE)
     return {
         "gemm": ~loose & ~few & ~ragged,
         "gemm-ragged": ~loose & ~few & ragged & ~straddling,
         "gemm-ragged-straddling": ~loose & ~few & ragged & straddling,
-        "gemm-loose": loose & ~odd & ~few,
-        "gemm-odd": odd & ~few,
+        "gemm-loose": loose & ~odd & ~few & ~lined,
+        "gemm-loose-lined": loose & ~odd & ~few & lined,
+        "gemm-odd": odd & ~few & ~lined,
+        "gemm-odd-lined": odd & ~few & lined,
         "gemm-few": few & ~loose & ~alone,
         "gemm-few-one": few & ~loose & alone,
         "gemm-few-odd-one": single & loose,
-        "gemm-few-odd-loose": few & ~single & loose & ~odd,
-        "gemm-few-odd": few & ~single & odd,
+        "gemm-few-odd-loose": few & ~single & loose & ~odd & ~lined,
+        "gemm-few-odd-loose-lined": few & ~single & loose & ~odd & lined,
+        "gemm-few-odd": few & ~single & odd & ~lined,
+        "gemm-few-odd-lined": few & ~single & odd & lined,
     }
 
 

@@ -183,7 +183,7 @@ def _joins(g: Sizes) -> dict[str, Mask]:
 
 
 def _channels(g: Sizes) -> dict[str, Mask]:
-    """Batch norms: one kernel for channels of all lengths."""
+    """Batch norms and sums of columns: one kernel for all lengths."""
     return {"rows": np.asarray(g["cols"]) > 0}
 
 
@@ -209,13 +209,13 @@ def _split_channels(g: Sizes) -> dict[str, Mask]:
 
 BATCH_NORMS = tuple(
     f"batchnorm_{part}{library}{layout}"
-    for part in ("training", "backward")
+    for part in ("training", "backward", "inference")
     for library in ("", "_native")
     for layout in ("", "_nhwc")
 )
 BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), _softmaxes),
-    **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), _softmax_gradients),
+    **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), _softmax_gradients),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
     **dict.fromkeys(BATCH_NORMS, _channels),
     **{f"batchnorm_{part}": _kept_channels(part) for part in KEPT_CHANNEL},
@@ -224,6 +224,7 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     "embedding_backward": _scatters,
     "gemv": _matrix_vectors,
     "sum_rows": _sums,
+    "sum_columns": _channels,
     "sort": _sorts,
     "topk": _searches,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import row_kernels
+from . import columns, row_kernels
 from .attention import NARROW_HEAD, USUAL_HEAD
 from .convolution import BLOCK_CHANNELS, MAX_FEW_CHANNELS, MIN_LARGE_KERNEL, VECTOR_CHANNELS
 from .effects import Array
@@ -67,9 +67,10 @@ SEARCHES = tuple(
 BY_OP: dict[str, tuple[Switch, ...]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), SOFTMAXES),
     "gemv": (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.LOAD_BYTES, "y"),),
-    **dict.fromkeys(("softmax_backward", "cross_entropy_backward"), GRADIENTS),
+    **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), GRADIENTS),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
     "embedding_backward": (),  # below
+    "sum_columns": (),  # below
     "embedding": (Switch("rows", row_kernels.FEW_GATHERED),),
     "sum_rows": (Switch("cols", row_kernels.BLOCK_SUM - 1), Switch("cols", row_kernels.SPLIT_SUM - 1)),
     "sort": (
@@ -102,6 +103,8 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         yield from _more_rows(sizes)
     if family == "stream" and op == "copy":
         yield from _longer_copies(sizes)
+    if op == "sum_columns":
+        yield from _longer_columns(sizes)
     if op == "embedding_backward":
         yield from _other_scatters(sizes)
 
@@ -126,6 +129,14 @@ def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
             factor = np.where(cases, above / size, 1.0)
             grown = {name: sizes[name] * factor for name in WITH_ELEMENTS}
             yield {**sizes, **grown, "written": np.where(cases, above, size)}, cases
+
+
+def _longer_columns(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """A column that one thread sums has the one above it that a block does, and that one what several blocks do."""
+    results, length = (np.asarray(sizes[name], dtype=np.float64) for name in ("rows", "cols"))
+    for at in columns.shared_from(results, length):
+        if np.any(short := length < at):
+            yield {**sizes, "cols": np.where(short, at, length)}, short
 
 
 def _other_scatters(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:

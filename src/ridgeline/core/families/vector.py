@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import columns
 from .effects import LAUNCH, OVERLAP, RAMP, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Sizes, overlapped
 from .row_kernels import BLOCK_THREADS, scan_threads
 
+CORE_BLOCKS = 2.0  # of 1024 threads, that a core holds at once
 CHUNK = 65536.0  # elements of a tensor that an optimizer gives to one block
 BYTES = "bytes at achieved bandwidth"  # their time without any effect
 
@@ -19,19 +21,20 @@ STREAM = {
     "memory": Coefficient(0.90, 0.1, 1.0, "share of the main bandwidth that long streams reach"),
     "launch": Coefficient(2.5e-6, 5e-7, 1e-4, "seconds of the shortest kernel"),
     "turn": Coefficient(0.05, 0.001, 0.5, "bandwidth lost when reads and writes are even"),
-    "element": Coefficient(8.0, 0.1, 400.0, "flops at the vector peak that handling one element costs"),
+    "element": Coefficient(8.0, 0.1, 8000.0, "flops at the vector peak that handling one element costs"),
     "blend": Coefficient(3.0, 1.0, 8.0, "how well arithmetic and memory overlap"),
     "kept": Coefficient(0.3, 0.01, 1.0, "share of L2 that takes writes without sending them on"),
     "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
     "ramp": Coefficient(1e-6, 1e-8, 2e-5, "seconds until the stream is at full speed"),
     "full": Coefficient(4e6, 1e5, 1e8, "bytes from which it gets there"),
     "chunk": Coefficient(5e-10, 1e-11, 1e-8, "seconds per element of the piece of a tensor that one block takes", True),
+    "chain": Coefficient(3e-7, 1e-9, 5e-6, "seconds of a step of those that a thread takes one after the other", True),
 }
 
 ROWS = {
     "memory": Coefficient(0.80, 0.02, 1.0, "share of the main bandwidth that long rows reach"),
     "launch": Coefficient(2.5e-6, 5e-7, 1e-4, "seconds of the shortest call"),
-    "serial": Coefficient(5e-10, 1e-12, 2e-8, "seconds per element of a row on its own"),
+    "serial": Coefficient(5e-10, 1e-12, 5e-7, "seconds per element of a row on its own"),
     "row": Coefficient(2e-8, 1e-10, 2e-6, "core seconds that a row costs among many"),
     "element": Coefficient(1e-11, 1e-13, 1e-9, "core seconds that an element costs among many"),
     "blend": Coefficient(2.0, 1.0, 8.0, "how well the parts overlap"),
@@ -40,6 +43,9 @@ ROWS = {
     "kept": Coefficient(0.3, 0.01, 1.0, "share of L2 that takes writes without sending them on"),
     "inner": Coefficient(2.0, 1.0, 10.0, "how much faster those writes are"),
     "shared": Coefficient(1.0, 1.0, 16.0, "rows that share a block, each with as many threads fewer"),
+    "chain": Coefficient(
+        1e-7, 1e-9, 5e-6, "seconds of an element that a thread adds after the other, a row apart", True
+    ),
     "deep": Coefficient(4e-9, 1e-12, 1e-6, "seconds per row of what takes rows one after the other", True),
 }
 
@@ -62,6 +68,9 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
     if c["chunk"] and "chunk" not in off:
         piece = np.minimum(g["elements"], CHUNK) * g["launches"]
         time = overlapped(time, piece * c["chunk"], c, off)
+    if c["chain"] and "chain" not in off:
+        rounds = np.maximum(g.get("blocks", 0.0) / (CORE_BLOCKS * hw.cores), 1.0)
+        time = overlapped(time, rounds * g.get("steps", 0.0) * c["chain"], c, off)
     if "ramp" not in off:
         time = time + c["ramp"] * moved / (moved + c["full"])
     return time if "launch" in off else time + c["launch"] * g["launches"]
@@ -75,13 +84,17 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     again: Array = 0.0 if "again" in off else np.where(row > c["holds"], c["again"], 0.0)
     time = _memory(read * (1 + again), written, hw, c, off)
     crowd: Array = 0.0 if "crowd" in off else number * (c["row"] + cols * c["element"] * (1 + again)) / hw.cores
+    # results whose elements lie a row apart are shared by threads and blocks in a way of their own
+    chain, parts = columns.plan(number, cols, hw.cores) if "apart" in g else (0.0, 1.0)
     alone: Array = 0.0
-    if "alone" not in off:
+    if "alone" not in off and c["chain"] and "apart" in g:
+        alone = chain * c["chain"]
+    elif "alone" not in off:
         alone = cols * c["serial"] * (1 + again) * (np.minimum(number, c["shared"]) / c["shared"])
     time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
     if c["deep"] and "deep" not in off:
-        time = time + c["deep"] * number
-    return time if "launch" in off else time + c["launch"]
+        time = time + c["deep"] * (parts if "apart" in g else number)
+    return time if "launch" in off else time + c["launch"] * np.where(np.asarray(parts) > 1, 2.0, 1.0)
 
 
 SCAN = {
@@ -132,7 +145,10 @@ ALONE, DEEP = Effect("alone", "serial work of one row"), Effect("deep", "row aft
 TRANSPOSING = Family("transpose", transpose, TRANSPOSE, (CACHE, STRIDED, RAMP, LAUNCH), ("rows", "cols"), BYTES)
 SCANNING = Family("scan", scan, SCAN, (CACHE, CROWD, ALONE, OVERLAP, LAUNCH), ("rows", "cols"), BYTES)
 CHUNKS = Effect("chunk", "chunks of one block", "shape")
-STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, OVERLAP, RAMP, LAUNCH)
-STREAMING = Family("stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES, ("piece",))
+CHAIN = Effect("chain", "steps of one thread", "shape")
+STREAMING_EFFECTS = (TURN, CACHE, ARITHMETIC, CHUNKS, CHAIN, OVERLAP, RAMP, LAUNCH)
+STREAMING = Family(
+    "stream", stream, STREAM, STREAMING_EFFECTS, ("read", "written", "elements"), BYTES, ("piece", "steps")
+)
 ROWS_EFFECTS = (AGAIN, CACHE, CROWD, ALONE, OVERLAP, DEEP, LAUNCH)
 ROWWISE = Family("rows", rows, ROWS, ROWS_EFFECTS, ("rows", "cols", "per_row"), BYTES, ("pixels",))

@@ -192,18 +192,21 @@ def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -
 
 HALF_DTYPES = ("bf16", "fp16")
 CHUNKED = ("adamw_fused", "adamw_foreach", "sgd")  # ops over tensors in pieces of one block
-# gradients that are summed over rows, and gathers of a few rows
-ROW_AFTER_ROW = ("layernorm_backward", "rmsnorm_backward", "embedding")
+STEPPED = ("max_pool_nhwc", "max_pool_backward_nhwc", "sum_columns")  # ops whose threads take several steps each
+# gradients that are summed over rows, gathers of a few rows, and sums of columns whose parts meet in memory
+ROW_AFTER_ROW = ("layernorm_backward", "rmsnorm_backward", "embedding", "sum_columns")
 SAME_NUMBERS = ("scan",)  # families whose variants differ in sizes that their formula knows
 SHARED_KERNELS = ("attention", "moe", "transpose")  # families whose ops share their kernels
 
 
 def _optional(key: Key) -> tuple[str, ...]:
-    """Effects that not all fits bring: rows one after the other; chunks of tensors; the parts of a split k; layout changes of images; several tiles on a core at once; Winograd in fp32 alone."""
+    """Effects that not all fits bring: rows one after the other; chunks of tensors; steps of a thread; the parts of a split k; layout changes of images; several tiles on a core at once; Winograd in fp32 alone."""
     if key.op in ROW_AFTER_ROW:
-        return ("deep",)
+        return ("deep", "chain") if key.op in STEPPED else ("deep",)
     if key.op in CHUNKED:
         return ("chunk",)
+    if key.op in STEPPED:
+        return ("chain",)
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
     if key.op.startswith("wgrad_"):
@@ -225,12 +228,17 @@ def _pool(key: Key) -> Key:
 
 
 def fit_cases(
-    cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None
+    cases: Iterable[Mapping[str, Any]],
+    machine: Machine,
+    source: str,
+    tell: Callable[[str], None] | None = None,
+    wanted: Callable[[Key], bool] = lambda key: True,
 ) -> dict[Key, Fitted]:
     """Coefficients for every kernel among the cases (op, sizes, `time_us`), with the error on held-out halves.
 
     A family starts from what the machine has or borrows, and its groups from the family: few timings move few
     coefficients. What the machine has or borrows stays where its error on the timings is smaller than that of the fit.
+    Only the keys that are wanted are fitted.
     """
     joined: dict[Key, list[Group]] = {}
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
@@ -242,6 +250,8 @@ def fit_cases(
     fitted: dict[Key, Fitted] = {}
     pool_fits: dict[Key, Fitted | None] = {}
     for key, groups in sorted(joined.items(), key=lambda item: str(item[0])):
+        if not wanted(key):
+            continue
         pool, optional = _pool(key), _optional(key)
         if pool not in pool_fits:
             known = machine.fitted.get(pool)

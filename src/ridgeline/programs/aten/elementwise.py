@@ -14,9 +14,9 @@ from ...core.timeline import Tensor
 from ...core.work import Work
 from ..ops.elementwise import PROFILE
 from ..ops.norm import transpose
-from ..ops.strided import CONVERTED, STRIDED
+from ..ops.strided import CONVERTED, EXPANDED, STRIDED
 from .arguments import Arguments, Missing, elements
-from .building import after, streamed
+from .building import after, distinct, streamed
 from .counted import Rule
 from .formats import BOOL, COMPLEX, Format, known, number_kind, promoted, real_result
 from .matmul import broadcast
@@ -66,6 +66,7 @@ COSTS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 # The timed op whose kernel an operator runs, where its own name is not one.
 TIMED = {"sub": "add", "rsub": "add", "threshold_backward": "relu_backward", "clamp_min": "relu", "leaky_relu": "relu"}
+EXACT = {"gelu": "gelu_erf", "gelu_backward": "gelu_erf_backward"}
 SCALED = ("add", "sub", "rsub", "mul", "div")  # by a number they run as `scal` does
 COMPLEX_FACTOR = {"mul": 6.0, "div": 11.0}  # real flops for one of complex numbers; others take 2
 
@@ -112,6 +113,8 @@ def result_of(name: str, arguments: Arguments, read: tuple[Tensor, ...], row: Fo
 def timed_as(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
     """The timed op whose kernel runs: contiguous tensors of one format are loaded in vectors, others are not."""
     operands = [tensor for tensor in read if tensor.shape] or [out]
+    if len(operands) == 1 and operands[0].shape == out.shape and distinct(operands[0]) < prod(out.shape):
+        return EXPANDED
     if any(
         tensor.shape != out.shape or order(tensor) != order(operands[0]) or not dense(tensor) for tensor in operands
     ):
@@ -154,7 +157,11 @@ def elementwise(arguments: Arguments) -> Work:
     reads: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(read)}
     write: dict[str, Tensor | tuple[float, str]] = {"x0" if arguments.in_place else "y": out}
     flops, special = costs(name, row, float(elements(out)))
-    work = streamed(name, reads, write, row, flops, special, op=timed_as(name, read, out), count=float(elements(out)))
+    timed = timed_as(name, read, out)
+    if timed in EXACT and "tanh" not in arguments.args:  # the form by erf, unless the other is asked for
+        timed = EXACT[timed]
+    like = STRIDED if timed == EXPANDED else ""
+    work = streamed(name, reads, write, row, flops, special, op=timed, like=like, count=float(elements(out)))
     return _crossed(work, read, out)
 
 

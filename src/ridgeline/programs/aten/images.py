@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...core.timeline import Tensor
 from ...core.work import Work
+from ..ops.pooling import gradient_kernel, pool_kernel, windows_of
 from .arguments import Arguments, Missing, elements
 from .building import streamed
+from .convolution import channels_last
 from .counted import Rule
-from .formats import known
+from .formats import REAL, known
 from .memory import result
 
 TAPS = {
@@ -74,7 +77,19 @@ def _pool(arguments: Arguments) -> Work:
     write: dict[str, Tensor | tuple[float, str]] = {"y": out}
     if arguments.base.endswith("_with_indices"):
         write["places"] = (float(elements(out)), "int64")
-    return streamed(arguments.base, {"x": x}, write, known(x), max(taps - 1.0, 1.0) * elements(out))
+    work = streamed(arguments.base, {"x": x}, write, known(x), max(taps - 1.0, 1.0) * elements(out))
+    if "places" not in write or not _timed_image(x) or not elements(out):
+        return work
+    form, layout = known(x).copied, "nhwc" if channels_last(x) else "nchw"
+    read = float(elements(x)) * known(x).bytes
+    planes, sides = float(x.shape[0] * x.shape[1]), (float(out.shape[2]), float(out.shape[3]))
+    kernel = pool_kernel(planes, float(x.shape[1]), sides, float(taps), form, layout, read)
+    return replace(work, kernels=(kernel,))
+
+
+def _timed_image(x: Tensor) -> bool:
+    """Whether these are images as they are timed: batches of channels of two sides, of real numbers."""
+    return len(x.shape) == 4 and known(x).kind == REAL and min(x.shape) > 0
 
 
 def _adaptive(arguments: Arguments) -> Work:
@@ -104,7 +119,16 @@ def _pool_backward(arguments: Arguments) -> Work:
         )
         reads["places"] = indices or (float(elements(dy)), "int64")
         adds = float(elements(dy))
-    return streamed(arguments.base.strip("_"), reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds)
+    work = streamed(arguments.base.strip("_"), reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds)
+    if arguments.base != "max_pool2d_with_indices_backward" or not _timed_image(x) or not elements(dy):
+        return work
+    kernel = _expanded(arguments.integers(2, "kernel_size"), 2)
+    stride = _expanded(arguments.integers(3, "stride", ()) or kernel, 2)
+    windows = prod(windows_of(size, step) for size, step in zip(kernel, stride, strict=True)) ** 0.5
+    planes, sides = float(x.shape[0] * x.shape[1]), (float(x.shape[2]), float(x.shape[3]))
+    outputs, layout = elements(dy) / planes, "nhwc" if channels_last(x) else "nchw"
+    gradient = gradient_kernel(planes, float(x.shape[1]), sides, outputs, windows, known(dy).copied, layout)
+    return replace(work, kernels=(gradient,))
 
 
 def _method(base: str) -> float:

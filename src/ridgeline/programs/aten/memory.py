@@ -12,7 +12,7 @@ from math import ceil, prod
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
-from ..ops.strided import JOINED, JOINED_STRIDED, STRIDED
+from ..ops.strided import JOINED, JOINED_STRIDED, STACKED_STRIDED, STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import distinct, like, streamed, with_moves
 from .counted import Rule
@@ -107,7 +107,10 @@ def _cat(arguments: Arguments) -> Work:
     read: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(tensors)}
     row = max((known(tensor) for tensor in tensors), key=lambda item: (item.kind, item.bytes))
     if not all(dense(tensor) and order(tensor) == order(Tensor(tensor.shape)) for tensor in tensors):
-        return streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=JOINED_STRIDED, like=STRIDED)
+        op, alike = (
+            (STACKED_STRIDED, JOINED_STRIDED) if all(dense(tensor) for tensor in tensors) else (JOINED_STRIDED, STRIDED)
+        )
+        return streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=op, like=alike)
     work = streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=JOINED)
     dim, rank = arguments.integer(1, "dim", 0), max((len(tensor.shape) for tensor in tensors), default=0)
     pieces = [prod(tensor.shape[dim % rank :]) * row.bytes for tensor in tensors if elements(tensor)] if rank else [0.0]

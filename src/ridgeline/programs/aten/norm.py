@@ -12,6 +12,7 @@ from math import prod
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
+from ..ops.channel_norms import NATIVE, inference_kernel
 from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import after, named, rows_and_columns, streamed, with_moves
@@ -21,7 +22,7 @@ from .elementwise import dense, order
 from .formats import REAL, known
 from .memory import copied, rows_first
 
-MIN_PLANE = 240.0  # pixels: planes of 7 x 7 and 14 x 14 take 0.65 ns each on an H200, larger ones 2.6 ps per pixel
+INFERENCE = {"native_batch_norm": NATIVE, "cudnn_batch_norm": ""}  # operators of inference, and whose kernels they run
 LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD = 13.0, 9.0  # flops per element, as ops.layernorm_backward derives them
 
 
@@ -130,11 +131,11 @@ def _softmax_backward(arguments: Arguments) -> Work:
     """_softmax_backward_data(dy, y, dim, dtype of x); of the logarithm dx = dy - exp(y) sum dy: 4 flops too, one of them exp."""
     dy, y = arguments.tensor(0), arguments.tensor(1)
     rows, cols = _softmax_rows(arguments, y, 2)
-    work = ops.softmax_backward(rows=rows, cols=cols, dtype=_row_format(dy))
+    of_logarithm = arguments.base.startswith("_log")
+    gradient = ops.log_softmax_backward if of_logarithm else ops.softmax_backward
+    work = gradient(rows=rows, cols=cols, dtype=_row_format(dy))
     if arguments.outputs and arguments.outputs[0].dtype != dy.dtype:
         work = with_moves(work, write={"dx": arguments.outputs[0]})
-    if arguments.base.startswith("_log"):
-        return replace(work, name="log_softmax_backward", special=float(rows * cols))
     return work
 
 
@@ -177,21 +178,21 @@ def _batch_norm(arguments: Arguments) -> Work:
             "batch_norm", {"x": x, **parameters, "mean": statistics, "rstd": statistics}, {"y": x}, known(x),
             4.0 * elements(x),
         )  # fmt: skip
-        by_plane = arguments.base == "native_batch_norm" and len(x.shape) == 4 and not channels_last(x)
-        return _by_plane(work, x) if by_plane else work
+        library = INFERENCE.get(arguments.base)
+        return work if library is None or len(x.shape) < 3 else _timed_inference(work, x, library)
     work = ops.batchnorm_training(**_images(x), dtype=_row_format(x))
     running = named("running_mean running_var", arguments.optional(3), arguments.optional(4))
     without = ("gamma", "beta", "running_mean", "running_var")
     return replace(with_moves(work, parameters | running, running, without=without), name="batch_norm")
 
 
-def _by_plane(work: Work, x: Tensor) -> Work:
-    """PyTorch's own kernel on contiguous images gives each plane to a block, which takes as long as one of 240 pixels."""
-    (kernel,) = work.kernels
-    pixels = prod(x.shape[2:])
-    longer = max(MIN_PLANE / pixels, 1.0) if pixels else 1.0
-    sizes = {name: size if name == "launches" else size * longer for name, size in kernel.sizes.items()}
-    return replace(work, kernels=(replace(kernel, op="batchnorm_inference", sizes=sizes, like=kernel.op),))
+def _timed_inference(work: Work, x: Tensor, library: str) -> Work:
+    """By the kernel of the library that the operator names, over planes, pixels or images."""
+    if not all(x.shape):
+        return work
+    layout = "nhwc" if channels_last(x) else "nchw"
+    kernels = inference_kernel(x.shape[0], _channels(x), prod(x.shape[2:]), _row_format(x), layout, library)
+    return replace(work, kernels=kernels)
 
 
 def _batch_norm_backward(arguments: Arguments) -> Work:

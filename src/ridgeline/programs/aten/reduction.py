@@ -7,11 +7,11 @@ from math import prod
 
 from ...core.timeline import Tensor
 from ...core.work import Work
-from ..ops.kernels import row_kernel
+from ..ops.kernels import column_kernel, row_kernel
 from .arguments import Arguments, Missing, elements
 from .building import streamed
 from .counted import Rule
-from .elementwise import elementwise
+from .elementwise import dense, elementwise, order
 from .formats import REAL, Format, known
 
 # Flops per element, special functions per element, place of the dimensions, results per place.
@@ -113,6 +113,10 @@ def reduction(arguments: Arguments) -> Work:
         shape = {"rows": results, "cols": cols}
         alike = tuple(replace(kernel, like="sum_rows") for kernel in kernels)
         return replace(work, family="rows", shape=shape, kernels=alike)
+    columns = reduced == tuple(range(len(reduced))) and dense(x) and order(x) == order(Tensor(x.shape))
+    if columns and name in ONE_VALUE and 1 < results < elements(x):
+        timed = row.copied if row.kind == REAL else "fp32"
+        return replace(work, kernels=column_kernel(results, elements(x) / results, timed, timed))
     return work
 
 

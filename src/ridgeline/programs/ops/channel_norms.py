@@ -91,8 +91,10 @@ def batchnorm_inference(
 def inference_kernel(
     batch: Array, channels: Array, pixels: Array, dtype: str, layout: str, library: str
 ) -> tuple[Kernel, ...]:
-    """A plane of an image is a row of the kernel; channels last, the channels of a pixel are."""
+    """A plane of an image is a row of the kernel; channels last, the channels of a pixel are, or by cuDNN an entire image."""
     rows, cols = (batch * channels, pixels) if layout == "nchw" else (batch * pixels, channels)
+    if layout == "nhwc" and not library:
+        rows, cols = batch, channels * pixels
     name = "batchnorm_inference" + library + ("" if layout == "nchw" else f"_{layout}")
     (kernel,) = row_kernel(name, rows, cols, dtype, dtype)
     return (replace(kernel, like="batchnorm"),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
 from ...core.work import Array, Kernel
@@ -39,3 +41,9 @@ def row_kernel(
     """
     sizes = {"rows": rows, "cols": cols, "x": dtype_row(stored or dtype).bytes, "y": dtype_row(out).bytes}
     return (Kernel(family, {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype, stored)),)
+
+
+def column_kernel(results: Array, length: Array, dtype: str, out: str) -> tuple[Kernel, ...]:
+    """Sums of `length` elements each, which lie a row apart."""
+    (kernel,) = row_kernel("sum_columns", results, length, dtype, out, per_row=1.0)
+    return (replace(kernel, sizes={**kernel.sizes, "apart": 1.0}, like="sum_rows"),)

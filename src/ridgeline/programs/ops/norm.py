@@ -12,7 +12,7 @@ from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
 from ...core.work import Kernel, Work, work
 from .elementwise import PROFILE, flops_per_element
-from .kernels import row_kernel
+from .kernels import column_kernel, row_kernel
 from .registry import Format, Op, Size, op
 
 
@@ -96,7 +96,7 @@ def sum_columns(rows: Size, cols: Size, dtype: Format = "bf16", out_dtype: Forma
         read={"x": (rows * cols, dtype, "rows cols")},
         write={"s": (cols, out_dtype or dtype, "cols")},
         dtype=dtype,
-        kernels=row_kernel("sum_columns", cols, rows, dtype, out_dtype or dtype, per_row=1.0),
+        kernels=column_kernel(cols, rows, dtype, out_dtype or dtype),
     )
 
 
