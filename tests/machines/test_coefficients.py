@@ -352,7 +352,14 @@ def fitted_shapes() -> frozenset[tuple[tuple[str, str], ...]]:
     return frozenset(shape for path in DATA.glob("h200-*calibration.csv.gz") for shape in shapes(path.name))
 
 
-TEST_SETS = ("test.csv", "further-test.csv", "smooth-test.csv.gz", "layers.csv", "projections.csv")
+TEST_SETS = (
+    "test.csv",
+    "further-test.csv",
+    "smooth-test.csv.gz",
+    "programs-test.csv.gz",
+    "layers.csv",
+    "projections.csv",
+)
 
 
 @pytest.mark.parametrize("name", [f"h200-{name}" for name in TEST_SETS])
