@@ -4,6 +4,9 @@
 
 Prints a row per architecture: operator calls, GFLOP, and the share of the bytes that operators without a count move, each
 named. Models are built on the meta device; nothing is downloaded.
+
+Last complete run (forward, seed 0, transformers 5.17.0, torch 2.13): 88 of 93 traced, all with every byte counted. LED and Longformer
+decide on values of tensors; FNet's Fourier transform has no bf16; Funnel and XLNet fail on the small configuration, not in the trace.
 """
 
 from __future__ import annotations
