@@ -24,14 +24,15 @@ from ...core.machine import Machine
 from ...core.work import total
 from ...machines.load import as_machine
 from ...programs.models.architecture import Architecture
-from ...programs.models.layout import DATA, PIPELINE, Layout, bubble
+from ...programs.models.layout import DATA, EXPERT, PIPELINE, Layout, bubble
 from ...programs.models.model_op import UPDATE
 from ...programs.models.phase import Formats, train
 from ...programs.models.program import COMMUNICATION, step_ops
 from .energy import least_time
-from .step import StepPrediction, predict_step
+from .step import OpTime, StepPrediction, predict_step
 
 LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
+EXPERT_LOSS = 2.0  # of experts in training over their products alone: permuted tokens, uneven groups, many launches; fitted
 HIDDEN = 0.5  # share of the collectives within a layer that runs while kernels do; assumed
 
 
@@ -76,7 +77,7 @@ class TrainingPrediction:
             and (item.op.step_pass == UPDATE) is update
             and (over is None or item.op.over in over)
         ]
-        return float(total(np.asarray(item.time) for item in chosen))
+        return float(total(np.asarray(item.time) * _loss(item) for item in chosen))
 
     @cached_property
     def kernels(self) -> float:
@@ -95,8 +96,9 @@ class TrainingPrediction:
     def exposed(self) -> float:
         """Seconds of collectives that no kernel hides."""
         data = self._sum(communication=True, over=(DATA,))
-        inner = self.communication - data - self._sum(communication=True, over=(PIPELINE,))
-        return (1 - HIDDEN) * inner + max(data - self.kernels, 0.0)
+        apart = self._sum(communication=True, over=(EXPERT,))  # tokens are waited for, before and behind their experts
+        inner = self.communication - data - apart - self._sum(communication=True, over=(PIPELINE,))
+        return (1 - HIDDEN) * inner + apart + max(data - self.kernels, 0.0)
 
     @property
     def bubble(self) -> float:
@@ -140,6 +142,10 @@ class TrainingPrediction:
         """Where the step goes."""
         names = ("time", "best", "worst", "kernels", "exposed", "communication", "update")
         return {name: getattr(self, name) * 1e3 for name in names}
+
+
+def _loss(item: OpTime) -> float:
+    return EXPERT_LOSS if item.op.name.startswith("experts") else 1.0
 
 
 def _microbatches(job: Job, layout: Layout) -> int:
