@@ -15,7 +15,8 @@ import pytest
 
 from ridgeline.core.errors import InputError
 from ridgeline.profilers import launch, script, step
-from ridgeline.profilers.script import BATCH, OPTIMIZER, Watcher
+from ridgeline.profilers import watcher as recording
+from ridgeline.profilers.watcher import BATCH, OPTIMIZER, Watcher
 
 
 class Profiles:
@@ -56,7 +57,7 @@ def watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: list[float]) -
 
 def facts(watcher: Watcher) -> dict[str, Any]:
     watcher.finish()
-    document: dict[str, Any] = json.loads((Path(watcher.folder) / script.FACTS).read_text())
+    document: dict[str, Any] = json.loads((Path(watcher.folder) / recording.FACTS).read_text())
     return document
 
 
@@ -80,7 +81,7 @@ def test_the_time_without_a_core_is_that_of_the_recording(
 ) -> None:
     """Three of the four tenths of a second that were recorded; what came before does not count."""
     waited = iter((50.0, 50.3))
-    monkeypatch.setattr(script, "waited_for_core", lambda: next(waited))
+    monkeypatch.setattr(recording, "waited_for_core", lambda: next(waited))
     monkeypatch.setattr(Watcher, "_watch_torch", lambda self: None)
     monkeypatch.setattr(Watcher, "_alarm", lambda self, seconds: None)
     made = Watcher(str(tmp_path), steps=4, seconds=10.0)
@@ -88,6 +89,16 @@ def test_the_time_without_a_core_is_that_of_the_recording(
     signals(made, now, [OPTIMIZER] * 4)
     listed = facts(made)
     assert (listed["recorded_seconds"], listed["waited_seconds"]) == (pytest.approx(0.4), pytest.approx(0.3))
+
+
+def test_a_late_first_step_does_not_begin_the_recording_anew(watcher: Watcher, now: list[float]) -> None:
+    """Six of the ten seconds pass before it; the steps are counted, and timed, from there."""
+    now[0] += 6.0
+    signals(watcher, now, [OPTIMIZER] * 5)
+    assert watcher.torch.log == ["start", "stop"]
+    assert not watcher.restarted
+    listed = facts(watcher)
+    assert (listed["recorded"], listed["recorded_seconds"]) == ("4 optimizer steps", pytest.approx(0.4))
 
 
 def test_optimizer_steps_count_and_not_the_batches_between_them(watcher: Watcher, now: list[float]) -> None:
@@ -154,7 +165,7 @@ def test_after_imports_the_first_step_brings_python_calls_back(
 LEAVING = """
 import atexit, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from ridgeline.profilers.script import leave
+from ridgeline.profilers.leaving import leave
 
 class Broken:
     def __del__(self):
@@ -190,7 +201,7 @@ def test_a_program_without_steps_is_recorded_for_some_seconds(watcher: Watcher, 
     watcher.out_of_time(0, None)
     told = facts(watcher)
     assert (told["recorded"], told["kind"]) == ("the first 10 s, without steps", "")
-    assert (Path(watcher.folder) / script.TRACE).is_file()
+    assert (Path(watcher.folder) / recording.TRACE).is_file()
 
 
 def test_long_steps_end_by_time_after_three(watcher: Watcher, now: list[float]) -> None:
@@ -270,7 +281,7 @@ def test_an_import_is_noticed_once_and_stays_an_import(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(str(tmp_path))
     noticed: list[ModuleType] = []
     others: list[str] = []
-    finder = script.Finder(noticed.append, lambda: others.append("import"), ["heavy_library", "no_such_library"])
+    finder = recording.Finder(noticed.append, lambda: others.append("import"), ["heavy_library", "no_such_library"])
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     import heavy_library  # type: ignore[import-not-found]
 
@@ -366,7 +377,7 @@ def test_a_program_runs_as_python_runs_it(tmp_path: Path, end: str, code: int, e
     assert ended.stdout == f"['inner/program.py', '{end}', '--lr', '3'] __main__ program.py found True\n"
     assert (ended.returncode, ended.stderr.endswith(error)) == (code, True)
     assert "script.py" not in ended.stderr  # the traceback is the program's own
-    assert json.loads((tmp_path / script.FACTS).read_text())["library"] == ""
+    assert json.loads((tmp_path / recording.FACTS).read_text())["library"] == ""
 
 
 def test_an_interpreter_without_safe_paths_finds_nothing_of_ridgeline(tmp_path: Path) -> None:
@@ -388,7 +399,7 @@ def test_a_module_runs_too(tmp_path: Path) -> None:
     ("words", "message"),
     [
         ((), "no program"),
-        (("bash", "train.sh"), "is not run by Python"),
+        (("bash", "train.sh"), "is run neither by Python nor by torchrun"),
         (("train.py",), "as in -- python train.py"),
         (("python", "none.py"), "there is no script 'none.py'"),
         (("python", "-c", "print(1)"), "names no script"),

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 from ..core.errors import InputError
 from ..core.intake import Door, clean
 from ..core.tabular import json_document, whole_text
-from . import script
+from . import script, watcher
+from .torchrun import EXECUTABLE, is_torchrun, rank_interpreter
 
 RUNNER = Path(script.__file__)
 MAX_STEPS = 10_000
@@ -67,12 +68,16 @@ def run_program(words: Sequence[str], folder: Path, steps: int, seconds: float, 
         raise InputError(f"the steps to record are a number from 1 to {MAX_STEPS}; got {steps}")
     if not 0 < seconds <= MAX_SECONDS:
         raise InputError(f"the time to record is a number of seconds up to {MAX_SECONDS:g}; got {seconds:g}")
-    options, program = split(words)
     safe_path = "PYTHONSAFEPATH" not in os.environ
     settings = json.dumps({"steps": steps, "seconds": seconds, "safe_path": safe_path})
-    command = [words[0], *options, str(RUNNER), str(folder), settings, *program]
-    code = _wait(command, {"PYTHONSAFEPATH": "1", **QUIET, **os.environ}, stdout)
-    facts, trace, asked = _facts(folder / script.FACTS), _trace(folder), f"'{' '.join(words)}'"
+    if is_torchrun(words):
+        ranks = rank_interpreter(words, RUNNER, folder, json.dumps({"steps": steps, "seconds": seconds}))
+        code = _wait(words, {**QUIET, **os.environ, EXECUTABLE: str(ranks)}, stdout)
+    else:
+        options, program = split(words)
+        command = [words[0], *options, str(RUNNER), str(folder), settings, *program]
+        code = _wait(command, {"PYTHONSAFEPATH": "1", **QUIET, **os.environ}, stdout)
+    facts, trace, asked = _facts(folder / watcher.FACTS), _trace(folder), f"'{' '.join(words)}'"
     ended = f"; it ended with exit code {code}" if code else ""
     if facts is None:
         raise NothingRecorded(f"{asked} was ended before its profile was written; nothing to report{ended}", code)
@@ -91,7 +96,9 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
         raise InputError(f"no program: {EXAMPLE}")
     if not Path(words[0]).name.lower().startswith(("python", "pypy")):
         hint = f"python {asked}" if words[0].endswith(".py") else "python script.py"
-        raise InputError(f"'{asked}' is not run by Python: a program is profiled in its interpreter, as in -- {hint}")
+        raise InputError(
+            f"'{asked}' is run neither by Python nor by torchrun: a program is profiled in its interpreter, as in -- {hint}"
+        )
     if shutil.which(words[0]) is None:
         raise InputError(f"there is no '{words[0]}' to run '{asked}'")
     place = 1
@@ -135,7 +142,7 @@ def _facts(path: Path) -> dict[str, Any] | None:
 
 def _trace(folder: Path) -> Path | None:
     """The trace of torch, or the newest that JAX wrote below the folder."""
-    if (folder / script.TRACE).is_file():
-        return folder / script.TRACE
+    if (folder / watcher.TRACE).is_file():
+        return folder / watcher.TRACE
     written = sorted(folder.glob("plugins/profile/*/*.trace.json.gz"), key=lambda path: path.stat().st_mtime)
     return written[-1] if written else None

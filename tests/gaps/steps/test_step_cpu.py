@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from timelines import MICRO, Story, call, tensor
 
-from ridgeline.core.timeline import FORWARD, OPERATOR, OPTIMIZER, Call, Site, Timeline
+from ridgeline.core.timeline import BACKWARD, FORWARD, OPERATOR, OPTIMIZER, Call, Site, Timeline
 from ridgeline.gaps.steps.report import ProgramReport, program_report
 from ridgeline.machines.load import load
 
@@ -70,6 +70,25 @@ def test_disturbed_steps_leave_one_figure_for_each_time() -> None:
     assert view.predicted is not None
     assert view.predicted_wall == pytest.approx(view.predicted + 300 * MICRO)  # operators, and what is between them
     assert view.share_of(lambda _: True) == pytest.approx(1.0)
+
+
+def test_an_operator_without_a_prediction_has_one_time_in_both_predicted_figures() -> None:
+    """An all-reduce waits for the other ranks in most steps; the step of median length may be one where it did not."""
+    reduction = Site(call("c10d::allreduce_", tensor(4096, dtype="")), BACKWARD)
+    waiting = (900.0, 10.0, 900.0, 10.0, 900.0)
+    story = on_host([(MM, 900.0), (reduction, 10.0)], slower=(1.0,) * 5)
+    runs = story.runs
+    extra = np.zeros(len(runs))
+    extra[1::2] = (np.array(waiting) - 10.0) * MICRO
+    shift = np.concatenate([[0.0], np.cumsum(extra)[:-1]])
+    ends = story.steps.end + np.cumsum(extra)[1::2]
+    steps = replace(story.steps, start=np.append(0.0, ends[:-1]), end=ends)
+    moved = replace(story, runs=replace(runs, start=runs.start + shift, end=runs.end + shift + extra), steps=steps)
+    view = program_report(moved, XEON).view
+    assert view.unexplained == pytest.approx(900 * MICRO)
+    assert view.predicted is not None
+    assert view.predicted_wall is not None
+    assert view.predicted_wall == pytest.approx(view.predicted)
 
 
 def test_a_foreach_operator_dispatches_each_of_its_tensors() -> None:

@@ -250,10 +250,11 @@ class View:
 
     @cached_property
     def predicted_times(self) -> Floats:
-        """Of each kept run: its share of the expected time of its calls in the step; as measured where nothing is expected."""
+        """Of each kept run: its share of the expected time of its calls in the step; of the median call without any."""
         times = self.kept.time.copy()
-        for item in self.items:
-            group, each = item.group, item.gap.target.time
+        expected = [(item.group, item.gap.target.time) for item in self.items]
+        expected += [(item.group, median(item.group.samples)) for item in self.uncounted if item.group.samples]
+        for group, each in expected:
             with np.errstate(divide="ignore", invalid="ignore"):
                 factors = np.where(group.times > 0, each * group.calls / group.times, 1.0)
             times[group.runs] *= factors[self.kept.step[group.runs]]

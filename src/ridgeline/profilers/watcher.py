@@ -1,0 +1,311 @@
+"""Watcher: what is recorded of a program that uses torch or JAX, and when.
+
+The file needs the standard library only and nothing of ridgeline: `script.py` loads it in the interpreter of the program.
+torch or JAX are found when the program imports them; nothing is loaded or initialised earlier than the program does itself.
+
+Recording begins with the import and is ended after some steps, so that a long program costs little: steps are what the
+program marks (`ridgeline.step()`), else optimizer steps, else batches of a DataLoader. Without any, recording ends after
+some seconds; if steps begin later, it begins anew with them. The program then goes on without the profiler. Python's calls
+are not recorded while further packages are imported, nor from there to the first call of a module or the first step.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
+from types import FrameType, ModuleType
+from typing import Any
+
+MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
+RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
+MIN_STEPS = 3  # before the time limit ends a recording
+COMPILING = 12  # times as long as others are programs recorded that compile and have no steps
+TRACE, FACTS = "trace.json.gz", "facts.json"
+# Of a program that torchrun started, whose other ranks are not recorded.
+RANKS = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
+
+def waited_for_core() -> float:
+    """Seconds that the main thread was ready and had no core, as Linux counts them; 0 where the system does not say."""
+    with suppress(OSError, ValueError, IndexError), open("/proc/self/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[1]) / 1e9
+    return 0.0
+
+
+def harmless(method: Callable[..., None]) -> Callable[..., None]:
+    """A method whose errors end the recording and never the program."""
+
+    @wraps(method)
+    def guarded(watcher: Watcher, *given: Any) -> None:
+        try:
+            method(watcher, *given)
+        except Exception as error:
+            watcher.recording, watcher.why = False, f"nothing more after {type(error).__name__}: {error}"
+
+    return guarded
+
+
+class Watcher:
+    """What is recorded of a program, and when."""
+
+    def __init__(self, folder: str, steps: int, seconds: float) -> None:
+        self.folder, self.steps, self.seconds = folder, steps, seconds
+        self.torch: Any = None
+        self.jax: Any = None
+        self.profiler: Any = None
+        self.recording = False
+        self.stacks = True  # whether Python's calls are recorded, which say modules and lines
+        self.compiles = self.deferred = False  # whether they are not, for a compiler or until imports are done
+        self.restarted = False  # whether a recording was given up for another one
+        self.earlier: list[Any] = []  # such recordings, which PyTorch cannot free without damage
+        self.began = 0.0
+        self.recorded = self.waited = 0.0  # seconds of the recording, and those of it without a core
+        self.kind = ""  # what the steps are
+        self.ends: list[float] = []  # when steps ended while recording
+        self.later: list[float] = []  # and after it
+        self.why = "the entire run"
+        self.process = os.getpid()
+
+    @harmless
+    def imported(self, module: ModuleType) -> None:
+        """The program has imported torch or JAX."""
+        if module.__name__ == "torch" and self.torch is None:
+            if self.jax is not None and self.recording:
+                self._stop_jax()
+            self.torch = module
+            self._watch_torch()
+            self._begin()
+        elif module.__name__ == "jax" and self.torch is None and self.jax is None:
+            self.jax = module
+            self.why = "nothing: JAX ran nothing"
+            self._watch_jax()
+
+    def marked(self) -> None:
+        self.signal(MARKED)
+
+    @harmless
+    def signal(self, kind: str) -> None:
+        """A step of this kind has ended (or, marked, begins)."""
+        if self.torch is None or os.getpid() != self.process:
+            return
+        if self.kind == "" or RANK.index(kind) < RANK.index(self.kind):
+            self.kind, self.ends, self.later = kind, [], []
+            late = time.perf_counter() - self.began > self.seconds / 2
+            resumed = self.deferred and not self.stacks and not self.compiles
+            if not self.recording or resumed:  # what came before the first step is left out
+                self._anew(self.stacks or resumed)
+                return
+            if late:
+                # What came before does not count. It stays in the recording, because PyTorch can hang in writing one with
+                # Python's calls that follows another one at once.
+                self.began, self.waited = time.perf_counter(), waited_for_core()
+                return
+        if kind != self.kind:
+            return
+        now = time.perf_counter()
+        if not self.recording:
+            self.later.append(now)
+            return
+        self.ends.append(now)
+        if len(self.ends) >= self.steps + (kind == MARKED):
+            self._end(f"{self.steps} {kind}")
+        elif now - self.began > self.seconds and len(self.ends) >= MIN_STEPS:
+            self._end(f"{len(self.ends)} {kind}, {self.seconds:g} s")
+
+    @harmless
+    def out_of_time(self, number: int, frame: FrameType | None) -> None:
+        """No step has ended the recording; steps that take longer than the limit are waited for, up to three of them."""
+        if self.recording and not self.kind:
+            self._end(f"the first {time.perf_counter() - self.began:.0f} s, without steps")
+
+    def _watch_torch(self) -> None:
+        with suppress(ImportError):  # an old torch has no hook for all optimizers
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            register_optimizer_step_post_hook(lambda *_: self.signal(OPTIMIZER))
+        with suppress(ImportError, AttributeError):
+            from torch.utils.data import dataloader
+
+            original = dataloader._BaseDataLoaderIter.__next__
+
+            def following(batches: Any) -> Any:
+                batch = original(batches)
+                self.signal(BATCH)
+                return batch
+
+            dataloader._BaseDataLoaderIter.__next__ = following
+        original_compile = self.torch.compile
+
+        @wraps(original_compile)
+        def compile_watched(*given: Any, **named: Any) -> Any:
+            self.compiled()
+            return original_compile(*given, **named)
+
+        self.torch.compile = compile_watched
+
+    @harmless
+    def compiled(self) -> None:
+        """The program compiles: recording every Python call of the compiler would take minutes, so begin anew without."""
+        stacks, self.stacks, self.compiles = self.stacks, False, True
+        if stacks and self.recording and not self.ends:
+            self._anew(False)
+
+    @harmless
+    def importing(self) -> None:
+        """A package is imported: the profiler would take half a minute over the Python calls of a large one."""
+        if self.recording and self.profiler is not None and self.stacks and not self.ends and not self.deferred:
+            self.deferred = True
+            self._anew(False)
+            self.hook = self.torch.nn.modules.module.register_module_forward_pre_hook(self.called)
+
+    @harmless
+    def called(self, *_: Any) -> None:
+        """The first module is called after imports."""
+        self.hook.remove()
+        if self.recording and not self.ends and not self.stacks and not self.compiles:
+            self._anew(True)
+
+    def _anew(self, stacks: bool) -> None:
+        self.stacks = stacks
+        self._end("")
+        self._begin()
+
+    def _begin(self) -> None:
+        torch = self.torch
+        if torch.autograd._profiler_enabled():
+            self.why = "nothing: the program runs a torch profiler of its own"
+            return
+        before = os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK")
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asks the driver without initialising CUDA
+        try:
+            cuda = torch.cuda.is_available()
+        finally:
+            os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK")
+            os.environ.update({} if before is None else {"PYTORCH_NVML_BASED_CUDA_CHECK": before})
+        activity = torch.profiler.ProfilerActivity
+        activities = [activity.CPU, *([activity.CUDA] if cuda else [])]
+        if self.profiler is not None:
+            self.restarted = True
+            self.earlier.append(self.profiler)
+        self.profiler = torch.profiler.profile(
+            activities=activities, record_shapes=True, with_stack=self.stacks, with_modules=True
+        )
+        self.profiler.start()
+        self.recording, self.began, self.waited = True, time.perf_counter(), waited_for_core()
+        if not self.kind:
+            self._alarm(self.seconds if self.stacks else COMPILING * self.seconds)
+
+    def _alarm(self, seconds: float) -> None:
+        """End the recording after some time, where the program has no use for the alarm itself."""
+        with suppress(ValueError, AttributeError):  # not in the main thread, or no alarms on this system
+            if signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, self.out_of_time):
+                signal.signal(signal.SIGALRM, self.out_of_time)
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def _end(self, why: str) -> None:
+        if not self.recording or self.profiler is None:
+            return
+        steps = sys.modules.get("ridgeline.profilers.step")
+        if steps is not None:
+            steps.end_open()
+        if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
+            self.torch.cuda.synchronize()  # kernels still queued belong to the program
+        self.recording, self.why = False, why or self.why
+        self.recorded, self.waited = time.perf_counter() - self.began, waited_for_core() - self.waited
+        self.profiler.stop()
+
+    # -- JAX ------------------------------------------------------------------------------------------------------------
+
+    def _watch_jax(self) -> None:
+        """Begin when the program first uses a device: starting earlier would choose its platform before it can."""
+        try:
+            bridge: Any = importlib.import_module("jax._src.xla_bridge")
+            original = bridge.backends
+        except (ImportError, AttributeError):
+            self._begin_jax()
+            return
+
+        def backends() -> Any:
+            ready = original()
+            if bridge.backends is backends:
+                bridge.backends = original
+                self._begin_jax()
+            return ready
+
+        bridge.backends = backends
+
+    @harmless
+    def _begin_jax(self) -> None:
+        if self.torch is None:
+            self.jax.profiler.start_trace(self.folder)
+            self.recording, self.began, self.why = True, time.perf_counter(), "the entire run"
+
+    def _stop_jax(self) -> None:
+        self.recording = False
+        with suppress(RuntimeError):  # the program stopped it
+            self.jax.profiler.stop_trace()
+
+    def finish(self) -> None:
+        """Write the trace and what is known of it."""
+        if os.getpid() != self.process:
+            return
+        self._write()
+        library = "torch" if self.torch is not None else "jax" if self.jax is not None else ""
+        why = f"{self.why}, rank 0 of {RANKS}" if RANKS > 1 else self.why
+        facts: dict[str, Any] = {"library": library, "recorded": why, "steps": len(self.ends), "kind": self.kind}
+        gaps = sorted(later - earlier for earlier, later in zip(self.later, self.later[1:], strict=False))
+        if len(gaps) >= MIN_STEPS:
+            facts["step_seconds"] = gaps[len(gaps) // 2]
+            facts["unprofiled_steps"] = len(gaps)
+        facts |= {"recorded_seconds": self.recorded, "waited_seconds": self.waited}
+        with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:
+            json.dump(facts, file)
+
+    @harmless
+    def _write(self) -> None:
+        if self.profiler is not None:
+            self._end("")
+            self.profiler.export_chrome_trace(os.path.join(self.folder, TRACE))
+        elif self.jax is not None and self.recording:
+            self._stop_jax()
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Calls back once torch or JAX has been imported; the import itself is that of Python."""
+
+    def __init__(self, done: Callable[[ModuleType], None], others: Callable[[], None], names: Sequence[str] = ("torch", "jax")) -> None:  # fmt: skip
+        self.done, self.others, self.names = done, others, set(names)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.names:
+            root = name.partition(".")[0]
+            if (
+                root != "torch"
+                and root not in sys.stdlib_module_names
+                and threading.current_thread() is threading.main_thread()
+            ):
+                self.others()
+            return None
+        self.names.discard(name)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        execute = spec.loader.exec_module
+
+        def then(module: ModuleType) -> None:
+            execute(module)
+            self.done(module)
+
+        spec.loader.exec_module = then  # type: ignore[method-assign]
+        return spec
