@@ -9,8 +9,8 @@ Not compared: the outer product of positions and frequencies, once per step; the
 in fp32 where the step has the format of all activations. GPT-2 stores Q, K and V in one matrix, as the fused style multiplies
 them. The other passes are compared in total, where the style lists all of them: Llama, Mistral and Qwen3.
 
-Where `transformers` computes more than the model needs the step does not follow: GPT-J, BLOOM, Falcon with ALiBi and gpt-oss compute
-masked pairs as well, Llama 4 all of its experts.
+Where `transformers` computes more than the model needs the step does not follow: GPT-J, BLOOM, Falcon and gpt-oss run attention as two
+products over masked pairs as well, Llama 4 runs every expert over every token.
 """
 
 from __future__ import annotations
