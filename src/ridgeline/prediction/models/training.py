@@ -32,7 +32,9 @@ from .energy import least_time
 from .step import OpTime, StepPrediction, predict_step
 
 LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
-EXPERT_LOSS = 2.0  # of experts in training over their products alone: permuted tokens, uneven groups, many launches; fitted
+EXPERT_LOSS = (
+    2.0  # of experts in training over their products alone: permuted tokens, uneven groups, many launches; fitted
+)
 HIDDEN = 0.5  # share of the collectives within a layer that runs while kernels do; assumed
 
 
