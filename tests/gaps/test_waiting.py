@@ -17,8 +17,8 @@ from ridgeline.core.machine import Machine
 from ridgeline.core.observation import Observation
 from ridgeline.gaps.advice import Advice, advise
 from ridgeline.gaps.gap import Gap
+from ridgeline.gaps.item import Item
 from ridgeline.gaps.join import Pair
-from ridgeline.gaps.report import Item
 from ridgeline.gaps.sentences import findings
 from ridgeline.gaps.signs import signs
 from ridgeline.prediction.predict import predict

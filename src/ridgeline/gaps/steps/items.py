@@ -16,8 +16,8 @@ from ...prediction.predict import Prediction, predict
 from ...prediction.together import evaluate_together
 from ..advice import advise
 from ..gap import Gap
+from ..item import Item
 from ..measurement import Measurement
-from ..report import Item
 from ..target import Target, target
 from .dispatch import is_small, with_dispatch
 from .groups import Group

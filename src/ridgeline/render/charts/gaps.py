@@ -14,7 +14,8 @@ from ...core.observation import Observation
 from ...core.roofline import achieved
 from ...core.units import show
 from ...gaps.accounting import Cause
-from ...gaps.report import Item, Report
+from ...gaps.item import Item
+from ...gaps.report import Report
 from ...prediction.ceilings import default_dtype, engine_for, known_peak
 from ..chart import NO_AXIS, Arrow, Axis, Bar, Chart, Line, Point
 from ..draw.labels import shorten

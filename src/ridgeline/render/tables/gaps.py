@@ -9,9 +9,10 @@ from ...core.units import counted, show
 from ...core.units import percent as percent_text
 from ...gaps.gap import Gap
 from ...gaps.gate import FASTER, SAME, SLOWER, UNCLEAR, Verdict
+from ...gaps.item import Item
 from ...gaps.ledger import Finding, Sealed, Settled
 from ...gaps.regime import COUNTERS, OVERHEAD, unit_name
-from ...gaps.report import Item, Report
+from ...gaps.report import Report
 from ...gaps.sentences import bound_text
 from ..table import Column, Table, columns, facts_table, microseconds, percent
 
