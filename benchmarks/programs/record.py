@@ -1,9 +1,13 @@
-"""Record programs on this machine's GPU: kernel time and wall time of a step, eager and compiled.
+"""Record programs on this machine's GPU: kernel, host and wall time of a step, eager and compiled.
 
     python benchmarks/programs/record.py --out FOLDER [--set models] [--only "gpt2 train,vit train"] [--mode eager|compiled] [--warm]
+                                         [--untraced]
 
-Writes one document (`programs.json`: per case the wall time of a step without profiler and the kernel time with it) and one
-trace per case. `--warm` only compiles, so that several processes fill the compiler's cache at once.
+Writes a line per case to `programs.jsonl` (without profiler: the wall time of a step, and the time until the host has dispatched one;
+with it: the kernel time) and one trace per case. All cases are timed before the first is profiled, because a profiler that was
+on once slows the launches after it. `call_us` is what calls took on the host around each round (`ridgeline.measure.cuda.host_calls`):
+hosts differ, and one host differs from minute to minute. `--warm` only compiles, so that several processes fill the
+compiler's cache at once; `--untraced` leaves the profiler out.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ import torch
 from models import Built
 from sets import SETS, cases
 
+from ridgeline.measure.cuda.host_calls import HostCalls, typical
+
 WARMUP, STEPS, ROUNDS, RECORDED = 3, 5, 5, 3
 
 
@@ -30,16 +36,41 @@ def compiled(step: Any) -> Any:
 
 
 def wall_time(step: Any, args: tuple[Any, ...]) -> float:
-    """Median over rounds of the seconds per step, with the device idle before and after each round."""
+    """Seconds per step of some that follow each other, with the device idle before and after."""
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(STEPS):
+        step(*args)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / STEPS
+
+
+def host_time(step: Any, args: tuple[Any, ...]) -> float:
+    """Seconds until the host has dispatched a step to an idle device. Above 1024 launches it may wait for the device."""
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    step(*args)
+    return time.perf_counter() - began
+
+
+def timed(step: Any, args: tuple[Any, ...], calls: HostCalls) -> dict[str, Any]:
+    """Medians over rounds; each round has its calls, its dispatch and its steps."""
     rounds = []
     for _ in range(ROUNDS):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            step(*args)
-        torch.cuda.synchronize()
-        rounds.append((time.perf_counter() - began) / STEPS)
-    return statistics.median(rounds)
+        before = calls.round()
+        host = min(host_time(step, args) for _ in range(2))
+        rounds.append((wall_time(step, args), host, before, calls.round()))
+    walls, hosts = ([row[place] for row in rounds] for place in range(2))
+    around = typical([each for row in rounds for each in row[2:]])
+    return {
+        "wall_us": statistics.median(walls) * 1e6,
+        "host_us": statistics.median(hosts) * 1e6,
+        "call_us": {name: round(seconds * 1e6, 3) for name, seconds in around.items()},
+        "rounds": [
+            {"wall_us": wall * 1e6, "host_us": host * 1e6, "add_us": [1e6 * row["add"] for row in pair]}
+            for wall, host, *pair in rounds
+        ],
+    }
 
 
 def recorded(step: Any, args: tuple[Any, ...], path: Path) -> dict[str, float]:
@@ -63,19 +94,23 @@ def recorded(step: Any, args: tuple[Any, ...], path: Path) -> dict[str, float]:
     }
 
 
-def measure(name: str, build: Callable[[str], Built], mode: str, folder: Path, warm: bool) -> dict[str, Any] | None:
+def measure(
+    name: str, build: Callable[[str], Built], mode: str, folder: Path, what: str, calls: HostCalls | None
+) -> dict[str, Any] | None:
+    """`what`: warm, timed or traced."""
     torch.manual_seed(0)
     step, args = build("cuda")
     step = compiled(step) if mode == "compiled" else step
-    for _ in range(1 if warm else WARMUP):
+    for _ in range(1 if what == "warm" else WARMUP):
         step(*args)
     torch.cuda.synchronize()
-    if warm:
+    if what == "warm":
         return None
-    wall = wall_time(step, args)
-    peak = torch.cuda.max_memory_allocated()
+    if calls is not None:
+        row = timed(step, args, calls)
+        return {"case": name, "mode": mode, **row, "peak_memory": torch.cuda.max_memory_allocated()}
     file = folder / f"{name.replace(' ', '-')}-{mode}.json.gz"
-    return {"case": name, "mode": mode, "wall_us": wall * 1e6, **recorded(step, args, file), "peak_memory": peak}
+    return {"case": name, "mode": mode, **recorded(step, args, file)}
 
 
 def main() -> None:
@@ -85,25 +120,28 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--mode", default="eager", choices=("eager", "compiled"))
     parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--untraced", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     programs = cases(given.set)
     names = [name.strip() for name in given.only.split(",") if name.strip()] or list(programs)
-    rows = []
-    for name in names:
-        began = time.perf_counter()
-        try:
-            row = measure(name, programs[name], given.mode, given.out, given.warm)
-        except Exception as error:  # the others are still worth recording
-            row = {"case": name, "mode": given.mode, "failed": f"{type(error).__name__}: {error}"[:300]}
-        if row:
-            rows.append(row)
-            with (given.out / "programs.jsonl").open("a") as log:
-                log.write(json.dumps(row) + "\n")
-        print(f"{name} {given.mode}: {time.perf_counter() - began:.1f} s {row}", flush=True)
-        torch._dynamo.reset()
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
+    rows: dict[str, dict[str, Any]] = {}
+    for what in ["warm"] if given.warm else ["timed"] if given.untraced else ["timed", "traced"]:
+        calls = HostCalls(torch) if what == "timed" else None
+        for name in names:
+            began = time.perf_counter()
+            try:
+                row = measure(name, programs[name], given.mode, given.out, what, calls)
+            except Exception as error:  # the others are still worth recording
+                row = {"case": name, "mode": given.mode, "failed": f"{type(error).__name__}: {error}"[:300]}
+            if row:
+                rows[name] = {**rows.get(name, {}), **row}
+                lines = (json.dumps(each) for each in rows.values())
+                (given.out / "programs.jsonl").write_text("\n".join(lines) + "\n")
+            print(f"{name} {given.mode} {what}: {time.perf_counter() - began:.1f} s {row}", flush=True)
+            torch._dynamo.reset()
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import work
 from ridgeline.machines import schema
 from ridgeline.machines import write as save
-from ridgeline.machines.calibrate import CLOCK, DISPATCHED, QUEUED, calibrate, measured_machine
+from ridgeline.machines.calibrate import CLOCK, DISPATCHED, HOST, HOST_CALLS, QUEUED, calibrate, measured_machine
 from ridgeline.machines.merge import changes, merge
 
 TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=50).map(tuple)
@@ -102,6 +102,17 @@ def test_what_the_host_takes_to_send_a_kernel_is_a_figure_of_its_own() -> None:
     (change,) = [change for change in changes(both, slower) if change.name == "dispatch"]
     assert (change.first, change.second, change.differs) == (5e-6, 8e-6, False)  # hosts vary by 40 % and more
     assert merge(slower, both).dispatch.value() == 5e-6
+
+
+def test_what_calls_take_on_the_host_is_kept_in_the_machine_file() -> None:
+    observed = [
+        replace(seen(HOST, (time, time)), name=name)
+        for name, time in zip(HOST_CALLS.values(), (3e-5, 4e-5), strict=True)
+    ]
+    made = calibrate(rl.machine("h100-sxm"), observed)
+    again = schema.read(save.text(made), made.file)
+    assert (again.eager_call.measured, again.backward_call.measured) == (3e-5, 4e-5)
+    assert again.eager_call.spread == 0.35
 
 
 def test_a_kernel_takes_the_bandwidth_of_its_own_mix() -> None:

@@ -81,6 +81,10 @@ class Machine:
     fitted: Mapping[Key, Fitted] = field(default_factory=dict)
     launch: Figure = NO_TIME
     dispatch: Figure = NO_TIME  # host time to dispatch one operation through the framework
+    eager_call: Figure = (
+        NO_TIME  # host time per launching call of a program that runs call by call, its Python included
+    )
+    backward_call: Figure = NO_TIME  # the same in a backward pass, on the thread of autograd
     tdp: Figure = NO_POWER
     ecc: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -91,6 +95,7 @@ class Machine:
     DOCUMENT: ClassVar = (
         "name", "title", "vendor", "kind", "architecture", "released", "units", "clocks", "peaks", "ridges", "levels",
         "per_core?", "per_cycle?", "links", "limits", "energy", "efficiency", "fitted=calibrated", "launch=launch.value", "dispatch=dispatch.value",
+        "eager_call=eager_call.value", "backward_call=backward_call.value",
         "tdp=tdp.value", "ecc", "sources", "notes", "conditions", "file",
     )  # fmt: skip
 

@@ -69,6 +69,9 @@ class Trace:
     framework: str = ""  # torch or jax
     notes: tuple[str, ...] = ()
     conditions: Mapping[str, Any] = field(default_factory=dict)
+    entered: np.ndarray | None = (
+        None  # per call: modules that Python called since the call before; None where not known
+    )
 
     def __len__(self) -> int:
         return len(self.op)

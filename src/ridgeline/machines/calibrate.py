@@ -24,9 +24,12 @@ SOURCE = "measured on the machine itself"  # of figures no document states
 CLOCK = "clock"  # the target of the probe that counts cycles
 QUEUED = "launch queued"  # what a kernel costs behind others in a stream; graphs cost less, a waiting host more
 DISPATCHED = "launch through the dispatcher"  # host time per dispatched kernel: no figure of the device
+HOST = "host"  # the target of the probes of calls of a framework
+HOST_CALLS = {"eager_call": "calls of a block", "backward_call": "calls of a backward pass"}
 # How far apart two runs on one machine lie, however close together the samples of one run are: a figure never reports
 # a smaller spread.
-RUN_TO_RUN = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4}
+RUN_TO_RUN = {"rate": 0.01, "shared memory": 0.03, "cache": 0.05, "latency": 0.02, "launch": 0.12, "dispatch": 0.4,
+              "eager_call": 0.35, "backward_call": 0.2}  # fmt: skip
 AGREEING = 3  # fastest samples, whose agreement is the spread of a rate
 MAX_SPREAD = 9.0  # of a figure that says nothing any more; machine files take none beyond
 MAX_OVER_LIMIT = 1.02  # a measured figure above this ratio to the stated or derived one gets a note
@@ -133,6 +136,8 @@ def _launches(by_target: ByTarget) -> dict[Place, Figure]:
     launched = [item for item in launches if item.name != DISPATCHED]
     queued = [item for item in launched if item.name == QUEUED]
     groups = {"launch": queued or launched, "dispatch": dispatched}
+    on_host = by_target.get(HOST, ())
+    groups |= {figure: [item for item in on_host if item.name == name] for figure, name in HOST_CALLS.items()}
     return {(name,): _shortest(items, name) for name, items in groups.items() if items}
 
 

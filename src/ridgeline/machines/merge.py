@@ -16,7 +16,8 @@ from ..core.machine import Machine
 from ..core.units import show
 
 Place = tuple[str, ...]  # of a figure: ("peaks", "tensor.bf16"), ("levels", "hbm", "mixes", "read"), ("launch",)
-COMPARED = ("peaks", "levels", "per_core", "links", "launch", "dispatch")  # what two measurements are compared by
+HOST_FIGURES = ("dispatch", "eager_call", "backward_call")
+COMPARED = ("peaks", "levels", "per_core", "links", "launch", *HOST_FIGURES)  # what two measurements are compared by
 
 
 def figures(machine: Machine) -> dict[Place, Figure]:
@@ -27,7 +28,7 @@ def figures(machine: Machine) -> dict[Place, Figure]:
         places |= {("levels", level.name, "mixes", mix): figure for mix, figure in level.mixes.items()}
         places["levels", level.name, "latency"] = level.latency
     places |= {("links", link.name, "per_direction"): link.per_direction for link in machine.links}
-    places |= {("launch",): machine.launch, ("dispatch",): machine.dispatch}
+    places |= {(name,): getattr(machine, name) for name in ("launch", *HOST_FIGURES)}
     for group in ("per_core", "limits", "energy", "efficiency"):
         places |= {(group, name): figure for name, figure in getattr(machine, group).items()}
     return places

@@ -28,7 +28,7 @@ MATH = {row.math for row in TABLE.values()}
 TOP = {
     "name", "title", "vendor", "kind", "architecture", "released", "aliases", "source", "sources", "measurements",
     "conditions", "units", "per_core", "per_cycle", "clock", "peak", "level", "link", "limit", "energy", "efficiency", "fitted", "launch",
-    "dispatch", "tdp", "ecc", "notes",
+    "dispatch", "eager_call", "backward_call", "tdp", "ecc", "notes",
 }  # fmt: skip
 LEVEL = {"name", "capacity", "scope", "instances", "bandwidth", "latency", "technology", "source", "note", "mixes"}
 LINK = {
@@ -85,6 +85,8 @@ def _machine(reader: Reader, file: str) -> Machine:
         fitted=coefficients.read(document.get("fitted"), reader, kind),
         launch=reader.figure(document.get("launch"), "s", "launch"),
         dispatch=reader.figure(document.get("dispatch"), "s", "dispatch"),
+        eager_call=reader.figure(document.get("eager_call"), "s", "eager_call"),
+        backward_call=reader.figure(document.get("backward_call"), "s", "backward_call"),
         tdp=reader.figure(document.get("tdp"), "W", "tdp", plain=True),
         ecc=reader.text(document.get("ecc"), "ecc", choices=ECC),
         sources=reader.sources,

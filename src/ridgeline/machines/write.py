@@ -91,13 +91,16 @@ def _share(share: Figure, sources: _Sources) -> dict[str, Any]:
     return {"value": share.measured, "source": sources.name(share.source), "note": share.measurement}
 
 
+SINGLE_FIGURES = ("tdp", "launch", "dispatch", "eager_call", "backward_call")
+
+
 def _document(machine: Machine) -> dict[str, Any]:
     """The tables of a machine file, those left out that would be empty; coefficients come apart."""
     sources = _Sources(machine.sources)
     heads = ("name", "title", "vendor", "kind", "architecture", "ecc", "released", "aliases", "notes")
     tables = {
         **{key: to_document(getattr(machine, key)) for key in heads},
-        **_figures({"tdp": machine.tdp, "launch": machine.launch, "dispatch": machine.dispatch}, sources),
+        **_figures({name: getattr(machine, name) for name in SINGLE_FIGURES}, sources),
         "units": dict(machine.units),
         "clock": _figures(machine.clocks, sources),
         "peak": _peaks(machine, sources),

@@ -5,13 +5,14 @@
     step:    repeated until it is steady; its wall time is the time between two completions
 
 With the costs, delays and times of a recorded step this gives back that step. With predicted times it gives the predicted
-one; with fewer waits, launches or bytes it prices what would remove them. A step is host-bound where a faster host would
-shorten it more than faster kernels would.
+one; with fewer waits, launches or bytes it prices what would remove them. A step is host-bound where it takes more than 1.1
+times as long as the device is busy (`regime_of`, for recorded steps too).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 RUN, SYNC, PAUSE = range(3)  # of events on the host: a launch, a wait for the device, work of the host without a launch
 PROBE = 0.1  # by how much host and device are sped up to see which of them sets the pace
+HOST_BOUND_FROM = 1.1  # wall time over busy time of the device, beyond which a step is host-bound
+MAX_HOST_FACTOR = 64.0  # by which a host may be slower or faster than the predicted one, in the search for that limit
 BISECTIONS = 12  # of the share of the host's work that recording is
 REPEATS = 3  # of a step until it is steady
 HOST_BOUND, DEVICE_BOUND = REGIMES = ("host-bound", "device-bound")
@@ -83,13 +86,13 @@ class Queue:
         time = np.where(runs, self.time * device, self.time * host)
         return replace(self, cost=self.cost * host, time=time, delay=self.delay * device)
 
-    def schedule(self) -> Schedule:
-        """The last of a few steps that follow each other."""
+    def schedule(self, steps: int = REPEATS) -> Schedule:
+        """The last of a few steps that follow each other; with one, the step finds an idle device."""
         host, ends, done, before = 0.0, dict[int, float](), 0.0, 0.0
         columns = (self.kind, self.cost, self.time, self.delay, self.stream)
         rows = list(zip(*(column.tolist() for column in columns), strict=True))
         hosts, starts, stops = list[float](), list[float](), list[float]()
-        for _ in range(REPEATS):
+        for _ in range(steps):
             before = max(done, host)
             hosts, starts, stops = [], [], []
             for kind, cost, time, delay, stream in rows:
@@ -124,14 +127,34 @@ class Queue:
                 high = middle
         return (low + high) / 2
 
-    def host_bound(self) -> bool:
-        """Whether a faster host would shorten the step more than faster kernels."""
-        wall = self.wall()
-        return wall - self.faster(host=1 - PROBE).wall() > wall - self.faster(device=1 - PROBE).wall()
+    @property
+    def busy(self) -> float:
+        """Seconds of the runs, and of the gaps before those that the host does not dispatch (nodes of a replayed graph)."""
+        replayed = np.where(self.cost == 0, self.delay, 0.0)
+        return float((self.time + replayed)[self.runs].sum())
 
     @property
     def regime(self) -> str:
-        return HOST_BOUND if self.host_bound() else DEVICE_BOUND
+        return regime_of(self.wall(), self.busy)
+
+    def critical_host(self) -> float | None:
+        """The multiple of the host's times from which on the step is host-bound; None where nothing runs on a device."""
+        limit = HOST_BOUND_FROM * self.busy
+        if not limit:
+            return None
+        low, high = 1 / MAX_HOST_FACTOR, MAX_HOST_FACTOR
+        for _ in range(BISECTIONS):
+            middle = sqrt(low * high)
+            if self.faster(host=middle).wall() > limit:
+                high = middle
+            else:
+                low = middle
+        return sqrt(low * high)
+
+
+def regime_of(wall: float, busy: float) -> str:
+    """The regime of a step by its wall time and the time that the device is busy: the sum of its kernel times."""
+    return HOST_BOUND if wall > HOST_BOUND_FROM * busy else DEVICE_BOUND
 
 
 def saved(before: Queue, after: Queue) -> float:

@@ -9,8 +9,10 @@ import numpy as np
 
 from ...core.errors import RidgelineError
 from ...core.work import Work
+from ...machines.calibrate import HOST, HOST_CALLS
 from ..protocol import REAL, Clock, Probe, repeat
 from .device import MIB, Device, Library, u32, u64
+from .host_calls import CALLS, HostCalls
 from .memory import SUM_SLOTS, VECTOR_BYTES, Memory
 
 MAX_CHAIN_BYTES = 512 * MIB  # less on a small GPU
@@ -147,3 +149,23 @@ def dispatches(library: Library) -> list[Probe]:
     settings: dict[str, Any] = {"variant": "dispatcher", "framework": f"torch {torch.__version__}", "burst": True}
     settings |= {"kernel": "torch.add of 32 fp32", "timing": "events around operations dispatched one after the other"}
     return [Probe("launch through the dispatcher", "launch", call, EMPTY, settings, check=check)]
+
+
+def host_probes(library: Library, clock: Clock) -> list[Probe]:
+    """What calls of a program cost on this host: those of a block of modules, and those of a backward pass."""
+    calls = HostCalls(library.torch, library.device, clock)
+
+    def probe(name: str, timing: str, seconds: Callable[[], float], count: int) -> Probe:
+        def call(loops: int) -> float:
+            rounds = -(-loops // count)
+            return sum(seconds() for _ in range(rounds)) * loops / rounds
+
+        settings: dict[str, Any] = {"framework": f"torch {library.torch.__version__}", "burst": True, "timing": timing}
+        return Probe(name, HOST, call, EMPTY, settings)
+
+    return [
+        probe(HOST_CALLS["eager_call"], "host clock around transformer blocks of tiny tensors, per launching call",
+              calls.block_call, calls.block_calls),
+        probe(HOST_CALLS["backward_call"], "host clock around a backward pass of tiny products, per product",
+              calls.backward_call, CALLS),
+    ]  # fmt: skip

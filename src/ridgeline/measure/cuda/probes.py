@@ -25,7 +25,7 @@ from ..protocol import REAL, Clock, Probe, Progress, interleave
 from .arithmetic import arithmetic
 from .conditions import Watch, reader, versions
 from .device import open_device
-from .latency import dispatches, latencies, launches
+from .latency import dispatches, host_probes, latencies, launches
 from .memory import Memory
 from .power import add_energy, held_loads, sustained
 from .products import Product, burst, by_size, rank_products
@@ -109,6 +109,7 @@ def plan(session: Session) -> Plan:
             session.library, session.sms, session.quick, session.scale, session.gaps, dtypes
         )  # fmt: skip
         probes += [burst(product, table) for product, table in planned.products.values()]
+        probes += host_probes(session.library, session.clock)
         if not session.essential:
             probes += by_size(session.library, "bf16", session.l2, session.quick)
             probes += dispatches(session.library)

@@ -1,8 +1,14 @@
-"""Host time of a program's calls: what the framework takes to dispatch each of them, by what the call is.
+"""Host time of a program's calls: what the framework and the program's Python take for each of them, by what the call is.
 
-A call costs a multiple of the time to launch one small kernel: more under autograd, less for a view, which launches nothing;
-the tensors in the lists of foreach and fused calls, and further kernels of one call, cost a share each. The multiples are
-data (`machines/defaults.toml`); the time of a launch is the machine's own where it was measured.
+    call        multiple of its kind x `eager_call`, the host time per launching call of a program (a figure of the machine)
+    forward     of a training step: `recorded` times that, for the graph that autograd keeps
+    backward    multiple of its kind x `backward` x `backward_call`: autograd runs on a thread and a core of its own
+    optimizer   a multiple per call, one per tensor in its lists, and one per parameter for the loop of its Python
+    view        launches nothing, and is dispatched all the same
+    module      Python between two calls, per module that was called; the Python around attention is in its multiple
+
+Hosts differ by more than programs do: `eager_call` is measured (`ridgeline measure cuda`), else the default of usual hosts.
+The multiples are data (`machines/defaults.toml`, fitted by benchmarks/programs/host_fit.py).
 """
 
 from __future__ import annotations
@@ -18,44 +24,122 @@ from ...machines.defaults import defaults
 from ..queue import Floats
 from .plan import is_view
 
+FORWARD_CALL, BACKWARD_CALL = "eager_call", "backward_call"
+# Kinds of launching calls by parts of their names, the first that fits; all others are of kind `operator`.
+KINDS = {
+    "attention": ("scaled_dot_product", "flash_attention", "efficient_attention"),
+    "convolution": ("conv",),
+    "batch_norm": ("batch_norm",),
+    "norm": ("layer_norm", "group_norm", "rms_norm"),
+}
+PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "addbmm", "_scaled_mm", "_grouped_mm", "linear"))
+Factors = Mapping[str, float]
+
 
 def dispatch_cost(machine: Machine) -> float:
-    """Seconds per call without autograd: the machine's own, else the default of its kind."""
+    """Seconds to launch one small kernel: the machine's own, else the default of its kind."""
     known = machine.dispatch.value()
     return defaults("dispatch").get(machine.kind, 0.0) if known is None else known
 
 
-def host_costs(trace: Trace, machine: Machine) -> Floats:
-    """Seconds of host time per op of the trace, for one call."""
-    each, factors = dispatch_cost(machine), defaults("dispatch_factor")
+def call_cost(machine: Machine, figure: str) -> float:
+    """Seconds of a call, `eager_call` or `backward_call`: the machine's own, else that of usual hosts.
+
+    Where only calls without gradients were measured, those of a backward pass are as much slower or faster.
+    """
+    known = getattr(machine, figure).value()
+    usual = defaults("host_call")
+    if known is not None:
+        return float(known)
+    if machine.kind != "gpu":
+        return 0.0
+    return (
+        usual[figure] / usual[FORWARD_CALL] * call_cost(machine, FORWARD_CALL)
+        if figure != FORWARD_CALL
+        else usual[figure]
+    )
+
+
+def host_costs(trace: Trace, machine: Machine, factors: Factors | None = None) -> Floats:
+    """Seconds of host time per op of the trace, for one call; without the modules around it."""
+    used = defaults("call_factor") if factors is None else factors
+    forward, backward = (call_cost(machine, figure) for figure in (FORWARD_CALL, BACKWARD_CALL))
     trained = any(op.site.phase == BACKWARD for op in trace.ops)
-    return np.array([each * _factor(op, trained, factors) for op in trace.ops], dtype=np.float64)
+    costs = [
+        backward * _backward(op, used) if op.site.phase == BACKWARD else forward * _forward(op, trained, used)
+        for op in trace.ops
+    ]
+    listing = [(place, _longest(op)) for place, op in enumerate(trace.ops) if op.site.phase == OPTIMIZER]
+    if listing:  # the loop over parameters precedes the first call on a list of them
+        parameters = max(count for _, count in listing)
+        first = next(place for place, count in listing if count == parameters)
+        costs[first] += forward * used["parameter"] * parameters
+    return np.array(costs, dtype=np.float64)
+
+
+def module_costs(trace: Trace, machine: Machine, factors: Factors | None = None) -> Floats:
+    """Seconds of host time before each call of the trace, for the modules that Python called since the one before."""
+    used = defaults("call_factor") if factors is None else factors
+    entered = np.zeros(len(trace)) if trace.entered is None else trace.entered
+    return np.asarray(entered * used["module"] * call_cost(machine, FORWARD_CALL), dtype=np.float64)
 
 
 def compiled_cost(trace: Trace, machine: Machine) -> float:
     """Seconds of host time per kernel that compiled code launches."""
     trained = any(op.site.phase == BACKWARD for op in trace.ops)
-    return dispatch_cost(machine) * defaults("dispatch_factor")["compiled_training" if trained else "compiled"]
+    return call_cost(machine, FORWARD_CALL) * defaults("call_factor")["compiled_training" if trained else "compiled"]
 
 
-def _factor(op: TracedOp, trained: bool, factors: Mapping[str, float]) -> float:
+def call_kind(name: str) -> str:
+    """Which multiple a launching call has."""
+    plain = name.rpartition("::")[2].rstrip("_")
+    if plain in PRODUCTS:
+        return "product"
+    return next((kind for kind, parts in KINDS.items() if any(part in plain for part in parts)), "operator")
+
+
+def _backward(op: TracedOp, factors: Factors) -> float:
+    """Of a call in the backward pass, as a multiple of `backward_call`."""
+    if is_view(op):
+        return factors["backward_view"]
+    return factors["backward"] * factors[call_kind(op.site.call.name)] + _further(op) * factors["launch"]
+
+
+def _forward(op: TracedOp, trained: bool, factors: Factors) -> float:
+    """Of any other call, as a multiple of `eager_call`."""
     if op.kind == HOST:
         return factors["read"]
-    phase = op.site.phase
-    name = phase if phase in (BACKWARD, OPTIMIZER) else "recorded" if trained else "plain"
+    if op.site.phase == OPTIMIZER:
+        if is_view(op):
+            return factors["optimizer_view"]
+        return factors["optimizer"] + _listed(op) * factors["listed"] + _further(op) * factors["launch"]
     if is_view(op):
-        return factors[f"{name}_view"]
-    lists = _listed(op.site.call.args) * factors["listed"]
-    further = max(_launches(op) - 1.0, 0.0) * factors["launch"]
-    return factors[name] + lists + further
+        return factors["view"]
+    recorded = factors["recorded"] if trained else 1.0
+    return (
+        recorded * factors[call_kind(op.site.call.name)]
+        + _listed(op) * factors["listed"]
+        + _further(op) * factors["launch"]
+    )
 
 
-def _listed(args: Iterable[object]) -> int:
+def _listed(op: TracedOp) -> int:
     """Tensors in the lists among the arguments."""
-    return sum(sum(isinstance(item, Tensor) for item in arg) for arg in args if isinstance(arg, tuple))
+    return sum(_tensors(arg) for arg in op.site.call.args if isinstance(arg, tuple))
 
 
-def _launches(op: TracedOp) -> float:
+def _longest(op: TracedOp) -> int:
+    """Tensors in the longest of these lists."""
+    return max((_tensors(arg) for arg in op.site.call.args if isinstance(arg, tuple)), default=0)
+
+
+def _tensors(items: Iterable[object]) -> int:
+    return sum(isinstance(item, Tensor) for item in items)
+
+
+def _further(op: TracedOp) -> float:
+    """Kernels of a call beyond the first."""
     if op.work is None:
-        return 1.0
-    return float(sum(np.max(np.asarray(step.work.waits.get("launch", 1.0) * step.count)) for step in op.work.steps))
+        return 0.0
+    launches = sum(np.max(np.asarray(step.work.waits.get("launch", 1.0) * step.count)) for step in op.work.steps)
+    return max(float(launches) - 1.0, 0.0)

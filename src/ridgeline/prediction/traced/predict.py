@@ -15,7 +15,7 @@ from ..host import graph_node_share
 from ..queue import PAUSE, RUN, SYNC, Floats, Queue
 from .cache import bytes_in_cache, last_level_cache
 from .compiled import fused_plan
-from .dispatch import compiled_cost, dispatch_cost, host_costs
+from .dispatch import compiled_cost, dispatch_cost, host_costs, module_costs
 from .kernels import parts, predictions, run_times
 from .memory import memory
 from .plan import EAGER, FUSED, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
@@ -23,6 +23,7 @@ from .power import least_time
 from .result import ProgramPrediction
 
 JAX = "jax"  # whose compiled functions are one launch of a graph
+MAX_POWER_STEPS, POWER_TOLERANCE = 20, 1e-3  # until a step takes as long as the power limit asks for
 
 
 def predict_trace(
@@ -44,10 +45,14 @@ def predict_trace(
     times = run_times(plan, kernels, hits, cache)
     queue = _queue(trace, machine, plan, times * plan.times, mode)
     counts = np.bincount(plan.unit, plan.times, minlength=len(plan.units)).astype(np.float64)
-    longer = least_time(machine, made, counts, float((hits * plan.times).sum())) - queue.wall()
-    slowdown = 1 + max(longer, 0.0) / max(float((times * plan.times).sum()), 1e-30)
-    if slowdown > 1:
-        times = times * slowdown
+    least = least_time(machine, made, counts, float((hits * plan.times).sum()))
+    slowdown = 1.0
+    for _ in range(MAX_POWER_STEPS):  # more than one where longer kernels first fill the time that the device waits
+        longer = least - queue.wall()
+        if longer <= POWER_TOLERANCE * least:
+            break
+        factor = 1 + longer / max(float((times * plan.times).sum()), 1e-30)
+        times, slowdown = times * factor, slowdown * factor
         queue = queue.with_times((times * plan.times)[queue.runs])
     held = memory(trace, buffers)
     return ProgramPrediction(
@@ -65,6 +70,8 @@ def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str)
     kind, on_host = kinds[plan.unit].astype(np.int64), machine.kind == "cpu"
     each = np.zeros(len(units)) if on_host else _unit_costs(trace, machine, plan, mode)
     cost = each[plan.unit] * plan.times
+    if mode == EAGER and not on_host:
+        cost = cost + module_costs(trace, machine)[plan.call] * plan.times
     if mode == GRAPH:
         cost[:1] = dispatch_cost(machine)  # of the replay
     if mode == FUSED and trace.framework == JAX and not on_host:

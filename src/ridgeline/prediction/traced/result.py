@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,11 +12,11 @@ import numpy as np
 from ...core.machine import Machine
 from ...core.trace import Trace
 from ...core.units import percent, show
-from ...machines.defaults import defaults
 from ..predict import Prediction
 from ..queue import Floats, Queue, Schedule
 from .attention import taken_apart
 from .cache import Cache
+from .intervals import HIGH, LOW, device_width, host_ends, regime_confidence, wall_end
 from .kernels import Parts
 from .memory import Memory
 from .op_time import OpTime, Uncounted, amount
@@ -47,7 +46,7 @@ class ProgramPrediction:
     slowdown: float = 1.0  # of the kernels by the power limit, in steps that follow each other for long
 
     DOCUMENT: ClassVar = (
-        "name=trace.name", "machine=machine.name", "mode", "totals", "regime", "bound_shares", "memory=memory.at_peak", "fits",
+        "name=trace.name", "machine=machine.name", "mode", "totals", "regime", "regime_confidence", "bound_shares", "memory=memory.at_peak", "fits",
         "ops", "uncounted", "notes",
     )  # fmt: skip
 
@@ -135,22 +134,14 @@ class ProgramPrediction:
         """Sum of the kernel times."""
         return sum(item.time for item in self.ops)
 
-    def _end(self, end: str) -> float:
-        """Errors within a family of kernels go together, those of families do not."""
-        widths: dict[Any, float] = defaultdict(float)
-        for item in self.ops:
-            widths[item.family] += abs(getattr(item, end) - item.time)
-        width = sqrt(sum(each**2 for each in widths.values()))
-        return max(self.time + (width if end == "high" else -width), 0.0)
-
-    @property
+    @cached_property
     def low(self) -> float:
         """The 80 % interval of `time` reaches from `low` to `high`."""
-        return self._end("low")
+        return max(self.time - device_width(self.ops, LOW), 0.0)
 
-    @property
+    @cached_property
     def high(self) -> float:
-        return self._end("high")
+        return self.time + device_width(self.ops, HIGH)
 
     @property
     def host(self) -> float:
@@ -168,21 +159,32 @@ class ProgramPrediction:
 
     @cached_property
     def wall_low(self) -> float:
-        """With the fastest host and the fastest kernels of the 80 % interval."""
-        return self._wall_with("low", self.low)
+        """The 80 % interval of `wall` reaches from `wall_low` to `wall_high`, for hosts and for kernels."""
+        return wall_end(self.queue, self._host_ends[LOW], self._device_ends[LOW])
 
     @cached_property
     def wall_high(self) -> float:
-        """With the slowest host and the slowest kernels of the 80 % interval."""
-        return self._wall_with("high", self.high)
+        return wall_end(self.queue, self._host_ends[HIGH], self._device_ends[HIGH])
 
-    def _wall_with(self, end: str, device: float) -> float:
-        host = defaults("dispatch_spread")[end]
-        return self.queue.faster(host, device / self.time if self.time else 1.0).wall()
+    @property
+    def _device_ends(self) -> dict[str, float]:
+        """The ends of the interval of device times, as multiples of the predicted ones."""
+        return {LOW: self.low / self.time, HIGH: self.high / self.time} if self.time else {LOW: 1.0, HIGH: 1.0}
+
+    @property
+    def _host_ends(self) -> dict[str, float]:
+        """The same of host times; on a CPU the host runs the kernels."""
+        return self._device_ends if self.machine.kind == "cpu" else host_ends(self.machine)
 
     @cached_property
     def regime(self) -> str:
+        """Whether the wall time follows the host or the device."""
         return self.queue.regime
+
+    @cached_property
+    def regime_confidence(self) -> float:
+        """Probability of the regime, by the uncertainty of host and device times."""
+        return regime_confidence(self.queue, self._host_ends, self._device_ends)
 
     @property
     def kernels(self) -> float:

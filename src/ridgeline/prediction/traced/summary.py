@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.units import percent, show, show_interval
-from ..queue import DEVICE_BOUND
+from ..answer_line import SURE
 from .breakdown import PHASE, breakdown
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def headline(program: ProgramPrediction) -> str:
         return f"{place}: time not known, no op has a prediction: {program.uncounted[0].reason}"
     parts = [
         f"{place}: {wall_text(program)}",
-        program.regime,
+        regime_text(program),
         f"MFU {percent(program.mfu)}" if program.mfu else "",
         show(program.flops, "flop"),
         f"{show(round(program.kernels))} kernels",
@@ -57,21 +57,17 @@ def headline(program: ProgramPrediction) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def regime_text(program: ProgramPrediction) -> str:
+    """`host-bound`; with the confidence in it below 95 %."""
+    sure = program.regime_confidence
+    return f"{program.regime}, {percent(sure)} confidence" if sure < SURE else program.regime
+
+
 def wall_text(program: ProgramPrediction) -> str:
-    """The wall time; with its interval where kernel times set it, which is all that the interval is about."""
-    if program.regime != DEVICE_BOUND or not program.time:
+    """The wall time with its interval."""
+    if not program.time:
         return show(program.wall, "s", 3)
-    return show_interval(program.wall, *wall_interval(program))
-
-
-def wall_interval(program: ProgramPrediction) -> tuple[float, float]:
-    """The wall time with all kernels at the low and at the high end of the interval of the device time."""
-    walls = []
-    for end in (program.low, program.high):
-        factor = end / program.time
-        on_host = factor if program.machine.kind == "cpu" else 1.0  # where the kernels are run by the host itself
-        walls.append(program.queue.faster(host=on_host, device=factor).wall())
-    return walls[0], walls[1]
+    return show_interval(program.wall, program.wall_low, program.wall_high)
 
 
 def _where(program: ProgramPrediction) -> str:

@@ -30,6 +30,7 @@ class Places:
         self.owners: dict[int, tuple[str, ...]] = {}  # by the id of a parameter: the modules down to its own
         self.roots: list[Any] = []
         self.graph_place: Place | None = None  # of the node of a graph that is being run
+        self.entered = 0  # modules called so far
         self._stepping = 0
         self._children: dict[int, dict[int, str]] = {}
         self._forward: dict[int, Place] = {}
@@ -52,6 +53,7 @@ class Places:
                 handle.remove()
 
     def _enter(self, module: Any, _: Any) -> None:
+        self.entered += 1
         parent, path, _back = self.stack[-1] if self.stack else (None, (), False)
         name = self._name(parent, module) if parent is not None else None
         if name is None:

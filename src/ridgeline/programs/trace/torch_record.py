@@ -38,6 +38,7 @@ class Recorder:
         self._convolution = torch.ops.aten.convolution.default
         self.ops: list[TracedOp] = []
         self.calls: list[int] = []
+        self.entered: list[int] = []  # per call: modules called before it
         self.reads: list[tuple[Access, ...]] = []
         self.writes: list[tuple[Access, ...]] = []
         self._sites: dict[Site, int] = {}
@@ -176,6 +177,7 @@ class Recorder:
                 TracedOp(site, kind, counted.work, sort, counted.backend, counted.reason, tensor_bytes(site.call))
             )
         self.calls.append(index)
+        self.entered.append(self.places.entered)
 
     def _account(self, counted: Counted, read: list[Access], written: list[Access]) -> None:
         if counted.kind not in (WORK, UNKNOWN):
@@ -201,7 +203,7 @@ class Recorder:
         ops, calls = _settled(self.ops, self.calls)
         return Trace(
             tuple(ops), np.array(calls, int), np.ones(len(calls)), tuple(self.reads), tuple(self.writes),
-            storages.columns(backward), name, "torch", notes,
+            storages.columns(backward), name, "torch", notes, entered=np.diff(self.entered, prepend=0),
         )  # fmt: skip
 
 

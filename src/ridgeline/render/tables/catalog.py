@@ -152,7 +152,11 @@ def _facts(machine: Machine) -> Table:
     facts |= {f"clock, {name}": show(clock.value(), "Hz") for name, clock in machine.clocks.items()}
     facts |= {name.replace("_", " "): show(limit.value(), "B", binary=True) for name, limit in machine.limits.items()}
     facts |= {f"energy, {name}": show(figure.value(), figure.unit) for name, figure in machine.energy.items()}
-    for name, figure in (("launch latency", machine.launch), ("dispatch cost per launch", machine.dispatch)):
+    launches = {
+        "launch latency": machine.launch, "dispatch cost per launch": machine.dispatch, "host time per eager call": machine.eager_call,
+        "host time per backward call": machine.backward_call,
+    }  # fmt: skip
+    for name, figure in launches.items():
         if figure.value() is not None:
             facts[name] = show(figure.value(), "s")
     return facts_table("", facts, machine.notes)
