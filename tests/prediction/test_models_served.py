@@ -22,12 +22,13 @@ from ridgeline.prediction.models.remedies import remedies
 from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
 from ridgeline.prediction.models.serving import serve
 from ridgeline.prediction.models.software import all_software, software_named
-from ridgeline.prediction.models.speculative import expected_tokens, speculative_tpot
+from ridgeline.prediction.models.speculative import speculative_tpot
 from ridgeline.prediction.models.training import Job, predict_training
 from ridgeline.programs.models.layout import CONTEXT, DATA, PIPELINE, TENSOR, Layout
 from ridgeline.programs.models.load import architecture
 from ridgeline.programs.models.parameters import kv_bytes_per_token, parameters
 from ridgeline.programs.models.phase import Formats
+from ridgeline.programs.models.speculative import expected_tokens
 
 SMALL = "llama-3.2-1b"
 MODELS = (SMALL, "gpt2", "mixtral-8x7b", "deepseek-v2-lite", "gemma-3-27b", "gpt-oss-20b")
@@ -165,7 +166,7 @@ def test_speculation_yields_the_geometric_sum() -> None:
     assert expected_tokens(1.0, 4) == 5
     big, draft = rl.model("llama-3-8b", "h200-sxm"), small()
     assert speculative_tpot(big, draft, 0.9, 4) < float(big.decode_time) < speculative_tpot(big, draft, 0.0, 4)
-    for accepted, drafted in ((1.5, 4), (0.5, 0)):
+    for accepted, drafted in ((1.5, 4), (0.5, -1)):
         with pytest.raises(InputError):
             expected_tokens(accepted, drafted)
 
@@ -255,6 +256,21 @@ def test_a_training_step_lies_between_perfect_overlap_and_none() -> None:
     assert 0 < (made.mfu or 0) < 1
     again = predict_training(described, "h100-sxm", Job(64, 4096, 1, "full"), layout=Layout(tp=2, pp=2, dp=4, shard=1))
     assert again.time > made.time
+
+
+def test_training_memory_has_weights_gradients_states_and_activations() -> None:
+    described = architecture(SMALL)
+    made = predict_training(described, "h200-sxm", Job(8, 1024, 1), layout=Layout(dp=8))
+    count = parameters(described).total
+    assert made.memory["weights"] == pytest.approx(2 * count)
+    assert made.memory["gradients"] == pytest.approx(2 * count)
+    assert made.memory["states"] == pytest.approx(12 * count)
+    assert made.memory["activations"] > 0
+    sharded = predict_training(described, "h200-sxm", Job(8, 1024, 1), layout=Layout(dp=8, shard=3))
+    for name in ("weights", "gradients", "states"):
+        assert sharded.memory[name] == pytest.approx(made.memory[name] / 8)
+    huge = predict_training(architecture("llama-3-70b"), "h200-sxm", Job(8, 1024, 1))
+    assert huge.fits is False
 
 
 def test_backward_products_are_twice_the_forward_ones() -> None:

@@ -9,8 +9,9 @@ from ...core.dtypes import dtype
 from ...core.errors import RidgelineError
 from ...core.units import percent
 from ...programs.models.layout import Layout
+from ...programs.models.speculative import expected_tokens
 from .result import ModelPrediction, predict_model
-from .speculative import expected_tokens, verify_time
+from .speculative import verify_time
 
 DRAFTED, ACCEPTED = 4, 0.7  # tokens a draft proposes, and the share of them that is taken
 MORE_SEQUENCES = 8
@@ -83,7 +84,7 @@ def remedies(prediction: ModelPrediction) -> tuple[Remedy, ...]:
 
 def _speculation(prediction: ModelPrediction) -> Remedy:
     """A draft that costs nothing, so that this is the most it can bring; its verification is a step of several tokens."""
-    tokens = expected_tokens(ACCEPTED, DRAFTED)
+    tokens = float(expected_tokens(ACCEPTED, DRAFTED))
     tpot = verify_time(prediction, DRAFTED) / tokens
     gain = float(prediction.serving.tpot) / tpot
     name = f"speculate {DRAFTED} tokens at {percent(ACCEPTED)} acceptance, draft not counted"

@@ -153,4 +153,16 @@ def training_answer(made: TrainingPrediction) -> list[str]:
         f"{made.architecture.name} on {devices_text(made.layout, made.machine.name)}; {job.batch} sequences of {show(job.tokens)} tokens, "
         f"{made.microbatches} microbatches of {job.micro} a replica, recompute {job.recompute}",
         "; ".join(part for part in (", ".join(parts).replace("exposed", "exposed communication"), waits) if part),
+        training_memory(made),
     ]
+
+
+def training_memory(made: TrainingPrediction) -> str:
+    held = ", ".join(f"{name} {show(size, 'B', 3)}" for name, size in made.memory.items())
+    capacity, total = made.machine.main.capacity.value(), sum(made.memory.values())
+    if not capacity:
+        return f"memory of a device: {held}"
+    if made.fits:
+        return f"memory of a device: {held}; {percent(total / capacity)} of {show(capacity, 'B', 3)}"
+    fixes = "raise --shard, --tp or --pp, or recompute"
+    return f"does not fit: needs {show(total, 'B', 3)} a device ({held}), {made.machine.name} has {show(capacity, 'B', 3)}: {fixes}"

@@ -25,9 +25,10 @@ from ...core.work import total
 from ...machines.load import as_machine
 from ...programs.models.architecture import Architecture
 from ...programs.models.layout import DATA, EXPERT, PIPELINE, Layout, bubble
-from ...programs.models.model_op import UPDATE
+from ...programs.models.memory import training_activations
+from ...programs.models.model_op import FORWARD, UPDATE
 from ...programs.models.phase import Formats, train
-from ...programs.models.program import COMMUNICATION, step_ops
+from ...programs.models.program import COMMUNICATION, device_parameters, step_ops
 from .energy import least_time
 from .step import OpTime, StepPrediction, predict_step
 
@@ -35,6 +36,7 @@ LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
 EXPERT_LOSS = (
     2.0  # of experts in training over their products alone: permuted tokens, uneven groups, many launches; fitted
 )
+STATES = 3  # the optimizer's copy of the weights, and two moments
 HIDDEN = 0.5  # share of the collectives within a layer that runs while kernels do; assumed
 
 
@@ -60,7 +62,7 @@ class TrainingPrediction:
 
     DOCUMENT: ClassVar = (
         "model=architecture.name", "machine=machine.name", "devices", "layout", "formats", "job", "milliseconds",
-        "tokens_per_s", "tokens_per_s_per_device", "mfu", "bubble", "ops=step.rows",
+        "tokens_per_s", "tokens_per_s_per_device", "mfu", "bubble", "memory", "fits", "ops=step.rows",
     )  # fmt: skip
 
     @property
@@ -138,6 +140,32 @@ class TrainingPrediction:
         except MissingFigure:
             return None
         return float(useful) / peak / self.time
+
+    @cached_property
+    def memory(self) -> dict[str, float]:
+        """Bytes on a device: weights, gradients and the optimizer's states, those that replicas split by the ZeRO stage divided
+        by their number, and the activations that are kept for the backward pass."""
+        layout, formats = self.layout, self.formats
+        forward = tuple(item.op for item in self.step.ops if item.op.step_pass == FORWARD)
+        values = float(device_parameters(forward)) / self.microbatches  # of which each runs every op
+        replicas = layout.dp * layout.cp
+        split = {
+            name: replicas if layout.shard >= stage else 1
+            for stage, name in enumerate(("states", "gradients", "weights"), 1)
+        }
+        phase = train(self.job.batch, self.job.tokens, self.microbatches, self.job.recompute)
+        return {
+            "weights": values * dtype(formats.weights).bytes / split["weights"],
+            "gradients": values * dtype(formats.gradients).bytes / split["gradients"],
+            "states": values * STATES * dtype(formats.states).bytes / split["states"],
+            "activations": float(training_activations(self.architecture, phase, formats, layout)),
+        }
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether that is within the memory of the device; None where it is not known."""
+        capacity = self.machine.main.capacity.value()
+        return None if not capacity else sum(self.memory.values()) <= capacity
 
     @property
     def milliseconds(self) -> dict[str, float]:
