@@ -3,11 +3,12 @@
     python benchmarks/fit_h200.py          write src/ridgeline/machines/catalog/fitted/h200-sxm.json
     python benchmarks/fit_h200.py gemm     only the families of these ops, the others as they are
     python benchmarks/fit_h200.py softmax embedding --keys rows      only these ops, and of their keys those with this text
+    python benchmarks/fit_h200.py --renew conv2d    coefficients as they are; corrections by similar timings and intervals made again
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
-h200-further-, h200-smooth-, h200-wider-, h200-training-, h200-dense- and h200-programs-calibration.csv.gz are fitted to. Shapes drawn at random
-(h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz, h200-programs-test.csv.gz), layers of networks (h200-layers.csv) and
-projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
+h200-further-, h200-smooth-, h200-wider-, h200-training-, h200-dense-, h200-programs- and h200-convolutions-calibration.csv.gz are fitted to.
+Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz, h200-programs-test.csv.gz), layers of
+networks (h200-layers.csv) and projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ridgeline.core.families import Key, formula
 from ridgeline.core.machine import Fitted
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
-from ridgeline.prediction.fit import fit_cases
+from ridgeline.prediction.fit import fit_cases, renew_cases
 
 # ops that are fitted together; a family's ops must be in one of them
 SIDES = (("linear",), ("attention", "attention_backward"), ("gemm", "bmm"), ("conv2d", "conv_transpose2d"))
@@ -40,7 +41,8 @@ APART_KERNELS = (  # how these op names begin
     *("batchnorm_", "strided", "converted", "cat", "dgrad_", "wgrad_"),
     *("max_pool", "sum_columns", "log_softmax_backward", "expanded", "stack_strided", "gelu_erf"),
 )
-SETS = ("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-")
+RENEW = "--renew"
+SETS = ("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-", "convolutions-")
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
 
@@ -71,12 +73,19 @@ def fit_keys(ops: set[str], text: str) -> None:
     coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 
+def renewed_by(cases: list[dict[str, Any]], fitted: dict[Key, Fitted]) -> dict[Key, Fitted]:
+    machine = replace(machines.load("h200-sxm"), fitted=fitted)
+    return renew_cases(cases, machine, SOURCE, lambda text: print(text, file=sys.stderr, flush=True))
+
+
 def main() -> None:
     wanted = set(sys.argv[1:])
     if "--keys" in sys.argv:
         place = sys.argv.index("--keys")
         fit_keys(set(sys.argv[1:place]), sys.argv[place + 1])
         return
+    renew = RENEW in wanted
+    wanted -= {RENEW}
     cases = [row for name in CALIBRATIONS for row in rows(DATA / name)]
     listed = {op for side in (*SIDES, *APART) for op in side}
     sides = [*SIDES, tuple({row["op"] for row in cases} - listed), *APART]
@@ -85,7 +94,12 @@ def main() -> None:
     for side in sides:
         if wanted and not wanted & set(side):
             continue
-        part = fitted_to([row for row in cases if row["op"] in side])
+        of_side = [row for row in cases if row["op"] in side]
+        if renew:
+            fitted = fitted | renewed_by(of_side, fitted)
+            coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
+            continue
+        part = fitted_to(of_side)
         if side in APART:
             part = {key: row for key, row in part.items() if key.op}
         replaced = {(key.family, key.op) if side in APART else key.family for key in part}

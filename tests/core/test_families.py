@@ -544,6 +544,8 @@ CONVS = [
     ({"c_in": 3.0}, "conv-few-odd"),
     ({"c_in": 16.0}, "conv-few"),
     ({"kernel": 7.0}, "conv-large"),
+    ({"kernel": 7.0, "c_out": 96.0}, "conv-large-wide"),
+    ({"kernel": 7.0, "c_out": 99.0}, "conv-odd-large-wide"),
     ({"groups": 32.0}, "conv-grouped"),
     ({"groups": 64.0}, "conv-grouped-alone"),
     ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),
@@ -563,6 +565,47 @@ CONVS = [
 @pytest.mark.parametrize(("change", "wanted"), CONVS)
 def test_variants_of_convolutions(change: dict[str, float], wanted: str) -> None:
     assert [key.kernels for key, _ in keys("conv", CONV | change, "bf16", "nchw")] == [wanted]
+
+
+@pytest.mark.parametrize("op", ["dgrad_nchw", "wgrad_nhwc"])
+def test_gradients_have_kernels_by_taps_and_stride(op: str) -> None:
+    def kernels(**change: float) -> list[str]:
+        return [key.kernels for key, _ in keys("conv", CONV | change, "bf16", op)]
+
+    assert kernels() == ["conv"]
+    assert kernels(kernel=5.0) == ["conv-broad"]
+    assert kernels(stride=2.0, c_in=80.0) == ["conv-loose-stepped"]  # 80 = 2 x 32 + 16
+    assert kernels(kernel=5.0, stride=2.0, c_in=72.0) == ["conv-loose-halved-stepped"]
+
+
+@pytest.mark.parametrize(("taps", "outputs"), [(3.0, 4.0), (5.0, 5.0)])
+def test_a_gradient_of_weights_by_transform_multiplies_less(taps: float, outputs: float) -> None:
+    """Large and even: the products of a tile are (t + r - 1)^2 instead of t^2 r^2, counted tap by tap."""
+    tile = {
+        (row + tap) for row in range(int(outputs)) for tap in range(int(taps))
+    }  # rows of the image that a tile reads
+    fewer = outputs**2 * taps**2 / len(tile) ** 2
+    sizes = {
+        "images": 200.0,
+        "c_in": 1024.0,
+        "c_out": 1024.0,
+        "h": 40.0,
+        "w": 40.0,
+        "ho": 40.0,
+        "wo": 40.0,
+        "kernel": taps,
+    }
+    sizes |= {"stride": 1.0, "groups": 1.0, "dilation": 1.0, "x": 4.0, "y": 4.0, "summed": 1.0}
+    given = {"transform": 1e-9, "memory": 1.0, "launch": 0.0, "fill": 0.0, "tile": 0.0, "waves": 0.0, "blend": 8.0}
+    given |= {"settle": 1.0, "sustained": 1.0, "smallest": 128.0, "compute": 1.0}
+    hardware = Hardware(cores=100.0, peak=1e12, bandwidth=1e15, cache=5e7)
+    direct, transformed = (
+        float(FORMULAS["conv"].time(sizes, hardware, given | {"winograd": share})) for share in (0.0, 1.0)
+    )
+    assert direct / transformed == pytest.approx(fewer, rel=0.05)
+    assert float(FORMULAS["conv"].time(sizes | {"stride": 2.0}, hardware, given | {"winograd": 1.0})) == pytest.approx(
+        direct
+    )
 
 
 def test_pixels_are_no_rows_where_channels_lie_together() -> None:

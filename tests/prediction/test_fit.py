@@ -378,6 +378,20 @@ def test_what_is_known_stays_where_it_tells_the_timings_better() -> None:
     assert (other["gemm.bf16"].cases, other["gemm.bf16"].source) == (30, "a test")
 
 
+def test_timings_renew_a_correction_and_leave_the_coefficients() -> None:
+    """They took half as long again, which similar timings say and the coefficients do not."""
+    cases = timed("gemm", 30, 1, dtype="bf16", slower=1.5)
+    (key,), (row,) = zip(*fitting.renew_cases(cases, H200, "a test").items(), strict=True)
+    assert (str(key), row.cases, row.source) == ("gemm.bf16", 30, "a test")
+    assert row.coefficients == known("gemm.bf16").coefficients
+    assert row.error < 0.1
+    assert row.nearby
+    assert fitting.renew_cases(cases[:3], H200, "a test") == {}  # too few to say anything
+    lent = replace(H200, fitted={key: replace(known("gemm.bf16"), borrowed=True)})
+    fresh = fitting.renew_cases(cases, lent, "a test")[key]  # numbers of other machines are not kept
+    assert fresh.coefficients != row.coefficients
+
+
 def test_a_variant_that_was_not_timed_keeps_what_is_known_of_it() -> None:
     lent = replace(H200, fitted={key: replace(row, borrowed=True) for key, row in H200.fitted.items()})
     found = fit_cases(timed("gemm", 30, 1, dtype="bf16", slower=1.5), lent, "a test")

@@ -2,8 +2,9 @@
 
 direct:   one product of (batch ho wo) x c_out over c_in kernel^2
 weights:  of the gradient of the weights, one product of c_out x (c_in kernel^2) over batch ho wo, in parts
-winograd: 3x3 with unit stride; (t+2)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between
-          transforms that move the images (t+2)^2 / t^2 times as large
+winograd: r x r taps with unit stride; (t+r-1)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between
+          transforms that move the images (t+r-1)^2 / t^2 times as large; of the gradient of the weights, the same products of
+          c_out x c_in over batch tiles
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
 HALF_BLOCK = 16.0  # or half a step
 MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
 MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
+MAX_NARROW_OUTPUT = 64.0  # channels of the output up to which large kernels always get tensor units
+MIN_BROAD_KERNEL = 5.0  # and from which gradients rarely take the transform of 3x3 taps
 CHANNELS_LAST = "nhwc"  # the layout that stores a pixel's channels together
 # Tiles of which a core works on several at once, and on how many.
 SEVERAL_TILES = {(32.0, 32.0): 8.0, (128.0, 32.0): 4.0, (256.0, 64.0): 2.0}
-WINOGRAD_OUTPUTS = (2.0, 4.0)  # outputs a side of a Winograd tile
+WINOGRAD_TILES = ((3.0, 2.0), (3.0, 4.0))  # taps and outputs a side of a Winograd tile,
+SUMMED_TILES = ((5.0, 5.0),)  # and further ones that gradients of weights have
 
 CONV = {
     **{name: row for name, row in GEMM.items() if name not in NOT_FROM_GEMM},
@@ -48,10 +52,12 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 
     A 1x1 convolution over images that are stored channel by channel has rows of pixels, and needs them on 16 bytes.
     The gradient of images that a stride went over (`spread`) writes pixels that no tap, or fewer than others, adds to.
+    Gradients of 3x3 kernels with unit stride have transforms that those of broader ones and of strides (`stepped`) lack.
     """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
     groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
     grouped, alone, large = groups > 1, groups == c_in, kernel >= MIN_LARGE_KERNEL
+    wide = c_out > MAX_NARROW_OUTPUT
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
     odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
     loose = (layout(op) != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
@@ -60,11 +66,18 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     point = point & ~spread
     skip, few = ~grouped & ~point & ~spread & (kernel == 1), c_in <= MAX_FEW_CHANNELS
     rest = ~grouped & ~point & ~skip & ~spread
-    halved = off(c_in, HALF_BLOCK)
+    halved, usual = off(c_in, HALF_BLOCK), rest & ~odd & ~few & ~large
+    by_channels = {
+        "conv": usual & ~loose_channels,
+        "conv-loose": usual & loose_channels & ~halved,
+        "conv-loose-halved": usual & loose_channels & halved,
+    }
+    if layout(op) != op:
+        stepped, broad = np.asarray(g["stride"]) > 1, kernel >= MIN_BROAD_KERNEL
+        kinds = {"": ~stepped & ~broad, "-broad": ~stepped & broad, "-stepped": stepped}
+        by_channels = {f"{name}{kind}": mask & of for name, mask in by_channels.items() for kind, of in kinds.items()}
     return {
-        "conv": rest & ~odd & ~few & ~large & ~loose_channels,
-        "conv-loose": rest & ~odd & ~few & ~large & loose_channels & ~halved,
-        "conv-loose-halved": rest & ~odd & ~few & ~large & loose_channels & halved,
+        **by_channels,
         "conv-grouped": grouped & ~alone,
         "conv-grouped-alone": grouped & alone & ~large,
         "conv-grouped-alone-large": grouped & alone & large,
@@ -81,9 +94,11 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         "conv-few-large": rest & few & ~odd & large,
         "conv-few-odd": rest & few & odd & ~large,
         "conv-few-odd-large": rest & few & odd & large,
-        "conv-large": rest & ~few & ~odd & large,
+        "conv-large": rest & ~few & ~odd & large & ~wide,
+        "conv-large-wide": rest & ~few & ~odd & large & wide,
         "conv-odd": rest & ~few & odd & ~large,
-        "conv-odd-large": rest & ~few & odd & large,
+        "conv-odd-large": rest & ~few & odd & large & ~wide,
+        "conv-odd-large-wide": rest & ~few & odd & large & wide,
     }
 
 
@@ -109,21 +124,38 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
         if np.any(alone):  # a channel by itself is no product of matrices: its outputs are summed tap by tap
             each = (c["tap"] * taps + c["output"]) / hw.vector
             compute = np.where(alone, images * g["c_out"] * ho * wo * each, compute)
-    small = (g["kernel"] == 3) & (g["stride"] == 1) & (g["dilation"] == 1) & (np.asarray(groups) == 1) & ~summed
-    if c["winograd"] and "transform" not in off and np.any(small):
-        for tile in WINOGRAD_OUTPUTS:
-            tiles = images * np.ceil(ho / tile) * np.ceil(wo / tile)
-            side = (tile + 2) ** 2
-            product = {"b": side, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
-            moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
-            there = (
-                tiled(product, hw, c, off, rate * c["winograd"], SEVERAL_TILES) + c["transform"] * moved / hw.bandwidth
-            )
-            compute = np.where(small & (there < compute), there, compute)
+    if c["winograd"] and "transform" not in off:
+        compute = _transformed(g, hw, c, off, rate * c["winograd"], compute)
     time = overlapped(under_load(compute, c, off), memory, c, off)
     if c["layout"] and "layout" not in off:
         time = time + c["layout"] * (inputs + outputs) / hw.bandwidth
     return time if "launch" in off else time + c["launch"]
+
+
+def _transformed(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], rate: float, direct: Array) -> Array:
+    """Seconds of the direct products, or of those of a Winograd transform where they are fewer and take less.
+
+    t x t outputs of r x r taps are (t+r-1)^2 products instead of t^2 r^2: 2.25 and 4 times fewer for 3x3 taps and t = 2
+    and 4, 7.7 times fewer for 5x5 taps and t = 5.
+    """
+    images, ho, wo, channels, columns = g["images"], g["ho"], g["wo"], g["c_in"], g["c_out"]
+    plain = (np.asarray(g["stride"]) == 1) & (np.asarray(g["dilation"]) == 1) & (np.asarray(g["groups"]) == 1)
+    summed = np.asarray(g.get("summed", 0.0)) > 0
+    best = direct
+    for taps, outputs in (*WINOGRAD_TILES, *(SUMMED_TILES if np.any(summed) else ())):
+        cases = plain & (np.asarray(g["kernel"]) == taps)
+        if not np.any(cases):
+            continue
+        tiles = images * np.ceil(ho / outputs) * np.ceil(wo / outputs)
+        side = (outputs + taps - 1) ** 2
+        product = {"b": side, "m": tiles, "n": columns, "k": channels, "w": g["x"]}
+        if np.any(summed):
+            sides = {"m": columns, "n": channels, "k": tiles}
+            product |= {name: np.where(summed, size, product[name]) for name, size in sides.items()}
+        moved = side * g["x"] * (tiles * (channels + columns) + channels * columns)
+        time = tiled(product, hw, c, off, rate, SEVERAL_TILES) + c["transform"] * moved / hw.bandwidth
+        best = np.where(cases & (time < best), time, best)
+    return best
 
 
 CHANNELS, TRANSFORM = Effect("channels", "few channels", "shape"), Effect("transform", "fewer multiplications")

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import columns, row_kernels
 from .attention import NARROW_HEAD, USUAL_HEAD
-from .convolution import BLOCK_CHANNELS, MAX_FEW_CHANNELS, MIN_LARGE_KERNEL, VECTOR_CHANNELS
+from .convolution import BLOCK_CHANNELS, MAX_FEW_CHANNELS, MAX_NARROW_OUTPUT, MIN_LARGE_KERNEL, VECTOR_CHANNELS
 from .effects import Array
 from .family import Mask, Sizes, element_width, off
 from .product import MAX_FEW_ROWS
@@ -50,6 +50,10 @@ class Switch:
 
 
 CHANNELS = (Switch("c_in", MAX_FEW_CHANNELS, VECTOR_CHANNELS), Switch("c_in", MAX_FEW_CHANNELS, BLOCK_CHANNELS))
+OUTPUTS = tuple(
+    Switch("c_out", MAX_NARROW_OUTPUT, step, only=lambda sizes: sizes["kernel"] >= MIN_LARGE_KERNEL)
+    for step in (VECTOR_CHANNELS, BLOCK_CHANNELS)
+)
 HEADS = (Switch("d", NARROW_HEAD, HEAD_STEP), Switch("d", USUAL_HEAD, HEAD_STEP))
 NORMS = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.VECTOR_LOAD),)
 SOFTMAXES = tuple(
@@ -82,7 +86,7 @@ BY_OP: dict[str, tuple[Switch, ...]] = {
 SWITCHES: dict[str, tuple[Switch, ...]] = {
     "attention": (Switch("q", 1.0), *HEADS),
     "attention_backward": HEADS,
-    "conv": (*CHANNELS, Switch("kernel", 1.0), Switch("kernel", MIN_LARGE_KERNEL - 1)),
+    "conv": (*CHANNELS, *OUTPUTS, Switch("kernel", 1.0), Switch("kernel", MIN_LARGE_KERNEL - 1)),
     "scan": (Switch("rows", 1.0),),
 }
 

@@ -69,20 +69,41 @@ def fit(
         trained = _coefficients(train, optional, start, fixed)
         for ratio, way in zip(ratios, ways, strict=True):
             ratio[np.concatenate(held_out)] = _ratios(groups, held_out, trained, way)
+    return _judged(groups, coefficients, list(zip(ratios, ways, strict=True)), source)
+
+
+def renewed(known: Fitted, groups: Sequence[Group], source: str) -> Fitted:
+    """Coefficients as they are, with the correction, error and interval of these timings: more than they were fitted to.
+
+    A dozen coefficients hardly move with further timings; what similar shapes say does.
+    """
+    shape, sizes, ratio = _timings(groups, known.coefficients)
+    process = similar.search(shape, sizes, ratio)
+    ways = [(ratio, None), (similar.left_out(shape, sizes, ratio, process), process)]
+    return _judged(groups, known.coefficients, ways, source)
+
+
+def _judged(
+    groups: Sequence[Group],
+    coefficients: Mapping[str, float],
+    ways: Sequence[tuple[Vector, similar.Process | None]],
+    source: str,
+) -> Fitted:
+    """The better of several ways to correct a formula, each with measured over predicted times of held-out timings."""
     # where other kernels ran for most shapes nearby, a correction only adds noise
-    ratio, process = min(zip(ratios, ways, strict=True), key=lambda way: _typical_error(way[0]))
+    ratio, process = min(ways, key=lambda way: _typical_error(way[0]))
     errors = Errors.of(1 / ratio, np.ones_like(ratio))
     shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
     table = similar.table(*_timings(groups, coefficients), process) if process else None
     low, high = ends(ratio, table.lowest(sizes) - table.correction(sizes) if table else 0.0)
     return Fitted(
-        coefficients=coefficients,
+        coefficients=dict(coefficients),
         error=rounded(errors.median),
         p90=rounded(errors.p90),
         low=rounded(low),
         high=rounded(high),
-        cases=count,
+        cases=len(ratio),
         source=source,
         ranges={
             name: (rounded(values.min()), rounded(values.max()))
@@ -209,10 +230,9 @@ def _optional(key: Key) -> tuple[str, ...]:
         return ("chain",)
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
-    if key.op.startswith("wgrad_"):
-        return ("parts", "padded", "layout", "several")
-    shared = ("padded", "layout", "several")
-    return ("winograd", "transform", *shared) if key.dtype == "fp32" else shared
+    split = ("parts",) if key.op.startswith("wgrad_") else ()
+    transform = ("winograd", "transform") if key.dtype == "fp32" else ()
+    return (*transform, *split, "padded", "layout", "several")
 
 
 def _together(key: Key) -> Key:
@@ -269,6 +289,30 @@ def fit_cases(
         if tell:
             tell(f"{key}: {better.cases} timings, {better.errors}")
     return _both_halves(_completed(fitted, pool_fits, machine), every)
+
+
+def renew_cases(
+    cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None
+) -> dict[Key, Fitted]:
+    """As `fit_cases`, but the coefficients of this machine stay; kernels that have none start from the next wider ones."""
+    every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
+    joined: dict[Key, list[Group]] = {}
+    for key, timed in every.items():
+        joined.setdefault(_together(key), []).append(timed)
+    few = MIN_TIMINGS.get(machine.kind, MIN_TIMINGS["gpu"])
+    fitted: dict[Key, Fitted] = {}
+    timed_here = {key: row for key, row in machine.fitted.items() if not row.borrowed}
+    for key, groups in sorted(joined.items(), key=lambda item: str(item[0])):
+        known, wider = timed_here.get(key), [timed_here[each] for each in key.wider() if each in timed_here]
+        if sum(map(len, groups)) < few:
+            continue
+        start = wider[0].coefficients if wider else None
+        new = renewed(known, groups, source) if known else fit(groups, source, _optional(key), start, True, few)
+        if new is not None:
+            fitted[key] = new
+            if tell:
+                tell(f"{key}: {new.cases} timings, {new.errors}")
+    return _both_halves(fitted, every)
 
 
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:
