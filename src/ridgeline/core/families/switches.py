@@ -30,7 +30,7 @@ class Switch:
     at: float
     step: float = 1.0
     width: str = ""  # the size that holds the bytes of an element, where `step` is in bytes
-    only: Callable[[Sizes], Array] | None = None  # the cases that have this switch, where not all do
+    only: Callable[[Sizes], Array | Mask | bool] | None = None  # the cases that have this switch, where not all do
 
     def above(self, size: Array, width: Array = 1.0) -> Array:
         """The smallest size beyond the switch that is aligned as well."""
