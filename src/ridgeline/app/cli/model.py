@@ -11,6 +11,7 @@ from ...core.errors import InputError
 from .modelled import (
     present_choices,
     present_curve,
+    present_draft,
     present_list,
     present_machines,
     present_model,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ...programs.models.layout import Layout
     from ...programs.models.phase import Formats
 
-CHARTS = ("roofline", "memory")
+CHARTS = ("roofline", "memory", "batches", "energy", "communication")
 LEVELS = ("ttft", "tpot")
 
 
@@ -61,6 +62,16 @@ def make_job(
         refuse(given, "without --train")
         return None
     return {name: value for name, value in given.items() if value is not None}
+
+
+def make_draft(draft: str | None, drafted: int | None, accepted: float | None) -> tuple[str, int, float] | None:
+    """Name, proposed tokens and acceptance of a draft model; None without --draft."""
+    if draft is None:
+        refuse({"drafted": drafted, "accepted": accepted}, "without --draft")
+        return None
+    from ...prediction.models.remedies import ACCEPTED, DRAFTED
+
+    return draft, drafted or DRAFTED, ACCEPTED if accepted is None else accepted
 
 
 def make_layout(**degrees: Any) -> Layout:
@@ -102,6 +113,13 @@ train_options = grouped(
     interleaved=click.option("--interleaved", type=POSITIVE, help="With --train: chunks of layers per pipeline stage (default 1)."),
 )  # fmt: skip
 
+draft_options = grouped(
+    "draft", make_draft,
+    draft=click.option("--draft", metavar="NAME_OR_CONFIG", help="Speculative decoding: the model that drafts."),
+    drafted=click.option("--drafted", type=POSITIVE, help="With --draft: tokens it proposes in a step (default 4)."),
+    accepted=click.option("--accepted", type=click.FloatRange(0, 1), help="With --draft: share of them that is accepted (default 0.7)."),
+)  # fmt: skip
+
 
 @click.command()
 @click.argument("name", metavar="NAME_OR_CONFIG")
@@ -111,11 +129,14 @@ train_options = grouped(
 @formats_options
 @layout_options
 @train_options
+@draft_options
 @click.option(
     "--software", metavar="NAME", help="What runs the model, such as gpt-fast (default: a usual serving engine)."
 )
 @click.option(
-    "--curve", metavar="NAME=VALUES", help="Throughput and latency for batch=1..512, prompt=... or generate=..."
+    "--curve",
+    metavar="NAME=VALUES",
+    help="Throughput and latency for batch=1..512, prompt=..., generate=...; scaling for devices=1..8, tp=...; with --train dp=...",
 )
 @click.option(
     "--slo",
@@ -133,7 +154,7 @@ train_options = grouped(
 @verbose_option
 @picture_output
 def model(
-    name: str, words: tuple[str, ...], load_asked: Callable[[], list[Machine]], load: Load, formats: Formats, layout: Layout, job: dict[str, Any] | None, software: str | None,
+    name: str, words: tuple[str, ...], load_asked: Callable[[], list[Machine]], load: Load, formats: Formats, layout: Layout, job: dict[str, Any] | None, draft: tuple[str, int, float] | None, software: str | None,
     curve: str | None, slo: tuple[str, ...], fit: bool, devices: int | None, price: str | None, chart: str | None, ceilings: str | None,
     verbose: bool, output: Output,
 ) -> None:  # fmt: skip
@@ -144,6 +165,7 @@ def model(
     \b
       ridgeline model llama-3-70b --on h200-sxm --tp 4 --prompt 2048 --generate 256 --batch 32
       ridgeline model llama-3-70b --on h200-sxm --tp 4 --curve batch=1..512
+      ridgeline model llama-3-70b --on h200-sxm --tp 4 --draft llama-3.2-1b --drafted 4 --accepted 0.7
       ridgeline model llama-3-70b --on h100-sxm,h200-sxm --slo ttft=500ms tpot=30ms --price h100-sxm=2.5,h200-sxm=3.5
     """
     if name == "list":
@@ -153,13 +175,13 @@ def model(
     architecture, machines = named(name), load_asked()
     if job is not None:
         refuse(
-            {"slo": level, "fit": fit, "curve": curve, "chart": chart, "software": software, "static": load.static},
+            {"slo": level, "fit": fit, "draft": draft, "software": software, "static": load.static},
             "with --train",
         )
-        present_training(architecture, machines, int(load.batch), job, formats, layout, ceilings, output)
+        present_training(architecture, machines, int(load.batch), job, formats, layout, ceilings, curve, chart, output)
         return
     if level is not None or fit:
-        refuse({"curve": curve, "chart": chart}, "with --slo or --fit, which have a table of their own")
+        refuse({"curve": curve, "chart": chart, "draft": draft}, "with --slo or --fit, which have a table of their own")
         given = None if layout.devices == 1 else (layout,)
         present_choices(
             architecture, machines, load, formats, level, given, software, prices(price, machines), devices or 8, output
@@ -170,11 +192,14 @@ def model(
 
     made = [predict_model(architecture, machine, load, formats, layout, software, ceilings) for machine in machines]
     if curve is not None:
-        refuse({"chart": chart}, "with --curve, which has a chart of its own")
+        refuse({"chart": chart, "draft": draft}, "with --curve, which has a chart of its own")
         present_curve(made, curve, output)
     elif len(made) > 1:
-        refuse({"chart": chart}, "with several machines")
+        refuse({"chart": chart, "draft": draft}, "with several machines")
         present_machines(made, prices(price, machines), output)
+    elif draft is not None:
+        refuse({"chart": chart, "price": price}, "with --draft")
+        present_draft(made[0], named(draft[0]), *draft[1:], output)
     else:
         present_model(made[0], prices(price, machines).get(machines[0].name), chart, verbose, output)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -55,8 +56,13 @@ def energy_figures(machine: Machine) -> EnergyFigures | None:
     like = MEASURED.get(machine.architecture)
     if like is None:
         return None
-    figures = load(like).energy
-    return EnergyFigures({name: figure.value() for name, figure in figures.items()}, OTHER.format(like))
+    return measured_figures(like)
+
+
+@cache
+def measured_figures(name: str) -> EnergyFigures:
+    """Those of a machine of the catalog; read once, since every step of every layout asks for them."""
+    return EnergyFigures({key: figure.value() for key, figure in load(name).energy.items()}, OTHER.format(name))
 
 
 @dataclass(frozen=True)

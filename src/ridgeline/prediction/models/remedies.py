@@ -11,6 +11,7 @@ from ...core.units import percent
 from ...programs.models.layout import Layout
 from ...programs.models.speculative import expected_tokens
 from .result import ModelPrediction, predict_model
+from .serving import serve
 from .speculative import verify_time
 
 DRAFTED, ACCEPTED = 4, 0.7  # tokens a draft proposes, and the share of them that is taken
@@ -84,8 +85,8 @@ def remedies(prediction: ModelPrediction) -> tuple[Remedy, ...]:
 
 def _speculation(prediction: ModelPrediction) -> Remedy:
     """A draft that costs nothing, so that this is the most it can bring; its verification is a step of several tokens."""
-    tokens = float(expected_tokens(ACCEPTED, DRAFTED))
-    tpot = verify_time(prediction, DRAFTED) / tokens
-    gain = float(prediction.serving.tpot) / tpot
+    decode = verify_time(prediction, DRAFTED) / expected_tokens(ACCEPTED, DRAFTED)
+    after = serve(prediction.software, prediction.prefill_time, decode, prediction.load)
     name = f"speculate {DRAFTED} tokens at {percent(ACCEPTED)} acceptance, draft not counted"
-    return Remedy(name, "tokens per step", tpot, float(prediction.tokens_per_s) * gain, prediction, assumed=True)
+    rate = float(after.tokens_per_s) * prediction.layout.dp
+    return Remedy(name, "tokens per step", float(after.tpot), rate, prediction, assumed=True)

@@ -59,6 +59,7 @@ class TrainingPrediction:
     layout: Layout
     job: Job
     step: StepPrediction  # of the busiest device, all microbatches
+    ceilings: str | None = None
 
     DOCUMENT: ClassVar = (
         "model=architecture.name", "machine=machine.name", "devices", "layout", "formats", "job", "milliseconds",
@@ -96,13 +97,22 @@ class TrainingPrediction:
     def communication(self) -> float:
         return self._sum(communication=True)
 
+    @property
+    def exchange(self) -> float:
+        """Seconds of collectives over the replicas, hidden or not."""
+        return self._sum(communication=True, over=(DATA,))
+
+    @property
+    def exchange_shown(self) -> float:
+        """Seconds by which the exchange is longer than the kernels that hide it."""
+        return max(self.exchange - self.kernels, 0.0)
+
     @cached_property
     def exposed(self) -> float:
         """Seconds of collectives that no kernel hides."""
-        data = self._sum(communication=True, over=(DATA,))
         apart = self._sum(communication=True, over=(EXPERT,))  # tokens are waited for, before and behind their experts
-        inner = self.communication - data - apart - self._sum(communication=True, over=(PIPELINE,))
-        return (1 - HIDDEN) * inner + apart + max(data - self.kernels, 0.0)
+        inner = self.communication - self.exchange - apart - self._sum(communication=True, over=(PIPELINE,))
+        return (1 - HIDDEN) * inner + apart + self.exchange_shown
 
     @property
     def bubble(self) -> float:
@@ -191,5 +201,11 @@ def predict_training(
     phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
     ops = step_ops(architecture, phase, formats, layout, routing="balanced")
     return TrainingPrediction(
-        architecture, machine, formats, layout, job, predict_step(ops, machine, ceilings, layout=layout, light=LIGHT)
+        architecture,
+        machine,
+        formats,
+        layout,
+        job,
+        predict_step(ops, machine, ceilings, layout=layout, light=LIGHT),
+        ceilings,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,18 +15,20 @@ from ...prediction.models.result import ModelPrediction
 from ...prediction.models.summary import layout_text
 from ...programs.models.program import COMMUNICATION
 from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Point
-from .plane import has_place, roof_chart, roofs_used
+from .plane import Ranges, has_place, roof_chart, roofs_used
 from .wording import title_of
 
 MIN_SHARE = 0.004  # of a phase; smaller ops are left out
+PHASES = ("prefill", "decode")
 NAMED = 5  # ops of a phase that are named
 
 
-def model_roofline(prediction: ModelPrediction) -> Chart:
+def model_roofline(prediction: ModelPrediction, phases: Sequence[str] = PHASES, ranges: Ranges | None = None) -> Chart:
     """Ops of prefill and decode as dots, their area the share of their phase; the two totals are named."""
     machine = prediction.machine
     points, parts, linked = [], [], dict[str, float]()
-    for name, step in (("prefill", prediction.prefill), ("decode", prediction.decode)):
+    for name in phases:
+        step = prediction.prefill if name == "prefill" else prediction.decode
         kernels = KernelSet(
             machine, tuple(Entry(item.op.name, item.prediction) for item in step.ops), None, prediction.ceilings, ""
         ).kernels
@@ -55,12 +57,14 @@ def model_roofline(prediction: ModelPrediction) -> Chart:
     if not points:
         raise InputError("no op of this model has a place on the roofline")
     roofs = roofs_used(KernelSet(machine, tuple(parts), None, prediction.ceilings, ""))
-    ranges = roofs.ranges([point.spot for point in points])
+    ranges = ranges or roofs.ranges([point.spot for point in points])
     notes = ["area of a dot and percent: share of its phase"]
     if linked:
         shares = ", ".join(f"{percent(share)} of {name}" for name, share in linked.items())
         notes.append(f"not drawn, communication: {shares}")
-    return roof_chart("model", f"{_title(prediction)}: prefill and decode", [roofs], ranges, (), points, notes=notes)
+    return roof_chart(
+        "model", f"{_title(prediction)}: {' and '.join(phases)}", [roofs], ranges, (), points, notes=notes
+    )
 
 
 def model_memory(prediction: ModelPrediction) -> Chart:

@@ -11,6 +11,8 @@ from ...prediction.models.choice import Choice
 from ...prediction.models.curve import Curve
 from ...prediction.models.remedies import Remedy
 from ...prediction.models.result import ModelPrediction
+from ...prediction.models.scaling import Scaling
+from ...prediction.models.speculative import Speculation
 from ...prediction.models.step import StepPrediction
 from ...prediction.models.training import TrainingPrediction
 from ...programs.models.load import architecture, entries
@@ -160,6 +162,52 @@ def training_table(made: Sequence[TrainingPrediction]) -> Table:
     heads = columns(
         "machine", "devices", Column("step", unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"), percent("mfu", "MFU", 2),
         Column("kernels", unit="s"), Column("exposed", "exposed communication", unit="s"), percent("bubble", digits=2),
+    )  # fmt: skip
+    return Table("", heads, rows)
+
+
+def scaling_table(scaling: Scaling) -> Table:
+    """Numbers of devices, with the share of ideal scaling that each reaches."""
+    several = len(scaling.machines) > 1
+    rows = [
+        {
+            **({"machine": row.machine} if several else {}), "devices": row.devices, "layout": row.layout.dp if scaling.training else row.layout.tp, "time": row.time,
+            "rate": row.tokens_per_s, "each": row.tokens_per_s / row.devices, "efficiency": row.efficiency, "communication": row.communication,
+            "bound": row.bound, **({} if scaling.training else {"fits": row.fits}),
+        }
+        for row in scaling.points
+    ]  # fmt: skip
+    what, degree, bound = ("step", "dp", "bound") if scaling.training else ("TPOT", "tp", "decode bound")
+    heads = columns(
+        *(["machine"] if several else []), "devices", Column("layout", degree), Column("time", what, unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"),
+        percent("efficiency", digits=2), percent("communication", digits=2), Column("bound", bound), *([] if scaling.training else ["fits"]),
+    )  # fmt: skip
+    return Table("", heads, rows, scaling.refused)
+
+
+def speculation_table(made: Speculation) -> Table:
+    """Batches, and whether a draft helps at each."""
+    decode, without = np.asarray(made.prediction.decode_time), np.asarray(made.prediction.serving.tpot)
+    listed = (
+        made.prediction.load.batch,
+        without,
+        made.serving.tpot,
+        made.speedup,
+        made.drafting / decode,
+        made.verify / decode,
+        made.break_even,
+        made.fits,
+    )
+    rows = [
+        {
+            "batch": int(batch), "without": before, "tpot": after, "speedup": speedup, "draft": draft, "verify": verify,
+            "even": None if np.isnan(even) else even, "fits": bool(fits),
+        }
+        for batch, before, after, speedup, draft, verify, even, fits in zip(*(np.asarray(column).tolist() for column in listed), strict=True)
+    ]  # fmt: skip
+    heads = columns(
+        "batch", Column("without", "TPOT", unit="s"), Column("tpot", "with draft", unit="s"), "speedup", Column("draft", "draft, decode steps"),
+        Column("verify", "verification, decode steps"), percent("even", "break-even acceptance", 2), "fits",
     )  # fmt: skip
     return Table("", heads, rows)
 

@@ -1,0 +1,105 @@
+"""Replicas: how many data-parallel devices a batch of training can use before the exchange of gradients shows.
+
+Over N replicas the kernels of a device take about 1/N of the time, the exchange of its gradients as long as before or longer:
+from some N on it is longer than the kernels that hide it. More tokens in a step, narrower gradients, or splitting the
+model instead of the batch move that N up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar
+
+from ...core.errors import RidgelineError
+from .training import TrainingPrediction, predict_training
+
+COMPRESSED = "fp8_e4m3"  # gradients as they travel
+
+
+@dataclass(frozen=True)
+class TrainingRemedy:
+    """A change of a step on as many devices, and how many times faster the step is with it."""
+
+    name: str
+    time: float
+    speedup: float
+
+    DOCUMENT: ClassVar = ("name", "time_us=time", "speedup")
+
+
+@dataclass(frozen=True)
+class ReplicaLimit:
+    """`most` replicas hide the exchange of gradients; with `shown_from` replicas, None where the batch has no more, it shows."""
+
+    most: int
+    shown_from: int | None
+    exposed: float  # seconds of the exchange that show with `shown_from` replicas
+
+    DOCUMENT: ClassVar = ("most", "shown_from", "exposed_us=exposed")
+
+
+def replica_limit(made: TrainingPrediction) -> ReplicaLimit:
+    """The largest dp that divides the batch into full microbatches and hides the exchange.
+
+    Kernels get shorter and the exchange longer as replicas are added, so that it shows at all dp beyond the first where it does.
+    """
+    share = max(made.job.batch // made.job.micro, 1)
+    degrees = [dp for dp in range(1, share + 1) if share % dp == 0]
+
+    @lru_cache(None)
+    def shown(dp: int) -> float:
+        layout = replace(made.layout, dp=dp, ep=min(made.layout.ep, made.layout.tp * dp))
+        step = predict_training(made.architecture, made.machine, made.job, made.formats, layout, made.ceilings)
+        return step.exchange_shown
+
+    low, high = 0, len(degrees)  # degrees[low] hides it, degrees[high] does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if shown(degrees[middle]) == 0 else (low, middle)
+    if high == len(degrees):
+        return ReplicaLimit(degrees[low], None, 0.0)
+    return ReplicaLimit(degrees[low], degrees[high], shown(degrees[high]))
+
+
+def training_remedies(made: TrainingPrediction) -> tuple[TrainingRemedy, ...]:
+    """Half of the replicas exchanged for tensor or pipeline parallelism, and narrower gradients; the fastest first."""
+    layout, rows = made.layout, []
+    changes = [(f"gradients in {COMPRESSED}", layout, replace(made.formats, gradients=COMPRESSED))]
+    if layout.dp % 2 == 0:
+        fewer = layout.dp // 2
+        changes += [
+            (f"tp={layout.tp * 2} dp={fewer}", replace(layout, tp=layout.tp * 2, dp=fewer), made.formats),
+            (f"pp={layout.pp * 2} dp={fewer}", replace(layout, pp=layout.pp * 2, dp=fewer), made.formats),
+        ]
+    for name, changed, formats in changes:
+        try:
+            after = predict_training(made.architecture, made.machine, made.job, formats, changed, made.ceilings)
+        except RidgelineError:  # heads that do not divide, fewer layers than stages
+            continue
+        rows.append(TrainingRemedy(name, after.time, made.time / after.time))
+    return tuple(sorted(rows, key=lambda row: row.time))
+
+
+def replica_lines(made: TrainingPrediction) -> list[str]:
+    """Up to how many replicas the exchange is hidden, and what helps where it shows; none for a single replica of one sequence."""
+    if made.job.batch <= made.job.micro:
+        return []
+    limit = replica_limit(made)
+    tokens = f"{made.job.batch * made.job.tokens:,} tokens a step"
+    if limit.shown_from is None:
+        said = f"gradient exchange hidden at any dp that {tokens} allow (dp={limit.most})"
+    else:
+        said = (
+            f"gradient exchange hidden to dp={limit.most} with {tokens}; communication-bound from dp={limit.shown_from}"
+        )
+    lines = [said]
+    if made.exchange_shown > 0:
+        rows = [row for row in training_remedies(made) if row.speedup > 1]
+        listed = ", ".join(f"{row.name} {row.speedup:.2f}x" for row in rows)
+        lines.append(
+            f"next: {listed}"
+            if rows
+            else "next: raise --batch; neither more tensor or pipeline parallelism nor fp8 gradients help"
+        )
+    return lines
