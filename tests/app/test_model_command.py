@@ -67,6 +67,24 @@ def test_a_training_step_says_time_rate_and_mfu() -> None:
     assert document["milliseconds"]["best"] <= document["milliseconds"]["time"] <= document["milliseconds"]["worst"]
 
 
+def test_scaling_drafts_and_further_charts_are_shown(tmp_path: Path) -> None:
+    assert "efficiency" in run(*SMALL, "--curve", "devices=1..4").stdout
+    training = (*SMALL, "--train", "--batch", "16", "--tokens", "512")
+    assert "efficiency" in run(*training, "--curve", "dp=1..4").stdout
+    assert "gradient exchange hidden" in run(*training, "--dp", "4").stdout
+    assert "replica_limit" in json.loads(run(*training, "--dp", "4", "--json").stdout)
+    drafted = ("model", "llama-3-8b", "--on", "h200-sxm", "--draft", "llama-3.2-1b")
+    assert run(*drafted).stdout.startswith("TPOT ")
+    document = json.loads(run(*drafted, "--drafted", "2", "--accepted", "0.5", "--json").stdout)
+    assert document["tokens"] == 1.75
+    assert document["batches"]["speedup"][0] == document["speedup"]
+    for words in (("--chart", "batches"), ("--chart", "energy"), ("--chart", "communication", "--tp", "2")):
+        out = tmp_path / f"{words[1]}.svg"
+        assert run(*SMALL, *words, "--out", str(out)).exit_code == 0
+        assert "<svg" in out.read_text(encoding="utf-8")[:1000]
+    assert "NVLink" in run(*training, "--dp", "4", "--chart", "communication").stdout
+
+
 def test_a_config_file_is_read(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     sizes = {
@@ -95,6 +113,13 @@ def test_a_config_file_is_read(tmp_path: Path) -> None:
         ((*SMALL, "--curve", "batch"), "NAME=VALUES"),
         ((*SMALL, "--tokens", "64"), "without --train"),
         ((*SMALL, "--devices", "4"), "without --slo"),
+        ((*SMALL, "--drafted", "4"), "without --draft"),
+        ((*SMALL, "--draft", "gpt2"), "vocabulary"),
+        ((*SMALL, "--draft", SMALL[1], "--curve", "batch=1..2"), "--curve"),
+        ((*SMALL, "--chart", "communication"), "sends nothing"),
+        ((*SMALL, "--curve", "devices=3"), "tp can be"),
+        ((*SMALL, "--train", "--chart", "memory"), "--chart communication"),
+        ((*SMALL, "--train", "--curve", "batch=1..2"), "degree of a scaling curve"),
         (("model", "bert-base", "--on", "h200-sxm"), "encoder"),
         ((*SMALL, "--train", "--batch", "3", "--dp", "2"), "does not divide"),
     ],

@@ -91,7 +91,9 @@ def training_scaling(predictions: Sequence[TrainingPrediction], swept: str, valu
         )
         share = made.exposed / (made.kernels + made.exposed)
         bound = "communication" if communication_bound(made) else str(made.step.bound)
-        return ScalingPoint(before.machine.name, layout, made.time, made.tokens_per_s, share, bound, True)
+        return ScalingPoint(
+            before.machine.name, layout, made.time, made.tokens_per_s, share, bound, made.fits is not False
+        )
 
     starts = [(item.layout, partial(point, item)) for item in predictions]
     return _scaling(predictions[0].architecture.name, starts, swept, DATA, list(values))
