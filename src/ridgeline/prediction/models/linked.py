@@ -42,7 +42,7 @@ def model_communication(made: ModelPrediction | TrainingPrediction) -> Communica
         most = max(sent.values(), default=0.0)
         intensity |= {name: flops / size for name, size in sent.items() if size >= MIN_SENT * most}
     if not intensity:
-        raise InputError("a single device sends nothing: split the model with --tp, --pp, --dp, --ep or --cp")
+        raise InputError("a single device sends nothing: split the model over tp, pp, dp, ep or cp devices")
     return replace(study, training=intensity, carriers=carriers)
 
 

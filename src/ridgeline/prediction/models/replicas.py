@@ -88,7 +88,7 @@ def replica_lines(made: TrainingPrediction) -> list[str]:
     limit = replica_limit(made)
     tokens = f"{made.job.batch * made.job.tokens:,} tokens a step"
     if limit.shown_from is None:
-        said = f"gradient exchange hidden at any dp that {tokens} allow (dp={limit.most})"
+        said = f"gradient exchange hidden at every dp of this batch, to dp={limit.most}, with {tokens}"
     else:
         said = (
             f"gradient exchange hidden to dp={limit.most} with {tokens}; communication-bound from dp={limit.shown_from}"
@@ -100,6 +100,6 @@ def replica_lines(made: TrainingPrediction) -> list[str]:
         lines.append(
             f"next: {listed}"
             if rows
-            else "next: raise --batch; neither more tensor or pipeline parallelism nor fp8 gradients help"
+            else "next: a larger batch; neither more tensor or pipeline parallelism nor fp8 gradients help"
         )
     return lines

@@ -13,7 +13,9 @@ from typing import ClassVar
 
 from ...core.errors import InputError, RidgelineError, unknown
 from ...programs.models.layout import DATA, TENSOR, Layout
+from ...programs.models.program import COMMUNICATION
 from .result import ModelPrediction, predict_model
+from .step import StepPrediction
 from .training import TrainingPrediction, predict_training
 
 DEVICES = "devices"
@@ -89,8 +91,9 @@ def training_scaling(predictions: Sequence[TrainingPrediction], swept: str, valu
         made = predict_training(
             before.architecture, before.machine, before.job, before.formats, layout, before.ceilings
         )
-        share = made.exposed / (made.kernels + made.exposed)
-        bound = "communication" if communication_bound(made) else str(made.step.bound)
+        kernels = StepPrediction(made.machine, tuple(item for item in made.step.ops if item.op.part != COMMUNICATION))
+        bound = COMMUNICATION if communication_bound(made) else str(kernels.bound)
+        share = made.waiting / made.time
         return ScalingPoint(
             before.machine.name, layout, made.time, made.tokens_per_s, share, bound, made.fits is not False
         )
@@ -100,7 +103,7 @@ def training_scaling(predictions: Sequence[TrainingPrediction], swept: str, valu
 
 
 def communication_bound(made: TrainingPrediction) -> bool:
-    """Whether links take longer than kernels."""
+    """Whether collectives take longer than the kernels that could hide them."""
     return made.communication > made.kernels
 
 

@@ -115,6 +115,11 @@ class TrainingPrediction:
         return (1 - HIDDEN) * inner + apart + self.exchange_shown
 
     @property
+    def waiting(self) -> float:
+        """Seconds of a step in which kernels wait for links: exposed collectives, and those of the update."""
+        return self.exposed / (1 - self.bubble) + self._sum(communication=True, update=True)
+
+    @property
     def bubble(self) -> float:
         """Share of the step that a pipeline stage waits."""
         return bubble(self.layout.pp, self.microbatches, self.job.interleaved)

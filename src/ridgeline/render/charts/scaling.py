@@ -42,7 +42,7 @@ def _against_devices(scaling: Scaling, label: str, unit: str, value: Callable[[S
         lines.append(Line(tuple((float(row.devices), value(row)) for row in rows), "series", "", machine))
         lines.append(Line(ideal, "target", "", machine))
         points += [
-            Point(float(row.devices), value(row), f"{row.efficiency:.0%}", machine, "value", f"{machine}: {counted(row.devices, 'device')}", to_document(row))
+            Point(float(row.devices), value(row), percent(row.efficiency), machine, "value", f"{machine}: {counted(row.devices, 'device')}", to_document(row))
             for row in rows
         ]  # fmt: skip
     across = [point.x for point in points]
