@@ -38,6 +38,7 @@ def present_model(
     from ...render.tables.models import both_table, model_tables
 
     changes = remedies(prediction)
+    drawn = None if chart is None else picture(prediction, chart)  # before the answer: a chart may not exist
 
     def lines() -> list[str]:
         said = answer(prediction)
@@ -49,10 +50,10 @@ def present_model(
         return [*said, f"cost    {prediction.cost(price):.3g} per million tokens"] if price else said
 
     def terminal() -> Iterator[Table | str]:
-        if chart is not None:
+        if drawn is not None:
             from ...render.draw.terminal import draw
 
-            yield draw(picture(prediction, chart), **terminal_size())
+            yield draw(drawn, **terminal_size())
         elif verbose:
             yield from model_tables(prediction, changes)
         else:
@@ -67,7 +68,7 @@ def present_model(
             lambda: model_tables(prediction, changes),
             document,
             terminal,
-            lambda: picture(prediction, chart or "roofline"),
+            lambda: drawn or picture(prediction, "roofline"),
             answer=lines,
         ),
         output,
@@ -216,23 +217,25 @@ def present_step(made: TrainingPrediction, chart: str | None, output: Output) ->
         limit, changes = to_document(replica_limit(made)), to_document(training_remedies(made))
         return {**to_document(made), "replica_limit": limit, "remedies": changes}
 
-    def drawn() -> Picture:
+    drawn: Picture | None = None
+    if chart is not None or (output.out is not None and made.devices > 1):  # a single device has no collectives to draw
         title = f"{made.architecture.name} on {devices_text(made.layout, made.machine.name)}, training"
-        return layout_communication(model_communication(made), title)
+        drawn = layout_communication(model_communication(made), title)
 
     def terminal() -> Iterator[Table | str]:
-        if chart is None:
+        if drawn is None:
             yield op_table("", made.step, MAX_OPS)
         else:
             from ...render.draw.terminal import draw
 
-            yield draw(drawn(), **terminal_size())
+            yield draw(drawn, **terminal_size())
 
     def lines() -> list[str]:
         return [*training_answer(made), *replica_lines(made)]
 
     tables = [op_table("", made.step, MAX_OPS)]
-    present(Result(lambda: tables, document, terminal, drawn, answer=lines), output)
+    drawing = None if drawn is None else lambda: drawn
+    present(Result(lambda: tables, document, terminal, drawing, answer=lines), output)
 
 
 def present_list(output: Output) -> None:
