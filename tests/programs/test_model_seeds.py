@@ -101,6 +101,25 @@ def test_scores_of_a_long_prompt() -> None:
     assert intensity / 295.2 == pytest.approx(0.408, abs=5e-4)
 
 
+def test_times_of_training_scores_and_decoding_at_stated_rates() -> None:
+    """S2-12 4.81 ms at 800 TFLOP/s, 12.1 x the ridge; S2-13 19.3 us a head at 55 % of 3.35 TB/s, 619 us for 32 of them and
+    memory-bound; S2-14 140 us at peak, 200 us and 5000 calls a second at 70 %."""
+    h100 = rl.machine("h100-sxm")
+    ridge = h100.peak("tensor.fp16", "stated").value / h100.bandwidth("main", "stated").value
+    large = Architecture("large", 8192, 1000, (Layer(Attention(64, 64, 128), Mlp(28672, False)),))
+    up = by_name(large, train(1, 8192))["up"]
+    assert matrix(up) / 800e12 == pytest.approx(4.81e-3, rel=1e-3)
+    assert up.work.intensity() / ridge == pytest.approx(12.1, rel=0.01)
+    scores = rl.predict(rl.ops.batched_gemm(32, 4096, 4096, 128, dtype="fp16"), h100, ceilings="stated")
+    assert str(scores.bounds[0].bound) == "memory"
+    assert float(scores.bounds[0].memory_time) / 0.55 == pytest.approx(619e-6, rel=2e-3)
+    assert float(scores.bounds[0].memory_time) / 0.55 / 32 == pytest.approx(19.3e-6, rel=3e-3)
+    vector = rl.predict(by_name(large, decode(1, 4096))["up"].work, h100, ceilings="stated")
+    peak = float(vector.bounds[0].memory_time)
+    assert peak == pytest.approx(140e-6, rel=3e-3)
+    assert 0.7 / peak == pytest.approx(5000, rel=3e-3)
+
+
 def test_data_parallelism_sends_a_byte_per_3B_flops_over_N_minus_1_devices() -> None:
     """S0-88: 3 B / ((N - 1) d) for B tokens of all devices; the products of a step against the gradients of their weights."""
     for devices in (2, 8):
