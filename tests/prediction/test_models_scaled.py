@@ -56,6 +56,8 @@ def test_the_limit_of_replicas_is_the_last_that_hides_the_exchange() -> None:
     """S0-89, by trying every divisor of the batch; and no more than the closed form at the ceilings of the fastest link allows."""
     made = trained(2)
     limit = replica_limit(made)
+    assert limit is not None
+    assert limit.shown_from is not None
     shown = {dp: trained(dp).exchange_shown for dp in (1, 2, 4, 8, 16, 32, 64)}
     assert limit.most == max(dp for dp, seconds in shown.items() if seconds == 0)
     assert limit.shown_from == min(dp for dp, seconds in shown.items() if seconds > 0)
@@ -63,11 +65,23 @@ def test_the_limit_of_replicas_is_the_last_that_hides_the_exchange() -> None:
     machine = rl.machine("h100-sxm")
     fastest = max(link.per_direction.value() or 0.0 for link in machine.links)
     assert limit.most <= most_data_parallel(64 * 512.0, machine.peak("tensor.bf16").value / fastest)
-    assert replica_limit(trained(2, tokens=8192)).most > limit.most
+    more = replica_limit(trained(2, tokens=8192))
+    assert more is not None
+    assert (more.most or 0) > (limit.most or 0)
     beyond = trained(limit.shown_from)
     assert {row.name.partition("=")[0] for row in training_remedies(beyond)} == {"gradients in fp8_e4m3", "tp", "pp"}
     assert [line.partition(" ")[0] for line in replica_lines(beyond)] == ["gradient", "next:"]
     assert len(replica_lines(made)) == 1
+
+
+def test_replicas_need_links_and_whole_groups_of_experts() -> None:
+    formats = Formats("fp16", "fp16", "fp16")
+    alone = predict_training(architecture(SMALL), "apple-m2-max", Job(8, 512), formats)
+    assert (replica_limit(alone), replica_lines(alone)) == (None, [])
+    experts = predict_training(architecture("olmoe-1b-7b"), "h200-sxm", Job(24, 512), layout=Layout(dp=8, ep=8))
+    limit = replica_limit(experts)
+    assert limit is not None
+    assert {limit.most, limit.shown_from} <= {8, 24, None}
 
 
 def test_a_draft_helps_while_decoding_waits_for_weights() -> None:

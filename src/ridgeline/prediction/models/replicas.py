@@ -32,34 +32,42 @@ class TrainingRemedy:
 class ReplicaLimit:
     """`most` replicas hide the exchange of gradients; with `shown_from` replicas, None where the batch has no more, it shows."""
 
-    most: int
+    most: int | None  # None where it shows with any
     shown_from: int | None
     exposed: float  # seconds of the exchange that show with `shown_from` replicas
 
     DOCUMENT: ClassVar = ("most", "shown_from", "exposed_us=exposed")
 
 
-def replica_limit(made: TrainingPrediction) -> ReplicaLimit:
-    """The largest dp that divides the batch into full microbatches and hides the exchange.
+def replica_limit(made: TrainingPrediction) -> ReplicaLimit | None:
+    """The largest dp that divides the batch into full microbatches and hides the exchange; None for a machine without links.
 
     Kernels get shorter and the exchange longer as replicas are added, so that it shows at all dp beyond the first where it does.
     """
-    share = max(made.job.batch // made.job.micro, 1)
-    degrees = [dp for dp in range(1, share + 1) if share % dp == 0]
+    layout, job = made.layout, made.job
+    degrees = [
+        dp
+        for dp in range(1, job.batch + 1)
+        if job.batch % (dp * job.micro) == 0 and layout.tp * dp % layout.ep == 0  # experts keep their devices
+    ]
+    if not made.machine.links or not degrees:
+        return None
 
     @lru_cache(None)
     def shown(dp: int) -> float:
-        layout = replace(made.layout, dp=dp, ep=min(made.layout.ep, made.layout.tp * dp))
-        step = predict_training(made.architecture, made.machine, made.job, made.formats, layout, made.ceilings)
+        step = predict_training(
+            made.architecture, made.machine, job, made.formats, replace(layout, dp=dp), made.ceilings
+        )
         return step.exchange_shown
 
-    low, high = 0, len(degrees)  # degrees[low] hides it, degrees[high] does not
+    low, high = -1, len(degrees)  # degrees up to low hide it, those from high on do not
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if shown(degrees[middle]) == 0 else (low, middle)
+    most = degrees[low] if low >= 0 else None
     if high == len(degrees):
-        return ReplicaLimit(degrees[low], None, 0.0)
-    return ReplicaLimit(degrees[low], degrees[high], shown(degrees[high]))
+        return ReplicaLimit(most, None, 0.0)
+    return ReplicaLimit(most, degrees[high], shown(degrees[high]))
 
 
 def training_remedies(made: TrainingPrediction) -> tuple[TrainingRemedy, ...]:
@@ -82,10 +90,10 @@ def training_remedies(made: TrainingPrediction) -> tuple[TrainingRemedy, ...]:
 
 
 def replica_lines(made: TrainingPrediction) -> list[str]:
-    """Up to how many replicas the exchange is hidden, and what helps where it shows; none for a single replica of one sequence."""
-    if made.job.batch <= made.job.micro:
-        return []
+    """Up to how many replicas the exchange is hidden, and what helps where it shows; none where there can be only one."""
     limit = replica_limit(made)
+    if limit is None or (limit.most == 1 and limit.shown_from is None):
+        return []
     tokens = f"{made.job.batch * made.job.tokens:,} tokens a step"
     if limit.shown_from is None:
         said = f"gradient exchange hidden at every dp of this batch, to dp={limit.most}, with {tokens}"

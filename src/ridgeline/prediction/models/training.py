@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.dtypes import dtype
-from ...core.errors import MissingFigure
+from ...core.errors import RidgelineError
 from ...core.machine import Machine
 from ...core.work import total
 from ...machines.load import as_machine
@@ -152,7 +152,7 @@ class TrainingPrediction:
         useful = total(np.asarray(item.flops) for item in self.step.ops if item.op.step_pass in ("forward", "backward"))
         try:
             peak = self.machine.peak(f"tensor.{dtype('bf16').math}", None).value
-        except MissingFigure:
+        except RidgelineError:  # no matrix units, or no figure of them
             return None
         return float(useful) / peak / self.time
 
