@@ -59,6 +59,14 @@ def _row(draw: st.DrawFn, op: Op, names: tuple[str, ...], largest: int) -> dict[
         if op.name == "conv_transpose2d":
             reach += 2 * row.get("padding", 0)
         row["h"], row["w"] = max(row["h"], reach), max(row["w"], reach)
+    elif op.name.startswith("max_pool"):
+        for name in ("kernel", "stride"):
+            if name in row:
+                row[name] = draw(st.integers(1, 4), label=name)
+        kernel = row.get("kernel", 3)
+        if "padding" in row:  # a window holds at least one pixel
+            row["padding"] = draw(st.integers(0, kernel // 2), label="padding")
+        row["h"], row["w"] = max(row["h"], kernel), max(row["w"], kernel)
     elif op.name == "moe":
         row["experts"] = row["topk"] + draw(more)
         if "active" in row:

@@ -341,6 +341,11 @@ NO_GROWTH = {
         for gradient in ("dgrad", "wgrad")
         for size in ("kernel", "stride", "groups", "padding")
     },
+    **{
+        (f"max_pool2d{backward}", size): "as in conv2d"
+        for backward in ("", "_backward")
+        for size in ("kernel", "stride", "padding")
+    },
     ("conv_transpose2d", "groups"): "more groups connect fewer channels",
     ("conv_transpose2d", "padding"): "cuts off outputs",
     ("gemm", "tile"): "larger tiles exist to move less",
@@ -618,10 +623,11 @@ def test_every_formula_evaluates_to_its_addend(name: str, data: Any) -> None:
     if name == "conv_transpose2d":
         more = known["dilation"] * (known["kernel"] - 1) + 1 - 2 * known["padding"]
         known["ho"], known["wo"] = ((known[side] - 1) * known["stride"] + more for side in "hw")
-    if name in ("conv2d", "conv2d_dgrad", "conv2d_wgrad"):
+    if name in ("conv2d", "conv2d_dgrad", "conv2d_wgrad", "max_pool2d", "max_pool2d_backward"):
         known.setdefault("dilation", 1)
         reach = known["dilation"] * (known["kernel"] - 1)
-        pad = known.get("padding", reach // 2)
+        half = known["kernel"] // 2 if name.startswith("max_pool") else reach // 2
+        pad = known.get("padding", half)
         known["ho"], known["wo"] = ((known[side] + 2 * pad - reach - 1) // known["stride"] + 1 for side in "hw")
         for name, side, outputs in (("rows_read", "h", "ho"), ("columns_read", "w", "wo")):
             seen = {

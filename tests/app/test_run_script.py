@@ -101,7 +101,7 @@ def test_the_command_passes_on_output_and_exit_code_and_writes_the_report(tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "--", "bash", "x.sh"), "is not run by Python"),
+        (("run", "--", "bash", "x.sh"), "is run neither by Python nor by torchrun"),
         (("run", "python", "none.py", "--lr", "1"), "there is no script 'none.py'"),
         (("run", "--full", "--", "python", "none.py"), "--full has no effect with a program"),
         (("run", "--steps", "3"), "--steps has no effect without a program"),

@@ -15,7 +15,7 @@ from timelines import ADD, MICRO, Story, repeated
 from ridgeline.gaps.steps.idle import DATA, LAUNCH, SYNCHRONISATION, idle_gaps, waited
 from ridgeline.gaps.steps.kept import Kept, busy, kept
 from ridgeline.gaps.steps.queue import queue, typical_queue
-from ridgeline.prediction.queue import PAUSE, RUN, SYNC, saved
+from ridgeline.prediction.queue import HOST_BOUND, PAUSE, RUN, SYNC, saved
 
 
 def long_kernels(story: Story) -> None:
@@ -60,9 +60,9 @@ def test_the_queue_gives_back_the_recorded_step(step: Step) -> None:
 @pytest.mark.parametrize(
     ("step", "host"), [(long_kernels, False), (short_kernels, True), (with_item, False), (with_data, True)]
 )
-def test_a_step_is_host_bound_where_a_faster_host_would_shorten_it_more(step: Step, host: bool) -> None:
+def test_a_step_is_host_bound_where_it_takes_longer_than_its_kernels(step: Step, host: bool) -> None:
     runs = kept(repeated(step))
-    assert queue(runs, steady(runs)).host_bound() == host
+    assert (queue(runs, steady(runs)).regime == HOST_BOUND) == host
 
 
 @given(kernel=st.floats(1.0, 200.0), cost=st.floats(1.0, 200.0))
@@ -77,7 +77,7 @@ def test_the_longer_of_host_and_device_sets_the_pace(kernel: float, cost: float)
     line = queue(runs, steady(runs))
     assert line.wall() == pytest.approx(20 * max(kernel, cost) * MICRO, rel=0.02)
     if not 0.8 < kernel / cost < 1.25:
-        assert line.host_bound() == (cost > kernel)
+        assert (line.regime == HOST_BOUND) == (cost > kernel)
 
 
 def test_removing_a_synchronisation_saves_the_idle_time_that_it_causes() -> None:

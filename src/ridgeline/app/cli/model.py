@@ -158,7 +158,7 @@ def model(
     curve: str | None, slo: tuple[str, ...], fit: bool, devices: int | None, price: str | None, chart: str | None, ceilings: str | None,
     verbose: bool, output: Output,
 ) -> None:  # fmt: skip
-    """Predict how a language model is served: TTFT, TPOT, tokens/s, memory.
+    """Predict how fast an LLM is served or trained.
 
     NAME_OR_CONFIG is one of the built-in models (`ridgeline model list`) or a Hugging Face config.json.
 

@@ -117,9 +117,9 @@ def max_pool2d(
     planes, taps = batch * channels, kernel * kernel
     outputs, read = planes * ho * wo, planes * pixels
     return work(
-        vector={"compare": ((taps - 1) * outputs, "(kernel^2 - 1) batch channels Ho Wo")},
-        read={"x": (read, dtype, "batch channels pixels in a window")},
-        write={"y": (outputs, dtype, "batch channels Ho Wo"), "places": (outputs, PLACE, "batch channels Ho Wo")},
+        vector={"compare": ((taps - 1) * outputs, "(kernel^2 - 1) batch channels ho wo")},
+        read={"x": (read, dtype, "batch channels rows_read columns_read")},
+        write={"y": (outputs, dtype, "batch channels ho wo"), "places": (outputs, PLACE, "batch channels ho wo")},
         dtype=dtype,
         kernels=(pool_kernel(planes, channels, (ho, wo), taps, dtype, layout, read * dtype_row(dtype).bytes),),
     )
@@ -142,8 +142,8 @@ def max_pool2d_backward(
     planes, windows = batch * channels, windows_of(kernel, stride)
     outputs = planes * ho * wo
     return work(
-        vector={"add": (outputs, "batch channels Ho Wo")},
-        read={"dy": (outputs, dtype, "batch channels Ho Wo"), "places": (outputs, PLACE, "batch channels Ho Wo")},
+        vector={"add": (outputs, "batch channels ho wo")},
+        read={"dy": (outputs, dtype, "batch channels ho wo"), "places": (outputs, PLACE, "batch channels ho wo")},
         write={"dx": (planes * h * w, dtype, "batch channels h w")},
         dtype=dtype,
         kernels=(gradient_kernel(planes, channels, (h, w), ho * wo, windows, dtype, layout),),
