@@ -298,6 +298,11 @@ def test_encoders_and_impossible_layouts_say_why() -> None:
         rl.model(SMALL, "h200-sxm", pp=64)
 
 
+def test_a_sequence_beyond_the_context_of_the_model_is_said() -> None:
+    assert not any("context of the model" in note for note in rl.model("llama-3-8b", "h200-sxm", prompt=4096).notes)
+    assert any("context of the model" in note for note in rl.model("llama-3-8b", "h200-sxm", prompt=8192).notes)
+
+
 def test_a_model_shows_itself_in_a_few_lines() -> None:
     text = repr(small(batch=2))
     assert text.startswith("TTFT ")

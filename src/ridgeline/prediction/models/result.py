@@ -215,6 +215,11 @@ class ModelPrediction:
                 f"at most {most} sequences fit" if most else "the weights alone do not: raise --tp or --pp, or quantize"
             )
             notes.insert(0, f"does not fit: needs {needs} a device, {has} are usable; {fix}")
+        longest, trained = float(np.max(self.load.longest)), self.architecture.max_context
+        if trained is not None and longest > trained:
+            notes.append(
+                f"sequences of {show(longest)} tokens are longer than the context of the model, {show(trained)}"
+            )
         for name, step in (("prefill", self.prefill), ("decode", self.decode)):
             slowdown = float(np.max(powered(step) / step.time))
             if slowdown > MIN_SLOWDOWN:
