@@ -113,6 +113,7 @@ def test_a_config_file_is_read(tmp_path: Path) -> None:
         ((*SMALL, "--curve", "batch"), "NAME=VALUES"),
         ((*SMALL, "--tokens", "64"), "without --train"),
         ((*SMALL, "--devices", "4"), "without --slo"),
+        ((*SMALL, "--chart", "energy", "--json"), "--chart has no effect on data"),
         ((*SMALL, "--drafted", "4"), "without --draft"),
         ((*SMALL, "--draft", "gpt2"), "vocabulary"),
         ((*SMALL, "--draft", SMALL[1], "--curve", "batch=1..2"), "--curve"),

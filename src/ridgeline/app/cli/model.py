@@ -25,6 +25,7 @@ from .options import (
     picture_output,
     quantity,
     refuse,
+    refuse_chart_on_data,
     verbose_option,
 )
 from .present import Output
@@ -171,6 +172,7 @@ def model(
     if name == "list":
         present_list(output)
         return
+    refuse_chart_on_data(output, chart)
     level = service_level((*slo, *words))
     architecture, machines = named(name), load_asked()
     if job is not None:

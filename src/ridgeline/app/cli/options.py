@@ -72,6 +72,17 @@ def refuse(options: Mapping[str, Any], why: str) -> None:
             raise InputError(f"--{name.replace('_', '-')} has no effect {why}")
 
 
+def drawn(output: Output) -> bool:
+    """Whether a picture or a page is asked for."""
+    return output.out is not None and output.out.suffix in PICTURE_SUFFIXES
+
+
+def refuse_chart_on_data(output: Output, chart: str | None) -> None:
+    """Refuse a chart where the answer is written as data."""
+    if output.as_json or (output.out is not None and not drawn(output)):
+        refuse({"chart": chart}, "on data; leave it out, or take --out FILE.svg, .png, .pdf or .html")
+
+
 json_output = output_options()
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Details below the answer.")
 picture_output = output_options(PICTURE_OR_DATA, theme=True)

@@ -14,10 +14,11 @@ from .options import (
     CEILINGS,
     CEILINGS_HELP,
     PATH,
-    PICTURE_SUFFIXES,
+    drawn,
     machines_options,
     picture_output,
     refuse,
+    refuse_chart_on_data,
     verbose_option,
 )
 from .present import Output
@@ -160,14 +161,12 @@ def check_shown(
     """Refuse options that would change nothing, before anything is traced."""
     from ...core.files import writable
 
-    drawn = output.out is not None and output.out.suffix in PICTURE_SUFFIXES
-    if output.as_json or (output.out is not None and not drawn):
-        refuse({"chart": chart}, "on data; leave it out, or take --out FILE.svg, .png, .pdf or .html")
+    refuse_chart_on_data(output, chart)
     if output.complete:
         refuse({"verbose": verbose}, "with --json or --out: it is for the terminal")
     if changes is not None:
         refuse({"by": view, "top": top, "chart": chart}, "with --whatif, which has a table of its own")
-    if drawn:
+    if drawn(output):
         refuse({"whatif": changes}, "on a picture or a page; take --json, --out FILE.csv or leave out --out")
         refuse({"by": view, "top": top}, "on a picture or a page: it chooses rows of the table")
     if not view and output.complete:
