@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 from every_option import DTYPES, MACHINES, PICTURES, Words, mixtures, singles
 from small_cpu import SmallBench, ceilings, machine
 
-from ridgeline.app import reports
 from ridgeline.app import run as main_job
 from ridgeline.app.cli import COMMANDS, main
+from ridgeline.app.reports import gaps as gap_pages
+from ridgeline.app.reports import measured as measured_pages
 from ridgeline.core.errors import InputError
 from ridgeline.core.trace import Trace
 from ridgeline.machines import write as machine_file
@@ -67,8 +68,8 @@ def _fake_hardware(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(session, "measure", lambda *_, **__: measured)
     outcome = main_job.job(SmallBench(), ledger=None)
     patch.setattr(main_job, "job", lambda *_, **__: outcome)
-    patch.setattr(reports, "run_page", lambda outcome, out: out.write_text("a page"))
-    patch.setattr(reports, "step_page", lambda report, out, theme=None: out.write_text("a page"))
+    patch.setattr(measured_pages, "run_page", lambda outcome, out: out.write_text("a page"))
+    patch.setattr(gap_pages, "step_page", lambda report, out, theme=None: out.write_text("a page"))
     trace = FIXTURES / "torch" / "trace_gpu.json.gz"
     ran = launch.Recorded(("python", "script.py"), trace, 0, "torch", "8 optimizer steps")
     patch.setattr(launch, "run_program", lambda *_, **__: ran)

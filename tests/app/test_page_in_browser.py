@@ -12,7 +12,8 @@ from commands import run as command
 from small_cpu import KERNELS, SmallBench
 
 from browser import CHROMIUM, Browser
-from ridgeline.app import reports, run
+from ridgeline.app import run
+from ridgeline.app.reports.measured import run_page
 from ridgeline.gaps.ledger import open_ledger
 from ridgeline.render.chart import LOG, Axis, Chart, Point
 from ridgeline.render.draw.html import Page, Section, write
@@ -63,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, many: Path) -> dict[str, Pat
     """One page of each kind that commands write."""
     folder = tmp_path_factory.mktemp("reports")
     outcome = run.job(ledger=open_ledger(folder / "ledger.sqlite"), bench=SmallBench())
-    reports.run_page(outcome, folder / "run.html")
+    run_page(outcome, folder / "run.html")
     cases = folder / "cases.csv"
     cases.write_text("name,op,m,n,k,rows,cols,dtype\ngemm_bf16_8192,gemm,8192,8192,8192,,,bf16\nsoftmax_bf16,softmax,,,,16384,4096,bf16\n")  # fmt: skip
     observed = "tests/fixtures/ncu/h200_raw.csv"

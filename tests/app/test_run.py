@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 from small_cpu import BANDWIDTH, KERNELS, LATENCY, PEAK, SECONDS, SmallBench, ceilings, machine
 
-from ridgeline.app import reports, run
+from ridgeline.app import run
 from ridgeline.app.cli import main
 from ridgeline.app.cli.measure import run_result
+from ridgeline.app.reports.measured import run_page
+from ridgeline.app.reports.parts import reported_interrupt
 from ridgeline.app.run import cpu as cpu_bench
 from ridgeline.app.run.cpu import CALIBRATED, CpuBench
 from ridgeline.app.run.job import seal_prediction
@@ -219,7 +221,7 @@ def test_the_document_has_the_answer_too(outcome: run.Outcome) -> None:
 
 def test_the_report_is_one_offline_file_with_its_data(outcome: run.Outcome, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    reports.run_page(outcome, path)
+    run_page(outcome, path)
     text = path.read_text(encoding="utf-8")
     assert text.count("<svg") >= 2
     assert CALIBRATED in text
@@ -336,7 +338,7 @@ def test_ctrl_c_while_measuring_ends_the_run_and_keeps_the_ceilings(
     assert stopped.machine.main.bandwidth.measured == BANDWIDTH["memory"]
     assert not (tmp_path / "ledger.sqlite").exists()
     assert stopped.sentence in shown(stopped, capsys)
-    reports.run_page(stopped, tmp_path / "report.html")
+    run_page(stopped, tmp_path / "report.html")
     assert stopped.sentence in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -368,8 +370,8 @@ def test_ctrl_c_while_the_report_is_drawn_is_one_message_and_leaves_nothing(
 
     path = tmp_path / "report.html"
     monkeypatch.setattr(measured, "landing", stop)
-    with pytest.raises(RidgelineError, match=r"stopped by Ctrl-C while .*report.html was made"), reports.reported_interrupt(path):  # fmt: skip
-        reports.run_page(outcome, path)
+    with pytest.raises(RidgelineError, match=r"stopped by Ctrl-C while .*report.html was made"), reported_interrupt(path):  # fmt: skip
+        run_page(outcome, path)
     assert list(tmp_path.iterdir()) == []
 
 

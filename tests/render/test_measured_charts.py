@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from legible import assert_legible
-from ridgeline.app.reports import ceiling_pictures
+from ridgeline.app.reports.measured import ceiling_pictures
 from ridgeline.core.errors import InputError
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine

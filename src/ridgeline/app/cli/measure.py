@@ -48,7 +48,7 @@ def measure(
     from ...core.files import writable
     from ...machines.files import load_file
     from ...measure import session
-    from ..reports import reported_interrupt
+    from ..reports.parts import reported_interrupt
 
     out = output.out
     earlier = load_file(against) if against else None
@@ -87,7 +87,7 @@ def measurement(
     from ...machines import write as machine_file
     from ...render.charts.measured import collectives
     from ...render.tables import measured as tables
-    from .. import reports
+    from ..reports.measured import ceiling_pictures, measurement_page
 
     machine, items = measured.machine, measured.observations
 
@@ -108,7 +108,7 @@ def measurement(
         return {**to_document(measured), **changes}
 
     def picture() -> Picture:
-        pictures = reports.ceiling_pictures(machine, items) if machine else [collectives(items)]
+        pictures = ceiling_pictures(machine, items) if machine else [collectives(items)]
         if not pictures:
             raise InputError("too little was measured for a picture; write .json or .toml")
         return pictures[0]
@@ -121,7 +121,7 @@ def measurement(
     def lines() -> list[str]:
         return tables.measured_lines(measured, earlier)
 
-    writers = {".toml": write_machine, ".html": lambda out: reports.measurement_page(measured, out, theme, lines())}
+    writers = {".toml": write_machine, ".html": lambda out: measurement_page(measured, out, theme, lines())}
     return Result(
         lambda: [tables.observations(items, measured.notes)],
         document,
@@ -193,7 +193,8 @@ def run(
     runs unchanged; its exit code is passed on.
     """
     from ...core.files import writable
-    from ..reports import reported_interrupt, run_page
+    from ..reports.measured import run_page
+    from ..reports.parts import reported_interrupt
     from ..run import bench_of, job
 
     if output.as_json and (plot or verbose):
@@ -227,7 +228,7 @@ def run_result(outcome: Outcome, report: Path, plot: bool = False, verbose: bool
     from ...render.draw.terminal import draw
     from ...render.tables import measured as tables
     from ...render.tables import run as run_tables
-    from ..reports import drawable
+    from ..reports.parts import drawable
 
     def answer() -> list[str]:
         seal = f"sealed before the run {outcome.sealed['hash'][:8]}   " if outcome.sealed else ""

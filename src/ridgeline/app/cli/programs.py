@@ -34,7 +34,8 @@ def run_program(
     """Run it, show the report and write its page; the exit code is that of the program. With --json it prints to standard error."""
     from ...core.files import writable
     from ...profilers import launch
-    from ..reports import reported_interrupt, step_page
+    from ..reports.gaps import step_page
+    from ..reports.parts import reported_interrupt
     from ..run import program as job
     from .measure import progress
 

@@ -211,7 +211,7 @@ def present_gaps(
         settlement_answer,
         settlement_table,
     )
-    from ..reports import gap_report
+    from ..reports.gaps import gap_report
 
     report, settled = reconciled.report, reconciled.settled
     for note in report.notes:

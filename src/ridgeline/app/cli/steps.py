@@ -40,7 +40,7 @@ def present_steps(report: ProgramReport, output: Output, verbose: bool) -> None:
     """Warnings on standard error, then the step, the moves and the operators."""
     from ...render.charts.steps import step_chart
     from ...render.tables.steps import move_lines, op_table, phase_table, step_answer, step_tables
-    from ..reports import step_page
+    from ..reports.gaps import step_page
 
     for note in report.warnings:
         echo(note, err=True)

@@ -26,7 +26,7 @@ def present_program(
     from ...prediction.traced.summary import answer
     from ...render.tables.gaps import seal_answer
     from ...render.tables.traced import MAX_PARTS, change_table, next_lines, op_table, part_table, program_tables
-    from ..reports import trace_page
+    from ..reports.traced import trace_page
 
     def tables() -> list[Table]:
         if changes:

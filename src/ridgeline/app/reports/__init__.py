@@ -1,0 +1,1 @@
+"""Report pages of commands: one offline HTML file each, with the answer, charts, tables and the data."""
