@@ -151,6 +151,17 @@ def _draw_depthwise(draw: Draw, index: int) -> Case:
     return case | {"layout": "nhwc" if index % 2 else "nchw"}
 
 
+def _draw_grouped(draw: Draw, index: int) -> Case:
+    """Channels in groups of several each, as in ResNeXt and RegNet; layouts and dtypes in every combination."""
+    groups, width = draw.size(2, 64), draw.size(4, 128, 4)
+    channels = groups * min(width, max(2048 // groups, 1))
+    side, kernel = draw.size(7, 112), draw.choice((3, 3, 3, 5))
+    case: Case = {"op": "conv2d", "dtype": ("bf16", "fp16", "fp32", "tf32")[index % 4], "batch": draw.mixed(1, 256)}
+    case |= {"c_in": channels, "c_out": channels, "groups": groups, "h": side, "w": side, "kernel": kernel}
+    case |= {"stride": draw.choice((1, 1, 2)), "padding": (kernel - 1) // 2}
+    return case | {"layout": "nhwc" if index // 4 % 2 else "nchw"}
+
+
 def _draw_transposed(draw: Draw, index: int) -> Case:
     c_in, c_out, side, *_ = draw.choice(LAYERS)
     c_in, c_out = max(c_in, 16), draw.choice((c_out, c_out // 2 or 8, 8))
@@ -248,4 +259,5 @@ FURTHER: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
     ("batch norm", 900, _draw_batch_norm),
     ("convolution backward", 1600, _draw_conv_gradient),
     ("unvectorised", 900, _draw_unvectorised),
+    ("grouped", 320, _draw_grouped),
 )
