@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.core.errors import InputError
-from ridgeline.core.timeline import Tensor
-from ridgeline.profilers.jax_profiler import hlo, replays, wire
+from ridgeline.core.timeline import Call, Site, Tensor
+from ridgeline.profilers.jax_profiler import hlo, replays, versions, wire
 from ridgeline.profilers.jax_profiler.operators import product
-from ridgeline.profilers.jax_profiler.timeline import _Gathered
+from ridgeline.profilers.jax_profiler.timeline import _Gathered, _with_updates
 from ridgeline.profilers.load import timeline
 
 JAX = Path(__file__).parents[1] / "fixtures" / "jax"
@@ -142,6 +142,56 @@ def test_an_op_run_by_itself_is_that_of_its_launch(grid: int, shape: tuple[int, 
     args = {"kernel_details": f"regs:16 static_shared:0 dynamic_shared:0 grid:{grid},1,1 block:128,1,1 occ_pct:100"}
     call = gathered.sites[gathered.site("jit_add", "wrapped_add", "wrapped_add", args, "kernel")].call
     assert call.args == ((Tensor(shape, "fp32"),) * 3 if shape else ())
+
+
+def message(*parts: tuple[int, int | bytes]) -> bytes:
+    """A message of numbers and bytes, by the number of their field."""
+    written = b""
+    for number, value in parts:
+        if isinstance(value, int):
+            written += wire.varint(number << 3) + wire.varint(value & (1 << 64) - 1)
+        else:
+            written += wire.varint(number << 3 | 2) + wire.varint(len(value)) + value
+    return written
+
+
+@pytest.mark.parametrize(("plane", "key"), [("/device:GPU:0", "correlation_id"), ("/host:CPU", "run_id")])
+def test_the_profile_says_which_version_of_a_program_ran(plane: str, key: str, tmp_path: Path) -> None:
+    """Runs 11 and -3 (as the host numbers them) ran programs 300 and 7; the third event is of no program."""
+    names = {1: key, 300: "program_id"}
+    stats = [message((1, number), (2, message((1, number), (2, name.encode())))) for number, name in names.items()]
+    events = [
+        message((4, message((1, 1), (4, run))), (4, message((1, 300), (4, program))))
+        for run, program in [(11, 300), (-3, 7)]
+    ]
+    events.append(message((4, message((1, 1), (4, 12)))))
+    line = message(*((4, event) for event in events))
+    space = message((1, message((2, plane.encode()), (3, line), *((5, stat) for stat in stats))))
+    (tmp_path / "x.xplane.pb").write_bytes(space)
+    ran = versions.programs_of_runs(tmp_path / "x.xplane.pb")
+    assert ran == {11: 300, versions.run_number({"run_id": "-3"}): 7}
+    made = [
+        hlo.Module(
+            "jit_add",
+            {1: (hlo.Instruction("parameter", "parameter", (Tensor((n,), "fp32"),), 1),
+                 hlo.Instruction("wrapped_add", "fusion", (Tensor((n,), "fp32"),), 2, (1, 1)))},
+            number=number,
+        )
+        for n, number in ((64, 7), (8, 300))
+    ]  # fmt: skip
+    gathered = _Gathered({"jit_add": made}, ran)
+    sites = [gathered.site("jit_add", "wrapped_add", "", {}, "operator", versions.run_number({key: run})) for run in ("11", "-3", "12")]  # fmt: skip
+    shapes = [[tensor.shape for tensor in gathered.sites[site].call.tensors] for site in sites]
+    assert shapes == [[(8,)] * 3, [(64,)] * 3, []]  # the last one may be either
+
+
+def test_operations_after_the_gradients_update_parameters() -> None:
+    """Two steps: an operation before, a program that differentiates, two operations after, one of which runs before it too."""
+    gathered = _Gathered({}, sites=[Site(Call(name), phase) for name, phase in (("add", "forward"), ("dx", "backward"), ("multiply", "forward"), ("subtract", "other"))], differentiated={1})  # fmt: skip
+    site = np.array([0, 1, 2, 3, 0, 2, 1, 3])
+    phases = [item.phase for item in _with_updates(gathered, site, np.repeat([0, 1], 4))]
+    assert phases == ["forward", "backward", "forward", "optimizer"]
+    assert [item.phase for item in _with_updates(gathered, site, np.full(8, -1))][3] == "other"
 
 
 @given(st.binary(max_size=64))

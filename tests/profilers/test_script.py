@@ -267,6 +267,25 @@ def test_jax_chooses_its_platform_before_it_is_traced(tmp_path: Path, monkeypatc
     assert facts(unused)["recorded"] == "nothing: JAX ran nothing"
 
 
+def test_jax_is_recorded_without_calls_of_python_and_for_some_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", None)
+    log: list[object] = []
+    profiler = SimpleNamespace(
+        ProfileOptions=SimpleNamespace,
+        start_trace=lambda folder, profiler_options: log.append(vars(profiler_options)),
+        stop_trace=lambda: log.append("stop"),
+    )
+    made = Watcher(str(tmp_path), 4, 10.0)
+    monkeypatch.setattr(made, "_alarm", log.append)
+    made.imported(SimpleNamespace(__name__="jax", profiler=profiler))  # type: ignore[arg-type]
+    made.out_of_time(0, None)
+    assert log == [{"python_tracer_level": 0}, 120.0, "stop"]
+    assert facts(made)["recorded"].startswith("the first")
+    assert len(log) == 3  # stopped once
+
+
 def test_an_error_of_the_profiler_is_not_the_programs(watcher: Watcher, now: list[float]) -> None:
     def full(out: str) -> None:
         raise OSError("the disk is full")

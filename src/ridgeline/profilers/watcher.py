@@ -126,8 +126,12 @@ class Watcher:
     @harmless
     def out_of_time(self, number: int, frame: FrameType | None) -> None:
         """No step has ended the recording; steps that take longer than the limit are waited for, up to three of them."""
-        if self.recording and not self.kind:
-            self._end(f"the first {time.perf_counter() - self.began:.0f} s, without steps")
+        why = f"the first {time.perf_counter() - self.began:.0f} s, without steps"
+        if self.recording and self.torch is None:
+            self.why = why
+            self._stop_jax()
+        elif self.recording and not self.kind:
+            self._end(why)
 
     def _watch_torch(self) -> None:
         with suppress(ImportError):  # an old torch has no hook for all optimizers
@@ -248,8 +252,19 @@ class Watcher:
     @harmless
     def _begin_jax(self) -> None:
         if self.torch is None:
-            self.jax.profiler.start_trace(self.folder)
+            self.jax.profiler.start_trace(self.folder, **self._jax_options())
             self.recording, self.began, self.why = True, time.perf_counter(), "the entire run"
+            self._alarm(COMPILING * self.seconds)
+
+    def _jax_options(self) -> dict[str, Any]:
+        """Without Python's calls: XLA keeps the lines of operations itself, and a trace ends after a million events, of which
+        the calls of a program that launches operation by operation are nine in ten."""
+        options = getattr(self.jax.profiler, "ProfileOptions", None)
+        if options is None:  # an older JAX
+            return {}
+        made = options()
+        made.python_tracer_level = 0
+        return {"profiler_options": made}
 
     def _stop_jax(self) -> None:
         self.recording = False

@@ -64,6 +64,10 @@ class View:
     def warmup(self) -> int:
         return self.kept.timeline.steps.warmup
 
+    @property
+    def uses_jax(self) -> bool:
+        return self.kept.timeline.tool.startswith("jax")
+
     @cached_property
     def wall(self) -> float:
         return median(self.kept.wall.tolist())

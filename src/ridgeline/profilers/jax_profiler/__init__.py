@@ -25,6 +25,7 @@ from ...core.units import counted
 from ..chrome_trace import EVENTS, MICRO, OP, RANGE, SLACK, UNREADABLE, Span, items, nested, stretches, times, usable
 from .timeline import Event, Recorded
 from .timeline import timeline as trace_timeline
+from .versions import LAUNCH, run_number
 
 TOOL = "jax.profiler"
 HOW = "JAX: jax.profiler.trace(FOLDER) around the block, then FOLDER/plugins/profile/*/*.trace.json.gz"
@@ -87,17 +88,17 @@ class _Trace:
             stretch = times(event, self.door, self.taken, _number(event.get("ts")), _number(event.get("dur")))
             if stretch is None:
                 return
-            name, correlation = str(event.get("name", "")), _correlation(args)
+            name = str(event.get("name", ""))
             if "hlo_op" not in args and HOST in self.processes.get(pid, ""):
-                self._host(stretch, name, args, correlation)
+                self._host(stretch, name, args)
                 return
             kept = {key: args[key] for key in WANTED if key in args}
             what = self.known.setdefault(f"{name} {kept}", (name, kept))
-            self.spans.setdefault((pid, tid), []).append(Span(*stretch, OP, what, correlation))
+            self.spans.setdefault((pid, tid), []).append(Span(*stretch, OP, what, run_number(args)))
 
-    def _host(self, stretch: tuple[float, float], name: str, args: Mapping[str, Any], correlation: int) -> None:
-        if correlation:
-            self.launches[correlation] = stretch
+    def _host(self, stretch: tuple[float, float], name: str, args: Mapping[str, Any]) -> None:
+        if LAUNCH in args:
+            self.launches[run_number(args)] = stretch
         elif "step_num" in args:
             self.marks.append(Span(*stretch, RANGE, name))
         elif WAIT.fullmatch(name):
@@ -247,11 +248,6 @@ def _lanes(trace: _Trace) -> list[_Lane]:
 def _cut(trace: _Trace) -> tuple[str, ...]:
     cut = (f"the trace holds {trace.events} events and may be truncated: JAX stops at {MAX_EVENTS}",)
     return (*trace.notes, *(cut if trace.events >= MAX_EVENTS else ()))
-
-
-def _correlation(args: Mapping[str, Any]) -> int:
-    text = str(args.get("correlation_id", ""))
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 
 def _observations(trace: _Trace) -> list[Observation]:

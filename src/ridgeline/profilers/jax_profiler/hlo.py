@@ -67,6 +67,7 @@ class Module:
     name: str
     computations: Mapping[int, tuple[Instruction, ...]]
     lines: Mapping[int, str] = field(default_factory=dict)
+    number: int = -1  # of the program, which tells it from others of its name
 
     @cached_property
     def by_ident(self) -> dict[int, Instruction]:
@@ -78,6 +79,10 @@ class Module:
         fused = {ident for item in self.by_ident.values() if item.opcode not in CONTROL for ident in item.called}
         outside = (items for ident, items in self.computations.items() if ident not in fused)
         return {item.name: item for items in outside for item in items if item.opcode not in PLUMBING}
+
+    @cached_property
+    def differentiates(self) -> bool:
+        return any("jvp(" in item.op_name for item in self.kernels.values())
 
     def inner(self, item: Instruction) -> tuple[Instruction, ...]:
         """The instructions of a fusion; an instruction alone is its own."""
@@ -130,7 +135,7 @@ def _module(message: memoryview) -> Module:
         integer(computation, 5): tuple(_instruction(item, lines) for item in messages(computation, 2))
         for computation in messages(message, 3)
     }
-    return Module(clean(text(message, 1)), computations, lines)
+    return Module(clean(text(message, 1)), computations, lines, integer(message, 5))
 
 
 def _lines(index: memoryview) -> dict[int, str]:

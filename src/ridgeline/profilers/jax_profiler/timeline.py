@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,36 +20,36 @@ from ...core.errors import InputError
 from ...core.intake import clean, refuse_over
 from ...core.jax_names import pass_of, scopes
 from ...core.timeline import (
+    BACKWARD,
     COLLECTIVE,
     COMMUNICATION,
     COPIES,
     COPY,
     FILL,
+    FORWARD,
     KERNEL,
     OPERATOR,
+    OPTIMIZER,
+    OTHER,
     Activity,
     Call,
     Columns,
     Runs,
     Site,
     Steps,
-    Tensor,
     Timeline,
     Waits,
 )  # fmt: skip
 from ..chrome_trace import MICRO, Span
 from ..repetition import period, warmup_steps
-from .hlo import Instruction, Module, modules
+from .hlo import Module, modules
 from .operators import call_of, fused_operators
 from .replays import instructions
+from .versions import UNKNOWN_GEOMETRY, Geometry, Version, fitting, geometry, programs_of_runs
 
 COMMAND_BUFFER = "command_buffer"
 _PROGRAM = re.compile(r"(?:jit|pmap|pjit)_")
 _COLLECTIVE = re.compile(r"nccl|all-reduce|all-gather|reduce-scatter|all-to-all|collective")
-_GEOMETRY = re.compile(r"grid:(\d{1,10}),(\d{1,10}),(\d{1,10}) block:(\d{1,4}),(\d{1,4}),(\d{1,4})")
-ELEMENTS_PER_THREAD = (4, 2, 1)  # of XLA's elementwise loops; as many as the size of the array allows
-SAME_SIZE = 1.01  # ratio of elements, up to which versions of a program count as one
-_Version = tuple[Module, Instruction]
 _ACROSS = re.compile(r"memcpy(?:h2d|d2h)", re.IGNORECASE)
 
 
@@ -75,70 +75,43 @@ class Recorded(NamedTuple):
     tool: str
 
 
-class Launch(NamedTuple):
-    """Threads of a kernel and of each of its blocks; 0 where they were not recorded."""
-
-    threads: int
-    block: int
-
-
-NO_LAUNCH = Launch(0, 0)
-
-
-def _launch(args: Mapping[str, Any]) -> Launch:
-    sizes = _GEOMETRY.search(str(args.get("kernel_details", "")))
-    if not sizes:
-        return NO_LAUNCH
-    block = math.prod(map(int, sizes.groups()[3:]))
-    return Launch(math.prod(map(int, sizes.groups()[:3])) * block, block)
-
-
-def _fitting(versions: Sequence[_Version], launch: Launch) -> _Version | tuple[None, None]:
-    """The version whose result has as many elements as the threads of an elementwise loop compute, 4 each or fewer.
-
-    Versions of one size, such as a matrix and its transpose, move the same bytes; the first stands for them.
-    """
-    for each in ELEMENTS_PER_THREAD:
-        fit = [
-            pair for pair in versions if 0 <= launch.threads * each - _elements(pair[1].outputs) < launch.block * each
-        ]
-        moved = [sum(_elements([tensor]) for tensor in (*module.operands(item), *item.outputs)) for module, item in fit]
-        if fit:
-            return fit[0] if max(moved) <= SAME_SIZE * min(moved) else (None, None)
-    return None, None
-
-
-def _elements(tensors: Sequence[Tensor]) -> int:
-    return max((math.prod(tensor.shape) for tensor in tensors), default=0)
-
-
 @dataclass
 class _Gathered:
     programs: Mapping[str, list[Module]]
+    program_of: Mapping[int, int] = field(default_factory=dict)  # by number of a launch or run, that of the program
     sites: list[Site] = field(default_factory=list)
     activities: list[Activity] = field(default_factory=list)
     numbers: dict[Any, int] = field(default_factory=dict)
+    differentiated: set[int] = field(default_factory=set)  # sites in programs that differentiate
 
-    def site(self, program: str, instruction: str, name: str, args: Mapping[str, Any], kind: str) -> int:
+    def site(self, program: str, instruction: str, name: str, args: Mapping[str, Any], kind: str, run: int = 0) -> int:
         if not program and not instruction:
             return -1
         scope = clean(str(args.get("tf_op", "")).rsplit(":", 1)[0])
-        launch = _launch(args) if len(self.programs.get(program, ())) > 1 else NO_LAUNCH
-        key = "site", program, instruction or name, scope, kind in (COPY, COLLECTIVE) and name, launch
+        number, launch = -1, UNKNOWN_GEOMETRY
+        if len(self.programs.get(program, ())) > 1:
+            number, launch = self.program_of.get(run, -1), geometry(args)
+        key = "site", program, instruction or name, scope, kind in (COPY, COLLECTIVE) and name, launch, number
         if key not in self.numbers:
             self.numbers[key] = len(self.sites)
-            self.sites.append(self._site(program, instruction or name, scope, kind, name, launch))
+            version = self.instruction(program, instruction or name, launch, number)
+            if version[0] is not None and version[0].differentiates:
+                self.differentiated.add(len(self.sites))
+            self.sites.append(self._site(version, program, instruction or name, scope, kind, name))
         return self.numbers[key]
 
-    def _site(self, program: str, instruction: str, scope: str, kind: str, name: str, launch: Launch) -> Site:
-        module, item = self.instruction(program, instruction, launch)
+    @staticmethod
+    def _site(
+        version: Version | tuple[None, None], program: str, instruction: str, scope: str, kind: str, name: str
+    ) -> Site:
+        module, item = version
         if module is None or item is None:
             return Site(Call(clean(instruction)), _phase(scope, False, kind, name), scopes(scope) or (clean(program),))
         named = (part.op_name for part in (item, *module.inner(item)[::-1]) if part.op_name)
         scope = next(named, scope)
         return Site(
             call_of(module, item),
-            _phase(scope, any("jvp(" in other.op_name for other in module.kernels.values()), kind, name),
+            _phase(scope, module.differentiates, kind, name),
             scopes(scope) or (clean(program),),
             item.source,
             (Call(item.name),),
@@ -146,15 +119,18 @@ class _Gathered:
         )
 
     def instruction(
-        self, program: str, name: str, launch: Launch = NO_LAUNCH
-    ) -> tuple[Module | None, Instruction | None]:
+        self, program: str, name: str, launch: Geometry = UNKNOWN_GEOMETRY, number: int = -1
+    ) -> Version | tuple[None, None]:
         """The instruction of a program; of several versions, as of an op run by itself on arrays of several sizes, the one
-        that the launch fits. None where they disagree."""
+        of that number, else the one that the launch fits. None where they disagree."""
         versions = [
             (module, module.kernels[name]) for module in self.programs.get(program, ()) if name in module.kernels
         ]
+        numbered = [version for version in versions if version[0].number == number >= 0]
+        if numbered:
+            return numbered[0]
         alike = {(module.operands(item), item.outputs, item.op_name) for module, item in versions}
-        return versions[0] if len(alike) == 1 else _fitting(versions, launch)
+        return versions[0] if len(alike) == 1 else fitting(versions, launch)
 
     def activity(self, event: Event, kind: str) -> int:
         name, args = event.span.what
@@ -170,8 +146,8 @@ class _Gathered:
 
 
 def timeline(recorded: Recorded) -> Timeline:
-    programs, notes = _programs(recorded.path)
-    gathered = _Gathered(programs)
+    programs, program_of, notes = _programs(recorded.path)
+    gathered = _Gathered(programs, program_of)
     events = sorted(recorded.events, key=lambda event: event.span.start)
     zero = min((event.span.start for event in events), default=0.0)
     zero = min([zero, *(start for start, _ in recorded.launches.values()), *(mark.start for mark in recorded.marks)])
@@ -193,7 +169,7 @@ def timeline(recorded: Recorded) -> Timeline:
         return (np.asarray(values, np.float64) - zero) * MICRO
 
     return Timeline(
-        tuple(gathered.sites),
+        tuple(_with_updates(gathered, sites, step_of)),
         tuple(gathered.activities),
         Runs(
             seconds(begins),
@@ -223,16 +199,40 @@ def timeline(recorded: Recorded) -> Timeline:
     )
 
 
-def _programs(path: Path) -> tuple[Mapping[str, list[Module]], tuple[str, ...]]:
+def _with_updates(gathered: _Gathered, site: np.ndarray, step: np.ndarray) -> list[Site]:
+    """The sites, with the phase of operations that the program runs by themselves: those after all gradients of a step, in
+    every step, update its parameters."""
+    backward = [place for place in gathered.differentiated if gathered.sites[place].phase == BACKWARD]
+    places = np.arange(len(site))
+    last = np.full(int(step.max(initial=-1)) + 1, -1)
+    kept = np.isin(site, backward) & (step >= 0)
+    np.maximum.at(last, step[kept], places[kept])
+    if not len(last) or (last < 0).any():
+        return gathered.sites
+    inside = step >= 0
+    early = set(site[inside][places[inside] < last[step[inside]]].tolist()) | gathered.differentiated
+    updates = set(site[inside].tolist()) - early
+    return [
+        replace(item, phase=OPTIMIZER) if number in updates and item.phase in (FORWARD, OTHER) else item
+        for number, item in enumerate(gathered.sites)
+    ]
+
+
+def _programs(path: Path) -> tuple[Mapping[str, list[Module]], Mapping[int, int], tuple[str, ...]]:
+    """The compiled programs by name, the number of that of each run where names are ambiguous, and notes."""
     compiled = path.with_name(re.sub(r"trace\.json(?:\.gz)?$", "xplane.pb", path.name))
     if compiled == path or not compiled.exists():
-        return {}, (
-            "the compiled programs (.xplane.pb) are not next to the trace: shapes and source lines are not known",
+        return (
+            {},
+            {},
+            ("the compiled programs (.xplane.pb) are not next to the trace: shapes and source lines are not known",),
         )
     try:
-        return modules(compiled), ()
+        programs = modules(compiled)
+        ambiguous = any(len(versions) > 1 for versions in programs.values())
+        return programs, programs_of_runs(compiled) if ambiguous else {}, ()
     except InputError as error:
-        return {}, (f"the compiled programs next to the trace were not read: {error}",)
+        return {}, {}, (f"the compiled programs next to the trace were not read: {error}",)
 
 
 def _kind(event: Event) -> str:
@@ -255,7 +255,7 @@ def _rows(
     program, instruction = str(args.get("hlo_module", "")), str(args.get("hlo_op", ""))
     if instruction.startswith(COMMAND_BUFFER):
         instruction = replayed.get(id(event), "")
-    site = gathered.site(program, instruction, name, args, kind)
+    site = gathered.site(program, instruction, name, args, kind, event.span.ident)
     activity = gathered.activity(event, kind)
     for start, end in event.stretches:
         yield start, end, site, activity, event

@@ -43,6 +43,15 @@ def _varint(message: memoryview, place: int) -> tuple[int, int]:
     raise InputError("a message is cut off in a number")
 
 
+def varint(value: int) -> bytes:
+    """A number as messages hold it: seven bits to a byte, the lowest first."""
+    written = bytearray()
+    while value >= 0x80:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*written, value))
+
+
 def messages(message: memoryview, number: int) -> Iterator[memoryview]:
     """The values of a field that hold bytes."""
     for key, value in fields(message):

@@ -56,7 +56,7 @@ def launch_train(view: View) -> Iterator[Move]:
         f"{view.launches:,.0f} launches per step{each}; median kernel {show(short, 's', 2)}",
         f"without {show(view.recording, 's', 2)} per step that recording took",
     )
-    move = JIT if view.kept.timeline.tool.startswith("jax") else GRAPH
+    move = JIT if view.uses_jax else GRAPH
     yield Move("launch train", "the device runs dry between launches", move, gain, evidence)
 
 

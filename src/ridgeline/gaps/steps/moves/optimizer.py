@@ -22,7 +22,11 @@ MIN_LAUNCHES = 4.0  # of an optimizer step, from which one fused kernel is worth
 MIN_PASS = 0.5  # of the elements of the largest pass, from which a pass is one over all parameters
 FUSED = "_fused_"
 FOREACH = "_foreach_"
-ADAM = ("addcdiv", "addcmul")  # operators that only Adam and its kin need
+ADAM = ("addcdiv", "addcmul", "sqrt")  # operators that only Adam and its kin need
+JAX_MIN_PASS = (
+    0.05  # the same where JAX runs operation by operation: Adam has ten products and one square root per tensor
+)
+FUSE, JIT = "pass fused=True to the optimizer", "compile the update with the step (jax.jit, its buffers donated)"
 
 
 def loop(view: View) -> Iterator[Move]:
@@ -48,7 +52,7 @@ def loop(view: View) -> Iterator[Move]:
         f"{launches:,.0f} {'calls' if view.kept.on_host else 'launches'} and {show(time, 's', 3)} per step: {present}",
         f"{show(elements, '', 3)} parameters; a fused {kind} is expected to take {show(fused, 's', 3)}",
     )
-    yield Move("optimizer", "unfused optimizer", "pass fused=True to the optimizer", gain, evidence, device=device,
+    yield Move("optimizer", "unfused optimizer", JIT if view.uses_jax else FUSE, gain, evidence, device=device,
                sources=sources(groups), items=tuple(group.name for group in groups[:4]))  # fmt: skip
 
 
@@ -75,9 +79,12 @@ def _parameters(view: View, groups: list[Group]) -> list[int]:
     for group in groups:
         first = next(iter(group.owner.call.args), None)
         listed = first if isinstance(first, tuple) else group.owner.call.tensors[:1]
+        if view.uses_jax:  # operands in any order, scalars among them
+            listed = (max(group.owner.call.tensors, key=lambda tensor: prod(tensor.shape)),)
         sizes = [prod(tensor.shape) for tensor in listed if isinstance(tensor, Tensor)]
         by_name[group.owner.name] += sizes * max(round(group.count), 1)
-    passes = [sizes for sizes in by_name.values() if sum(sizes) >= MIN_PASS * max(map(sum, by_name.values()))]
+    least = (JAX_MIN_PASS if view.uses_jax else MIN_PASS) * max(map(sum, by_name.values()), default=0)
+    passes = [sizes for sizes in by_name.values() if sum(sizes) >= least]
     return min(passes, key=sum, default=[])
 
 
