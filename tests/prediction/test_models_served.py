@@ -283,6 +283,23 @@ def test_backward_products_are_twice_the_forward_ones() -> None:
     assert sum(gradients.values()) == pytest.approx(2 * forward, rel=0.02)
 
 
+def test_windows_of_several_queries_are_transferred_and_those_of_one_query_are_not() -> None:
+    """No windowed kernel was timed: its time comes from attention without a mask, its interval is wider than the one of those timings."""
+    made = predict_model(architecture("gemma-2-9b"), "h200-sxm", Load(4, 8192, 256))
+    trained = predict_training(architecture("mistral-7b"), "h200-sxm", Job(1, 16384))
+    labels: dict[str, list[str]] = {}
+    widths = []
+    for step, items in (("prefill", made.prefill.ops), ("decode", made.decode.ops), ("train", trained.step.ops)):
+        for item in items:
+            if item.op.name.startswith("attention"):
+                labels.setdefault(step, []).append(str(item.prediction.expected[0].label))
+                widths.append(float(item.prediction.high / item.prediction.time))
+    assert labels == {
+        "prefill": ["transferred", "calibrated"], "decode": ["calibrated"] * 2, "train": ["transferred"] * 2
+    }  # fmt: skip
+    assert widths[0] > widths[1]
+
+
 def test_software_is_named_and_unknown_ones_refused() -> None:
     assert all(row.source and row.title for row in all_software().values())
     with pytest.raises(InputError, match="software"):

@@ -139,6 +139,7 @@ def test_kernels_of_windows_and_verified_drafts() -> None:
     """Priced as attention without a mask over the keys that a query sees on average, and as decoding with more heads."""
     (windowed, _) = [op.work for op in step_ops(GEMMA, prefill(1, 128)) if op.name == "attention"]
     (kernel,) = windowed.kernels
+    assert (kernel.op, kernel.like) == ("windowed", "full")
     assert kernel.sizes["kv"] * 128 * 8 * 4 * 32 == sum(
         value for (engine, *_), value in windowed.counts.items() if engine == "matrix"
     )

@@ -10,10 +10,11 @@ from model_examples import DEEPSEEK, GPT2, LLAMA_8B, MIXTRAL
 
 import ridgeline as rl
 from ridgeline.core.errors import RidgelineError
+from ridgeline.core.work import work
+from ridgeline.programs.models.activations import inference_activations, kept_per_layer, training_activations
 from ridgeline.programs.models.architecture import Architecture, Attention, Layer, Mlp
 from ridgeline.programs.models.device import Device
 from ridgeline.programs.models.layout import Layout
-from ridgeline.programs.models.memory import inference_activations, kept_per_layer, training_activations
 from ridgeline.programs.models.model_op import ModelOp
 from ridgeline.programs.models.parallel import gradient_intensity, most_data_parallel
 from ridgeline.programs.models.phase import Formats, Phase, decode, prefill, train
@@ -61,6 +62,35 @@ def test_block_of_a_transformer() -> None:
     assert (moved / 1e9, flops / moved) == (pytest.approx(0.513, abs=5e-4), pytest.approx(603, abs=0.5))
     assert flops / (moved - 32 * 1024 * 3072 * 2) == pytest.approx(993.0, abs=0.05)
     assert {op: ops[op].work.intensity() < 153 for op in ("norm", "activation")} == {"norm": True, "activation": True}
+
+
+def test_total_of_a_transformer_block() -> None:
+    """S0-95 (E-53): activations of 15 FLOP a value over four passes have AI 1.9, and with the intermediate of the FFN counted once the
+    block is 568.8 GFLOP over 1.826 GB, AI 311.5.
+
+    That is the sum of the example's own expressions. Kernel by kernel the intermediate is written and read back, GELU reads and writes it
+    once (12 FLOP a value, AI 3.0) and two residuals move three tensors each; in values of N = 32 x 1024 x 768 and H = 768:
+    4 N + 3 H^2 (QKV), 4 N, 2 N + H^2, 2 (2 N + 2 H) of the norms, 10 N + 8 H^2, 8 N, 6 N.
+    """
+    ops = by_name(BLOCK, prefill(32, 1024), fused=False)
+    ops["qkv"] = by_name(BLOCK, prefill(32, 1024))["qkv"]
+    tokens, hidden, inter = 32 * 1024, 768, 3072
+    seen = work(vector={"activations": (15 * tokens * inter, "15 n")}, read={"x": (2 * tokens * inter, "fp16", "2 n")},
+                write={"y": (2 * tokens * inter, "fp16", "2 n")}, dtype="fp16")  # fmt: skip
+    assert seen.intensity() == 1.875
+    products = [ops[name] for name in ("qkv", "attention", "out", "up", "down")]
+    norm = ops["norm"]
+    flops = sum(matrix(op) for op in products) + norm.flops + float(seen.flops)
+    moved = sum(float(op.work.bytes) for op in products) + 2 * float(norm.work.bytes) + float(seen.bytes)
+    once = moved - tokens * inter * 2
+    assert (flops / 1e9, once / 1e9) == (pytest.approx(568.848, abs=1e-3), pytest.approx(1.8261, abs=1e-4))
+    assert flops / once == pytest.approx(311.5, abs=0.05)
+
+    kernels = [*products, norm, norm, ops["activation"], ops["residual"], ops["residual"]]
+    values = 38 * tokens * hidden + 12 * hidden**2 + 4 * hidden
+    assert sum(float(op.work.bytes) for op in kernels) == 2 * values
+    assert ops["activation"].work.intensity() == 3.0
+    assert ops["residual"].work.intensity() == pytest.approx(1 / 6)
 
 
 def test_attention_of_a_layer_in_parts() -> None:

@@ -80,7 +80,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
         for candidate, substitute in _candidates(key, asked, last_dtype, like):
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
-                same_op = candidate.op == key.op or candidate.family in ALL_OPS
+                same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(

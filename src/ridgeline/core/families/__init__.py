@@ -65,7 +65,7 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
     always = np.asarray(True)
     by_family = cpu.VARIANTS if kind == "cpu" else VARIANTS
     variants = by_family[family](sizes, op) if family in by_family else {family: always}
-    ops = OPS[family](sizes) if family in OPS else {op: always}
+    ops = OPS[family](sizes) if family in OPS and not op else {op: always}
     for kernels, of_variant in variants.items():
         for name, of_op in ops.items():
             mask = of_variant & of_op

@@ -23,9 +23,9 @@ from ...core.errors import RidgelineError
 from ...core.machine import Machine
 from ...core.work import total
 from ...machines.load import as_machine
+from ...programs.models.activations import training_activations
 from ...programs.models.architecture import Architecture
 from ...programs.models.layout import DATA, EXPERT, PIPELINE, Layout, bubble
-from ...programs.models.memory import training_activations
 from ...programs.models.model_op import FORWARD, UPDATE
 from ...programs.models.phase import Formats, train
 from ...programs.models.program import COMMUNICATION, device_parameters, step_ops

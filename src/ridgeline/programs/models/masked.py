@@ -16,6 +16,7 @@ from ..ops.scaled_dot_product import visible_pairs
 from .passes import built
 
 WINDOW_NOTE = Note(ASSUMED, "attention with a window was not timed: priced without a mask, over the keys that a query sees on average")  # fmt: skip
+WINDOWED, UNMASKED = "windowed", "full"  # a kernel that was never timed, and the one its time is transferred from
 SINK = 2.0  # flops of a learned logit in a softmax: exponential and addition
 
 
@@ -122,7 +123,7 @@ class Masked:
             "batch": self.batch, "heads": self.heads, "shared": self.kv_heads, "q": self.queries, "kv": mean,
             "d": made.shape["head_dim"], "causal": 0.0, **widths,
         }  # fmt: skip
-        return Kernel(made.name, sizes, dtype=label(made.dtype, stored))
+        return Kernel(made.name, sizes, WINDOWED, label(made.dtype, stored), like=UNMASKED)
 
     def _priced(self, kernel: Kernel) -> Kernel:
         """Its part of the batch; the few queries of a verified draft are rows of decoding that share keys, as more heads do."""
