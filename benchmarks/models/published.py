@@ -107,6 +107,8 @@ def served(row: dict[str, str]) -> ModelPrediction:
     batch = max(float(row["batch"]) / layout.dp, 1.0)
     prompt, generate = max(float(row["prompt_len"] or 512), 1.0), max(float(row["gen_len"] or 128), 1.0)
     software = "gpt-fast" if row["source"].startswith(("gpt-fast", *LLAMA_CPP)) else None
+    if "trtllm" in note or row["source"].startswith("TensorRT"):
+        software = "tensorrt-llm"
     load = Load(batch, prompt, generate, static)
     return predict_model(architecture(row["model"]), machine_of(row), load, formats_of(row), layout, software)
 

@@ -48,8 +48,51 @@ def test_training_scales_over_replicas_of_all_degrees() -> None:
     assert [point.time for point in scaling.points] == [trained(dp).time for dp in (1, 2, 4)]
     tensor = predict_training(architecture(SMALL), "h100-sxm", Job(8, 512), layout=Layout(tp=2))
     assert [point.layout.dp for point in training_scaling([tensor], "devices", [2, 3, 4]).points] == [1, 2]
-    with pytest.raises(InputError, match="tp"):
-        training_scaling([tensor], "tp", [1])
+    with pytest.raises(InputError, match="'sp'"):
+        training_scaling([tensor], "sp", [1])
+
+
+def test_every_degree_has_a_curve() -> None:
+    """Its points are the predictions of those layouts; experts are split over the devices there are."""
+    dense, experts = (rl.model(name, "h200-sxm", batch=64, dp=dp) for name, dp in ((SMALL, 1), ("olmoe-1b-7b", 4)))
+    job = Job(64, 512)
+    steps = [
+        predict_training(architecture(name), "h200-sxm", job, layout=Layout(dp=4)) for name in (SMALL, "olmoe-1b-7b")
+    ]
+    for degree, devices in (("pp", [1, 2, 4]), ("cp", [1, 2, 4]), ("ep", [4, 4, 4])):
+        served, trained_at = (experts, steps[1]) if degree == "ep" else (dense, steps[0])
+        scaling = serving_scaling([served], degree, [1, 2, 4])
+        assert [point.devices for point in scaling.points] == devices
+        layouts = [Layout(**{"dp": served.layout.dp, degree: value}) for value in (1, 2, 4)]
+        expected = [rl.model(served.architecture, "h200-sxm", batch=64, **{name: getattr(layout, name) for name in ("tp", "pp", "dp", "ep", "cp")}) for layout in layouts]  # fmt: skip
+        assert [point.time for point in scaling.points] == [float(made.serving.tpot) for made in expected]
+        assert scaling.points[0].efficiency == 1
+        panel = scaling_chart(scaling)
+        assert [point.x for point in panel.charts[0].points] == [1, 2, 4]
+        of_training = training_scaling([trained_at], degree, [1, 2])
+        assert [point.layout for point in of_training.points] == [
+            Layout(**{"dp": 4, degree: value}) for value in (1, 2)
+        ]
+    with pytest.raises(InputError, match="tp x dp = 1"):
+        serving_scaling([dense], "ep", [2])
+    with pytest.raises(InputError, match="'dp'"):  # every replica has a load of its own
+        serving_scaling([dense], "dp", [2])
+
+
+def test_stages_decode_groups_of_sequences_in_turn() -> None:
+    """Of B sequences a stage has B / pp at a time, so that a token takes pp stages of a group and the caches are read in parallel."""
+    single = rl.model(SMALL, "h200-sxm", batch=32, prompt=4096)
+    piped = rl.model(SMALL, "h200-sxm", batch=32, prompt=4096, pp=4)
+    attention = [next(item for item in made.decode.ops if item.op.name == "attention") for made in (single, piped)]
+    assert [float(item.op.work.shape["batch"]) for item in attention] == [32, 8]
+    assert float(piped.decode_time) == pytest.approx(4 * float(piped.decode.time) + piped.software.host(32.0))
+    assert float(attention[1].bytes) == pytest.approx(float(attention[0].bytes) / 16)
+    weights = sum(float(item.op.weights * item.op.count) for item in single.decode.ops) * 2
+    assert float(piped.decode_time) > weights / single.machine.bandwidth("main", None).value * 0.9
+    assert float(piped.decode_time) < float(single.decode_time)
+    assert [float(rl.model(SMALL, "h200-sxm", batch=1, pp=pp).decode.bytes) for pp in (1, 4)] == pytest.approx(
+        [float(rl.model(SMALL, "h200-sxm", batch=batch, pp=pp).decode.bytes) for batch, pp in ((1, 1), (4, 4))]
+    )
 
 
 def test_the_limit_of_replicas_is_the_last_that_hides_the_exchange() -> None:

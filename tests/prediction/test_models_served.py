@@ -159,6 +159,29 @@ def test_requests_that_share_a_server_wait_for_the_prompts_of_others() -> None:
     assert float(static.tokens_per_s) == pytest.approx(11 * 100 / (float(static.ttft) + 99 * 0.01))
 
 
+@pytest.mark.parametrize("software", ["library", "tensorrt-llm"])
+def test_requests_beyond_the_memory_wait_for_it(software: str) -> None:
+    """K of B run: 0.9 of the memory less the weights and the activations of a prompt, over the cache each holds. Requests in the
+    server are the rate at which they leave times their stay (Little), and with more of them no time gets shorter."""
+    batches = np.array([1.0, 16.0, 32.0, 64.0, 128.0])
+    made = rl.model("llama-3.1-70b", "h200-sxm", batches, 1024, 8192, weights="fp8_e4m3", software=software)
+    held = 1024 + 8192 * (0.5 if software == "library" else 1.0)
+    left = float(made.memory.usable or 0) - made.memory.weights - float(np.min(made.memory.activations))
+    most = int(left // (kv_bytes_per_token(made.architecture) * held))
+    assert 16 < most < 64
+    assert list(made.running) == pytest.approx([min(batch, most) for batch in batches], abs=1)
+    serving = made.serving
+    stay = serving.ttft + (8192 - 1) * serving.tpot
+    assert serving.tokens_per_s / 8192 * stay == pytest.approx(batches)
+    assert np.all(np.diff(serving.ttft) > 0)
+    assert np.all(np.diff(serving.tpot) >= 0)
+    assert np.all((np.asarray(serving.memory_wait) > 0) == (batches > made.running))
+    few, many = (rl.model("llama-3.1-70b", "h200-sxm", batch, 1024, 8192, weights="fp8_e4m3", software=software) for batch in (16.0, 64.0))  # fmt: skip
+    assert not any("fit" in note for note in few.notes)
+    assert f"{float(many.running):g} of 64 run at a time" in many.notes[0]
+    assert float(few.serving.ttft) < 1 < 10 < float(many.serving.ttft)
+
+
 def test_speculation_yields_the_geometric_sum() -> None:
     brute = sum((k + 1) * 0.7**k * 0.3 for k in range(4)) + 5 * 0.7**4  # k accepted, then one more token
     assert expected_tokens(0.7, 4) == pytest.approx(brute)

@@ -137,7 +137,7 @@ draft_options = grouped(
 @click.option(
     "--curve",
     metavar="NAME=VALUES",
-    help="Throughput and latency for batch=1..512, prompt=..., generate=...; scaling for devices=1..8, tp=...; with --train dp=...",
+    help="Throughput and latency for batch=1..512, prompt=..., generate=...; scaling for devices=1..8 or tp=, pp=, cp=, ep=; with --train dp= too",
 )
 @click.option(
     "--slo",

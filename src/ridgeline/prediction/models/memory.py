@@ -1,4 +1,4 @@
-"""MemoryPlan: what a model keeps in the memory of one device, and the largest batch that fits."""
+"""MemoryPlan: what a model keeps in the memory of one device, the largest batch that fits, and how many of more run at a time."""
 
 from __future__ import annotations
 
@@ -127,6 +127,25 @@ def memory_plan(
     )
 
 
+def running_batch(
+    architecture: Architecture,
+    machine: Machine,
+    formats: Formats,
+    layout: Layout,
+    software: Software,
+    batch: Array,
+    tokens: Array,
+    rows: Array,
+) -> Array:
+    """Of `batch` sequences those that run at a time, where each holds the cache of `tokens`: the others wait.
+
+    All of them where not even one fits, so that there is an answer at all: the plan says that it does not fit.
+    """
+    most = _most(architecture, machine, formats, layout, software, tokens, rows)
+    asked = np.asarray(batch, dtype=np.float64)
+    return np.where(most >= 1, np.minimum(asked, np.maximum(most, 1.0)), asked)
+
+
 def largest_batch(
     architecture: Architecture,
     machine: Machine,
@@ -137,9 +156,16 @@ def largest_batch(
     rows: float,
 ) -> int | None:
     """Sequences of `tokens` that fit at once; 0 where the weights alone do not, None where the memory is not known."""
-    one = memory_plan(architecture, machine, formats, layout, software, 1.0, tokens, rows)
-    if one.usable is None:
-        return None
-    none = one.weights + step_activations(architecture, rows, 0.0, formats, layout)
-    each = float(one.total) - float(none)
-    return max(int((one.usable - float(none)) // each), 0) if each > 0 else 0
+    most = float(_most(architecture, machine, formats, layout, software, tokens, rows))
+    return None if np.isinf(most) else int(most)
+
+
+def _most(
+    architecture: Architecture, machine: Machine, formats: Formats, layout: Layout, software: Software, tokens: Array, rows: Array
+) -> Array:  # fmt: skip
+    single = memory_plan(architecture, machine, formats, layout, software, 1.0, tokens, rows)
+    if single.usable is None:
+        return np.full(np.shape(tokens), np.inf)
+    fixed = single.weights + step_activations(architecture, rows, 0.0, formats, layout)
+    each = np.asarray(single.total - fixed)
+    return np.where(each > 0, np.maximum((single.usable - fixed) // np.maximum(each, 1.0), 0.0), 0.0)

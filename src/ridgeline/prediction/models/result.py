@@ -22,7 +22,7 @@ from ...programs.models.phase import DECODE, PREFILL, Formats, Phase
 from ...programs.models.program import ModelOp, step_ops
 from .critical import CriticalBatch, critical_batches
 from .energy import StepEnergy, least_time, step_energy
-from .memory import MemoryPlan, largest_batch, memory_plan
+from .memory import MemoryPlan, largest_batch, memory_plan, running_batch
 from .serving import Serving, serve
 from .software import Software, software_named
 from .step import StepPrediction, predict_step
@@ -60,13 +60,14 @@ class ModelPrediction:
     software: Software
     load: Load
     prefill: StepPrediction  # of one prompt
-    decode: StepPrediction  # of all sequences, halfway through their answers
+    decode: StepPrediction  # of all sequences that a stage works on at a time, halfway through their answers
+    running: Array  # sequences that the memory lets run at a time
     ceilings: str | None = None
 
     DOCUMENT: ClassVar = (
         "model=architecture.name", "machine=machine.name", "params", "active_params", "formats", "layout", "devices", "software=software.name",
         "batch=load.batch", "prompt=load.prompt", "generate=load.generate", "memory", "largest_batch", "prefill=prefill_document",
-        "decode=decode_document", "ttft_ms", "tpot_ms", "tpot_low_ms", "tpot_high_ms", "tokens_per_s", "tokens_per_s_per_device",
+        "decode=decode_document", "running", "memory_wait_ms", "ttft_ms", "tpot_ms", "tpot_low_ms", "tpot_high_ms", "tokens_per_s", "tokens_per_s_per_device",
         "joules_per_token", "energy_basis", "critical_batch", "notes",
     )  # fmt: skip
 
@@ -79,12 +80,16 @@ class ModelPrediction:
 
     @cached_property
     def serving(self) -> Serving:
-        return serve(self.software, self.prefill_time, self.decode_time, self.load)
+        return serve(self.software, self.prefill_time, self.decode_time, self.load, self.layout.pp, self.running)
 
     @property
     def decode_time(self) -> Array:
-        """Seconds of a step that gives every sequence a token: all stages, and the host work that nothing hides."""
-        return powered(self.decode) * self.layout.pp + self.software.host(self.load.batch)
+        """Seconds of a step that gives every sequence a token: all stages, and the host work that nothing hides.
+
+        With pp stages the sequences are pp groups that follow each other, one in every stage: a group is back at the first stage
+        when all stages have worked on it, and meanwhile every stage has worked on every group.
+        """
+        return powered(self.decode) * self.layout.pp + self.software.host(self.running)
 
     @property
     def prefill_time(self) -> Array:
@@ -94,6 +99,10 @@ class ModelPrediction:
     @property
     def ttft_ms(self) -> Array:
         return self.serving.ttft * 1e3
+
+    @property
+    def memory_wait_ms(self) -> Array:
+        return self.serving.memory_wait * 1e3
 
     @property
     def tpot_ms(self) -> Array:
@@ -145,8 +154,7 @@ class ModelPrediction:
     @property
     def _rows(self) -> Array:
         """Tokens of the largest step."""
-        chunk = self.software.chunk
-        return np.minimum(self.load.prompt, chunk) if chunk else np.asarray(self.load.prompt)
+        return step_rows(self.software, self.load)
 
     @cached_property
     def memory(self) -> MemoryPlan:
@@ -163,14 +171,21 @@ class ModelPrediction:
 
     @cached_property
     def decode_energy(self) -> StepEnergy | None:
-        return step_energy(self.decode, self.decode_time)
+        """Of one stage, working on one of its groups of sequences."""
+        return step_energy(self.decode, self.decode_time / self._groups)
+
+    @property
+    def _groups(self) -> Array:
+        """Groups of sequences that decoding passes through the pipeline."""
+        return np.minimum(float(self.layout.pp), self.running)
 
     @property
     def joules_per_token(self) -> Array | None:
         """Of one generated token, all devices of a replica together, prompts left out."""
         if self.decode_energy is None:
             return None
-        return self.decode_energy.joules * (self.devices / self.layout.dp) / np.asarray(self.load.batch)
+        joules = self.decode_energy.joules * self._groups
+        return joules * (self.devices / self.layout.dp) / np.asarray(self.running)
 
     @property
     def energy_basis(self) -> str:
@@ -184,7 +199,7 @@ class ModelPrediction:
         context = float(np.max(self.load.context))
 
         def ops_at(batches: NDArray[np.float64]) -> tuple[ModelOp, ...]:
-            phase = Phase(DECODE, batches * self.layout.dp, 1.0, context)
+            phase = Phase(DECODE, in_stage(batches, self.layout) * self.layout.dp, 1.0, context)
             return step_ops(self.architecture, phase, self.formats, self.layout)
 
         return critical_batches(ops_at, self.machine, self.ceilings)
@@ -209,12 +224,7 @@ class ModelPrediction:
         """What does not fit and what would, what the architecture's reader left out, what the times rest on."""
         notes = list(self.architecture.notes)
         if not np.all(self.memory.fits):
-            needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable or 0.0, "B", 3)
-            most = self.largest_batch
-            fix = (
-                f"at most {most} sequences fit" if most else "the weights alone do not: raise --tp or --pp, or quantize"
-            )
-            notes.insert(0, f"does not fit: needs {needs} a device, {has} are usable; {fix}")
+            notes.insert(0, self._memory_note)
         longest, trained = float(np.max(self.load.longest)), self.architecture.max_context
         if trained is not None and longest > trained:
             notes.append(
@@ -228,11 +238,36 @@ class ModelPrediction:
                 )
         return tuple(dict.fromkeys(notes))
 
+    @property
+    def _memory_note(self) -> str:
+        """What does not fit, what would, and what that means for requests."""
+        needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable or 0.0, "B", 3)
+        note = f"does not fit: needs {needs} a device, {has} are usable"
+        if not self.largest_batch:
+            return f"{note}; the weights alone do not: raise --tp or --pp, or quantize"
+        note += f"; at most {self.largest_batch} sequences fit"
+        asked, runs = float(np.max(self.load.batch)), float(np.max(self.running))
+        if runs == asked:
+            return f"{note} at full length, all while their answers grow"
+        longest = show(float(np.max(self.serving.memory_wait)), "s", 3)
+        times = "TTFT and TPOT include" if self.software.reserve < 1 else "TTFT includes"
+        return f"{note} at full length: {runs:g} of {asked:g} run at a time, {times} {longest} a request of waiting for memory"
+
     def with_load(self, **changes: Any) -> ModelPrediction:
         """The same model, machine and layout under another load."""
         return _predicted(
             self.architecture, self.machine, self.formats, self.layout, self.software, replace(self.load, **changes), self.ceilings
         )  # fmt: skip
+
+
+def step_rows(software: Software, load: Load) -> Array:
+    """Tokens of the largest step."""
+    return np.minimum(load.prompt, software.chunk) if software.chunk else np.asarray(load.prompt)
+
+
+def in_stage(batch: Array, layout: Layout) -> Array:
+    """Sequences that a stage of a pipeline decodes at a time: one of pp groups."""
+    return np.ceil(np.asarray(batch, dtype=np.float64) / layout.pp)
 
 
 def powered(step: StepPrediction) -> Array:
@@ -264,13 +299,17 @@ def _predicted(
             f"{architecture.name} is an encoder, which is not served token by token; predict a forward pass of it with "
             "`ridgeline trace`"
         )
+    held = np.asarray(load.prompt) + software.reserve * np.asarray(load.generate)
+    running = running_batch(
+        architecture, machine, formats, layout, software, load.batch, held, step_rows(software, load)
+    )
     # phases count the sequences of all replicas, a load those of one
     phases = (
         (Phase(PREFILL, float(layout.dp), load.prompt), False),
-        (Phase(DECODE, load.batch * np.asarray(layout.dp), 1.0, load.context), software.graph),
+        (Phase(DECODE, in_stage(running, layout) * layout.dp, 1.0, load.context), software.graph),
     )
     prefill, decode = (
         predict_step(step_ops(architecture, phase, formats, layout), machine, ceilings, graph, layout, software.light)
         for phase, graph in phases
     )
-    return ModelPrediction(architecture, machine, formats, layout, software, load, prefill, decode, ceilings)
+    return ModelPrediction(architecture, machine, formats, layout, software, load, prefill, decode, running, ceilings)

@@ -1,7 +1,9 @@
 """Scaling: one model and one load over ever more devices, against the ideal of time that falls as devices are added.
 
-Serving splits every layer over tensor-parallel devices (`tp`), training splits a batch of a fixed size over replicas (`dp`):
-strong scaling in both. The ideal starts at the first point that exists; its efficiency is 1 there.
+Any degree may grow while the load, or the batch of a training step, stays: strong scaling. `devices` splits every layer over
+tensor-parallel devices (`tp`) in serving, and the batch over replicas (`dp`) in training. Experts are split over devices that
+are there for other degrees, so that `ep` changes no number of devices. The ideal starts at the first point that exists; its
+efficiency is 1 there.
 """
 
 from __future__ import annotations
@@ -9,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...core.errors import InputError, RidgelineError, unknown
-from ...programs.models.layout import DATA, TENSOR, Layout
+from ...programs.models.layout import CONTEXT, DATA, DEGREES, EXPERT, PIPELINE, TENSOR, Layout
 from ...programs.models.program import COMMUNICATION
 from .result import ModelPrediction, predict_model
 from .step import StepPrediction
 from .training import TrainingPrediction, predict_training
 
 DEVICES = "devices"
-SERVED, TRAINED = (DEVICES, TENSOR), (DEVICES, DATA)  # what a curve of scaling may name
+# what a curve of scaling may name; in serving every replica has a load of its own, so that dp scales by definition
+SERVED, TRAINED = (DEVICES, TENSOR, PIPELINE, EXPERT, CONTEXT), (DEVICES, *DEGREES)
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,11 @@ class Scaling:
 
     model: str
     training: bool
+    degree: str  # that grows
     points: tuple[ScalingPoint, ...]
     refused: tuple[str, ...] = ()
 
-    DOCUMENT: ClassVar = ("model", "training", "points", "refused")
+    DOCUMENT: ClassVar = ("model", "training", "degree", "points", "refused")
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -64,7 +68,7 @@ class Scaling:
 
 
 def serving_scaling(predictions: Sequence[ModelPrediction], swept: str, values: Iterable[float]) -> Scaling:
-    """The load of each prediction over other numbers of tensor-parallel devices."""
+    """The load of each prediction at other degrees of parallelism."""
     if swept not in SERVED:
         raise unknown("degree of a scaling curve", swept, SERVED)
 
@@ -79,11 +83,11 @@ def serving_scaling(predictions: Sequence[ModelPrediction], swept: str, values: 
         )
 
     starts = [(item.layout, partial(point, item)) for item in predictions]
-    return _scaling(predictions[0].architecture.name, starts, swept, TENSOR, list(values))
+    return _scaling(predictions[0].architecture.name, False, starts, swept, list(values))
 
 
 def training_scaling(predictions: Sequence[TrainingPrediction], swept: str, values: Iterable[float]) -> Scaling:
-    """The batch of each step over other numbers of replicas."""
+    """The batch of each step at other degrees of parallelism."""
     if swept not in TRAINED:
         raise unknown("degree of a scaling curve of training", swept, TRAINED)
 
@@ -99,7 +103,7 @@ def training_scaling(predictions: Sequence[TrainingPrediction], swept: str, valu
         )
 
     starts = [(item.layout, partial(point, item)) for item in predictions]
-    return _scaling(predictions[0].architecture.name, starts, swept, DATA, list(values))
+    return _scaling(predictions[0].architecture.name, True, starts, swept, list(values))
 
 
 def communication_bound(made: TrainingPrediction) -> bool:
@@ -108,8 +112,9 @@ def communication_bound(made: TrainingPrediction) -> bool:
 
 
 def _scaling(
-    model: str, starts: Iterable[tuple[Layout, Callable[[Layout], ScalingPoint]]], swept: str, degree: str, values: Sequence[float]
+    model: str, training: bool, starts: Iterable[tuple[Layout, Callable[[Layout], ScalingPoint]]], swept: str, values: Sequence[float]
 ) -> Scaling:  # fmt: skip
+    degree = swept if swept != DEVICES else DATA if training else TENSOR
     points: list[ScalingPoint] = []
     refused: list[str] = []
     for layout, point_at in starts:
@@ -125,18 +130,19 @@ def _scaling(
         ]
     if not points:
         raise InputError(refused[0])
-    return Scaling(model, degree == DATA, tuple(points), tuple(dict.fromkeys(refused)))
+    return Scaling(model, training, degree, tuple(points), tuple(dict.fromkeys(refused)))
 
 
 def _layout(layout: Layout, swept: str, degree: str, value: int) -> Layout:
     """With one degree changed: to the value, or so that there are as many devices in all."""
-
-    def changed(count: int) -> Layout:
-        return replace(layout, tp=count) if degree == TENSOR else replace(layout, dp=count)
-
     if swept != DEVICES:
-        return changed(value)
+        return _at(layout, degree, value)
     others = layout.devices // int(getattr(layout, degree))
     if value % others:
         raise InputError(f"{value} devices cannot be split into groups of {others}, which the other degrees ask for")
-    return changed(value // others)
+    return _at(layout, degree, value // others)
+
+
+def _at(layout: Layout, degree: str, value: int) -> Layout:
+    degrees: dict[str, Any] = {degree: value}
+    return replace(layout, **degrees)

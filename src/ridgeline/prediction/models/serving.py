@@ -8,6 +8,14 @@ With B requests at a time, prompts of S tokens and G tokens generated, in a stea
     TTFT          the software's own delay + prefill x (1 + wait): prompts that arrive together are read together
     tokens/s      B G / (TTFT + (G - 1) TPOT)
 
+A pipeline of p stages reads p prompts at a time, one in every stage, so that others' prompts take prefill / p each.
+
+Where the memory holds the caches of K < B requests, K run at a time and take T = TTFT + (G - 1) TPOT each, so that K / T of them
+end in a second. By Little's law the B requests, waiting ones included, stay B T / K: a request waits W = T (B / K - 1) for memory.
+Where all memory of a request is set aside before it starts, TTFT has all of W. Where pages are taken as the answer grows, a
+request starts with those of its prompt and is set back later: TTFT has S / (S + G/2) of W, the cache of the prompt over the
+mean one, and TPOT the rest.
+
 A static batch reads all prompts first and then decodes: TTFT is the prefill of all of them, TPOT the decode step.
 """
 
@@ -32,18 +40,27 @@ class Serving:
     ttft: Array
     tpot: Array
     tokens_per_s: Array  # of all requests together, over all devices of one replica
+    memory_wait: Array  # for memory, in TTFT and the TPOT of all tokens together
 
-    DOCUMENT: ClassVar = ("ttft", "tpot", "tokens_per_s")
+    DOCUMENT: ClassVar = ("ttft", "tpot", "tokens_per_s", "memory_wait")
 
 
-def serve(software: Software, prefill: Array, decode: Array, load: Load) -> Serving:
-    """From the time of one prompt and of one decode step, host work included."""
+def serve(
+    software: Software, prefill: Array, decode: Array, load: Load, stages: int = 1, running: Array | None = None
+) -> Serving:
+    """From the time of one prompt and of one decode step of those that are `running` (all, if not given), host work included,
+    over all stages of a pipeline."""
     batch, prefill, generate = np.asarray(load.batch, dtype=np.float64), np.asarray(prefill), load.generate
+    running = batch if running is None else np.asarray(running)
+    others, each = np.maximum(running - 1, 0), prefill / stages
     if load.static:
-        ttft, tpot = software.request + prefill * batch, np.asarray(decode)
+        first, tpot = software.request + prefill + each * others, np.asarray(decode)
     else:
-        others = np.maximum(batch - 1, 0)
-        tpot = decode + others / np.maximum(generate, 1) * prefill
-        ttft = software.request + prefill * (1 + np.where(others > 0, software.first, 0.0) + software.wait * others)
-    total = ttft + np.maximum(np.asarray(generate) - 1, 0) * tpot
-    return Serving(ttft, tpot, batch * generate / total)
+        tpot = decode + others / np.maximum(generate, 1) * each
+        first = software.request + prefill + each * (np.where(others > 0, software.first, 0.0) + software.wait * others)
+    service = first + np.maximum(np.asarray(generate) - 1, 0) * tpot
+    waits, further = service * (batch / running - 1), np.maximum(np.asarray(generate) - 1, 0)
+    grows = (software.reserve < 1) & (further > 0)
+    before = waits * np.where(grows, load.prompt / (load.prompt + software.reserve * np.asarray(generate)), 1.0)
+    tpot = tpot + (waits - before) / np.maximum(further, 1)
+    return Serving(first + before, tpot, running * generate / service, waits)

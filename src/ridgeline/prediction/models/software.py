@@ -27,6 +27,7 @@ class Software:
     first: float
     wait: float
     memory: float
+    reserve: float
     source: str
 
     def host(self, sequences: Array) -> Array:

@@ -24,7 +24,7 @@ from ...programs.models.layout import Layout
 from ...programs.models.phase import DECODE, Phase
 from ...programs.models.program import step_ops
 from ...programs.models.speculative import expected_tokens
-from .result import ModelPrediction, powered, predict_model
+from .result import ModelPrediction, in_stage, powered, predict_model
 from .serving import Serving, serve
 from .step import predict_step
 
@@ -35,13 +35,12 @@ SAME_VOCABULARY = 0.01  # by which sizes differ where one is padded
 
 def verify_time(prediction: ModelPrediction, drafted: int) -> Array:
     """Seconds of one step of the model over the drafted tokens and the next one, of every sequence."""
-    phase = Phase(
-        DECODE, prediction.load.batch * np.asarray(prediction.layout.dp), drafted + 1.0, prediction.load.context
-    )
+    layout, load = prediction.layout, prediction.load
+    phase = Phase(DECODE, in_stage(prediction.running, layout) * layout.dp, drafted + 1.0, load.context)
     ops = step_ops(prediction.architecture, phase, prediction.formats, prediction.layout)
     runs = prediction.software
     step = predict_step(ops, prediction.machine, prediction.ceilings, runs.graph, prediction.layout, runs.light)
-    return powered(step) * prediction.layout.pp + runs.host(prediction.load.batch)
+    return powered(step) * prediction.layout.pp + runs.host(prediction.running)
 
 
 def speculative_tpot(prediction: ModelPrediction, draft: ModelPrediction, accepted: float, drafted: int) -> Array:
@@ -57,9 +56,10 @@ def predict_draft(prediction: ModelPrediction, draft: Architecture) -> ModelPred
             "a draft needs the vocabulary of the model it drafts for"
         )
     asked = prediction.software.name, prediction.ceilings
+    load = replace(prediction.load, batch=prediction.running)
     for layout in (Layout(tp=prediction.layout.tp, dp=prediction.layout.dp), Layout(dp=prediction.layout.dp)):
         try:
-            return predict_model(draft, prediction.machine, prediction.load, prediction.formats, layout, *asked)
+            return predict_model(draft, prediction.machine, load, prediction.formats, layout, *asked)
         except InputError:
             if layout.tp == 1:
                 raise
@@ -100,7 +100,8 @@ class Speculation:
     @cached_property
     def serving(self) -> Serving:
         prefill = self.prediction.prefill_time + self.draft.prefill_time
-        return serve(self.prediction.software, prefill, self.step / self.tokens, self.prediction.load)
+        made = self.prediction
+        return serve(made.software, prefill, self.step / self.tokens, made.load, made.layout.pp, made.running)
 
     @property
     def ttft_ms(self) -> Array:
@@ -136,9 +137,8 @@ class Speculation:
     def at_batches(self, batches: Sequence[int] = BATCHES) -> Speculation:
         """The same models at other batches, evaluated at once."""
         grid = np.asarray(sorted({*batches, round(float(np.max(self.prediction.load.batch)))}), dtype=np.float64)
-        both = (item.with_load(batch=grid) for item in (self.prediction, self.draft))
-        prediction, draft = both
-        return replace(self, prediction=prediction, draft=draft)
+        prediction = self.prediction.with_load(batch=grid)
+        return replace(self, prediction=prediction, draft=self.draft.with_load(batch=prediction.running))
 
     def answer(self) -> list[str]:
         """TPOT and whether the draft helps; then why."""

@@ -14,41 +14,57 @@ from ...prediction.extended import CommunicationRoofline
 from ...prediction.models.result import ModelPrediction
 from ...prediction.models.scaling import Scaling, ScalingPoint
 from ...prediction.models.summary import layout_text
+from ...programs.models.layout import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR
 from ..chart import LOG, Axis, Chart, Line, Panel, Point
 from .extended import communication
 from .models import model_roofline
 
 MARGIN = 1.25
+SPLIT = {TENSOR: "tensor", PIPELINE: "pipeline", DATA: "data", EXPERT: "expert", CONTEXT: "context"}
 
 
 def scaling_chart(scaling: Scaling) -> Panel:
-    """Tokens a second, and the time of a token or step, against devices; dashed: the ideal from the first point on."""
+    """Tokens a second, and the time of a token or step, against devices; dashed: the ideal from the first point on.
+
+    Experts are split over devices that are there anyway: that curve is drawn against `ep`, and its ideal is flat.
+    """
     what = "step" if scaling.training else "time per output token"
     rate = _against_devices(scaling, "tokens a second", "tok/s", lambda row: row.tokens_per_s, 1)
     time = _against_devices(scaling, what, "s", lambda row: row.time, -1)
-    how = "training, fixed batch" if scaling.training else "tensor parallel, fixed load"
+    how = f"{SPLIT[scaling.degree]} parallel, fixed {'batch' if scaling.training else 'load'}"
     missing = sum(not point.fits for point in scaling.points)
     notes = ["dashed: ideal scaling from the first point; percent: scaling efficiency"]
     notes += [f"more than the memory of a device holds: {counted(missing, 'point')}"] if missing else []
-    return Panel(f"{scaling.model}: scaling over devices", (rate, time), how, tuple(notes), "scaling")
+    return Panel(
+        f"{scaling.model}: scaling over {'ep' if scaling.degree == EXPERT else 'devices'}",
+        (rate, time),
+        how,
+        tuple(notes),
+        "scaling",
+    )
 
 
 def _against_devices(scaling: Scaling, label: str, unit: str, value: Callable[[ScalingPoint], float], power: int) -> Chart:  # fmt: skip
     lines, points = [], []
+    by_experts = scaling.degree == EXPERT
+
+    def place(row: ScalingPoint) -> float:
+        return float(row.layout.ep if by_experts else row.devices)
+
     for machine in scaling.machines:
         rows = scaling.of(machine)
         first = rows[0]
-        ideal = tuple((float(row.devices), value(first) * (row.devices / first.devices) ** power) for row in rows)
-        lines.append(Line(tuple((float(row.devices), value(row)) for row in rows), "series", "", machine))
+        ideal = tuple((place(row), value(first) * (row.devices / first.devices) ** power) for row in rows)
+        lines.append(Line(tuple((place(row), value(row)) for row in rows), "series", "", machine))
         lines.append(Line(ideal, "target", "", machine))
         points += [
-            Point(float(row.devices), value(row), percent(row.efficiency), machine, "value", f"{machine}: {counted(row.devices, 'device')}", to_document(row))
+            Point(place(row), value(row), percent(row.efficiency), machine, "value", f"{machine}: {counted(row.devices, 'device')}", to_document(row))
             for row in rows
         ]  # fmt: skip
     across = [point.x for point in points]
     up = [y for line in lines for _, y in line.points]
     return Chart(
-        "scaling", label, Axis("devices", "", LOG, (min(across) / MARGIN, max(across) * MARGIN)),
+        "scaling", label, Axis("ep" if by_experts else "devices", "", LOG, (min(across) / MARGIN, max(across) * MARGIN)),
         Axis(label, unit, LOG, (min(up) / MARGIN, max(up) * MARGIN)), "", tuple(lines), tuple(points),
     )  # fmt: skip
 

@@ -171,15 +171,15 @@ def scaling_table(scaling: Scaling) -> Table:
     several = len(scaling.machines) > 1
     rows = [
         {
-            **({"machine": row.machine} if several else {}), "devices": row.devices, "layout": row.layout.dp if scaling.training else row.layout.tp, "time": row.time,
+            **({"machine": row.machine} if several else {}), "devices": row.devices, "layout": getattr(row.layout, scaling.degree), "time": row.time,
             "rate": row.tokens_per_s, "each": row.tokens_per_s / row.devices, "efficiency": row.efficiency, "communication": row.communication,
             "bound": row.bound, "fits": row.fits,
         }
         for row in scaling.points
     ]  # fmt: skip
-    what, degree, bound = ("step", "dp", "bound") if scaling.training else ("TPOT", "tp", "decode bound")
+    what, bound = ("step", "bound") if scaling.training else ("TPOT", "decode bound")
     heads = columns(
-        *(["machine"] if several else []), "devices", Column("layout", degree), Column("time", what, unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"),
+        *(["machine"] if several else []), "devices", Column("layout", scaling.degree), Column("time", what, unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"),
         percent("efficiency", digits=2), percent("communication", digits=2), Column("bound", bound), "fits",
     )  # fmt: skip
     return Table("", heads, rows, scaling.refused)
