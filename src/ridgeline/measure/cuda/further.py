@@ -162,6 +162,13 @@ def _draw_grouped(draw: Draw, index: int) -> Case:
     return case | {"layout": "nhwc" if index // 4 % 2 else "nchw"}
 
 
+def _draw_pixel(draw: Draw, index: int) -> Case:
+    """1x1 convolutions of one pixel per image, as squeeze-and-excitation blocks have them after pooling."""
+    case: Case = {"op": "conv2d", "dtype": ("bf16", "fp16", "fp32", "tf32")[index % 4], "batch": draw.mixed(1, 512)}
+    case |= {"c_in": draw.size(8, 4096, 8), "c_out": draw.size(8, 4096, 8), "h": 1, "w": 1, "kernel": 1, "stride": 1}
+    return case | {"padding": 0, "layout": "nhwc" if index // 4 % 2 else "nchw"}
+
+
 def _draw_transposed(draw: Draw, index: int) -> Case:
     c_in, c_out, side, *_ = draw.choice(LAYERS)
     c_in, c_out = max(c_in, 16), draw.choice((c_out, c_out // 2 or 8, 8))
@@ -260,4 +267,5 @@ FURTHER: tuple[tuple[str, int, Callable[[Draw, int], Case]], ...] = (
     ("convolution backward", 1600, _draw_conv_gradient),
     ("unvectorised", 900, _draw_unvectorised),
     ("grouped", 320, _draw_grouped),
+    ("single pixels", 160, _draw_pixel),
 )
