@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,15 @@ def data_parallel_intensity(tokens: float, devices: int, width: float) -> float:
     A ring all-reduce sends 2 (N-1)/N of the gradient; gradients have `width` bytes per parameter.
     """
     return 3 * tokens / ((devices - 1) * width)
+
+
+def data_parallel_limit(tokens: float, at_ridge: float, width: float) -> int:
+    """The most devices of data-parallel training that stay compute-bound: 3 tokens / ((N-1) width) is at the ridge or above.
+
+    The ridge is peak over link bandwidth, in flops per byte sent; one device sends nothing.
+    """
+    # one part in 1e12 keeps an exact whole answer from being rounded down by floating point
+    return 1 + math.floor(3 * tokens / (at_ridge * width) * (1 + 1e-12))
 
 
 def communication(machine: Machine, dtype: str | None = None, ceilings: str | None = None) -> CommunicationRoofline:

@@ -1,0 +1,1 @@
+"""The explorer: a page that asks what the command line asks and draws the answers."""
