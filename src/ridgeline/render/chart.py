@@ -161,6 +161,10 @@ class Chart(CleanText):
         return (self,)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return 1, 1
+
+    @property
     def equal_decades(self) -> bool:
         """Whether a decade is as long in x as in y, so that every memory roof rises at 45 degrees."""
         logarithmic = self.look == "plane" and self.x.scale == self.y.scale == LOG
@@ -203,15 +207,22 @@ class Chart(CleanText):
 
 @dataclass(frozen=True)
 class Panel(CleanText):
-    """Several charts side by side under one title."""
+    """Several charts under one title, so many in a row; 0: all side by side."""
 
     title: str
     charts: tuple[Chart, ...]
     subtitle: str = ""
     notes: tuple[str, ...] = ()
     kind: str = "panel"
+    columns: int = 0
     schema: ClassVar = SCHEMA
-    DOCUMENT: ClassVar = ("schema", "kind", "title", "subtitle", "notes", "charts")
+    DOCUMENT: ClassVar = ("schema", "kind", "title", "subtitle", "notes", "columns", "charts")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns that the charts fill."""
+        columns = min(self.columns or len(self.charts), len(self.charts))
+        return math.ceil(len(self.charts) / columns), columns
 
     def groups(self) -> list[str]:
         return list(dict.fromkeys(group for chart in self.charts for group in chart.groups()))

@@ -56,6 +56,14 @@ def microseconds(key: str, title: str) -> Column:
     return Column(key, title, "s", factor=1e-6)
 
 
+ROW_KEY = ":key"  # under which a row may carry the key of its dot, where its name is not unique or not that of the dot
+
+
+def dot_key(phase: str, op: str) -> str:
+    """What joins a dot with its row where both phases of a model have ops of one name."""
+    return f"{phase}: {op}"
+
+
 @dataclass(frozen=True)
 class Table:
     title: str

@@ -81,7 +81,7 @@ def picture(prediction: ModelPrediction, name: str) -> Picture:
 
     from ...prediction.models.linked import model_communication
     from ...prediction.models.summary import layout_text
-    from ...render.charts.models import CHARTS as DRAWN
+    from ...render.charts.models import model_memory, model_roofline
     from ...render.charts.scaling import batches_chart, energy_chart, layout_communication
 
     if name == "batches":
@@ -91,7 +91,7 @@ def picture(prediction: ModelPrediction, name: str) -> Picture:
     if name == "communication":
         title = f"{prediction.architecture.name} on {layout_text(prediction)}"
         return layout_communication(model_communication(prediction), title)
-    return DRAWN[name](prediction)
+    return model_memory(prediction) if name == "memory" else model_roofline(prediction)
 
 
 def present_draft(

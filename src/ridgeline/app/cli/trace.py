@@ -59,7 +59,9 @@ MAX_PROGRAMS = 200  # side by side: each is traced or predicted
     help="What changes would bring, each by itself: graph,compile,fp8,attention,machine=b200-sxm,batch=32.",
 )
 @click.option(
-    "--chart", type=click.Choice(CHARTS), help="Draw this, in the terminal or to --out (default there: roofline)."
+    "--chart",
+    type=click.Choice(CHARTS),
+    help="Draw this, in the terminal or to --out (default there: roofline; .html without it is a report of all).",
 )
 @click.option(
     "--timeline", type=PATH, help="Write the predicted timeline for Perfetto or chrome://tracing: .json, .json.gz."
@@ -167,7 +169,10 @@ def check_shown(
     if changes is not None:
         refuse({"by": view, "top": top, "chart": chart}, "with --whatif, which has a table of its own")
     if drawn(output):
-        refuse({"whatif": changes}, "on a picture or a page; take --json, --out FILE.csv or leave out --out")
+        if output.out is not None and output.out.suffix != ".html":
+            refuse(
+                {"whatif": changes}, "on a picture; take a page (--out FILE.html), --json, --out FILE.csv or no --out"
+            )
         refuse({"by": view, "top": top}, "on a picture or a page: it chooses rows of the table")
     if not view and output.complete:
         refuse({"top": top}, "on data without --by: all ops are written")

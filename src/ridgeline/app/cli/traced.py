@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,18 @@ def present_program(
     from ...prediction.traced.summary import answer
     from ...render.tables.gaps import seal_answer
     from ...render.tables.traced import MAX_PARTS, change_table, next_lines, op_table, part_table, program_tables
-    from ..reports.traced import trace_page
 
     def tables() -> list[Table]:
         if changes:
             return [change_table(changes)]
         return [part_table(program, view, top, short=False)] if view else [op_table(program)]
 
+    @cache
+    def priced() -> Sequence[ProgramChange]:
+        return changes or usual(program)
+
     def lines() -> list[str]:
-        said = [*answer(program), *(() if changes else next_lines(usual(program)))]
+        said = [*answer(program), *(() if changes else next_lines(priced()))]
         if sealed is None:
             return said
         return [*said, f"{seal_answer(sealed)}; after the run: ridgeline reconcile TRACE --seal {sealed.id}"]
@@ -51,12 +55,21 @@ def present_program(
         else:
             yield part_table(program, view or "op", top or MAX_PARTS)
 
+    def write_page(out: Path) -> None:
+        from ...render.draw import files
+        from ..reports.traced import trace_page
+
+        if chart is not None:
+            files.save(picture(program, chart), out, output.theme)
+            return
+        trace_page(program, out, output.theme, lines(), document(program, view, priced(), sealed), priced())
+
     result = Result(
         tables,
         lambda: document(program, view, changes, sealed),
         terminal,
         lambda: picture(program, chart or "roofline"),
-        {".html": lambda out: trace_page(program, out, output.theme)},
+        {".html": write_page},
         lines,
     )
     if timeline is not None:
@@ -99,12 +112,14 @@ def write_timeline(program: ProgramPrediction, out: Path) -> None:
 def present_study(side_by_side: SideBySide, output: Output) -> None:
     from ...render.charts.traced import side_chart
     from ...render.tables.traced import side_table
+    from ..reports.traced import side_page
 
     result = Result(
         lambda: [side_table(side_by_side)],
         side_by_side,
         picture=lambda: side_chart(side_by_side),
         answer=side_by_side.answer,
+        writers={".html": lambda out: side_page(side_by_side, out, output.theme)},
     )
     present(result, output)
 

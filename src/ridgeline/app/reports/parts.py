@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError, RidgelineError
-from ...render.draw.html import key_of
+from ...render.draw.html import Section, key_of
 
 if TYPE_CHECKING:
     from ...render.chart import Chart, Picture
+    from ...render.table import Table
 
 
 @contextmanager
@@ -43,3 +44,20 @@ def with_facts(chart: Chart, items: Sequence[Mapping[str, Any]]) -> Chart:
     }
     points = (replace(point, details=by_name.get(key_of(point), point.details)) for point in chart.points)
     return replace(chart, points=tuple(points))
+
+
+def filled(sections: Sequence[Section]) -> list[Section]:
+    """The sections that have something to show."""
+    return [
+        section
+        for section in sections
+        if section.words
+        or section.pictures
+        or section.cards
+        or any(table.rows or table.notes for table in section.tables)
+    ]
+
+
+def untitled(*tables: Table) -> list[Table]:
+    """Tables under the heading of their section, which says what they are."""
+    return [replace(table, title="") for table in tables]

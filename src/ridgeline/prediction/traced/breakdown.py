@@ -7,7 +7,7 @@ the parts of depth 0 add up to the program. Modules that differ in numbers only 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -140,6 +140,26 @@ def breakdown(program: ProgramPrediction, by: str = OP) -> Breakdown:
         groups.setdefault(key(item), []).append(item)
     made = [Part(name, tuple(items), program.time) for name, items in groups.items()]
     return Breakdown(sorted(made, key=lambda part: -part.time))
+
+
+def distinct_labels(parts: Sequence[Part]) -> list[str]:
+    """The label of each part; where several have one, with the sizes in which they differ, such as `kernel=3`, or as names."""
+    alike: dict[str, list[Part]] = {}
+    for part in parts:
+        alike.setdefault(part.label, []).append(part)
+    labels: dict[int, str] = {}
+    for label, members in alike.items():
+        shapes = [{key: str(value) for key, value in _shape(part).items()} for part in members]
+        keys = [key for key in dict.fromkeys(key for shape in shapes for key in shape) if len({shape.get(key) for shape in shapes}) > 1]  # fmt: skip
+        texts = [" ".join([label, *(f"{key}={shape[key]}" for key in keys if key in shape)]) for shape in shapes]
+        distinct = len(set(texts)) == len(texts)
+        labels |= {id(part): text if distinct else part.name for part, text in zip(members, texts, strict=True)}
+    return [labels[id(part)] for part in parts]
+
+
+def _shape(part: Part) -> Mapping[str, object]:
+    work = part.ops[0].unit.work
+    return {} if work is None else work.shape
 
 
 def longest(parts: tuple[Part, ...], limit: int | None) -> tuple[Part, ...]:

@@ -63,10 +63,15 @@ class SideBySide:
         """What is swept per second: samples of a batch, say."""
         return case.setting[self.swept] / case.program.wall if self.swept and case.program.wall else None
 
+    @property
+    def fastest(self) -> Case:
+        """Of those that fit in memory, where any does."""
+        usable = [case for case in self.cases if case.program.fits is not False] or list(self.cases)
+        return max(usable, key=lambda case: self.speedup(case) or 0.0)
+
     def answer(self) -> list[str]:
         """The best case against the first, then the settings that all of them share."""
-        usable = [case for case in self.cases if case.program.fits is not False] or list(self.cases)
-        best = max(usable, key=lambda case: self.speedup(case) or 0.0)
+        best = self.fastest
         wall = show(best.program.wall, "s", 3)
         rate = f", {show(self.rate(best))} {self.swept}/s" if self.swept else ""
         first = self.cases[0]

@@ -31,6 +31,7 @@ from .plan import EAGER, FUSED, GRAPH
 from .predict import predict_trace
 from .result import ProgramPrediction
 
+ROUNDING = 1e-9  # of the wall time: a smaller difference is none
 CHANGES = CAPTURED, COMPILED, FP8, ATTENTION = ("graph", "compile", "fp8", "attention")
 WHAT = {
     CAPTURED: "replay a captured graph",
@@ -70,7 +71,10 @@ class ProgramChange:
     @property
     def gain(self) -> float | None:
         """Seconds of wall time that the change saves; negative where it costs some."""
-        return None if self.wall is None else self.before.wall - self.wall
+        if self.wall is None:
+            return None
+        saved = self.before.wall - self.wall
+        return saved if abs(saved) > ROUNDING * self.before.wall else 0.0
 
     @property
     def device_gain(self) -> float | None:

@@ -18,9 +18,11 @@ from ...programs.models.layout import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR
 from ..chart import LOG, Axis, Chart, Line, Panel, Point
 from .extended import communication
 from .models import model_roofline
+from .plane import Ranges
 
 MARGIN = 1.25
 SPLIT = {TENSOR: "tensor", PIPELINE: "pipeline", DATA: "data", EXPERT: "expert", CONTEXT: "context"}
+SHORTER, LONGER = "shorter than the arithmetic", "longer than the arithmetic"  # of the step, at the ceilings
 
 
 def scaling_chart(scaling: Scaling) -> Panel:
@@ -95,10 +97,7 @@ def batches_chart(predictions: Sequence[ModelPrediction]) -> Panel:
     """The decode ops of a model under the same roofs and axes, a chart for every batch."""
     charts = [model_roofline(prediction, phases=("decode",)) for prediction in predictions]
     across, up = ((min(a for a, _ in ends), max(b for _, b in ends)) for ends in ([chart.x.range for chart in charts], [chart.y.range for chart in charts]))  # fmt: skip
-    same = tuple(
-        replace(model_roofline(item, ("decode",), (across, up)), title=f"batch {float(item.load.batch):g}", subtitle="", notes=())
-        for item in predictions
-    )  # fmt: skip
+    same = tuple(_at_batch(item, (across, up)) for item in predictions)
     first = predictions[0]
     notes = ["area of a dot and percent: share of the step"]
     linked = [float(item.decode.communication) / float(item.decode.time) for item in predictions]
@@ -109,7 +108,17 @@ def batches_chart(predictions: Sequence[ModelPrediction]) -> Panel:
         )
         notes.append(f"not drawn, communication: {shares}")
     title = f"{first.architecture.name} on {layout_text(first)}: decode by batch"
-    return Panel(title, same, charts[0].subtitle, tuple(notes), "batches")
+    return Panel(title, same, charts[0].subtitle, tuple(notes), "batches", columns=2)
+
+
+def _at_batch(prediction: ModelPrediction, ranges: Ranges) -> Chart:
+    """Its dots say which batch they are of: an op has one in every chart."""
+    title = f"batch {float(prediction.load.batch):g}"
+    chart = model_roofline(prediction, ("decode",), ranges)
+    points = tuple(
+        point if point.role == "ridge" else replace(point, name=f"{title}, {point.name}", key="") for point in chart.points
+    )  # fmt: skip
+    return replace(chart, title=title, subtitle="", notes=(), points=points)
 
 
 def layout_communication(study: CommunicationRoofline, title: str) -> Chart:
@@ -117,6 +126,13 @@ def layout_communication(study: CommunicationRoofline, title: str) -> Chart:
     notes = (
         "numbers at the corners: ridge of each link, in FLOP per byte sent",
         "dots: FLOPs of a step over the bytes a device sends in all calls of a collective; right of the ridge of its link it is shorter than the arithmetic",
-        "NIC: nominal rates of common network cards; links: payload per direction",
+        "NIC: nominal rates of common network cards; links: payload per direction; latency is not on this chart",
     )  # fmt: skip
-    return replace(communication(study), title=f"{title}: communication", notes=notes)
+    chart = communication(study)
+    points = tuple(point if point.role == "ridge" else replace(point, group=_against_arithmetic(study, point)) for point in chart.points)  # fmt: skip
+    return replace(chart, title=f"{title}: communication", points=points, notes=notes)
+
+
+def _against_arithmetic(study: CommunicationRoofline, point: Point) -> str:
+    """A collective is no kernel: it is not compute-bound, the arithmetic of its step outlasts it."""
+    return SHORTER if point.x >= study.ridge(study.carriers[point.label]) else LONGER

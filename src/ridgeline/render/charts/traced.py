@@ -12,7 +12,7 @@ from ...core.errors import InputError
 from ...core.trace import ACTIVATION, GRADIENT, HOLDS, INPUT, PARAMETER, STATE, TEMPORARY
 from ...core.units import counted, percent, show
 from ...prediction.traced import ProgramPrediction
-from ...prediction.traced.breakdown import flame, kernel_set
+from ...prediction.traced.breakdown import distinct_labels, flame, kernel_set
 from ...prediction.traced.side_by_side import SideBySide
 from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Mark, Point
 from ..draw.labels import shorten
@@ -32,7 +32,10 @@ SHOWN_CAPACITY = 2.5  # times the peak memory, up to which the memory of the mac
 def program_roofline(program: ProgramPrediction) -> Chart:
     """Ops with equal work are one dot; its area is its share of the device time, and the longest are named."""
     machine, study = program.machine, kernel_set(program)
-    shares = [(kernel, kernel.time * kernel.count / program.time) for kernel in study.kernels]
+    labels = distinct_labels(study.parts)
+    timed = [label for part, label in zip(study.parts, labels, strict=True) if part.time]
+    kernels = [replace(kernel, name=label) for kernel, label in zip(study.kernels, timed, strict=True)]
+    shares = [(kernel, kernel.time * kernel.count / program.time) for kernel in kernels]
     placed = [row for row in shares if has_place(machine, row[0]) and row[0].intensity >= MIN_INTENSITY]
     flat = [row for row in shares if row not in placed]
     drawn = [(kernel, share) for kernel, share in placed if share >= MIN_DOT_SHARE]
@@ -42,7 +45,7 @@ def program_roofline(program: ProgramPrediction) -> Chart:
     points = [
         Point(
             kernel.intensity, kernel.rate, f"{shorten(kernel.name, 28)} {percent(share)}" if place < MAX_NAMED else "",
-            bound_title(kernel.bound), "expected", f"{kernel.name} {percent(share)}", to_document(kernel), share, kernel.name,
+            bound_title(kernel.bound), "expected", f"{kernel.name} {percent(share)}", {**to_document(kernel), "calls": round(kernel.count)}, share, kernel.name,
         )
         for place, (kernel, share) in enumerate(sorted(drawn, key=lambda row: -row[1]))
     ]  # fmt: skip
@@ -136,14 +139,15 @@ def side_chart(study: SideBySide) -> Chart:
         )
         across = Axis("wall time", "s", LINEAR, (0.0, max(bar.value for bar in bars) * 1.02))
         return Chart("programs", title, across, NO_AXIS, bars=bars, look="bars")
-    curves: dict[str, list[tuple[float, float]]] = {}
+    curves: dict[str, list[Point]] = {}
     for case in study.cases:
-        name = ", ".join(str(case.setting[key]) for key in study.varying if key != study.swept)
-        curves.setdefault(name or study.name, []).append((case.setting[study.swept], case.program.wall))
-    spots = [spot for curve in curves.values() for spot in curve]
+        name = ", ".join(str(case.setting[key]) for key in study.varying if key != study.swept) or study.name
+        spot = case.setting[study.swept], case.program.wall
+        curves.setdefault(name, []).append(Point(*spot, "", name, "value", case.label))
+    points = tuple(point for curve in curves.values() for point in curve)
+    spots = [point.spot for point in points]
     (left, right), (low, high) = ((min(values), max(values)) for values in zip(*spots, strict=True))
-    lines = tuple(Line(tuple(curve), "series", "", name) for name, curve in curves.items())
-    points = tuple(Point(*spot, "", name, "value") for name, curve in curves.items() for spot in curve)
+    lines = tuple(Line(tuple(point.spot for point in curve), "series", "", name) for name, curve in curves.items())
     return Chart(
         "programs", f"{title} against {study.swept}", Axis(study.swept, "", LOG, (left / 1.2, right * 1.2)),
         Axis("wall time", "s", LOG, (low / 1.6, high * 1.6)), ", ".join(study.shared), lines, points,

@@ -37,6 +37,7 @@ PNG_DPI = 144
 FONT = "DejaVu Sans"
 MARGIN = 18.0  # at the edges of the page
 BLOCK_GAP, AXES_GAP = 7.0, 7.0  # between blocks; between the axes and the blocks above and below them
+ROW_GAP = 0.04  # between rows of charts, as a share of their height
 HANDLE_WIDTH, HANDLE_GAP, COLUMN_GAP = 18.0, 6.0, 16.0  # of a legend
 MAX_LAYOUTS = 12  # texts at the ends of bars move with the width of the axes, so the margins take several rounds
 
@@ -117,11 +118,15 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
         charts, alone, measure = picture.charts, isinstance(picture, Chart), measurer()
         style = ChartStyle(palette_of(theme), picture.groups(), measure, prefix=prefix, alone=alone)
         styles = [replace(style, number=number) for number in range(len(charts))]
-        page = Page(PAGE_WIDTH if alone else PANEL_WIDTH * len(charts), style.palette, prefix, measure)
+        rows, columns = picture.shape
+        page = Page(PAGE_WIDTH if alone else PANEL_WIDTH * columns, style.palette, prefix, measure)
         page.write([picture.title], TITLE_SIZE, style.palette["ink"], "title", "bold", top=True)
         page.write([picture.subtitle], BODY_SIZE, style.palette["muted"], "subtitle", top=True)
 
-        panels = list(zip(page.figure.subplots(1, len(charts), squeeze=False)[0], charts, styles, strict=True))
+        grid = page.figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+        for unused in grid[len(charts) :]:
+            unused.remove()
+        panels = list(zip(grid[: len(charts)], charts, styles, strict=True))
         height = max(plot_height(chart) for chart in charts)
         for axes, chart, chart_style in panels:
             draw_axes(axes, chart, chart_style, height)
@@ -130,10 +135,10 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
                 axes.set_title(
                     chart.title, fontsize=HEAD_SIZE, fontweight="bold", color=style.palette["ink"], loc="left", gid=gid
                 )
-        page.lay_out(height)
+        page.lay_out(height, rows)
         locked = [height_of_equal_decades(chart, axes.get_window_extent().width) for axes, chart, _ in panels if chart.equal_decades]  # fmt: skip
         if locked:
-            page.lay_out(max(locked))
+            page.lay_out(max(locked), rows)
         names = [names for panel in panels if (names := add_labels(*panel)) is not None]
         _write_below(page, picture, style, names)
         return page.figure
@@ -184,7 +189,7 @@ class Page:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
         # not attached to the figure: it runs when `lay_out` says so, not with every drawing
-        self.engine = ConstrainedLayoutEngine(w_pad=MARGIN / 72, h_pad=0, wspace=0, hspace=0)
+        self.engine = ConstrainedLayoutEngine(w_pad=MARGIN / 72, h_pad=0, wspace=0, hspace=ROW_GAP)
         self.figure: Figure = Figure((width / 72, width / 72), 72, facecolor=palette["background"])
         self.canvas = FigureCanvasAgg(self.figure)
         self.palette, self.prefix, self.measure = palette, prefix, measure
@@ -249,8 +254,8 @@ class Page:
             x, y, wide, high = axes.get_position().bounds
             axes.set_position((x, (y * before + height) / after, wide, high * before / after))
 
-    def lay_out(self, height: float) -> None:
-        """Give the axes their margins and this height, and the page the height that takes."""
+    def lay_out(self, height: float, rows: int = 1) -> None:
+        """Give the axes of every row their margins and this height, and the page the height that takes."""
         previous: list[float] = []
         for _ in range(MAX_LAYOUTS):
             page = self.figure.bbox.height
@@ -262,7 +267,7 @@ class Page:
             if sides == previous:
                 break
             previous = sides
-            self.figure.set_figheight((page + height - areas[0].height) / 72)
+            self.figure.set_figheight((page + rows * (height - areas[0].height)) / 72)
 
 
 def _columns_that_fit(widths: Sequence[float], room: float) -> int:

@@ -17,18 +17,18 @@ from ...prediction.models.step import StepPrediction
 from ...prediction.models.training import TrainingPrediction
 from ...programs.models.load import architecture, entries
 from ...programs.models.parameters import kv_bytes_per_token, parameters
-from ..table import Column, Table, columns, percent
+from ..table import ROW_KEY, Column, Table, columns, dot_key, percent
 
 MAX_OPS = 8  # of a phase on the terminal without -v
 
 
-def op_table(title: str, step: StepPrediction, limit: int | None = None) -> Table:
-    """The ops of a phase, those that take longest first, with the share of the phase that each is."""
+def op_table(title: str, step: StepPrediction, limit: int | None = None, phase: str = "") -> Table:
+    """The ops of a phase, those that take longest first, with the share of the phase that each is; its name joins dots."""
     rows = [
         {
             "name": item.name, "part": item.part, "count": round(float(np.max(item.count))), "time": float(np.max(item.time)),
             "share": float(np.max(item.time)) / float(np.max(step.time)), "flops": float(np.max(item.flops)) or None, "bytes": float(np.max(item.bytes)) or None,
-            "floor": float(np.max(item.floor)), "bound": str(item.bound),
+            "floor": float(np.max(item.floor)), "bound": str(item.bound), ROW_KEY: dot_key(phase, item.name) if phase else item.name,
         }
         for item in step.rows
     ]  # fmt: skip
@@ -108,7 +108,8 @@ def memory_table(prediction: ModelPrediction) -> Table:
 def model_tables(prediction: ModelPrediction, changes: Sequence[Remedy]) -> list[Table]:
     """All of it."""
     tables = [
-        op_table("Decode step", prediction.decode), op_table("Prefill of one prompt", prediction.prefill), memory_table(prediction),
+        op_table("Decode step", prediction.decode, phase="decode"), op_table("Prefill of one prompt", prediction.prefill, phase="prefill"),
+        memory_table(prediction),
         critical_table(prediction), remedy_table(changes),
     ]  # fmt: skip
     return [table for table in tables if table.rows]

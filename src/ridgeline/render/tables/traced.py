@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core.units import percent as percent_text
 from ...core.units import show
 from ...prediction.traced import ProgramPrediction
-from ...prediction.traced.breakdown import FAMILY, LINE, MODULE, OP, PHASE, Part, breakdown, longest
+from ...prediction.traced.breakdown import FAMILY, LINE, MODULE, OP, PHASE, Part, breakdown, distinct_labels, longest
 from ...prediction.traced.side_by_side import SideBySide
 from ...prediction.traced.whatif import ProgramChange
-from ..table import Column, Table, columns, percent
+from ..table import ROW_KEY, Column, Table, columns, percent
 from .gaps import clip
 
 MAX_PARTS = 8  # on the terminal without -v or --top
@@ -19,6 +20,10 @@ MAX_NAME = 46
 MIN_GAIN = 0.02  # of the wall time, from which a change is named
 INDENT = "  "
 TITLES = {OP: "op", FAMILY: "family", PHASE: "phase", MODULE: "module", LINE: "source line"}
+
+
+def view_title(by: str) -> str:
+    return f"Device time by {TITLES[by]}"
 
 
 def part_table(program: ProgramPrediction, by: str = OP, limit: int | None = MAX_PARTS, short: bool = True) -> Table:
@@ -38,6 +43,13 @@ def part_table(program: ProgramPrediction, by: str = OP, limit: int | None = MAX
         Column("flops", unit="flop"), Column("bytes", unit="B"), percent("roofline", digits=2), "bound",
     )  # fmt: skip
     return Table("", heads, rows, tuple(notes))
+
+
+def labelled_table(program: ProgramPrediction) -> Table:
+    """All ops by device time under their labels, unclipped, for a page; no two have one name."""
+    table, parts = part_table(program, OP, None), breakdown(program)
+    rows = [{**row, "name": name} for row, name in zip(table.rows, distinct_labels(parts), strict=True)]
+    return replace(table, rows=rows)
 
 
 def part_row(part: Part, short: bool = False) -> dict[str, Any]:
@@ -71,7 +83,7 @@ def op_table(program: ProgramPrediction) -> Table:
 def program_tables(program: ProgramPrediction, limit: int | None = None) -> list[Table]:
     """All of it: parts in every view, memory at its peak, what is not counted."""
     views = [
-        Table(f"Device time by {TITLES[by]}", table.columns, table.rows, table.notes)
+        Table(view_title(by), table.columns, table.rows, table.notes)
         for by in (OP, FAMILY, PHASE, MODULE, LINE)
         for table in [part_table(program, by, limit, short=False)]
     ]
@@ -104,7 +116,7 @@ def side_table(study: SideBySide) -> Table:
     names = study.varying
     rows = [
         {
-            **{name: case.setting[name] for name in names}, "wall": case.program.wall, "device": case.program.time,
+            **{name: case.setting[name] for name in names}, ROW_KEY: case.label, "wall": case.program.wall, "device": case.program.time,
             "host": case.program.host, "regime": case.program.regime, "mfu": case.program.mfu, "flops": case.program.flops,
             "memory": case.program.peak_memory, "fits": case.program.fits, "speedup": study.speedup(case), "rate": study.rate(case),
         }

@@ -11,7 +11,7 @@ from typing import Any
 from ....core.escaping import markup
 from ....core.units import BINARY, DECIMAL, FRACTIONS, SYMBOLS
 from ...chart import Point
-from ...table import Table
+from ...table import ROW_KEY, Table
 
 MAX_UNBROKEN_CELL = 32  # characters; a longer cell is broken into lines
 MAX_FLAT_ROWS = 14  # a longer table scrolls in its own box
@@ -62,13 +62,14 @@ def key_of(point: Point) -> str:
 
 
 def _keys(shown: Table, points: Sequence[Point]) -> list[str]:
-    """The key of each row: its name or, of a sweep without names, that of the point with its intensity and time."""
+    """The key of each row: the one it carries, its name or, without names, that of the point with its intensity and time."""
     places = {_place(point.x, point.details.get("time_us")): key_of(point) for point in points}
     first = shown.columns[0].key if shown.columns else ""
     keys = []
     for row in shown.rows:
-        name = str(row.get("name") or row.get(first) or "")
-        keys.append(places.get(_place(row.get("intensity"), row.get("time_us")), name) if "name" not in row else name)
+        name = str(row.get(ROW_KEY) or row.get("name") or row.get(first) or "")
+        named = ROW_KEY in row or "name" in row
+        keys.append(name if named else places.get(_place(row.get("intensity"), row.get("time_us")), name))
     return keys
 
 
