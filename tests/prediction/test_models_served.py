@@ -140,6 +140,39 @@ def test_tensor_parallel_devices_share_the_weights_and_experts_are_split() -> No
     assert device_weights(described, formats, Layout(pp=4)) < alone / 3
 
 
+@pytest.mark.parametrize("machine", ["h200-sxm", "a100-sxm-80gb", "l40s", "mi250x-gcd"])
+def test_narrow_weights_without_timings_take_those_of_another_path(machine: str) -> None:
+    """Weights of 8 bits were timed with Triton alone: transferred, less efficient than the ceilings, never shorter with more rows, and at
+    most a pass that widens the weights and the usual product at 0.8 of the bandwidth and 0.7 of the peak."""
+    rows, n, k = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 2048.0]), 4096, 8192
+    made, hardware = {}, rl.machine(machine)
+    for weights in ("int8", "fp8_e4m3", "mxfp8"):
+        made[weights] = rl.predict(rl.ops.linear(rows, k, n, dtype="bf16", weights=weights), hardware)
+        assert set(np.ravel(made[weights].expected[0].label)) == {"transferred"}
+        assert np.all(np.diff(made[weights].time) >= 0)
+    assert np.allclose(made["int8"].time, made["fp8_e4m3"].time)
+    assert float(made["int8"].time[0]) > float(made["int8"].floor[0]) * 1.3
+    bandwidth, peak = hardware.bandwidth("main", "stated").value, hardware.peak("tensor.bf16", "stated").value
+    widened = n * k * 3 / (0.8 * bandwidth)
+    product = np.maximum(2 * rows * n * k / (0.7 * peak), 2 * (rows * k + n * k + rows * n) / (0.8 * bandwidth))
+    longest = np.maximum(widened + product + 8e-5, np.asarray(made["int8"].floor))
+    assert np.all(made["int8"].time <= longest)
+
+
+def test_prompts_widen_narrow_weights_first_where_that_is_faster() -> None:
+    """Of every product the faster of two ways: for one row unpacking on the fly, for a prompt a pass over the weights before it."""
+    made = rl.model("llama-3.1-8b", "h200-sxm", prompt=4096, weights="int4_g128")
+    wide = rl.model("llama-3.1-8b", "h200-sxm", prompt=4096)
+    for step, apart in ((made.decode, False), (made.prefill, True)):
+        products = [item for item in step.ops if item.apart]
+        assert {item.op.name for item in products} == {"qkv", "out", "gate and up", "down"}
+        for item in products:
+            assert float(item.each) == min(float(item.prediction.time), sum(float(way.time) for way in item.apart))
+            assert (float(item.each) < float(item.prediction.time)) is apart
+    assert not any(item.apart for item in wide.prefill.ops)
+    assert 1 < float(made.prefill.time / wide.prefill.time) < 1.2
+
+
 def test_quantized_weights_take_less_time_and_memory() -> None:
     plain, narrow = small(), small(weights="fp8_e4m3", dtype="fp8_e4m3")
     assert narrow.memory.weights < plain.memory.weights

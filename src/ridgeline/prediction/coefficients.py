@@ -15,7 +15,7 @@ import numpy as np
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
-from ..core.families import Family, Hardware, Key, formula
+from ..core.families import Family, Hardware, Key, formula, untimed
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
@@ -30,6 +30,9 @@ SUBSTITUTES = {
     "fp8": ("int8", "bf16"), "int8": ("fp8", "bf16"), "int4": ("int8", "fp8"), "nvfp4": ("fp8", "bf16"),
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
+# Kernels of another library that serve where the default path has none for such weights, and formats of weights that are unpacked alike.
+OTHER_PATHS = {"weight_only": ("triton",)}
+UNPACKED_ALIKE = dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8")
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
@@ -52,12 +55,14 @@ def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tup
     """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
     arithmetic, *weights = key.dtypes
     others = SUBSTITUTES.get(arithmetic, ())
-    narrow = [f"{other}-{stored}" for other in others for stored in weights]  # the same weights in other arithmetic
+    # the same weights in other arithmetic, then weights of the same width
+    narrow = [f"{other}-{stored}" for other in others for stored in weights]
+    narrow += [f"{other}-{UNPACKED_ALIKE[stored]}" for other in (arithmetic, *others) for stored in weights if stored in UNPACKED_ALIKE]  # fmt: skip
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
     return tuple(
         (wider, place > 0)
         for place, dtype in enumerate(filter(None, dtypes))
-        for path in backends(backend)
+        for path in (*backends(backend), *OTHER_PATHS.get(key.family, ()))
         for wider in key._replace(dtype=dtype, backend=path).wider(like)
     )
 
@@ -83,8 +88,9 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
+                family = formula(candidate.family, machine.kind)
                 return Selected(
-                    formula(candidate.family, machine.kind),
+                    family if candidate.backend in backends(asked) else untimed(family),
                     fitted,
                     candidate,
                     SUBSTITUTE_WIDENING**steps,

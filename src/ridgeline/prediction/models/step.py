@@ -11,13 +11,15 @@ import numpy as np
 
 from ...core.machine import Machine
 from ...core.roofline import label
-from ...core.work import Array, total
+from ...core.work import Array, Work, total
+from ...programs import ops
 from ...programs.models.layout import Layout
 from ...programs.models.program import COMMUNICATION, ModelOp
 from ..host import graph_node_share, launch_latency
 from ..predict import Prediction, predict
 from .links import between
 
+UNPACKING = "weight_only"  # the family of products with weights narrower than their arithmetic
 LIGHT_EFFICIENCY = 0.8  # of the bandwidth, that passes over large activations reach
 SHARED_ERROR = 0.5  # part of the relative error of an op that all ops of a step have in common
 
@@ -29,16 +31,22 @@ class OpTime:
     Kernels that only pass over activations (norms, quantization, activation functions, routers) were timed with cold
     caches. Between the kernels of a model their operands are in the last-level cache, and engines fuse them: where they
     are short they take `light` seconds more than the roofline and no longer what they took cold.
+
+    Products that unpack narrow weights on the fly are made for few rows. With many, engines write the weights in the width of
+    the arithmetic first (`apart`: that pass, and the usual product) where it is faster.
     """
 
     op: ModelOp
     prediction: Prediction
     light: float | None = None
+    apart: tuple[Prediction, ...] = ()
 
     @cached_property
     def each(self) -> Array:
         """Seconds of one call."""
         time = self.prediction.time
+        if self.apart:
+            return np.minimum(time, total(step.time for step in self.apart))
         if self.light is None or self.op.part == COMMUNICATION or has_products(self.op):
             return time
         return np.minimum(time, self.prediction.floor / LIGHT_EFFICIENCY + self.light)
@@ -115,6 +123,18 @@ class OpGroup:
 
 def has_products(op: ModelOp) -> bool:
     return any(engine == "matrix" for engine, _ in op.work.by_engine())
+
+
+def unpacked_first(op: ModelOp) -> tuple[Work, ...]:
+    """The works of a product whose weights are first written in the width of the arithmetic: n k values read narrow and written
+    wide, then the product; none for products that unpack nothing."""
+    if op.work.name != "linear" or not any(kernel.family == UNPACKING for kernel in op.work.kernels):
+        return ()
+    shape, wide = op.work.shape, op.work.dtype
+    rows, inputs, outputs = shape["batch"], shape["in_features"], shape["out_features"]
+    return ops.cast(n=inputs * outputs, dtype=shape["weights"], out_dtype=wide), ops.linear(
+        batch=rows, in_features=inputs, out_features=outputs, dtype=wide
+    )
 
 
 @dataclass(frozen=True)
@@ -202,5 +222,10 @@ def predict_step(
     """Every op at its expected time; collectives over the links that the ranks of their degree have."""
     every = tuple(ops)
     seen_by = {over: between(machine, layout or Layout(), over) for over in dict.fromkeys(op.over for op in every)}
-    listed = tuple(OpTime(op, predict(op.work, seen_by[op.over], ceilings), light) for op in every)
+
+    def timed(op: ModelOp) -> OpTime:
+        apart = tuple(predict(work, machine, ceilings) for work in unpacked_first(op))
+        return OpTime(op, predict(op.work, seen_by[op.over], ceilings), light, apart)
+
+    listed = tuple(timed(op) for op in every)
     return StepPrediction(machine, listed, graph)
