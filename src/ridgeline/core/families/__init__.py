@@ -52,7 +52,7 @@ VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
 OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     "attention": attention.masks,
     "attention_backward": attention.masks,
-}  # ops that the sizes decide
+}  # ops that the sizes decide, where a kernel does not name its own
 
 
 def formula(family: str, kind: str = "gpu") -> Family:
