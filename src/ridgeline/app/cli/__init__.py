@@ -39,6 +39,7 @@ MODULES = {
     "predict": ("eval", "predict"),
     "profiles": ("gate", "import", "profile"),
     "record": ("ledger", "reconcile", "seal"),
+    "serve": ("serve",),
     "studies": ("chart", "compare", "critical-batch", "glossary", "machines", "ops", "precisions", "table", "whatif"),
     "trace": ("trace",),
 }

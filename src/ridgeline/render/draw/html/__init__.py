@@ -24,7 +24,20 @@ from ..themes import THEMES, palette_of
 from .figures import dots, figure, points_tables, themed
 from .tables import key_of, table, titled_table
 
-__all__ = ["Card", "Page", "Section", "figure", "key_of", "render", "table", "text", "themed", "variables", "write"]
+__all__ = [
+    "Card",
+    "Page",
+    "Section",
+    "figure",
+    "key_of",
+    "page_css",
+    "render",
+    "table",
+    "text",
+    "themed",
+    "variables",
+    "write",
+]
 
 SUFFIXES = (".html",)
 
@@ -132,6 +145,11 @@ def variables() -> str:
         f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
         f"@media print {{ :root:root:root {{ {light} }} }}\n"
     )
+
+
+def page_css() -> str:
+    """The layout of a page, for screens and paper."""
+    return _asset("page.css")
 
 
 def _colours(theme: str) -> str:

@@ -1,0 +1,1 @@
+"""What the page is answered with: functions over predictions, gaps and charts that return plain documents."""

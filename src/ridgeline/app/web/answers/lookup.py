@@ -1,0 +1,45 @@
+"""Machines, models and cases as the page names them. Only names are looked up: no text of a request becomes a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from ....core.errors import InputError, unknown
+from ....core.machine import Machine
+from ....machines.files import HERE, names, saved_measurement
+from ....machines.load import load
+from ....programs.ops import Op, find
+
+MAX_VALUE = 200  # characters of one value of a case
+
+
+def machine_names() -> list[str]:
+    """Machines the page offers: the catalog, the user's own, and this machine where it was measured."""
+    return [*([HERE] if saved_measurement() is not None else []), *names()]
+
+
+@lru_cache(maxsize=64)
+def machine_of(name: str) -> Machine:
+    if name not in machine_names():
+        raise unknown("machine", name, machine_names())
+    return load(name)
+
+
+def case_of(op_name: str, values: Mapping[str, Any]) -> tuple[Op, dict[str, Any]]:
+    """The op of a name, and its arguments of one case from the words or numbers of a form; empty ones are left out."""
+    op = find(op_name)
+    row = {
+        op.parameter(name): value if not isinstance(value, str) else value[:MAX_VALUE] for name, value in values.items()
+    }
+    return op, op.bind(row)
+
+
+def case_of_text(text: str) -> tuple[Op, dict[str, Any]]:
+    """A case in one line: `gemm m=1024 n=1024 k=1024 dtype=fp32`."""
+    op_name, *words = text.split() or [""]
+    pairs = [word.partition("=") for word in words]
+    if not all(sign for _, sign, _ in pairs):
+        raise InputError(f"a case is OP NAME=VALUE ..., got {text[:MAX_VALUE]!r}")
+    return case_of(op_name, {name: value for name, _, value in pairs})

@@ -1,0 +1,71 @@
+"""The server of the explorer: the page and its files, the questions under /api, and what is refused.
+
+A request changes nothing and reaches no file: machines and models are looked up by name, uploads are parsed in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from ...core.errors import RidgelineError
+from ...core.version import __version__
+from .assets import add_assets
+from .guard import Guard, Refusal
+from .routes import routers
+
+MAX_UPLOAD = 64 * 2**20  # bytes of one request
+MIN_PACKED = 1024  # bytes below which packing an answer does not pay
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+REFUSALS = {
+    400: {"model": Refusal, "description": "The question cannot be answered; the message says why."},
+    413: {"model": Refusal, "description": "The request is larger than the server accepts."},
+    422: {"model": Refusal, "description": "The request is not of the form described here."},
+}
+
+
+def make_app(hosts: Sequence[str] = LOOPBACK, max_upload: int = MAX_UPLOAD) -> FastAPI:
+    """The application; `hosts` are the names it answers to, so that no other site can speak to it through a browser."""
+    app = FastAPI(
+        title="ridgeline explorer", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+    )
+    app.add_middleware(GZipMiddleware, minimum_size=MIN_PACKED, compresslevel=1)
+    app.add_middleware(Guard, max_upload=max_upload)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_exception_handler(RidgelineError, _refuse_question)
+    app.add_exception_handler(RequestValidationError, _refuse_form)
+    app.add_exception_handler(HTTPException, _refuse_address)
+    for router in routers():
+        app.include_router(router, prefix="/api", responses=REFUSALS)  # type: ignore[arg-type]
+    add_assets(app)
+    return app
+
+
+def refusal(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status)
+
+
+async def _refuse_question(request: Request, error: Exception) -> Response:
+    return refusal(400, str(error))
+
+
+async def _refuse_form(request: Request, error: Exception) -> Response:
+    """Every complaint about the request in one line, with the field it is about."""
+    assert isinstance(error, RequestValidationError)
+    complaints = [
+        f"{'.'.join(str(part) for part in item['loc'][1:]) or 'request'}: {item['msg']}" for item in error.errors()
+    ]
+    return refusal(422, "; ".join(complaints)[:1000])
+
+
+async def _refuse_address(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = refusal(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer

@@ -1,0 +1,278 @@
+/* Draws the charts that the server describes. The only file that talks to Plotly; no number is computed here. */
+import { h } from "./dom.js";
+import { place, textWidth } from "./labels.js";
+
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+const MARGIN = { l: 62, r: 16, t: 10, b: 48 };
+const SYMBOLS = { expected: "circle", overhead: "square", floor: "line-ew", observed: "diamond", target: "circle-open", ridge: "circle", value: "circle" };
+const DASHES = { guide: "dot", target: "dash" };
+const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60;
+const drawn = new Set();
+
+export function colour(role) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--rl-${role}`).trim();
+}
+
+/* Plotly reads some markup in texts: what people wrote must stay what they wrote. */
+export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+/* Shows a picture in `element`; options: onPoint(point, chart) when a dot is chosen, titles: false to leave them out,
+   height in pixels. Drawing again into the same element moves what is there. */
+export async function draw(element, picture, options = {}) {
+  element.ridgeline = { picture, options };
+  drawn.add(element);
+  const charts = picture.charts ?? [picture];
+  if (element.dataset.charts !== String(charts.length)) build(element, charts.length);
+  texts(element.querySelector(".chart-head"), picture, options);
+  const frames = [...element.querySelectorAll(".chart")];
+  await Promise.all(charts.map((chart, index) => drawChart(frames[index], { ...chart, colours: picture.colours }, options, charts.length > 1)));
+  const notes = [...(picture.notes ?? [])];
+  element.querySelector(".chart-notes").textContent = options.titles === false ? "" : notes.join("; ");
+}
+
+/* Again in the colours of the theme, or for another width. */
+export function redraw() {
+  for (const element of drawn) {
+    if (!element.isConnected) drawn.delete(element);
+    else draw(element, element.ridgeline.picture, element.ridgeline.options);
+  }
+}
+
+let width = innerWidth, timer = null;
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  clearTimeout(timer);
+  timer = setTimeout(redraw, 80);
+});
+
+function build(element, count) {
+  element.dataset.charts = count;
+  element.replaceChildren(
+    h("div", { class: "chart-head" }),
+    h("div", { class: count > 1 ? "charts" : "" }, Array.from({ length: count }, () => h("div", { class: "chart-box" }, h("p", { class: "chart-title", hidden: count === 1 }), h("div", { class: "chart", role: "img" })))),
+    h("p", { class: "chart-notes" }),
+  );
+}
+
+function texts(head, picture, options) {
+  head.replaceChildren(...(options.titles === false ? [] : [h("p", { class: "chart-title" }, picture.title), h("p", { class: "chart-subtitle" }, picture.subtitle ?? "")]));
+}
+
+async function drawChart(frame, chart, options, several) {
+  const title = frame.parentElement.querySelector(".chart-title");
+  title.textContent = several ? chart.title : "";
+  frame.setAttribute("aria-label", described(chart));
+  const make = chart.look === "plane" ? plane : bars;
+  const { traces, layout } = make(frame, chart, options);
+  await window.Plotly.react(frame, traces, layout, { displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"], displayModeBar: "hover" });
+  frame.chart = chart;
+  frame.options = options;
+  if (frame.listening) return;
+  frame.listening = true;
+  frame.on("plotly_click", (event) => {
+    const chosen = event.points.find((point) => point.customdata !== undefined);
+    if (chosen) frame.options.onPoint?.(frame.chart.points[chosen.customdata], frame.chart, chosen.customdata);
+  });
+  frame.on("plotly_relayout", (change) => {
+    if (frame.chart.look !== "plane" || frame.placing || !Object.keys(change).some((key) => key.startsWith("xaxis") || key.startsWith("yaxis"))) return;
+    frame.placing = true;
+    window.Plotly.relayout(frame, { annotations: annotations(frame, frame.chart, view(frame)) }).finally(() => { frame.placing = false; });
+  });
+}
+
+/* What the picture shows, for people who hear it. */
+function described(chart) {
+  const points = chart.points.filter((point) => point.role !== "floor" && point.role !== "ridge");
+  const named = points.slice(0, 8).map((point) => [point.name || point.label, ...(point.facts ?? []).slice(0, 4).map(([name, text]) => `${name} ${text}`)].join(", "));
+  return [chart.title, chart.subtitle, ...chart.lines.map((line) => line.label).filter(Boolean), ...named].filter(Boolean).join(". ");
+}
+
+function base(frame, options) {
+  const ink = colour("ink");
+  return {
+    margin: MARGIN, font: { family: FONT, size: 12, color: ink }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    showlegend: false, dragmode: "pan", hovermode: "closest", width: frame.clientWidth || 600,
+    hoverlabel: { bgcolor: colour("background"), bordercolor: colour("frame"), font: { color: ink, family: FONT, size: 13 }, align: "left", namelength: -1 },
+    uirevision: "same",
+  };
+}
+
+const toAxis = (axis, value) => (axis.scale === "log" ? Math.log10(value) : value);
+
+function axisLayout(axis) {
+  const title = axis.unit && axis.unit !== "year" ? `${axis.label} (${axis.unit})` : axis.label;
+  return {
+    type: axis.scale, range: axis.range.map((value) => toAxis(axis, value)), title: { text: plain(title), standoff: 8 }, visible: axis.shown,
+    gridcolor: colour("grid"), linecolor: colour("frame"), zeroline: false, exponentformat: "SI", minexponent: 3, dtick: axis.scale === "log" ? 1 : undefined,
+    showline: true, ticks: "outside", tickcolor: colour("frame"), automargin: false,
+  };
+}
+
+function plane(frame, chart, options) {
+  const layout = base(frame, options);
+  const across = layout.width - MARGIN.l - MARGIN.r;
+  const decades = (axis) => Math.abs(toAxis(axis, axis.range[1]) - toAxis(axis, axis.range[0]));
+  const even = chart.x.unit === "FLOP/B" && chart.x.scale === "log" && chart.y.scale === "log";
+  const ideal = even ? (across * decades(chart.y)) / decades(chart.x) : across * 0.6;
+  layout.height = options.height ?? Math.round(Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, ideal)) + MARGIN.t + MARGIN.b);
+  layout.xaxis = axisLayout(chart.x);
+  layout.yaxis = axisLayout(chart.y);
+  layout.shapes = shapes(chart);
+  layout.annotations = annotations(frame, chart, { width: across, height: layout.height - MARGIN.t - MARGIN.b, x: layout.xaxis.range, y: layout.yaxis.range });
+  return { traces: [...lineTraces(chart), ...pointTraces(chart)], layout };
+}
+
+const groupColour = (chart, group, otherwise) => colour(chart.colours?.[group] ?? otherwise);
+
+function lineTraces(chart) {
+  return chart.lines.map((line) => ({
+    type: "scatter", mode: "lines", x: line.points.map(([x]) => x), y: line.points.map(([, y]) => y), hoverinfo: "skip",
+    fill: line.role === "area" ? "tozeroy" : undefined, connectgaps: false,
+    line: { color: groupColour(chart, line.group, line.role === "guide" ? "muted" : "ink"), width: line.role === "guide" ? 1.2 : line.role === "series" ? 1.8 : 2.6, dash: DASHES[line.role] ?? "solid", shape: "linear" },
+  }));
+}
+
+const radius = (point) => (point.share === null || point.share === undefined ? (point.role === "ridge" ? 4 : 5.5) : Math.max(3.2, 17 * Math.sqrt(Math.min(point.share, 1))));
+
+function pointTraces(chart) {
+  const groups = new Map();
+  chart.points.forEach((point, index) => {
+    const key = `${point.group}\n${point.role}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(index);
+  });
+  return [...groups.values()].map((indices) => {
+    const points = indices.map((index) => chart.points[index]);
+    const { role, group } = points[0];
+    const paint = groupColour(chart, group, role === "ridge" ? "ridge" : "c0");
+    return {
+      type: "scatter", mode: "markers", x: points.map((point) => point.x), y: points.map((point) => point.y), customdata: indices,
+      hoverinfo: "text", hovertext: points.map(hoverText),
+      marker: { color: paint, size: points.map((point) => 2 * radius(point)), symbol: SYMBOLS[role] ?? "circle", opacity: role === "floor" ? 1 : 0.85, line: { color: role === "floor" || role === "target" ? paint : colour("background"), width: role === "floor" ? 2 : 1 } },
+    };
+  });
+}
+
+function hoverText(point) {
+  const lines = [`<b>${plain(point.name || point.label || point.group || point.role)}</b>`, ...(point.facts ?? []).slice(0, 8).map(([name, text]) => `${plain(name)}: ${plain(text)}`)];
+  return lines.join("<br>");
+}
+
+function shapes(chart) {
+  const regions = chart.regions.map((region) => ({
+    type: "rect", layer: "below", line: { width: 0 }, fillcolor: colour(region.role || "overhead"), opacity: 0.75,
+    xref: region.x ? "x" : "paper", yref: region.y ? "y" : "paper", x0: region.x?.[0] ?? 0, x1: region.x?.[1] ?? 1, y0: region.y?.[0] ?? 0, y1: region.y?.[1] ?? 1,
+  }));
+  const marks = chart.marks.map((mark) => {
+    const ink = groupColour(chart, mark.group, mark.role === "ridge" ? "ridge" : "muted");
+    const upright = mark.axis === "x";
+    return { type: "line", layer: "below", line: { color: ink, width: 1.2, dash: "dot" }, xref: upright ? "x" : "paper", yref: upright ? "paper" : "y", x0: upright ? mark.value : 0, x1: upright ? mark.value : 1, y0: upright ? 0 : mark.value, y1: upright ? 1 : mark.value };
+  });
+  return [...regions, ...marks];
+}
+
+/* The part of the plane that is seen, in axis units and pixels. */
+function view(frame) {
+  const { xaxis, yaxis, width: wide, height } = frame.layout;
+  return { width: wide - MARGIN.l - MARGIN.r, height: height - MARGIN.t - MARGIN.b, x: xaxis.range, y: yaxis.range };
+}
+
+function annotations(frame, chart, seen) {
+  const pixel = (x, y) => [
+    ((toAxis(chart.x, x) - seen.x[0]) / (seen.x[1] - seen.x[0])) * seen.width,
+    (1 - (toAxis(chart.y, y) - seen.y[0]) / (seen.y[1] - seen.y[0])) * seen.height,
+  ];
+  const within = ([x, y]) => x >= 0 && y >= 0 && x <= seen.width && y <= seen.height;
+  const font = `12px ${FONT}`;
+  const taken = [], made = [];
+  const add = (x, y, text, ink, extra = {}) => made.push({ xref: "paper", yref: "paper", x: x / seen.width, y: 1 - y / seen.height, xanchor: "left", yanchor: "middle", text: plain(text), showarrow: false, font: { color: ink, size: 12 }, borderpad: 0, ...extra });
+  for (const mark of chart.marks.filter((each) => each.label && each.axis === "x")) {
+    const wide = textWidth(mark.label, font) + 4;
+    const [x] = pixel(mark.value, chart.y.range[0]);
+    if (x < 0 || x > seen.width) continue;
+    const x0 = x + 4 + wide < seen.width ? x + 4 : x - 4 - wide;
+    let y = seen.height - 9;
+    while (taken.some((box) => box.y0 < y + 7 && y - 7 < box.y1 && box.x0 < x0 + wide && x0 < box.x1)) y -= 15;
+    taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
+    add(x0, y, mark.label, groupColour(chart, mark.group, mark.role === "ridge" ? "ridge" : "muted"));
+  }
+  for (const region of chart.regions.filter((each) => each.label)) {
+    const wide = textWidth(region.label, font);
+    const [left] = region.x ? pixel(region.x[0], chart.y.range[0]) : [0], [right] = region.x ? pixel(region.x[1], chart.y.range[0]) : [seen.width];
+    const from = Math.max(0, left), to = Math.min(seen.width, right);
+    if (to - from < wide + 10) continue;
+    const x0 = (from + to - wide) / 2, y = seen.height - 26;
+    taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
+    add(x0, y, region.label, colour("muted"));
+  }
+  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
+  const spots = chart.points.map((point) => ({ ...point, spot: pixel(point.x, point.y) }));
+  const dots = spots.filter(({ spot }) => within(spot)).map((point) => ({ x: point.spot[0], y: point.spot[1], radius: radius(point) }));
+  const wanted = spots.filter((point) => point.label && within(point.spot)).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, MAX_LABELS);
+  const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: shortened(point.label), radius: radius(point) }));
+  for (const { index, x, y } of place(items, dots, taken, seen, font)) {
+    add(x, y, items[index].text, groupColour(chart, wanted[index].group, "ink"), { captureevents: false });
+  }
+  for (const arrow of chart.arrows) {
+    const [x, y] = pixel(...arrow.end), [x0, y0] = pixel(...arrow.start);
+    made.push({ xref: "paper", yref: "paper", x: x / seen.width, y: 1 - y / seen.height, ax: x0 - x, ay: y0 - y, text: "", showarrow: true, arrowhead: 2, arrowwidth: 1.6, arrowcolor: groupColour(chart, arrow.group, "ink"), standoff: 5, startstandoff: 5 });
+    if (arrow.label) {
+      const [spot] = place([{ x: (x + x0) / 2, y: (y + y0) / 2, text: arrow.label, radius: 4 }], dots, [...taken, ...made.map((item) => item.box).filter(Boolean)], seen, font);
+      if (spot) { taken.push(spot.box); add(spot.x, spot.y, arrow.label, groupColour(chart, arrow.group, "ink")); }
+    }
+  }
+  return made;
+}
+
+/* Along the line, where there is room: flat lines near their right end, sloped ones at their lower part. */
+function lineLabel(line, pixel, seen, font, taken, add) {
+  const [x0, y0] = pixel(...line.points[0]), [x1, y1] = pixel(...line.points.at(-1));
+  const wide = textWidth(line.label, font);
+  const flat = Math.abs(y1 - y0) < 2;
+  const from = Math.max(0, Math.min(x0, x1)), to = Math.min(seen.width, Math.max(x0, x1));
+  if (flat) {
+    if (y0 < 8 || y0 > seen.height) return;
+    for (const x of [to - wide / 2 - 4, from + wide / 2 + 4, seen.width - wide / 2 - 4]) {
+      for (const y of [y0 - 9, y0 + 9]) {
+        const box = { x0: x - wide / 2, x1: x + wide / 2, y0: y - 7, y1: y + 7 };
+        if (box.x0 >= 0 && box.x1 <= seen.width && !taken.some((other) => hits(box, other))) { taken.push(box); return add(x, y, 0); }
+      }
+    }
+    return;
+  }
+  const slope = (y1 - y0) / (x1 - x0), angle = (Math.atan(slope) * 180) / Math.PI;
+  for (const share of [0.35, 0.6, 0.2, 0.8]) {
+    const x = from + (to - from) * share, y = y0 + slope * (x - x0), lift = 11;
+    const cx = x + lift * Math.sin((angle * Math.PI) / 180), cy = y - lift * Math.cos((angle * Math.PI) / 180);
+    const halfX = (wide / 2) * Math.cos((angle * Math.PI) / 180), halfY = Math.abs((wide / 2) * Math.sin((angle * Math.PI) / 180));
+    if (cx - halfX < 0 || cx + halfX > seen.width || cy - halfY < 0 || cy + halfY > seen.height) continue;
+    const steps = 6, boxes = Array.from({ length: steps }, (_, index) => {
+      const part = (index + 0.5) / steps - 0.5, px = cx + 2 * halfX * part, py = cy + Math.sign(slope) * 2 * halfY * part;
+      return { x0: px - halfX / steps - 4, x1: px + halfX / steps + 4, y0: py - 9, y1: py + 9 };
+    });
+    if (boxes.some((box) => taken.some((other) => hits(box, other)))) continue;
+    taken.push(...boxes);
+    return add(cx, cy, angle);
+  }
+}
+
+const hits = (a, b) => a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
+const shortened = (text) => (text.length > 34 ? `${text.slice(0, 33)}…` : text);
+
+function bars(frame, chart, options) {
+  const layout = base(frame, options);
+  const labels = chart.bars.map((bar) => shortened(bar.label));
+  const wide = Math.max(60, ...labels.map((text) => textWidth(text, `12px ${FONT}`))) + 14;
+  layout.margin = { ...MARGIN, l: Math.min(wide, layout.width * 0.45) };
+  layout.height = options.height ?? Math.max(MIN_HEIGHT, chart.bars.length * 28 + 80);
+  layout.xaxis = { ...axisLayout(chart.x), range: [toAxis(chart.x, chart.x.range[0]), toAxis(chart.x, chart.x.range[1]) * (chart.x.scale === "log" ? 1 : 1.25)] };
+  layout.yaxis = { tickvals: chart.bars.map((_, index) => index), ticktext: labels.map(plain), autorange: "reversed", zeroline: false, showgrid: false, fixedrange: true, linecolor: colour("frame") };
+  layout.bargap = 0.35;
+  const trace = {
+    type: "bar", orientation: "h", y: chart.bars.map((_, index) => index), x: chart.bars.map((bar) => bar.value - (bar.start ?? 0)), base: chart.bars.map((bar) => bar.start ?? 0),
+    text: chart.bars.map((bar) => plain(bar.text)), textposition: "outside", cliponaxis: false, hoverinfo: "text", hovertext: chart.bars.map((bar) => `<b>${plain(bar.label)}</b><br>${plain(bar.text)}`),
+    marker: { color: chart.bars.map((bar) => groupColour(chart, bar.group, bar.role === "loss" ? "c3" : "c0")) },
+  };
+  return { traces: [trace, ...lineTraces(chart)], layout };
+}

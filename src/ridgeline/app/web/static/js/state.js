@@ -1,0 +1,32 @@
+/* The state of a view is in the address after the #: `#/explore?machines=h100-sxm&...`. A link restores it. */
+
+export function read() {
+  const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
+  return { path: path || "/", params: new URLSearchParams(query) };
+}
+
+/* Lasting changes get an entry in the history, the steps of a slider do not. */
+export function write(path, values, push = false) {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value === null || value === undefined || value === "" || value === false) continue;
+    params.set(name, typeof value === "object" ? JSON.stringify(value) : String(value === true ? 1 : value));
+  }
+  const query = params.toString();
+  const address = `#${path}${query ? `?${query}` : ""}`;
+  if (address === location.hash) return;
+  history[push ? "pushState" : "replaceState"](null, "", address);
+}
+
+export function json(params, name, otherwise) {
+  try {
+    return params.has(name) ? JSON.parse(params.get(name)) : otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+export function list(params, name, otherwise = []) {
+  const text = params.get(name);
+  return text === null ? otherwise : text.split(",").filter(Boolean);
+}

@@ -1,0 +1,61 @@
+"""The server of the explorer: what it answers, what it refuses, and the headers of every answer."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ridgeline.app.web.server import make_app
+
+GEMM = {"op": "gemm", "values": {"m": 64, "n": 4096, "k": 4096, "dtype": "bf16"}}
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(make_app(), base_url="http://127.0.0.1", raise_server_exceptions=False)
+
+
+def test_the_answer_is_that_of_the_command_line(client):
+    from ridgeline.machines.load import load
+    from ridgeline.prediction.answer import answer
+    from ridgeline.programs.ops import find
+
+    reply = client.post("/api/explore", json={"machines": ["h200-sxm"], "cases": [GEMM]}).json()
+    assert reply["answer"] == answer(find("gemm"), GEMM["values"], load("h200-sxm")).lines
+
+
+def test_every_answer_carries_the_policy_that_allows_own_scripts_only(client):
+    for address in ("/", "/theme.css", "/plotly.js", "/static/js/main.js", "/api/catalog", "/nowhere"):
+        policy = client.get(address).headers["content-security-policy"]
+        assert "script-src 'self';" in policy
+        assert "default-src 'none'" in policy
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/hosts.toml", "here/../x.toml", "no-such-gpu", "C:\\x.toml"])
+def test_no_text_becomes_a_path(client, name):
+    reply = client.post("/api/explore", json={"machines": [name]})
+    assert reply.status_code == 400
+    assert "unknown machine" in reply.json()["error"]
+
+
+def test_files_outside_of_the_page_are_not_served(client):
+    for address in ("/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py"):
+        assert client.get(address).status_code == 404
+
+
+def test_other_hosts_are_refused():
+    with TestClient(make_app(), base_url="http://evil.example") as client:
+        assert client.get("/api/catalog").status_code == 400
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_large_uploads_are_refused(streamed):
+    client = TestClient(make_app(max_upload=1000), base_url="http://127.0.0.1")
+    content = (b"x" * 500 for _ in range(10)) if streamed else b"x" * 5000
+    reply = client.post("/api/explore", content=content, headers={"content-type": "application/json"})
+    assert reply.status_code == 413
+    assert "larger than" in reply.json()["error"]
+
+
+def test_a_malformed_request_names_the_field(client):
+    reply = client.post("/api/explore", json={"machines": "h100-sxm"})
+    assert reply.status_code == 422
+    assert reply.json()["error"].startswith("machines:")
