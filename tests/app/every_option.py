@@ -54,7 +54,6 @@ BASES: Mapping[str, Sequence[Words]] = {
     "profile": [("profile", "--", "python", "script.py"), ("profile",)],
     "reconcile": [("reconcile", "observed.csv", "--cases", "cases.csv", *H200), ("reconcile", "observed.csv"), ("reconcile", "observed.csv", "--seal", "SEAL"), ("reconcile", "trace.json", *H200)],
     "run": [("run",), ("run", "--", "python", "script.py")],
-    "serve": [("serve", "--host", "198.51.100.77", "--no-open")],  # an address that no machine has: it ends at once
     "seal": [("seal", "cases.csv", *H200)],
     "trace": [("trace", "program.py:step", *H200), ("trace", "program.py:step", *H200, "--mode", "eager,graph"), ("trace", "program.py:step", *H200, "--seal")],
     "table": [("table", "common", *H200), ("table",)],
@@ -132,9 +131,6 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--slo": [("--slo", "ttft=500ms"), ("--slo", "tpot=30ms", "ttft=1s"), ("--slo", "tpot=30"), ("--slo", "fast")],
     "--devices": [("--devices", "2")],
     "--price": [("--price", "2.5"), ("--price", "h200-sxm=3.5"), ("--price", "free"), ("--price", "t4=1")],
-    "--host": [("--host", "198.51.100.78")],
-    "--port": [("--port", "0"), ("--port", "70000")],
-    "--max-upload": [("--max-upload", "1MiB"), ("--max-upload", "0 B"), ("--max-upload", "much")],
     "--timeline": [("--timeline", "timeline.json"), ("--timeline", "timeline.json.gz"), ("--timeline", "timeline.txt")],
 }
 
@@ -207,4 +203,4 @@ def mixtures(command: str, count: int) -> list[Words]:
     return lines
 
 
-assert set(BASES) == set(COMMANDS)
+assert set(BASES) == set(COMMANDS) - {"serve"}  # which does not end; tests/web tries it
