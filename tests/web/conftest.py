@@ -1,0 +1,88 @@
+"""The explorer in Chromium: one server for all tests, a browser for each module, a new tab for each test.
+
+A test fails on an error in the console, on an exception in a script, and on a request to anywhere but the server. What the
+server refuses with a message (400, 413, 422) is no such error: the page shows the message, and tests look for it there.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from browser import CHROMIUM
+
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+PATIENCE = 30_000  # milliseconds until a condition that never comes true is a failure; a passing test does not wait
+REFUSED = re.compile(r"status of (400|413|422)\b")
+
+
+@pytest.fixture(scope="session")
+def explorer() -> Iterator[str]:
+    """The address of a running explorer, without a slash at the end."""
+    import uvicorn
+
+    from ridgeline.app.web.server import make_app
+
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(make_app(), log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server has ended"
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+    taken.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser. One for each module: while it is open, no event loop can run in the thread of the tests."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Any, explorer: str) -> Iterator[Callable[..., Any]]:
+    """`open_page("/explore?machines=...", width=390)`: a tab at that place of the explorer, in a context of its own."""
+    problems: list[str] = []
+    contexts: list[Any] = []
+
+    def opened(place: str = "/", width: int = 1280, height: int = 860, **options: Any) -> Any:
+        context = chromium.new_context(viewport={"width": width, "height": height}, base_url=explorer, **options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.on("console", lambda said: _keep_error(said, problems))
+        page.on("pageerror", lambda error: problems.append(f"exception: {error}"))
+        page.on("request", lambda request: _keep_foreign(request.url, explorer, problems))
+        page.goto(f"{explorer}/#{place}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def _keep_error(said: Any, problems: list[str]) -> None:
+    if said.type == "error" and not REFUSED.search(said.text):
+        problems.append(f"console: {said.text} {said.location.get('url', '')}")
+
+
+def _keep_foreign(address: str, explorer: str, problems: list[str]) -> None:
+    if not address.startswith((explorer, "data:", "blob:", "file:")):
+        problems.append(f"request to {address}")
