@@ -6,13 +6,16 @@ import html
 import json
 import re
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
+from ridgeline.app.cli import COMMANDS
 from ridgeline.app.web import lesson as lessons
 from ridgeline.app.web.figures import Figures
 from ridgeline.app.web.questions import ANSWERS
@@ -300,6 +303,28 @@ def test_a_lesson_with_a_mistake_is_refused(tmp_path: Path, text: str, front: st
 def test_an_unknown_lesson_names_similar_ones() -> None:
     with pytest.raises(UnknownName, match="did you mean factory"):
         lessons.lesson("factori")
+
+
+def test_a_lesson_that_many_ask_for_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+    begin = Barrier(8)
+    read = lessons.read
+    monkeypatch.setattr(lessons, "read", lambda path: made.append(path) or read(path))
+    lessons._lesson.cache_clear()
+
+    def ask(_: int) -> lessons.Lesson:
+        begin.wait()
+        return lessons.lesson("reading")
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    assert len(made) == 1
+    assert all(answer is answers[0] for answer in answers)
+
+
+def test_commands_in_the_text_exist() -> None:
+    commands = {command for path in lessons.FOLDER.glob("*.md") for command in re.findall(r"`ridgeline ([\w-]+)", path.read_text("utf-8"))}  # fmt: skip
+    assert {"profile", "reconcile", "seal"} <= commands <= set(COMMANDS)
 
 
 def test_every_kind_of_question_is_described() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ...core.errors import InputError, unknown
@@ -28,6 +29,7 @@ FRONT = re.compile(r"\+\+\+\n(.*?\n)\+\+\+\n(.*)", re.S)
 FRONT_KEYS = {"title", "summary", "minutes", "holds", "figures"}
 DEPTHS = ("short", "detail")
 MIN_OPTIONS = 2  # of a quick check
+_LOADING = Lock()
 
 # Every widget with its options, all of them needed; `static/js/widgets/NAME.js` mounts it.
 WIDGETS: dict[str, tuple[str, ...]] = {
@@ -121,9 +123,14 @@ def _link(entry: Entry) -> dict[str, str]:
     return {"slug": entry.slug, "title": entry.title}
 
 
-@lru_cache(None)  # of a slug that exists
 def lesson(slug: str) -> Lesson:
-    """A lesson with its figures computed and its text rendered."""
+    """A lesson with its figures computed and its text rendered, once: who asks meanwhile waits for it."""
+    with _LOADING:
+        return _lesson(slug)
+
+
+@lru_cache(None)  # an error is not kept, so only slugs that exist are
+def _lesson(slug: str) -> Lesson:
     entry = next((entry for entry in index() if entry.slug == slug), None)
     if entry is None:
         raise unknown("lesson", slug, (entry.slug for entry in index()))
