@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Path
 
 from ....core.errors import unknown
 from .. import lesson as lessons
+from ..guard import Refusal
 
 router = APIRouter(tags=["lessons"])
 Slug = Annotated[str, Path(max_length=100)]
@@ -19,7 +20,7 @@ def listed() -> dict[str, Any]:
     return {"lessons": [entry.document() for entry in lessons.index()]}
 
 
-@router.get("/lessons/{slug}", responses={404: {"description": "There is no such lesson."}})
+@router.get("/lessons/{slug}", responses={404: {"model": Refusal, "description": "There is no such lesson."}})
 def shown(slug: Slug) -> dict[str, Any]:
     """One lesson: HTML with its figures filled in, the number of quick checks, and the lessons next to it."""
     known = {entry.slug for entry in lessons.index()}
