@@ -15,7 +15,7 @@ import numpy as np
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
-from ..core.families import Family, Hardware, Key, formula, untimed
+from ..core.families import Family, Hardware, Key, formula
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
@@ -88,9 +88,8 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
-                family = formula(candidate.family, machine.kind)
                 return Selected(
-                    family if candidate.backend in backends(asked) else untimed(family),
+                    formula(candidate.family, machine.kind),
                     fitted,
                     candidate,
                     SUBSTITUTE_WIDENING**steps,

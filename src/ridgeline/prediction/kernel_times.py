@@ -17,10 +17,12 @@ from ..core.bound import Bound
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
-from .coefficients import CALIBRATED, Selected, hardware, kernels, lender_scale, select
+from ..machines.transfer import backends
+from .coefficients import CALIBRATED, Selected, hardware, kernels, lender_scale, select, timed_backend
 
 NEARBY = "correction from similar measured shapes"
-NEXT_KERNEL = "kernel of the next larger size"
+NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
+WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
 MAX_PADDED = {"rows": 3, "scan": 2, "attention": 3, "attention_backward": 3, "conv": 3}
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
@@ -146,7 +148,23 @@ class KernelTime:
         """
         if self.selected.label == CALIBRATED:
             return 0.0
-        return np.minimum(self._beyond(low=False) - self._alone, 0.0)
+        return np.minimum(np.minimum(self._beyond(low=False), self._widened) - self._alone, 0.0)
+
+    @cached_property
+    def _widened(self) -> Array:
+        """Seconds of a product that unpacks nothing, behind a pass that reads n k narrow weights and writes wide ones; infinite where
+        the library that is asked for was timed, or has no need of it.
+
+        Kernels that unpack on the fly are made for few rows; with many, libraries widen the weights first.
+        """
+        asked = timed_backend(self.asked.machine, self.asked.backend)
+        if self.kernel.family != "weight_only" or self.selected.key.backend in backends(asked):
+            return np.inf
+        sizes = {"b": 1.0, **self._sizes, "w": self._sizes["a"]}
+        times, uncovered = of_kernel(Kernel("gemm", sizes, dtype=Key("gemm", self.kernel.dtype).dtypes[0]), self.asked)
+        narrow, wide = self._sizes["w"], self._sizes["a"]
+        rewritten = self._sizes["n"] * self._sizes["k"] * (narrow + wide) / (WIDENING_SHARE * self.hardware.bandwidth)
+        return np.where(np.asarray(uncovered) > 0, np.inf, total(time.time for time in times) + rewritten)
 
     @cached_property
     def time(self) -> Array:
@@ -178,7 +196,8 @@ class KernelTime:
         if self._timings:
             items.append(TimeItem(NEARBY, "correction", self._correction))
         if np.any(np.asarray(self._saved) < 0):
-            items.append(TimeItem(NEXT_KERNEL, "correction", self._saved))
+            other = NEXT_KERNEL if np.all(np.isinf(self._widened)) else WIDENED_FIRST
+            items.append(TimeItem(other, "correction", self._saved))
         if self._mask is None and not kernel:
             return items
         return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
@@ -195,7 +214,8 @@ class KernelTime:
             if size is not None:
                 below = np.where(np.asarray(size) > 0, low / np.maximum(size, 1e-300), 1.0)
                 factor = np.maximum(factor, np.maximum(below, size / high if high else 1.0))
-        return self._scattered(factor, 1.0)
+        # the usual product is known at all sizes
+        return self._scattered(np.where(self._widened < self._alone, 1.0, factor), 1.0)
 
     def basis(self, distance: float) -> str:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""

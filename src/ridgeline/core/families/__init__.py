@@ -20,7 +20,7 @@ from .family import Coefficient, Family, Hardware, Mask, Sizes
 from .key import Key
 from .product import PRODUCT
 from .vector import ROWWISE, SCANNING, STREAMING, TRANSPOSING
-from .weight_only import UNPACKING, UNTIMED
+from .weight_only import UNPACKING
 
 FORMULAS = {
     family.name: family
@@ -60,11 +60,6 @@ def formula(family: str, kind: str = "gpu") -> Family:
     return (CPU_FORMULAS if kind == "cpu" else FORMULAS)[SHARED.get(family, family)]
 
 
-def untimed(family: Family) -> Family:
-    """The formula where the coefficients are those of another path's kernels."""
-    return UNTIMED if family is UNPACKING else family
-
-
 def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu") -> Iterator[tuple[Key, Array]]:
     """The keys (variant and op) that the cases belong to, each with 1 where it holds and 0 elsewhere; 1.0 where it always does."""
     always = np.asarray(True)
@@ -92,5 +87,4 @@ __all__ = [
     "merged",
     "nearby",
     "switches",
-    "untimed",
 ]

@@ -3,14 +3,9 @@
     time = launch + blend(waves x k columns (unpack + rows) over the rate of a core, memory)
 
 A unit of work is a few columns over all of k; each weight is unpacked once and multiplied with every (padded) row.
-
-With many rows that is no way to multiply: libraries then write the weights in the width of the arithmetic, in a pass of their own, and
-run the usual product. Where the kernels of the path that was asked for were not timed, the shorter of the two is taken.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +15,6 @@ from .rounds import pieces, waves
 
 BITS = 8.0  # of a byte
 ROUNDS = (1.0, 2.0)  # that a split k fills
-
-BANDWIDTH_SHARE, PEAK_SHARE = 0.8, 0.7  # that the pass and the usual product reach at least, on any GPU that was timed
 
 WEIGHT_ONLY = {
     "compute": Coefficient(0.1, 0.004, 1.0, "share of the peak that the products of a unit reach"),
@@ -62,17 +55,5 @@ def weight_only(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) ->
     return time if "launch" in off else time + c["launch"]
 
 
-def fused_or_apart(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
-    """The shorter of unpacking on the fly, and of a pass over the weights (n k w read, n k a written) before the usual product."""
-    m, n, k = g["m"], g["n"], g["k"]
-    unpacking = n * k * (g["w"] + g["a"]) / (BANDWIDTH_SHARE * hw.bandwidth)
-    moved = m * k * g["a"] + n * k * g["a"] + m * n * g["c"]
-    product = np.maximum(2 * m * n * k / (PEAK_SHARE * hw.peak), moved / (BANDWIDTH_SHARE * hw.bandwidth))
-    launches = 0.0 if "launch" in off else 2 * c["launch"]
-    shorter: Array = np.minimum(weight_only(g, hw, c, off), unpacking + product + launches)
-    return shorter
-
-
 UNPACK = Effect("unpack", "unpacking weights")
 UNPACKING = Family("weight_only", weight_only, WEIGHT_ONLY, (TILES, FILL, UNPACK, OVERLAP, LAUNCH), ("m", "n", "k"))
-UNTIMED = replace(UNPACKING, formula=fused_or_apart)
