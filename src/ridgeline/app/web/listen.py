@@ -11,6 +11,7 @@ from collections.abc import Callable
 import uvicorn
 
 from ...core.errors import InputError
+from .answers.catalog import everything
 from .assets import plotly_script
 from .server import LOOPBACK, make_app
 
@@ -24,6 +25,7 @@ def listen(host: str, port: int, max_upload: int, open_page: bool, say: Callable
     say(f"explorer at {address}   Ctrl-C ends it")
     if hosts == ("*",):
         say("everyone who can reach this machine can use it: there is no login")
+    threading.Thread(target=everything, daemon=True).start()  # reads all machine files before the page asks
     server = uvicorn.Server(uvicorn.Config(make_app(hosts, max_upload), log_level="warning", access_log=False))
     if open_page:
         threading.Timer(0.5, webbrowser.open, [address]).start()

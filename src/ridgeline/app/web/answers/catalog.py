@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ....core.dtypes import TABLE
-from ....machines.files import HERE
+from ....core.machine import Machine
+from ....machines.files import HERE, listing
 from ....programs.models.load import entries
 from ....programs.ops import OPS, Op
-from ....render.tables.catalog import machines_table
 from .lookup import machine_names, machine_of
 
 # Where a slider of a size begins, and how far it goes; both in powers of two. A size that is not named has the last row.
@@ -44,19 +44,26 @@ def op_form(op: Op) -> dict[str, Any]:
 
 
 def everything() -> dict[str, Any]:
-    rows = {row["name"]: row for row in machines_table()[1]}
-    machines = []
-    for name in machine_names():
-        machine = machine_of(name)
-        row = rows.get(name, {})
-        machines.append({
-            "name": name, "title": machine.title, "vendor": machine.vendor, "kind": machine.kind, "capacity": machine.main.capacity.value(),
-            "peak_bf16": row.get("peak_bf16"), "bandwidth": row.get("bandwidth"), "levels": [level.name for level in machine.levels],
-            "engines": list(machine.peaks), "measured": name == HERE,
-        })  # fmt: skip
+    """What the page offers; read once for the machines there are."""
+    return _everything(tuple(machine_names()))
+
+
+@lru_cache(maxsize=2)
+def _everything(names: tuple[str, ...]) -> dict[str, Any]:
+    listed = listing()
+    machines = {name: machine_of(HERE) if name == HERE else listed.machines.get(name) for name in names}
     return {
-        "machines": machines,
+        "machines": [_machine(name, machine) for name, machine in machines.items() if machine is not None],
         "ops": _ops(),
         "dtypes": list(TABLE),
         "models": sorted(entries()),
+        "problems": [f"{each.name} left out: {each.complaint}" for each in listed.broken],
     }
+
+
+def _machine(name: str, machine: Machine) -> dict[str, Any]:
+    return {
+        "name": name, "title": machine.title, "vendor": machine.vendor, "kind": machine.kind, "capacity": machine.main.capacity.value(),
+        "bandwidth": machine.main.bandwidth.value(), "levels": [level.name for level in machine.levels],
+        "engines": list(machine.peaks), "measured": name == HERE,
+    }  # fmt: skip

@@ -20,7 +20,7 @@ def machine_names() -> list[str]:
     return [*([HERE] if saved_measurement() is not None else []), *names()]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def machine_of(name: str) -> Machine:
     if name not in machine_names():
         raise unknown("machine", name, machine_names())
