@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import Response
+from starlette.responses import Response
 
 from .answers.export import TYPES, Sheet, exported
 
