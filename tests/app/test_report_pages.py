@@ -128,3 +128,72 @@ def test_programs_side_by_side_join_points_with_rows(program: Path) -> None:
     assert set(read.dots) <= set(read.rows)
     assert "h200-sxm, graph, batch 8" in read.dots
     assert {head for head in read.headings if head.startswith("Ops: ")} == {f"Ops: {name}" for name in read.dots}
+
+
+# -- models -------------------------------------------------------------------------------------------------------
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 4, "num_attention_heads": 16,
+    "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 4096,
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """A small model with a hostile name."""
+    folder = tmp_path / HOSTILE.replace("/", "")
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "_name_or_path": HOSTILE}), encoding="utf-8")
+    return str(folder)
+
+
+def test_the_page_of_a_model_is_complete(tmp_path: Path, config: str) -> None:
+    read = page(tmp_path, "model", config, *ON, "--tp", "2", "--batch", "4", "--price", "2")
+    assert read.answer[0].startswith("TTFT ")
+    parts = ["Prefill and decode", "What each change would bring", "Batches", "Memory", "Energy", "Communication", "Not in the times"]  # fmt: skip
+    assert [head for head in read.headings if head in parts] == parts
+    joined = {key for key in read.dots if key.startswith(("decode: ", "prefill: "))}
+    assert {"decode: gate and up", "prefill: gate and up"} <= joined <= set(read.rows)
+    # an op has a dot at every batch, which is not that of the row
+    assert {f"batch {batch}, decode: gate and up" for batch in (1, 8, 64, 512)} <= set(read.dots) - set(read.rows)
+    assert {"batch 1", "batch 512"} <= set(read.dots) & set(read.rows)
+    assert read.json["data"]["remedies"]
+    assert read.json["data"]["cost_per_million"] > 0
+    assert "onerror" in read.json["data"]["model"]
+    assert_harmless(read)
+
+
+def test_a_training_step_has_a_page(tmp_path: Path, config: str) -> None:
+    read = page(tmp_path, "model", config, *ON, "--train", "--batch", "8", "--dp", "2", "--recompute", "full")
+    assert read.answer[0].startswith("step ")
+    assert {"Ops of a step", "Memory", "Communication"} <= set(read.headings)
+    names = [dot["name"] for dot in read.json["dots"].values()]
+    assert {"forward: qkv", "recomputed: qkv", "backward: qkv wgrad"} <= set(names)  # the first two are one row
+    assert {"qkv", "qkv wgrad"} <= set(read.dots) & set(read.rows)
+    assert_harmless(read)
+
+
+@pytest.mark.parametrize(
+    ("words", "dots"),
+    [
+        (("--curve", "batch=1..4"), {"h200-sxm: batch 1", "h200-sxm: batch 4"}),
+        (("--curve", "tp=1,2"), {"h200-sxm", "2 x h200-sxm (tp=2)"}),
+        (("--on", "h200-sxm,b200-sxm"), {"h200-sxm: batch 1", "b200-sxm: batch 512"}),
+        (("--fit", "--devices", "2"), {"h200-sxm, batch 512", "2 x h200-sxm (tp=2), batch 512"}),
+        (("--draft", "llama-3.2-1b"), {"batch 1", "batch 256"}),
+    ],
+)
+def test_studies_of_a_model_have_pages(tmp_path: Path, words: tuple[str, ...], dots: set[str]) -> None:
+    on = () if "--on" in words else ON
+    read = page(tmp_path, "model", "llama-3.2-1b", *on, *words)
+    assert read.answer
+    assert dots <= set(read.dots) & set(read.rows)
+    assert "Not in the times" in read.headings
+    assert read.json["data"]
+
+
+def test_training_on_several_machines_has_a_page(tmp_path: Path) -> None:
+    words = ("--on", "h200-sxm,t4", "--train", "--batch", "8", "--tokens", "512", "--dtype", "fp16")
+    read = page(tmp_path, "model", "llama-3.2-1b", *words)
+    assert read.answer == [read.answer[0], "does not fit in memory: t4"]
+    assert "h200-sxm" in read.answer[0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...core.machine import Machine
     from ...prediction.models.choice import ServiceLevel
+    from ...prediction.models.curve import Curve
     from ...prediction.models.result import Load, ModelPrediction
     from ...prediction.models.scaling import Scaling
     from ...prediction.models.training import TrainingPrediction
@@ -25,8 +28,7 @@ if TYPE_CHECKING:
     from ...render.table import Table
 
 MAX_OPS = 12  # of a training step on the terminal
-MULTIPLES = (1, 8, 64, 512)  # batches of the small multiples
-ENERGY_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SERVING_CHARTS = ("batches", "energy")
 
 
 def present_model(
@@ -38,7 +40,7 @@ def present_model(
     from ...render.tables.models import both_table, model_tables
 
     changes = remedies(prediction)
-    drawn = None if chart is None else picture(prediction, chart)  # before the answer: a chart may not exist
+    drawn = None if chart is None else drawn_picture(prediction, chart)  # before the answer: a chart may not exist
 
     def lines() -> list[str]:
         said = answer(prediction)
@@ -63,35 +65,35 @@ def present_model(
         made: dict[str, Any] = to_document(prediction)
         return {**made, "remedies": to_document(changes), "cost_per_million": prediction.cost(price) if price else None}
 
+    def write_report(out: Path) -> None:
+        from ..reports.modelled import model_page
+
+        model_page(prediction, changes, out, output.theme, lines(), document())
+
     present(
         Result(
             lambda: model_tables(prediction, changes),
             document,
             terminal,
-            lambda: drawn or picture(prediction, "roofline"),
+            lambda: drawn or drawn_picture(prediction, "roofline"),
+            {".html": write_report if drawn is None else partial(write_chart, drawn, output)},
             answer=lines,
         ),
         output,
     )
 
 
-def picture(prediction: ModelPrediction, name: str) -> Picture:
-    """The chart of that name, with what it is drawn from predicted at other batches where it asks for them."""
-    import numpy as np
+def drawn_picture(prediction: ModelPrediction, name: str) -> Picture:
+    from ..reports.modelled import model_picture
 
-    from ...prediction.models.linked import model_communication
-    from ...prediction.models.summary import layout_text
-    from ...render.charts.models import model_memory, model_roofline
-    from ...render.charts.scaling import batches_chart, energy_chart, layout_communication
+    return model_picture(prediction, name)
 
-    if name == "batches":
-        return batches_chart([prediction.with_load(batch=float(batch)) for batch in MULTIPLES])
-    if name == "energy":
-        return energy_chart(prediction.with_load(batch=np.asarray(ENERGY_BATCHES, dtype=np.float64)))
-    if name == "communication":
-        title = f"{prediction.architecture.name} on {layout_text(prediction)}"
-        return layout_communication(model_communication(prediction), title)
-    return model_memory(prediction) if name == "memory" else model_roofline(prediction)
+
+def write_chart(picture: Picture, output: Output, out: Path) -> None:
+    """The page of one chart."""
+    from ...render.draw import files
+
+    files.save(picture, out, output.theme)
 
 
 def present_draft(
@@ -99,23 +101,43 @@ def present_draft(
 ) -> None:
     from ...core.documents import to_document
     from ...prediction.models.speculative import Speculation, predict_draft
+    from ...render.charts.served import speculation_chart
     from ...render.tables.models import speculation_table
+    from ..reports.modelled import draft_page
 
     made = Speculation(prediction, predict_draft(prediction, architecture), drafted, accepted)
 
     def document() -> dict[str, Any]:
         return {**to_document(made), "batches": to_document(made.at_batches())}
 
-    present(Result(lambda: [speculation_table(made.at_batches())], document, answer=made.answer), output)
+    result = Result(
+        lambda: [speculation_table(made.at_batches())],
+        document,
+        picture=lambda: speculation_chart(made.at_batches()),
+        writers={".html": lambda out: draft_page(made, out, output.theme, document())},
+        answer=made.answer,
+    )
+    present(result, output)
 
 
 def present_machines(made: Sequence[ModelPrediction], by_name: dict[str, float], output: Output) -> None:
     from ...core.documents import to_document
     from ...prediction.models.choice import ServiceLevel, best
+    from ...prediction.models.study_answers import machines_answer
+    from ...render.charts.served import machines_chart
     from ...render.tables.models import choice_table
+    from ..reports.modelled import machines_page
 
     rows = [best(prediction, ServiceLevel(), by_name.get(prediction.machine.name)) for prediction in made]
-    present(Result(lambda: [choice_table(rows)], lambda: to_document(list(rows))), output)
+    lines = machines_answer(rows)
+    result = Result(
+        lambda: [choice_table(rows)],
+        lambda: to_document(list(rows)),
+        picture=lambda: machines_chart(rows, made[0].architecture.name),
+        writers={".html": lambda out: machines_page(made, rows, out, output.theme, lines)},
+        answer=lambda: lines,
+    )
+    present(result, output)
 
 
 def present_choices(
@@ -125,23 +147,32 @@ def present_choices(
     from ...core.documents import to_document
     from ...prediction.models.choice import ServiceLevel, choices
     from ...prediction.models.summary import choice_answer
+    from ...render.charts.served import choices_chart
     from ...render.tables.models import choice_table
+    from ..reports.modelled import choices_page
+
+    limits = level or ServiceLevel()
 
     rows = choices(
         architecture,
         machines,
         load,
         formats,
-        level or ServiceLevel(),
+        limits,
         given,
         software=software,
         prices=by_name,
         most=most,
     )
-    present(
-        Result(lambda: [choice_table(rows)], lambda: to_document(list(rows)), answer=lambda: choice_answer(rows)),
-        output,
+    lines = choice_answer(rows)
+    result = Result(
+        lambda: [choice_table(rows)],
+        lambda: to_document(list(rows)),
+        picture=lambda: choices_chart(rows, architecture.name, limits),
+        writers={".html": lambda out: choices_page(rows, architecture.name, limits, out, output.theme, lines)},
+        answer=lambda: lines,
     )
+    present(result, output)
 
 
 def swept_values(text: str) -> tuple[str, NDArray[np.float64]]:
@@ -162,6 +193,7 @@ def swept_values(text: str) -> tuple[str, NDArray[np.float64]]:
 def present_curve(made: Sequence[ModelPrediction], text: str, output: Output) -> None:
     from ...prediction.models.curve import curve
     from ...prediction.models.scaling import SERVED, serving_scaling
+    from ...prediction.models.study_answers import curve_answer
     from ...render.charts.models import curve_chart
     from ...render.tables.models import curve_table
 
@@ -170,27 +202,49 @@ def present_curve(made: Sequence[ModelPrediction], text: str, output: Output) ->
         present_scaling(serving_scaling(made, swept, numbers.tolist()), output)
         return
     swept_curve = curve(made, swept, numbers)
-    present(Result(lambda: [curve_table(swept_curve)], swept_curve, picture=lambda: curve_chart(swept_curve)), output)
+    name = f"{made[0].architecture.name} over {swept}"
+    table, drawn = partial(curve_table, swept_curve), partial(curve_chart, swept_curve)
+    present_swept(name, swept_curve, table, drawn, curve_answer(swept_curve), False, output)
 
 
 def present_scaling(scaling: Scaling, output: Output) -> None:
+    from ...prediction.models.study_answers import scaling_answer
     from ...render.charts.scaling import scaling_chart
     from ...render.tables.models import scaling_table
 
-    present(Result(lambda: [scaling_table(scaling)], scaling, picture=lambda: scaling_chart(scaling)), output)
+    name = f"{'training ' if scaling.training else ''}{scaling.model} over {scaling.degree}"
+    table, drawn = partial(scaling_table, scaling), partial(scaling_chart, scaling)
+    present_swept(name, scaling, table, drawn, scaling_answer(scaling), scaling.training, output)
+
+
+def present_swept(
+    name: str, study: Curve | Scaling, table: Callable[[], Table], drawn: Callable[[], Picture], lines: list[str], training: bool, output: Output
+) -> None:  # fmt: skip
+    """A curve over loads or devices: its answer, its chart, its table."""
+    from ...core.documents import to_document
+
+    def write_report(out: Path) -> None:
+        from ..reports.modelled import SERVING_UNCOUNTED, TRAINING_UNCOUNTED, study_page
+        from ..reports.parts import drawable
+
+        uncounted = TRAINING_UNCOUNTED if training else SERVING_UNCOUNTED
+        study_page(name, drawable(drawn), table(), uncounted, out, output.theme, lines, to_document(study))
+
+    present(
+        Result(lambda: [table()], study, picture=drawn, writers={".html": write_report}, answer=lambda: lines),
+        output,
+    )
 
 
 def present_training(
     architecture: Architecture, machines: Sequence[Machine], batch: int, job: dict[str, Any], formats: Formats, layout: Layout, ceilings: str | None,
     curve: str | None, chart: str | None, output: Output,
 ) -> None:  # fmt: skip
-    from ...core.documents import to_document
     from ...prediction.models.scaling import training_scaling
     from ...prediction.models.training import Job, predict_training
-    from ...render.tables.models import training_table
 
-    if chart not in (None, "communication"):
-        raise InputError(f"--chart {chart} is about serving; with --train there is --chart communication")
+    if chart in SERVING_CHARTS:
+        raise InputError(f"--chart {chart} is about serving; with --train there are roofline, memory and communication")
     asked = Job(batch, **job)
     made = [predict_training(architecture, machine, asked, formats, layout, ceilings) for machine in machines]
     if curve is not None:
@@ -201,30 +255,50 @@ def present_training(
         present_step(made[0], chart, output)
     else:
         refuse({"chart": chart}, "with several machines")
-        present(Result(lambda: [training_table(made)], lambda: to_document(list(made))), output)
+        present_trained(made, output)
+
+
+def present_trained(made: Sequence[TrainingPrediction], output: Output) -> None:
+    """Machines side by side."""
+    from ...core.documents import to_document
+    from ...prediction.models.study_answers import trained_answer
+    from ...render.charts.served import trained_chart
+    from ...render.tables.models import training_table
+    from ..reports.modelled import trained_page
+
+    lines = trained_answer(made)
+    result = Result(
+        lambda: [training_table(made)],
+        lambda: to_document(list(made)),
+        picture=lambda: trained_chart(made),
+        writers={".html": lambda out: trained_page(made, out, output.theme, lines)},
+        answer=lambda: lines,
+    )
+    present(result, output)
 
 
 def present_step(made: TrainingPrediction, chart: str | None, output: Output) -> None:
     """One training step: where it goes, and up to how many replicas its gradients are hidden."""
     from ...core.documents import to_document
-    from ...prediction.models.linked import model_communication
     from ...prediction.models.replicas import replica_limit, replica_lines, training_remedies
-    from ...prediction.models.summary import devices_text, training_answer
-    from ...render.charts.scaling import layout_communication
+    from ...prediction.models.summary import training_answer
     from ...render.tables.models import op_table
+    from ..reports.modelled import training_page, training_picture
+
+    changes = cache(lambda: training_remedies(made))
 
     def document() -> dict[str, Any]:
-        limit, changes = to_document(replica_limit(made)), to_document(training_remedies(made))
-        return {**to_document(made), "replica_limit": limit, "remedies": changes}
+        limit = to_document(replica_limit(made))
+        return {**to_document(made), "replica_limit": limit, "remedies": to_document(changes())}
 
-    drawn: Picture | None = None
-    if chart is not None or (output.out is not None and made.devices > 1):  # a single device has no collectives to draw
-        title = f"{made.architecture.name} on {devices_text(made.layout, made.machine.name)}, training"
-        drawn = layout_communication(model_communication(made), title)
+    drawn = None if chart is None else training_picture(made, chart)  # before the answer: a chart may not exist
+
+    def tables() -> list[Table]:
+        return [op_table("", made.step, None if output.complete else MAX_OPS)]
 
     def terminal() -> Iterator[Table | str]:
         if drawn is None:
-            yield op_table("", made.step, MAX_OPS)
+            yield from tables()
         else:
             from ...render.draw.terminal import draw
 
@@ -233,9 +307,12 @@ def present_step(made: TrainingPrediction, chart: str | None, output: Output) ->
     def lines() -> list[str]:
         return [*training_answer(made), *replica_lines(made)]
 
-    tables = [op_table("", made.step, MAX_OPS)]
-    drawing = None if drawn is None else lambda: drawn
-    present(Result(lambda: tables, document, terminal, drawing, answer=lines), output)
+    def write_report(out: Path) -> None:
+        training_page(made, changes(), out, output.theme, lines(), document())
+
+    page = write_report if drawn is None else partial(write_chart, drawn, output)
+    picture = lambda: drawn or training_picture(made, "roofline")  # noqa: E731
+    present(Result(tables, document, terminal, picture, {".html": page}, lines), output)
 
 
 def present_list(output: Output) -> None:

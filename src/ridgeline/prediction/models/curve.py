@@ -44,6 +44,9 @@ class Curve:
     def machines(self) -> int:
         return len(self.predictions)
 
+    def of(self, machine: str) -> tuple[CurvePoint, ...]:
+        return tuple(point for point in self.points if point.machine == machine)
+
 
 def curve(predictions: Sequence[ModelPrediction], swept: str, values: NDArray[np.float64]) -> Curve:
     """Each prediction under its load with one size replaced by values; evaluated at once."""

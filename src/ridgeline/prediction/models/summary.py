@@ -114,9 +114,14 @@ def layout_text(prediction: ModelPrediction) -> str:
 
 def devices_text(layout: Layout, machine: str) -> str:
     """`8 x h200-sxm (tp=8)`."""
-    degrees = [f"{name}={value}" for name in DEGREES if (value := getattr(layout, name)) > 1]
+    degrees = degrees_text(layout)
     count = f"{layout.devices} x " if layout.devices > 1 else ""
-    return f"{count}{machine}{' (' + ' '.join(degrees) + ')' if degrees else ''}"
+    return f"{count}{machine}{f' ({degrees})' if degrees else ''}"
+
+
+def degrees_text(layout: Layout) -> str:
+    """`tp=4 pp=2`; empty for a single device."""
+    return " ".join(f"{name}={value}" for name in DEGREES if (value := getattr(layout, name)) > 1)
 
 
 def counted_tokens(tokens: Array) -> str:

@@ -120,7 +120,7 @@ def curve_chart(curve: Curve) -> Chart:
     """Tokens a second and device against the time per token, a line for every machine; the swept size at its points."""
     lines, points = [], []
     for prediction in curve.predictions:
-        rows = [point for point in curve.points if point.machine == prediction.machine.name]
+        rows = curve.of(prediction.machine.name)
         group = layout_text(prediction)
         usable = [row for row in rows if row.fits] or rows
         lines.append(Line(tuple((row.tpot, row.tokens_per_s_per_device) for row in usable), "series", "", group))
@@ -131,7 +131,7 @@ def curve_chart(curve: Curve) -> Chart:
                 f"{row.value}",
                 group,
                 "value",
-                f"{group}: {curve.swept} {row.value}",
+                dot_key(group, f"{curve.swept} {row.value}"),
                 to_document(row),
             )
             for row in usable

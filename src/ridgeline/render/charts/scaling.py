@@ -13,7 +13,7 @@ from ...core.units import counted, percent, show
 from ...prediction.extended import CommunicationRoofline
 from ...prediction.models.result import ModelPrediction
 from ...prediction.models.scaling import Scaling, ScalingPoint
-from ...prediction.models.summary import layout_text
+from ...prediction.models.summary import devices_text, layout_text
 from ...programs.models.layout import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR
 from ..chart import LOG, Axis, Chart, Line, Panel, Point
 from .extended import communication
@@ -43,6 +43,7 @@ def scaling_chart(scaling: Scaling) -> Panel:
         how,
         tuple(notes),
         "scaling",
+        columns=2,
     )
 
 
@@ -60,7 +61,7 @@ def _against_devices(scaling: Scaling, label: str, unit: str, value: Callable[[S
         lines.append(Line(tuple((place(row), value(row)) for row in rows), "series", "", machine))
         lines.append(Line(ideal, "target", "", machine))
         points += [
-            Point(place(row), value(row), percent(row.efficiency), machine, "value", f"{machine}: {counted(row.devices, 'device')}", to_document(row))
+            Point(place(row), value(row), percent(row.efficiency), machine, "value", devices_text(row.layout, machine), to_document(row))
             for row in rows
         ]  # fmt: skip
     across = [point.x for point in points]
@@ -99,7 +100,8 @@ def batches_chart(predictions: Sequence[ModelPrediction]) -> Panel:
     across, up = ((min(a for a, _ in ends), max(b for _, b in ends)) for ends in ([chart.x.range for chart in charts], [chart.y.range for chart in charts]))  # fmt: skip
     same = tuple(_at_batch(item, (across, up)) for item in predictions)
     first = predictions[0]
-    notes = ["area of a dot and percent: share of the step"]
+    roofs = ", ".join(dict.fromkeys(line.label for line in charts[0].lines if line.label))
+    notes = ["area of a dot and percent: share of the step", f"roofs: {roofs}"]
     linked = [float(item.decode.communication) / float(item.decode.time) for item in predictions]
     if any(linked):
         shares = ", ".join(
@@ -112,13 +114,14 @@ def batches_chart(predictions: Sequence[ModelPrediction]) -> Panel:
 
 
 def _at_batch(prediction: ModelPrediction, ranges: Ranges) -> Chart:
-    """Its dots say which batch they are of: an op has one in every chart."""
+    """Its dots say which batch they are of: an op has one in every chart. The roofs are the same, and named once below."""
     title = f"batch {float(prediction.load.batch):g}"
     chart = model_roofline(prediction, ("decode",), ranges)
     points = tuple(
         point if point.role == "ridge" else replace(point, name=f"{title}, {point.name}", key="") for point in chart.points
     )  # fmt: skip
-    return replace(chart, title=title, subtitle="", notes=(), points=points)
+    lines = tuple(replace(line, label="") for line in chart.lines)
+    return replace(chart, title=title, subtitle="", notes=(), points=points, lines=lines)
 
 
 def layout_communication(study: CommunicationRoofline, title: str) -> Chart:

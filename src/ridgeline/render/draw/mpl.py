@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import InputError
 from ...core.escaping import markup
-from ..chart import Chart, Picture
+from ..chart import Chart, Panel, Picture
 from .labels import tick_text, wrap
 from .mpl_axes import add_labels, draw_axes, height_of_equal_decades, plot_height
 from .mpl_home import keep_out_of_odd_homes
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Transform
 
 SUFFIXES = (".svg", ".png", ".pdf")
-PAGE_WIDTH, PANEL_WIDTH = 760.0, 560.0  # points: of a chart alone, of each chart beside others
+PAGE_WIDTH, PANEL_WIDTH, GRID_WIDTH = (
+    760.0,
+    560.0,
+    470.0,
+)  # points: of a chart alone, beside others, in a grid of columns
 PNG_DPI = 144
 FONT = "DejaVu Sans"
 MARGIN = 18.0  # at the edges of the page
@@ -119,7 +123,8 @@ def draw(picture: Picture, theme: str = "light", prefix: str = "") -> Figure:
         style = ChartStyle(palette_of(theme), picture.groups(), measure, prefix=prefix, alone=alone)
         styles = [replace(style, number=number) for number in range(len(charts))]
         rows, columns = picture.shape
-        page = Page(PAGE_WIDTH if alone else PANEL_WIDTH * columns, style.palette, prefix, measure)
+        each = GRID_WIDTH if isinstance(picture, Panel) and picture.columns else PANEL_WIDTH
+        page = Page(PAGE_WIDTH if alone else each * columns, style.palette, prefix, measure)
         page.write([picture.title], TITLE_SIZE, style.palette["ink"], "title", "bold", top=True)
         page.write([picture.subtitle], BODY_SIZE, style.palette["muted"], "subtitle", top=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,13 @@ import numpy as np
 from ...prediction.models.choice import Choice
 from ...prediction.models.curve import Curve
 from ...prediction.models.remedies import Remedy
+from ...prediction.models.replicas import TrainingRemedy
 from ...prediction.models.result import ModelPrediction
 from ...prediction.models.scaling import Scaling
 from ...prediction.models.speculative import Speculation
 from ...prediction.models.step import StepPrediction
+from ...prediction.models.study_answers import choice_name
+from ...prediction.models.summary import devices_text, layout_text
 from ...prediction.models.training import TrainingPrediction
 from ...programs.models.load import architecture, entries
 from ...programs.models.parameters import kv_bytes_per_token, parameters
@@ -90,16 +93,22 @@ def remedy_table(rows: Sequence[Remedy]) -> Table:
     return Table("What each change would bring", heads, shown)
 
 
+def training_remedy_table(rows: Sequence[TrainingRemedy]) -> Table:
+    shown: list[dict[str, Any]] = [{"name": row.name, "step": row.time, "speedup": row.speedup} for row in rows]
+    heads = columns(Column("name", "change"), Column("step", unit="s"), "speedup")
+    return Table("What each change would bring", heads, shown)
+
+
 def memory_table(prediction: ModelPrediction) -> Table:
     memory = prediction.memory
-    held = (("weights", memory.weights), ("cache", memory.kv), ("activations", memory.activations))
+    held = {"weights": memory.weights, "cache": memory.kv, "activations": memory.activations}
+    return held_table({name: float(np.max(size)) for name, size in held.items()}, memory.capacity)
+
+
+def held_table(held: Mapping[str, float], capacity: float | None) -> Table:
+    """What the memory of a device holds, and the share of it that each kind is."""
     rows = [
-        {
-            "kind": name,
-            "bytes": float(np.max(size)),
-            "share": float(np.max(size)) / memory.capacity if memory.capacity else None,
-        }
-        for name, size in held
+        {"kind": name, "bytes": size, "share": size / capacity if capacity else None} for name, size in held.items()
     ]
     heads = columns("kind", Column("bytes", unit="B"), percent("share", digits=2))
     return Table("Memory of a device", heads, rows)
@@ -120,7 +129,7 @@ def choice_table(rows: Sequence[Choice], title: str = "") -> Table:
     priced = any(row.price is not None for row in rows)
     shown = [
         {
-            "machine": row.machine, "devices": row.devices, "tp": row.layout.tp, "pp": row.layout.pp, "ep": row.layout.ep, "batch": row.batch or None,
+            ROW_KEY: choice_name(row), "machine": row.machine, "devices": row.devices, "tp": row.layout.tp, "pp": row.layout.pp, "ep": row.layout.ep, "batch": row.batch or None,
             "ttft": row.ttft or None, "tpot": row.tpot or None, "rate": row.tokens_per_s or None, "each": row.tokens_per_s_per_device or None,
             "memory": row.memory or None, "cost": row.cost_per_million if row.tokens_per_s else None, "reason": row.reason,
         }
@@ -136,8 +145,10 @@ def choice_table(rows: Sequence[Choice], title: str = "") -> Table:
 
 
 def curve_table(curve: Curve) -> Table:
+    places = {prediction.machine.name: layout_text(prediction) for prediction in curve.predictions}
     rows = [
         {
+            ROW_KEY: dot_key(places[point.machine], f"{curve.swept} {point.value}"),
             **({"machine": point.machine} if curve.machines > 1 else {}), curve.swept: point.value, "ttft": point.ttft, "tpot": point.tpot, "rate": point.tokens_per_s,
             "each": point.tokens_per_s_per_device, "memory": point.memory, "bound": point.bound, "fits": point.fits,
         }
@@ -156,13 +167,13 @@ def training_table(made: Sequence[TrainingPrediction]) -> Table:
     rows = [
         {
             "machine": item.machine.name, "devices": item.devices, "step": item.time, "rate": item.tokens_per_s, "each": item.tokens_per_s_per_device,
-            "mfu": item.mfu, "kernels": item.kernels, "exposed": item.exposed, "bubble": item.bubble or None,
+            "mfu": item.mfu, "kernels": item.kernels, "exposed": item.exposed, "bubble": item.bubble or None, "fits": item.fits,
         }
         for item in made
     ]  # fmt: skip
     heads = columns(
         "machine", "devices", Column("step", unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"), percent("mfu", "MFU", 2),
-        Column("kernels", unit="s"), Column("exposed", "exposed communication", unit="s"), percent("bubble", digits=2),
+        Column("kernels", unit="s"), Column("exposed", "exposed communication", unit="s"), percent("bubble", digits=2), "fits",
     )  # fmt: skip
     return Table("", heads, rows)
 
@@ -172,6 +183,7 @@ def scaling_table(scaling: Scaling) -> Table:
     several = len(scaling.machines) > 1
     rows = [
         {
+            ROW_KEY: devices_text(row.layout, row.machine),
             **({"machine": row.machine} if several else {}), "devices": row.devices, "layout": getattr(row.layout, scaling.degree), "time": row.time,
             "rate": row.tokens_per_s, "each": row.tokens_per_s / row.devices, "efficiency": row.efficiency, "communication": row.communication,
             "bound": row.bound, "fits": row.fits,
@@ -201,7 +213,7 @@ def speculation_table(made: Speculation) -> Table:
     )
     rows = [
         {
-            "batch": int(batch), "without": before, "tpot": after, "speedup": speedup, "draft": draft, "verify": verify,
+            ROW_KEY: f"batch {batch:g}", "batch": int(batch), "without": before, "tpot": after, "speedup": speedup, "draft": draft, "verify": verify,
             "even": None if np.isnan(even) else even, "fits": bool(fits),
         }
         for batch, before, after, speedup, draft, verify, even, fits in zip(*(np.asarray(column).tolist() for column in listed), strict=True)
@@ -218,13 +230,13 @@ def known_table() -> Table:
     rows = []
     for name, entry in entries().items():
         made = architecture(name)
-        counted = parameters(made)
-        active = counted.active if counted.active != counted.total else None
+        sizes = parameters(made)
+        active = sizes.active if sizes.active != sizes.total else None
         cache = kv_bytes_per_token(made)
         rows.append(
             {
                 "name": name,
-                "params": counted.total,
+                "params": sizes.total,
                 "active": active,
                 "layers": made.depth,
                 "cache": cache or None,

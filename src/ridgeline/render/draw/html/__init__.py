@@ -31,6 +31,7 @@ __all__ = [
     "figure",
     "key_of",
     "page_css",
+    "points_tables",
     "render",
     "table",
     "text",

@@ -17,7 +17,21 @@ from .tables import key_of
 
 MIN_TEXT = 11.0  # pixels; a chart gets no narrower than its smallest text allows
 SHORT_LABELS = {"arithmetic intensity": "AI", "performance": "rate"}
-UNITS = {"flops": "flop", "bytes": "B", "bandwidth": "B/s", "peak": "flop/s", "roof": "B/s", "time": "s"}
+UNITS = {
+    "flops": "flop",
+    "bytes": "B",
+    "bandwidth": "B/s",
+    "peak": "flop/s",
+    "roof": "B/s",
+    "time": "s",
+    "joules": "J",
+    "intensity": "FLOP/B",
+}
+SHARES = ("memory", "efficiency", "communication")  # that JSON has as fractions
+NAMES = {
+    "ttft": "TTFT", "tpot": "TPOT", "tokens_per_s": "tok/s", "tokens_per_s_per_device": "tok/s a device", "joules": "energy",
+    "cost_per_million": "per 1M tokens",
+}  # fmt: skip
 MAX_FACTS = 8
 
 
@@ -67,7 +81,9 @@ def points_tables(picture: Picture) -> list[Table]:
     for chart in picture.charts:
         for point in chart.points:
             if point.role not in ("floor", "ridge"):
-                rows.append({"name": key_of(point), **dict(_place(chart, point)), **dict(facts(point.details))})
+                at = dict(_place(chart, point))
+                more = {label: text for label, text in facts(point.details) if text not in at.values()}
+                rows.append({"name": key_of(point), **at, **more})
     if not rows or len({row["name"] for row in rows} - {""}) < len(rows):
         return []
     return [Table("", columns(*dict.fromkeys(key for row in rows for key in row)), rows)]
@@ -113,9 +129,19 @@ def facts(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if bound:
         yield "bound", f"{bound} ({limiter})" if limiter else str(bound)
     for key, value in rest.items():
-        if isinstance(value, str | int | float):
-            text = str(value) if isinstance(value, str | bool) else show(value, UNITS.get(key, ""), 3)
-            yield key.replace("_", " "), text
+        if isinstance(value, str | int | float) and value != "":
+            name = key.removesuffix("_us").removesuffix("_ms")
+            yield NAMES.get(name, name.replace("_", " ")), _fact(key, value)
+
+
+def _fact(key: str, value: str | float) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if key.endswith(("_us", "_ms")):
+        return _time(value * (1 if key.endswith("_us") else 1e3))
+    return f"{show(value * 100, '', 3)} %" if key in SHARES else show(value, UNITS.get(key, ""), 3)
 
 
 def _time(microseconds: float) -> str:
