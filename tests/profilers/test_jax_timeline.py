@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.timeline import Call, Site, Tensor
-from ridgeline.profilers.jax_profiler import hlo, replays, versions, wire
+from ridgeline.profilers.jax_profiler import copies, hlo, replays, versions, wire
 from ridgeline.profilers.jax_profiler.operators import product
 from ridgeline.profilers.jax_profiler.timeline import _Gathered, _with_updates
 from ridgeline.profilers.load import timeline
@@ -125,6 +125,22 @@ def test_a_replay_of_another_program_is_not_joined() -> None:
     )  # inputs are missing
 
 
+def test_a_graph_that_goes_on_from_kernels_with_names_is_joined() -> None:
+    """The rest of a step's kernels, where the trace names the first ones: each is what it is in the entire step."""
+    (module,) = hlo.modules(JAX / "h200_mlp.xplane.pb")["jit_train_step"]
+    line = timeline(MLP)
+    inside = np.flatnonzero(line.runs.step == 2)
+    kernels = [name for place in inside if "Memset" not in (name := line.activities[line.runs.activity[place]].kernel)]
+    entire = replays.instructions(module, kernels)
+    assert all(entire)
+    for begin in (1, 4, 11):
+        assert not any(replays.instructions(module, kernels[begin:]))
+        assert replays.instructions(module, kernels[begin:], entire[:begin]) == entire[begin:]
+    gathered = _Gathered({"jit_train_step": [module]})  # a kernel that was not joined has the shapes of its name
+    site = gathered.site("jit_train_step", "", "gemm_fusion_dot_general_10", {}, "kernel")
+    assert gathered.sites[site].call.name == "aten::mm"
+
+
 @pytest.mark.parametrize(
     ("grid", "shape"),
     [(32768, (4096, 4096)), (8192, (1024, 4096)), (32, (4096,)), (5, (2200,)), (7, None), (200000, None)],
@@ -183,6 +199,20 @@ def test_the_profile_says_which_version_of_a_program_ran(plane: str, key: str, t
     sites = [gathered.site("jit_add", "wrapped_add", "", {}, "operator", versions.run_number({key: run})) for run in ("11", "-3", "12")]  # fmt: skip
     shapes = [[tensor.shape for tensor in gathered.sites[site].call.tensors] for site in sites]
     assert shapes == [[(8,)] * 3, [(64,)] * 3, []]  # the last one may be either
+
+
+@pytest.mark.parametrize(
+    ("name", "details", "names"),
+    [
+        ("MemcpyH2D", "kind_src:pageable kind_dst:device size:64 dest:0 async:1", ("Memcpy HtoD", "Memcpy HtoD (Pageable -> Device)")),
+        ("MemcpyD2H", "", ("Memcpy DtoH", "Memcpy DtoH")),
+        ("MemcpyOther", "size:8", ("MemcpyOther", "MemcpyOther")),
+    ],
+)  # fmt: skip
+def test_copies_have_the_names_and_sizes_of_other_profilers(name: str, details: str, names: tuple[str, str]) -> None:
+    assert copies.copy_names(name, details) == names
+    assert copies.copied_size({"memcpy_details": details}).get("bytes", 0) == (64 if "64" in details else 8 if "8" in details else 0)  # fmt: skip
+    assert copies.copied_size({"Memset_details": "kind:device num_bytes:4 async:1"}) == {"bytes": 4}
 
 
 def test_operations_after_the_gradients_update_parameters() -> None:

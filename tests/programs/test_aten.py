@@ -386,7 +386,7 @@ def test_fused_optimizers_on_long_lists_read_what_their_flags_say() -> None:
         (Call("aten::add", (T(1 << 10, 1 << 10), T(1 << 10), 1)), "stream.strided.bf16", "calibrated"),  # indexed element by element
         (Call("aten::roll", (T(1 << 20), (1,), (0,))), "stream.strided.bf16", "transferred"),
         (Call("aten::sum", (T(1 << 20), None)), "reduce.sum.bf16", "calibrated"),
-        (Call("aten::sum", (T(1 << 10, 1 << 10), (0,), False, None)), "rows.sum_columns.bf16", "calibrated"),
+        (Call("aten::sum", (T(1 << 10, 1 << 10), (0,), False, None)), "rows-parted.sum_columns.bf16", "calibrated"),
         (Call("aten::sum", (T(1 << 10, 1 << 10, 8), (1,), False, None)), "reduce.sum.bf16", "transferred"),
         (Call("aten::argmax", (T(64, 1 << 10), 1, False)), "rows-short.sum_rows.bf16", "transferred"),
         (Call("aten::uniform_", (T(1 << 20, dtype="fp32"), 0.0, 1.0)), "stream.dropout.fp32", "transferred"),

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.families import TimeItem, merged
-from ..core.figure import UNCERTAINTY
+from ..core.figure import UNCERTAINTY, Figure
 from ..core.roofline import label
+from ..core.terms import Term
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from ..machines.transfer import backends
@@ -31,6 +32,8 @@ from .kernel_times import KernelTime, kernel_times
 
 NOT_CALIBRATED = f"{UNCALIBRATED}: usual shares of the stated ceilings"
 MEASURED_CEILINGS = f"{UNCALIBRATED}: measured ceilings, no timings of kernels"
+# Families of copies from and to host memory that is not pinned.
+PAGEABLE, TO_PAGEABLE = "pageable", "to_pageable"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
@@ -251,6 +254,8 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     if given is not None:
         return Efficiency(given, "given by the caller")
     library = bound.machine.efficiency.get(f"{bound.work.family}.{name}")
+    if bound.work.family in (PAGEABLE, TO_PAGEABLE):
+        return _staged(term, bound.work.family, library)
     if library is not None and library.measured is not None:
         return Efficiency(library.measured, library.measurement)
     if term.ceiling.kind == "measured":
@@ -266,6 +271,19 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
     if any(name == link.name for link in bound.machine.links):
         return Efficiency(usual["link"], "default for links")
     return Efficiency(usual["other"], "default for caches and other memory")
+
+
+def _staged(term: Term, family: str, known: Figure | None) -> Efficiency:
+    """Of a copy from or to pageable memory: what fits one buffer of the driver crosses at the rate of the link; the rest at the
+    lasting rate of filling or emptying buffers, which is known of the machine or assumed."""
+    assumed = defaults("staged")
+    lasting = assumed[family] / float(np.max(term.rate))
+    why = "assumed for pageable host memory: one core copies through buffers of the driver"
+    if known is not None and known.measured is not None:
+        lasting, why = known.measured, known.measurement
+    moved = float(np.max(term.amount))
+    staged = max(moved - assumed["buffer"], 0.0)
+    return Efficiency(min(moved / (moved - staged + staged / min(lasting, 1.0)), 1.0) if moved else 1.0, why)
 
 
 def flat_time(bound: Bound, given: float | None = None) -> Array:

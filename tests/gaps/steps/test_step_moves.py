@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from timelines import MICRO, Story, call, repeated, tensor
 
-from ridgeline.core.timeline import BACKWARD, COLLECTIVE, COPY, FORWARD, OPTIMIZER, Call, Site, Tensor
+from ridgeline.core.timeline import BACKWARD, COLLECTIVE, COPY, FORWARD, OPTIMIZER, Activity, Call, Site, Tensor
+from ridgeline.gaps.steps.moved import copied_work
 from ridgeline.gaps.steps.moves import SHOWN, Move
 from ridgeline.gaps.steps.report import ProgramReport, program_report
 from ridgeline.machines.load import load
+from ridgeline.prediction.expected import efficiency
 from ridgeline.prediction.predict import predict
 from ridgeline.programs import ops
 from ridgeline.programs.aten import count
@@ -320,6 +322,50 @@ def test_pageable_copies_are_priced_at_the_rate_of_the_link() -> None:
     assert planted is not None
     assert planted.gain == pytest.approx((4000 - pinned) * MICRO, rel=0.05)
     assert move(lambda story: copied(story, "Pinned", pinned), "pageable copies") is None
+
+
+@pytest.mark.parametrize(
+    ("way", "ends", "size", "measured"),
+    [
+        ("HtoD", "Pageable -> Device", 37_748_736, 5301.3), ("HtoD", "Pageable -> Device", 1 << 20, 21.9),
+        ("DtoH", "Device -> Pageable", 37_748_736, 3061.5), ("DtoH", "Device -> Pageable", 1 << 18, 7.0),
+    ],
+)  # fmt: skip
+def test_a_pageable_copy_is_expected_to_take_longer(way: str, ends: str, size: int, measured: float) -> None:
+    """As measured on an H200, in microseconds."""
+    ran = Activity(COPY, f"memcpy {way}", f"Memcpy {way} ({ends})", settings={"bytes": size})
+    (staged, _), (pinned, _) = copied_work(ran, H200), copied_work(ran, H200, pinned=True)
+    assert staged is not None
+    assert pinned is not None
+    assert staged.moves == pinned.moves
+    assert time_of(staged) == pytest.approx(measured, rel=0.15)
+    assert (time_of(staged) > 4 * time_of(pinned)) == (size > 1 << 20)
+    t4 = load("t4")  # without a figure of its own: assumed, and said
+    bound = predict(staged, t4).bounds[0]
+    name = next(iter(bound.terms))
+    assert "assumed for pageable" in efficiency(bound, name).why
+    assert efficiency(bound, name).value <= 1.0
+
+
+def eager_update(story: Story, program: str) -> None:
+    """Gradients by one program of JAX, then an update of 20 tensors by five operations each."""
+    story.launch(Site(MM, BACKWARD, ("jit(loss)",)), 190.0)
+    for _ in range(20):
+        for name in ("multiply", "multiply", "add", "sqrt", "divide"):
+            weights = tensor(1024, 1024, dtype="fp32")
+            made = Call(f"wrapped_{name}", (weights, weights))
+            story.launch(Site(made, OPTIMIZER, (program,), outer=(Call(f"wrapped_{name}"),), fused=(name,)), 5.0)
+
+
+def test_an_update_that_jax_runs_operation_by_operation_is_compiled() -> None:
+    planted = move(lambda story: eager_update(story, "jit(add)"), "optimizer", tool="jax.profiler")
+    assert planted is not None
+    assert planted.move.startswith("compile the update with the step (jax.jit")
+    assert "100 launches" in planted.evidence[0]
+    assert "21 M parameters; a fused AdamW" in planted.evidence[1]  # 20 tensors, each with one square root
+    assert (
+        move(lambda story: eager_update(story, "jit(loss)"), "optimizer", tool="jax.profiler") is None
+    )  # it is compiled
 
 
 def test_pinned_copies_that_no_kernel_covers() -> None:

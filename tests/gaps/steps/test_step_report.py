@@ -38,6 +38,26 @@ def report(step: Any, times: int = 4, **parts: Any) -> ProgramReport:
     return program_report(repeated(step, times, **parts), H200)
 
 
+def test_an_operator_whose_timings_hold_the_one_it_calls_owns_its_kernels() -> None:
+    """The gradient of a softmax multiplies first: both kernels are one item, and its time is that of both."""
+    scores = tensor(4096, 512, dtype="fp32")
+    gradient = call("aten::_softmax_backward_data", scores, scores, -1, 6)
+
+    def step(story: Story) -> None:
+        story.launch(
+            Site(call("aten::mul", scores, scores), BACKWARD, outer=(gradient,)), 8.0, kernel="mul_kernel<float>"
+        )
+        story.launch(Site(gradient, BACKWARD), 9.0, kernel="softmax_warp_backward<float, float, float, 9>")
+        story.launch(Site(call("aten::mul", scores, scores), BACKWARD), 8.0, kernel="mul_kernel<float>")
+
+    made = report(step)
+    softmax, product = made.items
+    assert softmax.name.startswith("_softmax_backward_data 4096x512")
+    assert (softmax.group.count, softmax.group.launches) == (1, 2)
+    assert softmax.group.time == pytest.approx(17 * MICRO)
+    assert (product.name, product.group.count) == ("mul 4096x512 fp32", 1)
+
+
 def test_a_kernel_belongs_to_the_innermost_operator_with_work() -> None:
     """linear -> mm -> kernel: the item is that of mm, and nothing of linear."""
 

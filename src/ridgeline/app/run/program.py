@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.documents import to_document
 from ...core.errors import InputError
 from ...core.files import write_atomically
-from ...core.timeline import OPERATOR, Timeline
+from ...core.timeline import COPIES, OPERATOR, Timeline
 from ...core.units import percent
 from ...prediction.coefficients import UNCALIBRATED
 from .job import Progress
@@ -97,7 +97,8 @@ def _measured(on_progress: Progress | None, say: Say) -> Machine:
 def _notes(recorded: Recorded, report: ProgramReport) -> list[str]:
     """How it was recorded, what the predictions rest on, and by how much the profiler slowed the steps."""
     notes = [f"recorded: {recorded.recorded}"]
-    guessed = report.view.share_of(lambda item: item.calibration == UNCALIBRATED)
+    # calibrating times kernels, and no copies
+    guessed = report.view.share_of(lambda item: item.calibration == UNCALIBRATED and item.group.phase != COPIES)
     if guessed > MAX_GUESSED:
         notes.append(
             f"{percent(guessed)} of the time has uncalibrated predictions: run `ridgeline measure --quick --calibrate`"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from . import columns
 from .effects import Array
 from .family import Mask, Sizes, element_width, off
 
@@ -207,6 +208,12 @@ def _split_channels(g: Sizes) -> dict[str, Mask]:
     return {"rows": ~single, "rows-single": single}
 
 
+def _column_sums(g: Sizes) -> dict[str, Mask]:
+    """Results so long that several blocks share each and meet in memory, and shorter ones."""
+    parted = np.asarray(g["cols"]) >= columns.shared_from(g["rows"], g["cols"])[1]
+    return {"rows": ~parted, "rows-parted": parted}
+
+
 BATCH_NORMS = tuple(
     f"batchnorm_{part}{library}{layout}"
     for part in ("training", "backward", "inference")
@@ -224,7 +231,7 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     "embedding_backward": _scatters,
     "gemv": _matrix_vectors,
     "sum_rows": _sums,
-    "sum_columns": _channels,
+    "sum_columns": _column_sums,
     "sort": _sorts,
     "topk": _searches,
 }

@@ -66,7 +66,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
         work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
         time = overlapped(memory, work, c, off)
     if c["chunk"] and "chunk" not in off:
-        piece = np.minimum(g["elements"], CHUNK) * g["launches"]
+        piece = np.minimum(g.get("largest", g["elements"]), CHUNK) * g["launches"]
         time = overlapped(time, piece * c["chunk"], c, off)
     if c["chain"] and "chain" not in off:
         rounds = np.maximum(g.get("blocks", 0.0) / (CORE_BLOCKS * hw.cores), 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.machine import Machine
 from ...core.timeline import COPY, Activity
 from ...core.work import READ, WRITE, Work
+from ...prediction.expected import PAGEABLE, TO_PAGEABLE
 from ...programs import ops
 from ...programs.aten.formats import format_of
 
@@ -23,13 +24,21 @@ def is_transfer(ran: Activity) -> bool:
     return ran.kind == COPY and direction(ran) in ("HtoD", "DtoH")
 
 
+def is_pageable(ran: Activity) -> bool:
+    """Whether a copy is from or to host memory that is not pinned: profilers name the kind of memory on both sides."""
+    return is_transfer(ran) and PAGEABLE in ran.kernel.lower()
+
+
 def size(ran: Activity) -> float:
     moved = ran.settings.get("bytes")
     return float(moved) if isinstance(moved, int | float) and moved > 0 else 0.0
 
 
-def copied_work(ran: Activity, machine: Machine) -> tuple[Work | None, str]:
-    """A copy: every byte once over the host link, or read and written once within the device."""
+def copied_work(ran: Activity, machine: Machine, pinned: bool = False) -> tuple[Work | None, str]:
+    """A copy: every byte once over the host link, or read and written once within the device.
+
+    One from pageable memory counts the same and takes longer, unless asked for as if its memory were pinned.
+    """
     moved = size(ran)
     if not moved:
         return None, NO_BYTES
@@ -40,7 +49,15 @@ def copied_work(ran: Activity, machine: Machine) -> tuple[Work | None, str]:
         return None, f"{machine.name} has no figure for its link to the host"
     way = WRITE if direction(ran) == "DtoH" else READ
     name = "copy to host" if way == WRITE else "copy to device"
-    return Work(moves={(link, "data", way): moved}, waits={"launch": 1.0}, name=name, dtype="int8", held=moved), ""
+    staged = is_pageable(ran) and not pinned
+    return Work(
+        moves={(link, "data", way): moved},
+        waits={"launch": 1.0},
+        name=name,
+        family=(TO_PAGEABLE if way == WRITE else PAGEABLE) if staged else "",
+        dtype="int8",
+        held=moved,
+    ), ""
 
 
 def filled_work(ran: Activity) -> tuple[Work | None, str]:

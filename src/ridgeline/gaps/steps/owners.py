@@ -1,7 +1,7 @@
 """Owner: the call that a run is the work of, with the count of that call and how it was tied to the run.
 
 A kernel belongs to the innermost operator around its launch that has work; wrappers own no time. Helper kernels of an
-operator are part of it. Copies between host and device are counted by their bytes over the link, whoever asked for them.
+operator are part of it, and so are operators that it calls where its timings hold them. Copies between host and device are counted by their bytes over the link, whoever asked for them.
 Compiled kernels are counted by the bytes of their tensors. What a graph replay ran, or a trace without arguments shows,
 is known by its kernel name alone and gets no prediction.
 """
@@ -17,9 +17,11 @@ import numpy as np
 from ...core.machine import Machine
 from ...core.timeline import COLLECTIVE, COPY, FILL, OPERATOR, Activity, Call, Site, Tensor, Timeline
 from ...core.work import Work
+from ...prediction.expected import PAGEABLE
 from ...programs.aten import Counted, Settings, count, evidence
+from ...programs.aten.arguments import base_name
 from .compiled import compiled_work, is_compiled
-from .moved import collective_work, copied_work, direction, filled_work, is_transfer
+from .moved import collective_work, copied_work, direction, filled_work, is_pageable, is_transfer
 
 CORRELATION, NVTX, SHAPE, NAME = JOINED_BY = ("correlation", "nvtx", "shape", "name")
 HIGH, MEDIUM, LOW = CONFIDENCE = ("high", "medium", "low")
@@ -28,6 +30,7 @@ NO_SHAPES = "shapes were not recorded"
 IN_GRAPH = "replayed from a CUDA graph: the trace has no operator for it"
 NO_OPERATOR = "no operator of the trace launched it"
 DEFAULTS = Settings()
+HELD = {"_softmax_backward_data": ("mul",)}  # operators whose timings hold the kernels of those that they call
 _TF32 = re.compile(r"tf32|s1688|nvjet_s|1688(gemm|fprop|dgrad|wgrad)", re.I)
 
 
@@ -70,7 +73,8 @@ class Owners:
         timeline, ran = self.timeline, self.timeline.activities[activity]
         how, confidence = (CORRELATION, HIGH) if correlated or ran.kind == OPERATOR else (SHAPE, MEDIUM)
         if is_transfer(ran):
-            return _moved(f"memcpy {direction(ran)}", copied_work(ran, self.machine), how, confidence)
+            memory = f" {PAGEABLE}" if is_pageable(ran) else ""
+            return _moved(f"memcpy {direction(ran)}{memory}", copied_work(ran, self.machine), how, confidence)
         if site >= 0:
             owned = _operator(timeline.sites[site], ran, self.settings[site])
             if owned is not None and (owned.kind != UNKNOWN or ran.kind not in (COPY, FILL, COLLECTIVE)):
@@ -121,6 +125,9 @@ def _operator(site: Site, ran: Activity, settings: Settings) -> Owner | None:
     counts = [(call, count(call, settings)) for call in chain]
     for place, (call, counted) in enumerate(counts):
         if counted.kind == WORK and counted.work is not None:
+            around, held = counts[place + 1] if place + 1 < len(counts) else (call, counted)
+            if base_name(call.name) in HELD.get(base_name(around.name), ()) and held.work is not None:
+                return _owner(around, held, settings, direct=False)
             return _owner(call, counted, settings, direct=place == 0)
         if ran.kind == OPERATOR:  # an operator's own time is of that operator, whatever is around it
             break

@@ -200,7 +200,10 @@ def _add_mixed(operands: Operands, n: int, other: str = "bf16") -> Run:
     return partial(operands.torch.add, operands.take(n), operands.pool.take(other, n))
 
 
-def _concatenate(operands: Operands, rows: int, cols: int, parts: int = 2) -> Run:
+def _concatenate(operands: Operands, rows: int, cols: int, parts: int = 2, layout: str = "nchw") -> Run:
+    if layout == "nhwc":
+        images = [operands.take(1, rows, 1, cols).permute(0, 3, 1, 2) for _ in range(parts)]
+        return partial(operands.torch.cat, images, 1)
     return partial(operands.torch.cat, [operands.take(rows, cols) for _ in range(parts)], 1)
 
 

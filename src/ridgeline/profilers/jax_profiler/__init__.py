@@ -36,7 +36,7 @@ ESTIMATES = ("flops", "model_flops", "bytes_accessed")  # numbers the compiler w
 TIME = "start to end of the op or kernel, less the ops inside it"
 ESTIMATE = "the compiler's estimate for the op, not counted while it ran"
 WANTED = (*ESTIMATES, "hlo_op", "hlo_module", "hlo_category", "tf_op", "kernel_details", "memcpy_details",
-          "cuda_graph_id")  # fmt: skip
+          "Memset_details", "cuda_graph_id")  # fmt: skip
 MAX_DIGITS = 18  # of a size of a launch
 TRACE = "trace.json.gz"
 WAIT = re.compile(r"\w*Buffer::Await|(?:\w+::)?BlockHostUntil\w+")

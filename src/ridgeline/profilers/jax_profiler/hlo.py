@@ -32,6 +32,7 @@ PLUMBING = frozenset({
     "opt-barrier", "add-dependency",
 })  # fmt: skip
 
+LIBRARY = "custom-call"
 CONTROL = frozenset({"while", "conditional", "call", "async-start"})  # what they call runs by itself
 
 
@@ -81,6 +82,11 @@ class Module:
         return {item.name: item for items in outside for item in items if item.opcode not in PLUMBING}
 
     @cached_property
+    def generated(self) -> dict[str, Instruction]:
+        """The instructions by the names of their kernels, of those that the compiler generates."""
+        return {kernel_name(item.name): item for item in self.kernels.values() if item.opcode != LIBRARY}
+
+    @cached_property
     def differentiates(self) -> bool:
         return any("jvp(" in item.op_name for item in self.kernels.values())
 
@@ -107,6 +113,10 @@ class Module:
             else:
                 waiting += operand.operands
         return names
+
+
+def kernel_name(instruction: str) -> str:
+    return instruction.replace(".", "_").replace("-", "_")
 
 
 def modules(path: Path) -> dict[str, list[Module]]:

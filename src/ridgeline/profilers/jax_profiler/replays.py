@@ -8,21 +8,21 @@ reads, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from .hlo import Instruction, Module
-
-LIBRARY = "custom-call"
+from .hlo import LIBRARY, Instruction, Module
 
 
-def instructions(module: Module, kernels: Sequence[str]) -> list[str]:
-    """For each kernel of a replay, in order, the name of its instruction; empty where that cannot be told."""
-    generated = {_kernel_name(item.name): item for item in module.kernels.values() if item.opcode != LIBRARY}
+def instructions(module: Module, kernels: Sequence[str], ran: Collection[str] = ()) -> list[str]:
+    """For each kernel of a replay, in order, the name of its instruction; empty where that cannot be told.
+
+    `ran` are instructions that the trace names itself, inside the graph or before it: their results are there.
+    """
     pending: list[int] = []  # places of library kernels that are not given away
     given = [""] * len(kernels)
-    done: set[str] = set()
+    done: set[str] = {name for name in ran if name in module.kernels}
     for place, kernel in enumerate(kernels):
-        named = generated.get(kernel)
+        named = module.generated.get(kernel)
         if named is None:
             pending.append(place)
             continue
@@ -63,7 +63,3 @@ def _missing(module: Module, item: Instruction, done: set[str]) -> list[str]:
 def _computation(module: Module, item: Instruction) -> tuple[object, ...]:
     inner = tuple((part.opcode, part.outputs) for part in module.inner(item))
     return item.opcode, module.operands(item), item.outputs, inner
-
-
-def _kernel_name(instruction: str) -> str:
-    return instruction.replace(".", "_").replace("-", "_")

@@ -42,6 +42,7 @@ from ...core.timeline import (
 )  # fmt: skip
 from ..chrome_trace import MICRO, Span
 from ..repetition import period, warmup_steps
+from .copies import copied_size, copy_names
 from .hlo import Module, modules
 from .operators import call_of, fused_operators
 from .replays import instructions
@@ -123,9 +124,9 @@ class _Gathered:
     ) -> Version | tuple[None, None]:
         """The instruction of a program; of several versions, as of an op run by itself on arrays of several sizes, the one
         of that number, else the one that the launch fits. None where they disagree."""
-        versions = [
-            (module, module.kernels[name]) for module in self.programs.get(program, ()) if name in module.kernels
-        ]
+        modules = self.programs.get(program, ())
+        known = ((module, module.kernels.get(name) or module.generated.get(name)) for module in modules)
+        versions = [(module, item) for module, item in known if item is not None]
         numbered = [version for version in versions if version[0].number == number >= 0]
         if numbered:
             return numbered[0]
@@ -136,12 +137,14 @@ class _Gathered:
         name, args = event.span.what
         key = "activity", id(event.span.what), event.device, event.stream
         if key not in self.numbers:
-            settings = {"stream": clean(event.stream)} if event.stream else {}
+            settings: dict[str, Any] = {"stream": clean(event.stream)} if event.stream else {}
             details = clean(str(args.get("kernel_details") or args.get("memcpy_details") or ""))
             settings |= {"details": details} if details else {}
+            settings |= copied_size(args)
             self.numbers[key] = len(self.activities)
             kernel = clean(name) if event.streams else ""
-            self.activities.append(Activity(kind, clean(_short(name)), kernel, clean(event.device), settings))
+            shown, kernel = copy_names(name, details) if kind == COPY else (clean(_short(name)), kernel)
+            self.activities.append(Activity(kind, shown, kernel, clean(event.device), settings))
         return self.numbers[key]
 
 
@@ -264,16 +267,19 @@ def _rows(
 def _replayed(events: Sequence[Event], gathered: _Gathered) -> dict[int, str]:
     """By the identity of an event of a command buffer, the instruction that it ran."""
     replays: dict[tuple[str, str, int], list[Event]] = defaultdict(list)
+    ran: dict[str, set[str]] = defaultdict(set)  # what the trace names itself, by program
     for event in events:
-        args = event.span.what[1]
-        if str(args.get("hlo_op", "")).startswith(COMMAND_BUFFER) and _kind(event) == KERNEL:
-            replays[str(args.get("hlo_module", "")), str(args["hlo_op"]), event.span.ident].append(event)
+        program, name = (str(event.span.what[1].get(key, "")) for key in ("hlo_module", "hlo_op"))
+        if not name.startswith(COMMAND_BUFFER):
+            ran[program].add(name)
+        elif _kind(event) == KERNEL:
+            replays[program, name, event.span.ident].append(event)
     joined: dict[int, str] = {}
     known: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (program, _, _), members in replays.items():
         kernels = tuple(event.span.what[0] for event in members)
         if (program, kernels) not in known:
-            versions = [instructions(module, kernels) for module in gathered.programs.get(program, ())]
+            versions = [instructions(module, kernels, ran[program]) for module in gathered.programs.get(program, ())]
             joins = [names for names in versions if any(names)]
             agreed = bool(joins) and all(names == joins[0] for names in joins)
             known[program, kernels] = joins[0] if agreed else [""] * len(kernels)

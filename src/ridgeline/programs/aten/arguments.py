@@ -29,6 +29,8 @@ class Settings:
     dtype: str = ""  # of tensors whose format was not recorded, where the caller knows it (see `evidence`)
     lists: tuple[Tensor, ...] = ()  # of lists too long to be recorded, where the caller knows the tensors (parameters)
     pieces: int = 0  # blocks of the multi-tensor kernels of a call on such lists, where those are known instead
+    joined: int = 0  # tensors of such a list that are joined, and the launches for it
+    joins: int = 0
     ranks: int = 0  # of the process group of a collective, where the caller knows it
 
 

@@ -113,13 +113,16 @@ def result_of(name: str, arguments: Arguments, read: tuple[Tensor, ...], row: Fo
 def timed_as(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
     """The timed op whose kernel runs: contiguous tensors of one format are loaded in vectors, others are not."""
     operands = [tensor for tensor in read if tensor.shape] or [out]
+    if name == "where" and len(operands) < len(read) and out.shape:
+        return STRIDED  # a number becomes a tensor of one element, which is repeated
     if len(operands) == 1 and operands[0].shape == out.shape and distinct(operands[0]) < prod(out.shape):
         return EXPANDED
     if any(
         tensor.shape != out.shape or order(tensor) != order(operands[0]) or not dense(tensor) for tensor in operands
     ):
         return STRIDED
-    if any(tensor.dtype != operands[0].dtype for tensor in operands):
+    values = [tensor for tensor in operands if name not in SELECTIONS or tensor.dtype != "bool"]
+    if any(tensor.dtype != values[0].dtype for tensor in values):  # masks are loaded as they are
         return CONVERTED
     return "scal" if name in SCALED and len(operands) == 1 else TIMED.get(name, name)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from .arguments import Settings
 
 MULTI_TENSOR = "multi_tensor_apply_kernel"
+JOINING = "CatArrayBatchedCopy"
 # Types in template arguments, the narrow ones first: kernels compute in float whatever they load.
 _TYPES = (
     (re.compile(r"\bc10::BFloat16\b|\b__nv_bfloat16\b"), "bf16"),
@@ -35,4 +36,5 @@ def evidence(settings: Settings, kernels: Iterable[tuple[str, tuple[int, ...]]])
     listed = list(kernels)
     dtype = settings.dtype or next(filter(None, (kernel_format(name) for name, _ in listed)), "")
     pieces = sum(grid[0] for name, grid in listed if MULTI_TENSOR in name and grid)
-    return replace(settings, dtype=dtype, pieces=settings.pieces or pieces)
+    rows = [grid[1] for name, grid in listed if JOINING in name and len(grid) > 1]  # a row of blocks for every tensor
+    return replace(settings, dtype=dtype, pieces=settings.pieces or pieces, joined=sum(rows), joins=len(rows))

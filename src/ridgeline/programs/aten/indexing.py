@@ -13,6 +13,7 @@ from ...core.notes import ASSUMED, Note
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
+from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import like, named, streamed, with_moves
 from .counted import Rule
@@ -137,8 +138,9 @@ def _written(arguments: Arguments, values: Tensor | None, index: Reads, count: f
         reads, write = {**reads, "copied": target}, {"y": (elements(target) + touched[0], target.dtype)}
     if adds:
         reads["x"] = touched
-    flops = count if adds else 0.0
-    return streamed(name, reads, write, known(target), flops, count=count)
+    if adds:
+        return streamed(name, reads, write, known(target), count, count=count)
+    return streamed(name, reads, write, known(target), count=count, op=name, like=STRIDED)  # every element is indexed
 
 
 def _index_put(arguments: Arguments) -> Work:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
+from ...core.notes import ASSUMED, Note
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
-from ..ops.strided import JOINED, JOINED_STRIDED, STACKED_STRIDED, STRIDED
+from ..ops.strided import JOINED, JOINED_IMAGES, JOINED_STRIDED, STACKED_STRIDED, STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import distinct, like, streamed, with_moves
 from .counted import Rule
@@ -97,15 +98,27 @@ def _to_copy(arguments: Arguments) -> Work:
     return copied("copy" if out.dtype == x.dtype else "cast", x, out)
 
 
+AT_LEAST = Note(ASSUMED, "the list of tensors was too long to be recorded: counted as one element each, a lower limit")
+
+
 def _cat(arguments: Arguments) -> Work:
     """cat(tensors, dim), stack(tensors, dim): all read, as much written.
 
-    Each tensor goes to its place in pieces, the dimensions from `dim` on; one that lies in another order is indexed.
+    Each tensor goes to its place in pieces, the dimensions from `dim` on; one that lies in another order is indexed. Images with
+    channels last that are joined along the channels have a kernel of their own.
     """
+    settings = arguments.settings
+    if arguments.at(0) == () and settings.joined and settings.dtype:
+        every = (float(settings.joined), settings.dtype)
+        row = known(Tensor((), settings.dtype))
+        work = streamed("cat", {"x": every}, {"y": every}, row, op=JOINED, launches=settings.joins, notes=(AT_LEAST,))
+        return _in_pieces(work, row.bytes)
     tensors = arguments.listed(0)
     total = float(sum(elements(tensor) for tensor in tensors))
     read: dict[str, Tensor | tuple[float, str]] = {f"x{place}": tensor for place, tensor in enumerate(tensors)}
     row = max((known(tensor) for tensor in tensors), key=lambda item: (item.kind, item.bytes))
+    if arguments.base != "stack" and all(_channels_last(tensor) for tensor in tensors):
+        return streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=JOINED_IMAGES, like=STACKED_STRIDED)
     if not all(dense(tensor) and order(tensor) == order(Tensor(tensor.shape)) for tensor in tensors):
         op, alike = (
             (STACKED_STRIDED, JOINED_STRIDED) if all(dense(tensor) for tensor in tensors) else (JOINED_STRIDED, STRIDED)
@@ -114,10 +127,19 @@ def _cat(arguments: Arguments) -> Work:
     work = streamed("cat", read, {"y": (total, row.name)}, row, count=total, op=JOINED)
     dim, rank = arguments.integer(1, "dim", 0), max((len(tensor.shape) for tensor in tensors), default=0)
     pieces = [prod(tensor.shape[dim % rank :]) * row.bytes for tensor in tensors if elements(tensor)] if rank else [0.0]
-    kernels = tuple(
-        replace(item, sizes={**item.sizes, "piece": float(min(pieces, default=0.0))}) for item in work.kernels
-    )
+    return _in_pieces(work, min(pieces, default=0.0))
+
+
+def _in_pieces(work: Work, piece: float) -> Work:
+    kernels = tuple(replace(item, sizes={**item.sizes, "piece": float(piece)}) for item in work.kernels)
     return replace(work, kernels=kernels)
+
+
+def _channels_last(tensor: Tensor) -> bool:
+    """Whether an image of several channels and pixels has its channels next to each other."""
+    rank = len(tensor.shape)
+    last = tuple(place for place in (0, *range(2, rank), 1) if tensor.shape[place] > 1)
+    return rank in (4, 5) and dense(tensor) and order(tensor) == last != order(Tensor(tensor.shape))
 
 
 def result(arguments: Arguments, shape: tuple[int, ...] | None = None, dtype: str = "") -> Tensor:

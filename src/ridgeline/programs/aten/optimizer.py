@@ -52,6 +52,7 @@ def _together(tensors: tuple[Tensor, ...]) -> tuple[float, str]:
     return moved / lead.bytes, lead.name
 
 
+MULTI_TENSOR = "sgd"  # the timed op that runs as operators over lists do: a block takes a piece of a tensor
 AT_MOST = Note(
     ASSUMED, "the list of tensors was too long to be recorded: counted as full pieces of its launches, an upper limit"
 )
@@ -93,6 +94,8 @@ def _foreach(arguments: Arguments) -> Work:
     """_foreach_mul_(list, list | numbers): an elementwise operator over every tensor, all lists read once."""
     name = arguments.base.removeprefix("_foreach_").removesuffix("_")
     lists = list(lists_of(arguments).values())
+    if name == "addcmul" and not arguments.tensors:  # not recorded: Adam squares its gradients, which are read once
+        lists = lists[:2]
     first = lists[0]
     size = float(sum(elements(tensor) for tensor in first))
     in_place = arguments.in_place
@@ -101,9 +104,13 @@ def _foreach(arguments: Arguments) -> Work:
     depth = len(lists) + (0 if in_place else 1)
     count = launches([elements(tensor) for tensor in first], depth)
     read = {f"x{place}": _together(items) for place, items in enumerate(lists)}
+    largest = max(elements(tensor) for tensor in first)
     if name in ("zero", "copy"):
         source = {"x1": read["x1"]} if name == "copy" and "x1" in read else {}
-        return streamed(f"foreach_{name}", source, {"x0": read["x0"]}, known(first[0]), launches=count)
+        work = streamed(
+            f"foreach_{name}", source, {"x0": read["x0"]}, known(first[0]), launches=count, like=MULTI_TENSOR
+        )
+        return _in_pieces(work, largest)
     if name in ("norm", "max"):
         results: tuple[float, str] = (float(len(first)), first[0].dtype)
         each = 2.0 if name == "norm" else 1.0
@@ -113,7 +120,15 @@ def _foreach(arguments: Arguments) -> Work:
     flops, special = costs(name, row, size)
     out = row if not special else real_result(row)
     write: dict[str, tuple[float, str]] = {"x0": read["x0"]} if in_place else {"y": (size, out.name)}
-    return streamed(f"foreach_{name}", read, write, row, flops, special, launches=count, count=size)
+    work = streamed(f"foreach_{name}", read, write, row, flops, special, launches=count, count=size, like=MULTI_TENSOR)
+    return _in_pieces(work, largest)
+
+
+def _in_pieces(work: Work, largest: int) -> Work:
+    """Kernels that give one block a piece of a tensor: the largest one is what a launch takes at least."""
+    return replace(
+        work, kernels=tuple(replace(item, sizes={**item.sizes, "largest": float(largest)}) for item in work.kernels)
+    )
 
 
 def _tensors(arg: object) -> bool:
@@ -134,7 +149,7 @@ def _step(arguments: Arguments, name: str, lists: dict[str, int], written: str, 
     # the timings of these kernels are of one tensor, so that the launches its pieces take are in them
     count = launches(sizes, len(tensors), FUSED_TENSORS) - launches([int(size)], len(tensors), FUSED_TENSORS) + 1.0
     work = streamed(name, read, write, row, flops * size, special * size, launches=max(count, 1.0), count=size)
-    return noted(arguments, work)
+    return noted(arguments, _in_pieces(work, max(sizes, default=0)))
 
 
 def _adamw(arguments: Arguments) -> Work:

@@ -104,6 +104,7 @@ def reduction(arguments: Arguments) -> Work:
     if results > 1:  # only full reductions are timed under these names
         work = replace(work, kernels=tuple(replace(kernel, op="columns") for kernel in work.kernels))
     rows = reduced == tuple(range(len(x.shape) - len(reduced), len(x.shape))) and _rows_contiguous(x)
+    rows = rows or (dense(x) and _outermost(x, reduced, of_kept=True))
     if rows and results > 1:
         cols = elements(x) / results
         timed = row.copied if row.kind == REAL else "fp32"
@@ -113,7 +114,7 @@ def reduction(arguments: Arguments) -> Work:
         shape = {"rows": results, "cols": cols}
         alike = tuple(replace(kernel, like="sum_rows") for kernel in kernels)
         return replace(work, family="rows", shape=shape, kernels=alike)
-    columns = reduced == tuple(range(len(reduced))) and dense(x) and order(x) == order(Tensor(x.shape))
+    columns = dense(x) and _outermost(x, reduced)
     if columns and name in ONE_VALUE and 1 < results < elements(x):
         timed = row.copied if row.kind == REAL else "fp32"
         return replace(work, kernels=column_kernel(results, elements(x) / results, timed, timed))
@@ -122,6 +123,12 @@ def reduction(arguments: Arguments) -> Work:
 
 def _all_of(arguments: Arguments, name: str) -> bool:
     return name in PLACES_TOO and len(arguments) <= 1
+
+
+def _outermost(tensor: Tensor, reduced: tuple[int, ...], of_kept: bool = False) -> bool:
+    """Whether in memory the dimensions that are reduced, or those that are kept, are outside of all others."""
+    placed = [(place in reduced) != of_kept for place in order(tensor)]
+    return bool(placed) and placed == sorted(placed, reverse=True)
 
 
 def _rows_contiguous(tensor: Tensor) -> bool:

@@ -17,6 +17,7 @@ from .registry import Format, Size, op
 # stack such that are indexed.
 STRIDED, EXPANDED, CONVERTED, JOINED = "strided", "expanded", "converted", "cat"
 JOINED_STRIDED, STACKED_STRIDED = "cat_strided", "stack_strided"
+JOINED_IMAGES = "cat_images"  # with channels last, along the channels
 
 
 def _kernel(
@@ -81,15 +82,21 @@ def add_mixed(n: Size, dtype: Format = "fp32", other: Literal["bf16", "fp16"] = 
 
 
 @op("stream", "elementwise")
-def concatenate(rows: Size, cols: Size, parts: Size = 2, dtype: Format = "bf16") -> Work:
-    """`parts` tensors of rows x cols next to each other: y[rows, parts cols]. No flops; all read and written."""
+def concatenate(
+    rows: Size, cols: Size, parts: Size = 2, dtype: Format = "bf16", layout: Literal["nchw", "nhwc"] = "nchw"
+) -> Work:
+    """`parts` tensors of rows x cols next to each other: y[rows, parts cols]. No flops; all read and written.
+
+    With `layout` nhwc the rows are the pixels of images with channels last, which are joined along their channels.
+    """
     n = rows * cols * parts
     each = dtype_row(dtype).bytes
+    images = _kernel(JOINED_IMAGES, n * each, n * each, 0.0, n, dtype, STACKED_STRIDED)
     return work(
         read={"x": (n, dtype, "parts rows cols")},
         write={"y": (n, dtype, "parts rows cols")},
         dtype=dtype,
-        kernels=_kernel(JOINED, n * each, n * each, 0.0, n, dtype, piece=cols * each),
+        kernels=images if layout == "nhwc" else _kernel(JOINED, n * each, n * each, 0.0, n, dtype, piece=cols * each),
     )
 
 

@@ -8,12 +8,11 @@ import numpy as np
 
 from ....core.timeline import COLLECTIVE, COPY
 from ....core.units import show
+from ..items import OpItem
 from ..kept import Floats, Ints
-from ..moved import is_transfer
+from ..moved import copied_work, is_pageable, is_transfer
 from ..view import View
-from .move import Move, price, price_runs, sources
-
-PAGEABLE = "Pageable"
+from .move import Move, expected, price, price_runs, sources
 
 
 def exposed(view: View) -> Iterator[Move]:
@@ -27,7 +26,7 @@ def exposed(view: View) -> Iterator[Move]:
 def exposed_copies(view: View) -> Iterator[Move]:
     """Copies from pinned memory while no kernel runs; those from pageable memory cannot overlap at all."""
     activities = view.kept.timeline.activities
-    named = np.array([is_transfer(ran) and PAGEABLE not in ran.kernel for ran in activities], dtype=np.bool_)
+    named = np.array([is_transfer(ran) and not is_pageable(ran) for ran in activities], dtype=np.bool_)
     runs = np.flatnonzero(named[view.kept.activity])
     cause, kind = "copies between host and device not overlapped", "copies"
     move = "copy the next batch ahead, on a stream of its own with non_blocking=True"
@@ -53,12 +52,12 @@ def _uncovered_move(view: View, runs: Ints, rule: str, cause: str, kind: str, mo
 def pageable_copies(view: View) -> Iterator[Move]:
     """Copies from pageable memory are staged by the driver; those that no kernel covers delay the step."""
     activities = view.kept.timeline.activities
-    named = np.array([is_transfer(ran) and PAGEABLE in ran.kernel for ran in activities], dtype=np.bool_)
+    named = np.array([is_pageable(ran) for ran in activities], dtype=np.bool_)
     runs = np.flatnonzero(named[view.kept.activity])
     items = [item for item in view.items if np.isin(item.group.runs, runs).any()]
     if not items:
         return
-    times = {item.group: min(item.gap.target.time, item.gap.measured) for item in items}
+    times = {item.group: min(_pinned_time(view, item), item.gap.measured) for item in items}
     gain, device = price(view, times)
     spent, pinned = sum(group.time for group in times), sum(time * group.count for group, time in times.items())
     size = sum(item.gap.target.count * float(sum(item.gap.target.work.moves.values())) for item in items)
@@ -69,6 +68,13 @@ def pageable_copies(view: View) -> Iterator[Move]:
     move = "pin the host memory (pin_memory=True) and copy with non_blocking=True"
     yield Move("pageable copies", "copies between device and pageable host memory", move, gain, evidence, device=device,
                sources=sources(times))  # fmt: skip
+
+
+def _pinned_time(view: View, item: OpItem) -> float:
+    """Seconds of a call as if its host memory were pinned."""
+    ran = view.kept.timeline.activities[int(view.kept.activity[item.group.runs[0]])]
+    work, _ = copied_work(ran, view.machine, pinned=True)
+    return expected(view, work) if work is not None else float(item.gap.target.time)
 
 
 def _uncovered(view: View, runs: Ints, others: Ints) -> Floats:

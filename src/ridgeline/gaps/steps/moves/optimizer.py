@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ....core.timeline import OPTIMIZER, Tensor
+from ....core.timeline import BACKWARD, OPTIMIZER, Tensor
 from ....core.units import show
 from ....prediction.queue import DEVICE_BOUND
 from ....programs import ops
@@ -58,7 +58,11 @@ def loop(view: View) -> Iterator[Move]:
 
 def _groups(view: View) -> list[Group]:
     every = [item.group for item in view.items] + [item.group for item in view.uncounted]
-    return [group for group in every if group.phase == OPTIMIZER]
+    groups = [group for group in every if group.phase == OPTIMIZER]
+    if view.uses_jax:  # what is compiled with the gradients is fused as far as it can be
+        compiled = {site.modules[:1] for group in every if group.phase == BACKWARD for site in group.sites}
+        groups = [group for group in groups if not compiled & {site.modules[:1] for site in group.sites}]
+    return groups
 
 
 def _is_update(group: Group) -> bool:

@@ -1,0 +1,83 @@
+"""Which timed kernel an operator call runs: by layout, by scalars among its operands, by lists that were not recorded."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from ridgeline.core.timeline import Call, Tensor
+from ridgeline.core.work import Work
+from ridgeline.programs import ops
+from ridgeline.programs.aten import Settings, count, evidence
+
+
+def image(batch: int, channels: int, side: int, dtype: str = "bf16", last: bool = True) -> Tensor:
+    shape = (batch, channels, side, side)
+    strides = (prod(shape[1:]), 1, side * channels, channels) if last else (prod(shape[1:]), side * side, side, 1)
+    return Tensor(shape, dtype, strides)
+
+
+def work(name: str, *args: object, settings: Settings | None = None) -> Work:
+    counted = count(Call(name, args), settings or Settings())
+    assert counted.work is not None, counted.reason
+    return counted.work
+
+
+def test_sums_over_the_pixels_of_images_are_sums_of_columns_where_channels_are_last() -> None:
+    """The bias gradient of a convolution: 2 x 8 x 8 values of each of 16 channels."""
+    last, first = (work("aten::sum", image(2, 16, 8, last=last), (0, 2, 3), False) for last in (True, False))
+    (columns,), (timed,) = last.kernels, ops.sum_columns(rows=128, cols=16, dtype="bf16").kernels
+    assert (columns.op, columns.sizes) == (timed.op, timed.sizes)
+    assert [kernel.op for kernel in first.kernels] == ["columns"]  # pixels are neither outermost nor innermost
+    assert last.moves == first.moves
+    rows = work("aten::sum", image(2, 16, 8), (1,), False)
+    assert (rows.kernels[0].op, rows.shape) == ("sum_rows", {"rows": 128, "cols": 16})
+
+
+def test_images_with_channels_last_are_joined_by_a_kernel_of_their_own() -> None:
+    joined = work("aten::cat", (image(2, 16, 8), image(2, 24, 8)), 1)
+    assert [kernel.op for kernel in joined.kernels] == ["cat_images"]
+    assert joined.bytes == 2 * 2 * 40 * 128
+    (timed,) = ops.concatenate(rows=128, cols=20, parts=2, layout="nhwc").kernels
+    assert timed.sizes == joined.kernels[0].sizes
+    mixed = work("aten::cat", (image(2, 16, 8), image(2, 16, 8, last=False)), 1)
+    assert [kernel.op for kernel in mixed.kernels] == ["stack_strided"]
+
+
+def test_a_number_among_tensors_is_repeated() -> None:
+    flags, values = Tensor((1, 64), "bool", (64, 1)), Tensor((1, 64), "bf16", (64, 1))
+    assert work("aten::where", flags, Tensor((), "bf16"), Tensor((), "bf16")).kernels[0].op == "strided"
+    assert work("aten::where", flags, values, values).kernels[0].op == "where"  # a mask is loaded as it is
+
+
+def test_what_is_written_at_indices_is_indexed_element_by_element() -> None:
+    cache, rows, index = Tensor((8, 12, 64, 16), "bf16"), Tensor((8, 12, 1, 16), "bf16"), Tensor((1,), "int64")
+    copied = work("aten::index_copy_", cache, 2, index, rows)
+    assert (copied.kernels[0].like, copied.kernels[0].sizes["elements"]) == ("strided", 8 * 12 * 16)
+    assert copied.bytes == 2 * 2 * 8 * 12 * 16 + 8
+
+
+@pytest.mark.parametrize(("sizes", "largest"), [((100_000, 64), 100_000), ((64,) * 20, 64)])
+def test_a_launch_over_a_list_takes_as_long_as_the_largest_piece(sizes: tuple[int, ...], largest: int) -> None:
+    tensors = tuple(Tensor((size,), "fp32") for size in sizes)
+    (kernel,) = work("aten::_foreach_mul_", tensors, 0.9).kernels
+    assert (kernel.like, kernel.sizes["largest"], kernel.sizes["elements"]) == ("sgd", largest, sum(sizes))
+
+
+def test_adam_reads_the_gradients_it_squares_once() -> None:
+    lists = Settings(lists=(Tensor((1000,), "fp32"),))
+    assert work("aten::_foreach_addcmul_", (), (), (), 0.1, settings=lists).bytes == 3 * 4 * 1000
+    given = (Tensor((1000,), "fp32"),)
+    assert (
+        work("aten::_foreach_addcmul_", given, given, given, 0.1).bytes == 4 * 4 * 1000
+    )  # three lists that were recorded
+
+
+def test_a_join_of_a_list_that_was_not_recorded_is_at_least_its_launches() -> None:
+    kernel = "void at::native::(anonymous namespace)::CatArrayBatchedCopy_alignedK_contig<at::native::OpaqueType<4u>, unsigned int>"
+    settings = evidence(Settings(), [(kernel, (2, 128, 1)), (kernel, (2, 73, 1))])
+    joined = work("aten::cat", (), 0, settings=settings)
+    assert (joined.bytes, joined.waits["launch"]) == (2 * 4 * 201, 2)
+    assert any("lower limit" in note for note in joined.notes)
+    assert count(Call("aten::cat", ((), 0)), Settings()).work is None
