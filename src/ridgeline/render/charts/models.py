@@ -18,7 +18,7 @@ from ...prediction.models.step import OpTime, StepPrediction
 from ...prediction.models.summary import devices_text, layout_text
 from ...prediction.models.training import TrainingPrediction
 from ...programs.models.model_op import COMMUNICATION, PASSES
-from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Point
+from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Panel, Point
 from ..table import dot_key
 from .plane import Ranges, has_place, roof_chart, roofs_used
 from .wording import title_of
@@ -34,6 +34,15 @@ def model_roofline(prediction: ModelPrediction, phases: Sequence[str] = PHASES, 
     steps = {name: every[name] for name in phases}
     title = f"{_title(prediction)}: {' and '.join(phases)}"
     return _steps_roofline(prediction.machine, steps, prediction.ceilings, title, "its phase", ranges)
+
+
+def model_phases(prediction: ModelPrediction) -> Panel:
+    """Prefill and decode side by side, under the same roofs and axes."""
+    both = model_roofline(prediction)
+    ranges = (both.x.range, both.y.range)
+    charts = [model_roofline(prediction, (name,), ranges) for name in PHASES]
+    named = (replace(chart, title=name, subtitle="", notes=()) for name, chart in zip(PHASES, charts, strict=True))
+    return Panel(f"{_title(prediction)}: prefill and decode", tuple(named), both.subtitle, both.notes, "phases")
 
 
 def training_roofline(made: TrainingPrediction) -> Chart:
