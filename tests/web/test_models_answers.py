@@ -64,3 +64,11 @@ def test_what_cannot_be_answered_is_said(client, change, message):
     reply = client.post("/api/model/details", json={**QUESTION, **change})
     assert reply.status_code == 400
     assert message in reply.json()["error"]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "svg", "html"])
+def test_the_view_can_be_saved(client, form):
+    reply = client.post(f"/api/model/export?format={form}", json=QUESTION)
+    assert reply.status_code == 200
+    assert f'filename="ridgeline-model.{form}"' in reply.headers["content-disposition"]
+    assert "gate and up" in reply.text

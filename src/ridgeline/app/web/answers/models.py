@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from ....core.documents import to_document
-from ....core.errors import InputError, RidgelineError, unknown
-from ....core.units import percent, show, show_interval
+from ....core.errors import RidgelineError, unknown
 from ....prediction.models.ask import formats_for
 from ....prediction.models.choice import ServiceLevel, best
 from ....prediction.models.curve import curve
 from ....prediction.models.remedies import remedies
 from ....prediction.models.result import Load, ModelPrediction, predict_model
 from ....prediction.models.software import all_software
-from ....prediction.models.summary import answer
+from ....prediction.models.summary import answer, layout_text
 from ....programs.models.architecture import Architecture
 from ....programs.models.hf import read_config
 from ....programs.models.layout import Layout
@@ -28,6 +27,9 @@ from ....render.charts.models import curve_chart, model_memory, model_phases
 from ....render.charts.scaling import energy_chart
 from ....render.table import Table
 from ....render.tables.models import both_table, choice_table, critical_table, remedy_table
+from ...reports.modelled import model_figures
+from ...reports.parts import drawable
+from .export import Sheet
 from .lookup import machine_of
 from .pictures import pictured, tabled
 
@@ -88,43 +90,37 @@ def ask_model(asked: ModelQuestion) -> dict[str, Any]:
     made = predicted(asked)
     return {
         "answer": answer(made),
-        "figures": figures(made),
+        "figures": [list(pair) for pair in model_figures(made).items()],
         "chart": pictured(model_phases(made)),
         "table": tabled(both_table(made, None)),
         "fits": made.memory.share is None or float(made.memory.share) <= 1,
     }
 
 
-def figures(made: ModelPrediction) -> list[list[str]]:
-    """What a request sees, as the key figures of the page."""
-    tpot = show_interval(float(made.serving.tpot), float(made.tpot_end("low")), float(made.tpot_end("high")))
-    rows = [
-        ["TTFT", show(float(made.serving.ttft), "s", 3)],
-        ["TPOT", tpot],
-        ["throughput", f"{show(float(made.tokens_per_s))} tok/s"],
+def model_sheet(asked: ModelQuestion, swept: str) -> Sheet:
+    """The view as a file: its charts, tables and the document of `ridgeline model`."""
+    made = predicted(asked)
+    pictures = [model_phases(made), model_memory(made), *_curves(made, swept)]
+    tables = [both_table(made, None), remedy_table(remedies(made)), critical_table(made)]
+    return Sheet(f"{made.architecture.name} on {layout_text(made)}", answer(made), pictures, tables, to_document(made))
+
+
+def _curves(made: ModelPrediction, swept: str) -> list[Picture]:
+    """Throughput against latency and energy per token; without those that the machine has no figures for."""
+    if swept not in CURVES:
+        raise unknown("curve", swept, CURVES)
+    makers: list[Callable[[], Picture]] = [
+        lambda: curve_chart(curve([made], swept, np.asarray(CURVES[swept]))),
+        lambda: energy_chart(made.with_load(batch=np.asarray(BATCHES))),
     ]
-    if made.devices > 1:
-        rows.append(["per device", f"{show(float(made.tokens_per_s_per_device))} tok/s"])
-    if made.memory.share is not None:
-        rows.append(["memory", percent(float(made.memory.share))])
-    if made.joules_per_token is not None:
-        rows.append(["energy", f"{show(float(made.joules_per_token), 'J', 3)} per token"])
-    return rows
+    return drawable(*makers)
 
 
 def model_details(asked: ModelQuestion, swept: str, others: Sequence[str]) -> dict[str, Any]:
     """What takes longer: memory, a curve, energy, changes with their gain, the same on other machines."""
-    if swept not in CURVES:
-        raise unknown("curve", swept, CURVES)
     made = predicted(asked)
-    changes = remedies(made)
-    pictures: list[Callable[[], Picture]] = [
-        lambda: model_memory(made),
-        lambda: curve_chart(curve([made], swept, np.asarray(CURVES[swept]))),
-        lambda: energy_chart(made.with_load(batch=np.asarray(BATCHES))),
-    ]
-    drawn = [_drawn(make) for make in pictures]
-    tables: list[Table] = [remedy_table(changes), critical_table(made)]
+    pictures = [model_memory(made), *_curves(made, swept)]
+    tables: list[Table] = [remedy_table(remedies(made)), critical_table(made)]
     machines = list(dict.fromkeys([asked.machine, *others]))
     if len(machines) > 1:
         rows, refused = [], []
@@ -137,15 +133,7 @@ def model_details(asked: ModelQuestion, swept: str, others: Sequence[str]) -> di
             compared = choice_table(rows, "On other machines")
             tables.append(Table(compared.title, compared.columns, compared.rows, (*compared.notes, *refused)))
     return {
-        "charts": [item for item in drawn if item],
+        "charts": [pictured(picture) for picture in pictures],
         "tables": [tabled(table) for table in tables],
         "document": to_document(made),
     }
-
-
-def _drawn(make: Callable[[], Picture]) -> dict[str, Any] | None:
-    """The picture; None where the machine lacks the figures for it."""
-    try:
-        return pictured(make())
-    except InputError:
-        return None

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from ....programs.models.layout import DEGREES, Layout
-from ..answers.models import ModelQuestion, ask_model, model_details, software_names
+from ..answers.models import ModelQuestion, ask_model, model_details, model_sheet, software_names
+from ..attachment import ATTACHED, Format, Theme, attachment
 
 router = APIRouter(tags=["models"])
 Name = Annotated[str, Field(max_length=100)]
@@ -57,6 +59,12 @@ def served(form: ModelForm) -> dict[str, Any]:
 def details(form: DetailsForm) -> dict[str, Any]:
     """Memory, a curve over the batch or the prompt, energy, changes and their gain, the same on other machines."""
     return model_details(form.question(), form.swept, form.others)
+
+
+@router.post("/model/export", response_class=Response, responses=ATTACHED)
+def saved(form: DetailsForm, format: Format = "png", theme: Theme = "light") -> Response:
+    """What the view shows as a file: picture, table, data, or one page with all of it."""
+    return attachment(model_sheet(form.question(), form.swept), "model", format, theme)
 
 
 @router.get("/software")
