@@ -213,15 +213,12 @@ def _batch_chart(layer: Layer, machine: Machine, rows: int, others: Sequence[Mac
     """The dot at its AI on the roof, and the way that it takes from batch 1 to the end of the slider."""
     roofs = _matrix_roofs(machine, layer.dtype)
     first, here, last = (_layer_intensity(layer, size) for size in (1, rows, MAX_BATCH))
-    way = [(x, roofs.attainable(x, roofs.engines[0], roofs.levels[0])) for x in (first, last)]
     corner = roofs.ridges[0]
-    if first < corner < last:
-        way.insert(1, (corner, roofs.peaks[0]))
-    height = roofs.attainable(here, roofs.engines[0], roofs.levels[0])
-    side = side_of(here, corner)
+    way = [_on_roof(roofs, at) for at in (first, *([corner] if first < corner < last else []), last)]
+    height, side = _on_roof(roofs, here)[1], side_of(here, corner)
     dot = Point(here, height, f"batch {rows}", f"{side}-bound", "expected", f"batch {rows}", {"intensity": here, "attainable": height})  # fmt: skip
     every = [_matrix_roofs(other, layer.dtype) for other in others or [machine]]
-    spans = [roof.ranges(way) for roof in every]
+    spans = [roof.ranges([_on_roof(roof, first), _on_roof(roof, last)]) for roof in every]
     ranges = (
         (min(span[0][0] for span in spans), max(span[0][1] for span in spans)),
         (min(span[1][0] for span in spans), max(span[1][1] for span in spans)),
@@ -229,6 +226,10 @@ def _batch_chart(layer: Layer, machine: Machine, rows: int, others: Sequence[Mac
     title = f"{layer.in_features} x {layer.out_features} layer in {layer.dtype} on {machine.name}"
     chart = roof_chart("roofline", title, [roofs], ranges, [Line(tuple(way), "guide", "", "")], [dot])
     return replace(chart, subtitle="", notes=())
+
+
+def _on_roof(roofs: Roofs, intensity: float) -> tuple[float, float]:
+    return intensity, roofs.attainable(intensity, roofs.engines[0], roofs.levels[0])
 
 
 def _layer_intensity(layer: Layer, rows: int) -> float:

@@ -25,6 +25,7 @@ from .lookup import machine_of
 from .pictures import pictured, tabled
 
 MAX_FACTOR = 4.0  # of the sliders of the roof, up and down
+AT_RIDGE = 0.01  # within this share of the ridge, or of the roof, a point is on it
 MIN_INTENSITY = 0.5  # at the left end of a chart without kernels: below the AI of decode
 LAYER, ROWS = 4096, (1, 128, 1024)  # kernels under a changing roof: a square layer at these batches
 Document = dict[str, Any]
@@ -83,8 +84,10 @@ def readout(on: str, dtype: str, intensity: float, performance: float) -> Docume
     roof, side = roofs.attainable(intensity, engine, level), side_of(intensity, roofs.ridges[0])
     spot = f"AI {show(intensity, 'flop/B')}, performance {_rate(performance, engine)}"
     share = performance / roof
-    if share > 1:
+    if share > 1 + AT_RIDGE:
         verdict = f"Above the roof of {_rate(roof, engine)}: no kernel on this machine can be here."
+    elif abs(intensity / roofs.ridges[0] - 1) < AT_RIDGE:
+        verdict = f"At the ridge: both roofs allow {_rate(roof, engine)}, this point is at {percent(share)} of it."
     else:
         verdict = f"{side}-bound side: the roof is {_rate(roof, engine)}, this point is at {percent(share)} of it."
     return {"answer": [spot, verdict], "side": side, "attainable": roof, "share_of_roofline": share}
