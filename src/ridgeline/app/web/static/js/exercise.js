@@ -34,7 +34,7 @@ export function radios(legend, choices, value, onchange) {
 
 /* A slider over `values`, a list in order; `text(value)` is shown and read aloud. */
 export function slider(label, values, value, text, oninput) {
-  const id = fresh("slider"), shown = h("b", {}, text(value));
+  const id = fresh("exercise"), shown = h("b", {}, text(value));
   const input = h("input", { type: "range", id, min: "0", max: String(values.length - 1), step: "1", "aria-valuetext": text(value), oninput: () => {
     const chosen = values[Number(input.value)];
     shown.textContent = text(chosen);
