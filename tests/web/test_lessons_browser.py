@@ -93,7 +93,7 @@ def test_the_factory_by_mouse_and_keys(open_page):
     steps.press("Home")
     for _ in range(9):
         steps.press("ArrowRight")
-    said(factory, "Break-even")
+    said(factory, "Break-even: workers and belt")
     assert factory.evaluate(WIDTHS) == [100, 100]
     assert steps.get_attribute("aria-valuetext") == "10"
 
@@ -229,11 +229,8 @@ def test_the_roof_moves_with_compute_and_bandwidth(open_page):
     page = open_page("/lessons/roof")
     roof = widget(page, "roof")
     ridge = lambda: float(roof.get_attribute("data-ridge"))  # noqa: E731
-    base, compute, bandwidth = (
-        ridge(),
-        roof.get_by_role("slider", name="Compute"),
-        roof.get_by_role("slider", name="Bandwidth"),
-    )
+    compute, bandwidth = (roof.get_by_role("slider", name=name) for name in ("Compute", "Bandwidth"))
+    base = ridge()
     drag(page, compute, 1.0)
     said(roof, "Ridge moves right: 612 FLOP/B instead of 153 FLOP/B (4x).")
     assert ridge() == pytest.approx(4 * base)

@@ -16,7 +16,7 @@ from ....prediction.studies import phases as predict_phases
 from ....programs.ops import linear
 from ....render.chart import Chart, Point
 from ....render.charts import find
-from ....render.charts.plane import Roofs, bound_regions, plane_axes, ridge_mark, roof_chart
+from ....render.charts.plane import Roofs, bound_regions, equal_decades, plane_axes, ridge_mark, roof_chart
 from ....render.charts.roofline import phases as phases_chart
 from ....render.charts.wording import rate, rate_unit
 from ....render.table import Column, Table, columns
@@ -110,6 +110,7 @@ def roof(on: str, dtype: str, compute: float, bandwidth: float) -> Document:
     roofs = Roofs(changed, [changed.engine("matrix", dtype)], [level])
     across = (MIN_INTENSITY, old * MAX_FACTOR**2 * 1.5)
     up = (across[0] * base.bandwidths[0] / MAX_FACTOR, base.peaks[0] * MAX_FACTOR * 1.5)
+    across, up = equal_decades((across, up))
     lines, corners = roofs.lines(across)
     words = {"bandwidth": f"memory {show(speed, 'B/s')}", "peak": f"peak {rate(peak, engine)}"}
     lines = [
