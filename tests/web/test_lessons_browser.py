@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.needs_browser
+NO_CHECK = "export default () => {};"
 WIDTHS = "element => [...element.querySelectorAll('.bar')].map(bar => parseFloat(bar.style.width))"
 AXES = "element => { const { x, y } = element.querySelector('.chart').chart; return { x: x.range, y: y.range }; }"
 CHART = "element => element.querySelector('.chart').chart"
 # where a value of the axes is drawn: Plotly's answer, not the page's
 DRAWN = "([element, x, y]) => { const full = element.querySelector('.chart')._fullLayout; return { x: full.xaxis.d2p(x), y: full.yaxis.d2p(y) }; }"
+
+
+@pytest.fixture
+def open_lesson(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """A lesson, or the list of them, without its quick checks, which have tests of their own."""
+
+    def opened(place: str, **options: Any) -> Any:
+        page = open_page("/", **options)
+        page.route("**/widgets/check.js", lambda route: route.fulfill(content_type="text/javascript", body=NO_CHECK))
+        page.evaluate("place => { location.hash = place; }", place)
+        return page
+
+    return opened
 
 
 def widget(page: Any, name: str) -> Any:
@@ -46,8 +61,8 @@ def drag(page: Any, handle: Any, share: float) -> None:
     page.mouse.up()
 
 
-def test_lessons_in_order_with_progress_and_depth(open_page):
-    page = open_page("/lessons")
+def test_lessons_in_order_with_progress_and_depth(open_lesson):
+    page = open_lesson("/lessons")
     page.get_by_role("link", name="Start with the first").click()
     page.get_by_role("heading", level=1, name="A factory with two limits").wait_for()
     short, detail = page.locator("[data-depth=short]").first, page.locator("[data-depth=detail]").first
@@ -70,8 +85,8 @@ def test_lessons_in_order_with_progress_and_depth(open_page):
     assert page.locator(".lessons li.read").count() == 0
 
 
-def test_a_widget_that_does_not_exist_or_fails_says_so(open_page):
-    page = open_page("/")
+def test_a_widget_that_does_not_exist_or_fails_says_so(open_lesson):
+    page = open_lesson("/")
     page.route("**/widgets/factory.js", lambda route: route.fulfill(content_type="text/javascript", body="export {};"))
     page.route("**/widgets/readout.js", lambda route: route.fulfill(content_type="text/javascript", body="export default () => { throw new Error('<b>no</b> luck'); };"))  # fmt: skip
     page.goto(page.url.split("#")[0] + "#/lessons/factory")
@@ -81,8 +96,8 @@ def test_a_widget_that_does_not_exist_or_fails_says_so(open_page):
     page.get_by_role("heading", level=1, name="Lessons").wait_for()
 
 
-def test_the_factory_by_mouse_and_keys(open_page):
-    page = open_page("/lessons/factory")
+def test_the_factory_by_mouse_and_keys(open_lesson):
+    page = open_lesson("/lessons/factory")
     factory = widget(page, "factory")
     said(factory, "The belt is the bottleneck")
     assert factory.evaluate(WIDTHS) == [10, 100]
@@ -98,8 +113,8 @@ def test_the_factory_by_mouse_and_keys(open_page):
     assert steps.get_attribute("aria-valuetext") == "10"
 
 
-def test_the_bars_flip_between_product_and_sum(open_page):
-    counts = widget(open_page("/lessons/intensity"), "counts")
+def test_the_bars_flip_between_product_and_sum(open_lesson):
+    counts = widget(open_lesson("/lessons/intensity"), "counts")
     said(counts, "170.7")
     compute, memory = counts.evaluate(WIDTHS)
     assert compute == 100 > 10 > memory
@@ -112,8 +127,8 @@ def test_the_bars_flip_between_product_and_sum(open_page):
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_the_chart_is_built_in_four_steps(open_page, motion):
-    page = open_page("/lessons/chart", reduced_motion=motion)
+def test_the_chart_is_built_in_four_steps(open_lesson, motion):
+    page = open_lesson("/lessons/chart", reduced_motion=motion)
     buildup = widget(page, "buildup")
     page.evaluate("() => { window.strokes = 0; const animate = Element.prototype.animate; Element.prototype.animate = function (...given) { window.strokes += 1; return animate.apply(this, given); }; }")  # fmt: skip
     shapes = []
@@ -133,8 +148,8 @@ def test_the_chart_is_built_in_four_steps(open_page, motion):
     said(buildup, "logarithmic")
 
 
-def test_the_readout_is_the_inverse_of_the_axes(open_page):
-    page = open_page("/lessons/chart")
+def test_the_readout_is_the_inverse_of_the_axes(open_lesson):
+    page = open_lesson("/lessons/chart")
     readout = widget(page, "readout")
     readout.scroll_into_view_if_needed()
     box, axes = plot(readout), readout.evaluate(AXES)
@@ -152,8 +167,8 @@ def test_the_readout_is_the_inverse_of_the_axes(open_page):
     page.mouse.move(5, 5)
 
 
-def test_the_readout_by_keys(open_page):
-    page = open_page("/lessons/chart")
+def test_the_readout_by_keys(open_lesson):
+    page = open_lesson("/lessons/chart")
     readout = widget(page, "readout")
     surface = readout.locator(".overlay")
     surface.focus()
@@ -172,8 +187,8 @@ def test_the_readout_by_keys(open_page):
 OPERATIONS = [("Matrix multiply", "right"), ("Attention scores", "left"), ("Softmax", "left"), ("LayerNorm", "left"), ("ReLU", "left")]  # fmt: skip
 
 
-def test_every_operation_is_placed_left_and_right_of_its_ridge(open_page):
-    page = open_page("/lessons/operations", reduced_motion="reduce")
+def test_every_operation_is_placed_left_and_right_of_its_ridge(open_lesson):
+    page = open_lesson("/lessons/operations", reduced_motion="reduce")
     place = widget(page, "place")
     for name, side in OPERATIONS:
         place.get_by_role("radio", name=name).check()
@@ -194,8 +209,8 @@ def test_every_operation_is_placed_left_and_right_of_its_ridge(open_page):
     assert len([point for point in place.evaluate(CHART)["points"] if point["role"] == "expected"]) == 5
 
 
-def test_the_dot_travels_to_its_place_and_right_answers_score(open_page):
-    page = open_page("/lessons/operations")
+def test_the_dot_travels_to_its_place_and_right_answers_score(open_lesson):
+    page = open_lesson("/lessons/operations")
     place = widget(page, "place")
     place.get_by_role("button", name="Right: compute-bound").click()
     said(place, "Right: Matrix multiply")
@@ -213,20 +228,23 @@ def test_the_dot_travels_to_its_place_and_right_answers_score(open_page):
     page.locator(".lesson-score", has_text="2 of 5 answers right").wait_for()
 
 
-def test_phases_side_by_side(open_page):
-    page = open_page("/lessons/prefill-decode")
+def test_phases_side_by_side(open_lesson):
+    page = open_lesson("/lessons/prefill-decode")
     phases = widget(page, "phases")
     said(phases, "projection and mlp are compute-bound in prefill and memory-bound in decode")
     phases.locator(".chart").nth(1).wait_for()
-    assert phases.locator(".chart").count() == 2
+    boxes = [frame.bounding_box() for frame in phases.locator(".chart").all()]
+    assert len(boxes) == 2
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
     cells = phases.locator("tbody tr").first.locator("td").all_inner_texts()
     assert cells == ["projection", "410", "compute", "1", "memory"]
     phases.get_by_role("slider", name="Prompt").press("Home")
     said(phases, "No operation is compute-bound in prefill with a prompt of 16")
 
 
-def test_the_roof_moves_with_compute_and_bandwidth(open_page):
-    page = open_page("/lessons/roof")
+def test_the_roof_moves_with_compute_and_bandwidth(open_lesson):
+    page = open_lesson("/lessons/roof")
     roof = widget(page, "roof")
     ridge = lambda: float(roof.get_attribute("data-ridge"))  # noqa: E731
     compute, bandwidth = (roof.get_by_role("slider", name=name) for name in ("Compute", "Bandwidth"))
@@ -246,8 +264,8 @@ def test_the_roof_moves_with_compute_and_bandwidth(open_page):
     assert rise == pytest.approx(1, abs=0.05)
 
 
-def test_generations_as_cards(open_page):
-    page = open_page("/lessons/roof")
+def test_generations_as_cards(open_lesson):
+    page = open_lesson("/lessons/roof")
     card = page.locator(".generation[data-machine=h100-sxm]")
     card.get_by_text("gains more: prefill").wait_for()
     assert "3.17x" in card.inner_text()
@@ -255,8 +273,8 @@ def test_generations_as_cards(open_page):
     assert page.locator(".generation").count() == 3
 
 
-def test_the_batch_crosses_the_ridge_or_never(open_page):
-    page = open_page("/lessons/batch")
+def test_the_batch_crosses_the_ridge_or_never(open_lesson):
+    page = open_lesson("/lessons/batch")
     batch = widget(page, "batch")
     slider, signal = batch.get_by_role("slider", name="Batch"), batch.locator(".signal")
     assert batch.get_attribute("data-crossing") == "166"
@@ -280,7 +298,7 @@ def test_the_batch_crosses_the_ridge_or_never(open_page):
 
 
 @pytest.mark.parametrize("slug", ["factory", "operations", "roof"])
-def test_lessons_fit_a_phone(open_page, slug):
-    page = open_page(f"/lessons/{slug}", width=390, color_scheme="dark")
+def test_lessons_fit_a_phone(open_lesson, slug):
+    page = open_lesson(f"/lessons/{slug}", width=390, color_scheme="dark")
     page.wait_for_function("[...document.querySelectorAll('.widget')].every(widget => widget.childElementCount > 0)")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
