@@ -4,25 +4,30 @@ import { redraw } from "./draw.js";
 import { read } from "./state.js";
 
 const VIEWS = { "/": "home", "/explore": "explore", "/profile": "profile", "/model": "model", "/compare": "compare", "/lessons": "lessons" };
-let leave = null;
+let leave = null, turns = 0;
 
+/* Each view gets an element of its own: one that is still loading when the reader has gone on fills an element nobody sees. */
 async function show() {
+  const turn = ++turns;
   const { path, params } = read();
   const name = VIEWS[path] ?? (path.startsWith("/lessons/") ? "lessons" : null);
-  const place = document.getElementById("view");
-  for (const link of document.querySelectorAll("nav a")) {
+  const root = document.getElementById("view"), place = h("div");
+  for (const link of document.querySelectorAll("header nav a")) {
     const current = path.startsWith(link.getAttribute("href").slice(1));
     current ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
   leave?.();
   leave = null;
-  if (!name) return void replace(place, h("p", {}, "There is no such view. ", h("a", { href: "#/" }, "Start")));
+  if (!name) return void replace(root, h("p", {}, "There is no such view. ", h("a", { href: "#/" }, "Start")));
   try {
     const view = await import(`./views/${name}.js`);
-    replace(place);
-    leave = (await view.mount(place, params, path)) ?? null;
+    if (turn !== turns) return;
+    replace(root, place);
+    const left = (await view.mount(place, params, path)) ?? null;
+    if (turn === turns) leave = left;
+    else left?.();
   } catch (error) {
-    replace(place, failure(error));
+    if (turn === turns) replace(root, failure(error));
   }
 }
 
