@@ -240,20 +240,21 @@ PARTS: dict[str, Any] = {"lines": Line, "points": Point, "bars": Bar, "regions":
 
 def document(picture: Picture) -> Any:
     """Plain values for JSON, which has no infinity and no NaN: both become null."""
-    return _finite(to_document(picture))
+    return finite(to_document(picture))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A document without infinity and NaN, which JSON does not have: both become null."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def tabulate(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    return columns, [[_finite(to_document(row.get(column))) for column in columns] for row in rows]
+    return columns, [[finite(to_document(row.get(column))) for column in columns] for row in rows]
 
 
 def _row(what: str, item: Item, values: Mapping[str, Any], name: str = "") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ...render.draw.html import Card, Page, Section, write
 from .parts import drawable, with_facts
 
 if TYPE_CHECKING:
+    from ...gaps.kernels import KernelReport
     from ...gaps.report import Report
     from ...gaps.steps.moves import Move
     from ...gaps.steps.report import ProgramReport
@@ -45,7 +46,28 @@ def gap_report(
     write(out, Page(title, sections, document, answer or [report.sentence], scores(items)), theme)
 
 
+def kernel_page(report: KernelReport, document: Any) -> Page:
+    """Kernels of a profile on the roofline, with their causes and the counters to collect next."""
+    from ...render.charts.gaps import profile_chart
+    from ...render.tables.kernels import causes_table, kernels_answer, kernels_table
+    from ..collect import collect_next
+
+    pictures = drawable(lambda: profile_chart(report.machine, report.observations))
+    title = f"{len(report.kernels)} kernels on {report.machine.name}"
+    causes = causes_table(report)
+    sections = [
+        Section("", "", pictures, [kernels_table(report)]),
+        *([Section("Causes", tables=[replace(causes, title="")])] if causes.rows else []),
+        *(Section("Collect next", words) for words in collect_next(report)),
+    ]
+    return Page(title, sections, document, kernels_answer(report))
+
+
 def step_page(report: ProgramReport, out: Path, theme: str | None = None) -> None:
+    write(out, program_page(report), theme)
+
+
+def program_page(report: ProgramReport) -> Page:
     """The program report: the step, what to change, its phases, the operators on the roofline, then all tables."""
     from ...render.charts.steps import op_chart, phase_chart, step_title
     from ...render.tables.steps import step_tables
@@ -56,16 +78,16 @@ def step_page(report: ProgramReport, out: Path, theme: str | None = None) -> Non
     by_phase, listed, *others = step_tables(report)
     moves = "" if report.moves else "No change that the timeline shows is worth half a percent of the step."
     sections = [
-        Section("What to change", moves, cards=[_card(report, move) for move in report.moves]),
+        Section("What to change", moves, cards=[move_card(report, move) for move in report.moves]),
         Section("Device time by phase", "", phases, [replace(by_phase, title="")]),
         Section("Operators", "", operators, [replace(listed, title="")]),
         *(Section(table.title, tables=[replace(table, title="")], folded=True) for table in others),
     ]
     answer = [*report.answer, *report.warnings]
-    write(out, Page(step_title(report), sections, to_document(report), answer, step_figures(report)), theme)
+    return Page(step_title(report), sections, to_document(report), answer, step_figures(report))
 
 
-def _card(report: ProgramReport, move: Move) -> Card:
+def move_card(report: ProgramReport, move: Move) -> Card:
     """A move in full: its gain, its cause, all its evidence, the lines of the program it is about."""
     share = f" ({percent(move.gain / report.view.step)} of the step)" if move.gain and report.view.step else ""
     value = f"saves {show(move.gain, 's', 3)} per step{share}" if move.gain else "gain not known"

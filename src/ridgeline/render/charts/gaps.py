@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from ...core.errors import InputError, unknown
 from ...core.machine import MAIN, Machine, positive
 from ...core.notes import ABOVE_ROOFLINE, Note
@@ -112,6 +114,11 @@ class Landed:
     engine: str
     target: Spot | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""  # of its row in a table, where its name is not enough
+
+    @property
+    def identity(self) -> str:
+        return self.key or self.name
 
     @property
     def gap(self) -> float:
@@ -230,23 +237,31 @@ def landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_o
     by_peak = {kernel.engine for kernel in kernels if known_peak(machine, kernel.engine)}
     engines = sorted(by_peak, key=lambda name: (-machine.peak(name).value, name))
     roofs = Roofs(machine, engines or [engine_for(machine, default_dtype(machine))], [machine.main.name])
-    longest = {kernel.name for kernel in sorted(kernels, key=lambda item: -item.time)[:MAX_NAMED_KERNELS]}
+    longest = {kernel.identity for kernel in sorted(kernels, key=lambda item: -item.time)[:MAX_NAMED_KERNELS]}
     arrowed = _arrowed(kernels)
     points: list[Point] = []
     lines: list[Line] = []
     arrows: list[Arrow] = []
     for kernel in sorted(kernels, key=lambda item: -item.time):  # small dots are drawn over large ones
-        label = f"{shorten(kernel.name, 26)} {_percent(kernel.share)}" if kernel.name in longest else ""
+        label = f"{shorten(kernel.name, 26)} {_percent(kernel.share)}" if kernel.identity in longest else ""
         details = {**kernel.details, "share_of_roofline": kernel.share}
-        points.append(Point(*kernel.spot, label, kernel.bound, "observed", kernel.name, details, kernel.time / total))
-        if kernel.name in arrowed:
+        share = kernel.time / total
+        points.append(Point(*kernel.spot, label, kernel.bound, "observed", kernel.name, details, share, kernel.key))
+        if kernel.identity in arrowed:
             arrows.append(Arrow(kernel.spot, (kernel.spot[0], kernel.roof), "", "gap", kernel.bound))
         if kernel.target is not None and (
-            kernel.name in arrowed or kernel.spot[1] > MIN_REPORTED_GAP * kernel.target[1]
+            kernel.identity in arrowed or kernel.spot[1] > MIN_REPORTED_GAP * kernel.target[1]
         ):
             lines.append(Line((kernel.spot, kernel.target), "target", "", kernel.bound))
             points.append(
-                Point(*kernel.target, "", kernel.bound, "target", f"{kernel.name}, algorithmic", key=kernel.name)
+                Point(
+                    *kernel.target,
+                    "",
+                    kernel.bound,
+                    "target",
+                    f"{kernel.name}, algorithmic",
+                    key=kernel.identity,
+                )
             )
     spots = [(point.x, point.y) for point in points]
     return roof_chart(
@@ -264,13 +279,18 @@ def landed_chart(machine: Machine, title: str, kernels: Sequence[Landed], left_o
 def _arrowed(kernels: Sequence[Landed]) -> set[str]:
     """The kernels that lose the most time to their roofline; no arrow passes through another dot."""
     names: set[str] = set()
-    for kernel in sorted(kernels, key=lambda item: -item.lost):
-        (x, y), blocked = kernel.spot, False
-        for other in kernels:
-            near = abs(math.log10(other.spot[0] / x)) < MIN_ARROW_CLEARANCE
-            blocked = blocked or (other is not kernel and near and y <= other.spot[1] <= kernel.roof * 1.1)
-        if len(names) < MAX_ARROWS and kernel.gap >= MIN_REPORTED_GAP and not blocked:
-            names.add(kernel.name)
+    across, up = (np.array([kernel.spot[axis] for kernel in kernels]) for axis in (0, 1))
+    for place in sorted(range(len(kernels)), key=lambda place: -kernels[place].lost):
+        kernel = kernels[place]
+        if kernel.gap < MIN_REPORTED_GAP:
+            continue
+        (x, y), limit = kernel.spot, kernel.roof * 1.1
+        near = (np.abs(np.log10(across / x)) < MIN_ARROW_CLEARANCE) & (y <= up) & (up <= limit)
+        near[place] = False
+        if not near.any():
+            names.add(kernel.identity)
+        if len(names) == MAX_ARROWS:
+            break
     return names
 
 
@@ -299,24 +319,28 @@ def gap_waterfall(report: Report, kernel: str) -> Chart:
     item = next((item for item in report.items if item.name == kernel), None)
     if item is None:
         raise unknown("kernel of this report", kernel, [item.name for item in report.items])
-    gap, measured = item.gap, item.gap.measured
+    title = f"Where the time of {shorten(item.name)} goes on {report.prediction.machine.name}"
+    subtitle = f"{item.gap.share * 100:.0f} % of roofline, {bound_title(item.gap.regime.bound)}"
+    entries = [(entry.cause, entry.time) for entry in item.gap.accounting]
+    return waterfall(title, subtitle, entries, item.gap.measured)
+
+
+def waterfall(title: str, subtitle: str, entries: Iterable[tuple[str, float]], measured: float) -> Chart:
+    """The causes of a time in seconds, one after the other from the roofline floor, which is the first, to its sum."""
     bars: list[Bar] = []
     reached = 0.0
-    for entry in gap.accounting:
-        start, reached = reached, reached + entry.time
-        if abs(entry.time) < MIN_ENTRY_SHARE * measured and bars:
+    for cause, time in entries:
+        start, reached = reached, reached + time
+        if abs(time) < MIN_ENTRY_SHARE * measured and bars:
             continue
         role, group = ("value", "floor") if not bars else ("loss", "loss")
-        if entry.kind is Cause.RESIDUAL:
+        if cause == Cause.RESIDUAL.value:
             role, group = "unexplained", "unexplained"
-        sign = "" if not bars else "+" if entry.time >= 0 else "-"
-        text = f"{sign}{show(abs(entry.time), 's', 3)}   {entry.time / measured * 100:.0f} %"
+        sign = "" if not bars else "+" if time >= 0 else "-"
+        text = f"{sign}{show(abs(time), 's', 3)}   {time / measured * 100:.0f} %"
         low, high = sorted((start, reached))
-        bars.append(Bar(entry.cause if bars else "roofline floor", high, low, text, group, role, {"us": entry.us}))
+        bars.append(Bar(cause if bars else "roofline floor", high, low, text, group, role, {"us": time * 1e6}))
     bars.append(Bar("measured", measured, 0.0, f"{show(measured, 's', 3)}   100 %", "measured", "measured", {}))
-    machine = report.prediction.machine
     across = Axis("time", "s", "linear", (0.0, max(bar.value for bar in bars) * 1.02))
-    return Chart(
-        "waterfall", f"Where the time of {shorten(item.name)} goes on {machine.name}", across, NO_AXIS,
-        f"{gap.share * 100:.0f} % of roofline, {bound_title(gap.regime.bound)}, percent of the measured time", bars=tuple(bars), look="bars",
-    )  # fmt: skip
+    subtitle = f"{subtitle}, percent of the measured time"
+    return Chart("waterfall", title, across, NO_AXIS, subtitle, bars=tuple(bars), look="bars")

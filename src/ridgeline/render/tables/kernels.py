@@ -53,17 +53,18 @@ def clip(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def kernels_table(report: KernelReport, limit: int | None = None) -> Table:
-    """The kernels by time; the first `limit` of them, shortened to 120 columns."""
+def kernels_table(report: KernelReport, limit: int | None = None, clipped: bool = True) -> Table:
+    """The kernels by time; the first `limit` of them, shortened to 120 columns unless they are not to be `clipped`."""
     rows: list[dict[str, Any]] = []
+    short = bool(limit) and clipped
     for kernel in report.kernels[:limit]:
         figures = kernel.document(kernel.typical)
         rows.append(
             {
-                "name": clip(kernel.name, MAX_NAME) if limit else kernel.name,
+                "name": clip(kernel.name, MAX_NAME) if short else kernel.name,
                 "time": kernel.time, "share": kernel.time / report.time, "runs": kernel.launches,
                 "intensity": figures.get("intensity"), "mfu": figures.get("mfu"), "mbu": figures.get("mbu"),
-                "bound": kernel_bound(kernel.gap, short=bool(limit)), "roofline": kernel.share,
+                "bound": kernel_bound(kernel.gap, short=short), "roofline": kernel.share,
                 "diagnosis": _diagnosis(kernel),
             }
         )  # fmt: skip
@@ -71,13 +72,13 @@ def kernels_table(report: KernelReport, limit: int | None = None) -> Table:
     shares = [percent_column(key, title, 2) for key, title in (("mfu", "MFU"), ("mbu", "MBU"))]
     heads = columns(
         "name", Column("time", unit="s"), percent_column("share", "of time", 2), *(["runs"] if several else []),
-        Column("intensity", "AI" if limit else "AI FLOP/B", digits=3), *shares, "bound", percent_column("roofline", "roofline", 2), "diagnosis",
+        Column("intensity", "AI" if short else "AI FLOP/B", digits=3), *shares, "bound", percent_column("roofline", "roofline", 2), "diagnosis",
     )  # fmt: skip
-    if limit:
+    if short:
         used = len(Table("", heads[:-1], rows).text().splitlines()[0])
         for row in rows:
             row["diagnosis"] = clip(row["diagnosis"], max(MAX_WIDTH - used - 2, MIN_DIAGNOSIS))
-    more = [f"and {len(report.kernels) - limit} more: -v"] if limit and len(report.kernels) > limit else []
+    more = [f"and {len(report.kernels) - limit} more: -v"] if short and limit and len(report.kernels) > limit else []
     return Table("", heads, rows, tuple(more))
 
 

@@ -1,0 +1,79 @@
+"""Bring your own: a profile, a trace, a table of cases or a result of ridgeline, as the raw body of a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Body, HTTPException, Query
+from fastapi.responses import Response
+
+from ....core.documents import to_document
+from ....core.escaping import sound_json
+from ....render.chart import finite
+from ....render.draw.html import text as page_text
+from ..answers import profile
+from ..answers.upload import Upload
+from ..guard import Refusal
+
+router = APIRouter(tags=["profile"], responses={429: {"model": Refusal, "description": "Many files are being read."}})
+Content = Annotated[bytes, Body(media_type="application/octet-stream", description="The file as it is.")]
+MachineName = Annotated[
+    str | None, Query(max_length=100, description="A machine of the catalog; else the one that the file names.")
+]
+FileName = Annotated[str, Query(max_length=300, description="The name of the file, which is only shown.")]
+Place = Annotated[
+    int, Query(ge=0, le=10_000_000, description="The row of the kernel in the table of the answer, from 0.")
+]
+# Reading is work for a processor: more at a time would only slow each other and the rest of the page down.
+MAX_AT_ONCE, MAX_WAITING = 2, 256
+_reading = CapacityLimiter(MAX_AT_ONCE)
+
+
+async def _read(work: Callable[[], Response]) -> Response:
+    """The result of work on an upload, done on a thread so that other requests are answered meanwhile."""
+    if _reading.statistics().tasks_waiting >= MAX_WAITING:
+        raise HTTPException(429, "many files are being read; try again in a moment")
+    return await to_thread.run_sync(work, limiter=_reading)
+
+
+@router.post("/profile")
+async def ask(content: Content, machine: MachineName = None, name: FileName = "") -> Response:
+    """What the file is and what it says: kernels on the roofline, a table, the gap cards of the longest."""
+    return await _read(lambda: _json(profile.answered(Upload(content, name), machine)))
+
+
+@router.post("/profile/card")
+async def ask_card(content: Content, place: Place, machine: MachineName = None, name: FileName = "") -> Response:
+    """The gap card of one kernel: both gaps, the time by cause, the moves with their price."""
+    return await _read(lambda: _json(profile.card(Upload(content, name), machine, place)))
+
+
+@router.post("/profile/report")
+async def ask_report(content: Content, form: Literal["html", "json"] = "html", machine: MachineName = None, name: FileName = "") -> Response:  # fmt: skip
+    """The self-contained report as the commands write it, or its data."""
+    make = _page if form == "html" else _data
+    return await _read(partial(make, Upload(content, name), machine))
+
+
+def _page(upload: Upload, machine: str | None) -> Response:
+    text = page_text(profile.page(upload, machine))
+    headers = {"content-disposition": 'attachment; filename="ridgeline-report.html"'}
+    return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _data(upload: Upload, machine: str | None) -> Response:
+    headers = {"content-disposition": 'attachment; filename="ridgeline-report.json"'}
+    return Response(_json_text(profile.data(upload, machine)), media_type="application/json", headers=headers)
+
+
+def _json(answer: dict[str, Any]) -> Response:
+    """Written on the thread that made it: the answer of ten thousand kernels takes a while."""
+    return Response(_json_text(answer), media_type="application/json")
+
+
+def _json_text(value: Any) -> str:
+    return sound_json(json.dumps(finite(to_document(value)), allow_nan=False))
