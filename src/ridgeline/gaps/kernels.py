@@ -212,11 +212,24 @@ def report_of_kernels(observations: Iterable[Observation], machine: Machine) -> 
     items = tuple(observations)
     if not items:
         raise InputError("there are no kernels to report on; give a profile that has some")
+    return KernelReport(machine, tuple(_profiled(group, machine) for group in kernel_groups(items)), items)
+
+
+def kernel_groups(observations: Iterable[Observation]) -> list[tuple[Observation, ...]]:
+    """The launches of each kernel in one place, those that took longest first."""
     groups: dict[tuple[Any, ...], list[Observation]] = defaultdict(list)
-    for item in items:
+    for item in observations:
         groups[_identity(item)].append(item)
-    kernels = [_profiled(tuple(group), machine) for group in groups.values()]
-    return KernelReport(machine, tuple(sorted(kernels, key=lambda kernel: -kernel.time)), items)
+    ranked = sorted(groups.values(), key=lambda group: -sum(sum(item.samples) for item in group))
+    return [tuple(group) for group in ranked]
+
+
+def kernel_at(observations: Iterable[Observation], machine: Machine, place: int) -> ProfiledKernel:
+    """The kernel at a place of the report, from 0, without making the others."""
+    groups = kernel_groups(observations)
+    if not 0 <= place < len(groups):
+        raise InputError(f"there is no kernel {place + 1}; the profile has {len(groups)}")
+    return _profiled(groups[place], machine)
 
 
 def diagnosed(observations: Iterable[Observation], machine: Machine) -> list[dict[str, Any]]:

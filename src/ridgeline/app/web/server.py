@@ -1,6 +1,6 @@
 """The server of the explorer: the page and its files, the questions under /api, and what is refused.
 
-A request changes nothing and reaches no file: machines and models are looked up by name, uploads are parsed in memory.
+A request changes nothing and reaches no file: machines and models are looked up by name; uploads are read as data and removed at once.
 """
 
 from __future__ import annotations

@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ....core.columns import Columns
+from ....core.documents import to_document
 from ....core.errors import InputError
+from ....core.intake import Door, at
 from ....core.machine import Machine
+from ....core.observation import LONGEST, SHORTEST, Observation
+from ....core.tabular import number
+from ....gaps.report import reconcile
 from ....prediction.answer import answer, rows_document
 from ....prediction.kernel_sets import Entry, KernelSet
 from ....prediction.predict import predict
@@ -23,9 +28,11 @@ from ....render.draw.html import Page, Section
 from ....render.tables.prediction import cases_lines, cases_table
 from .lookup import machine_of
 from .pictures import pictured, tabled
+from .saved import SavedAnswer
 
 MAX_ROWS = 500
 MAX_ERRORS = 10
+TIME = "time_us"
 QUESTION = "Which machine shall they be predicted for? The table does not say."
 
 
@@ -36,9 +43,28 @@ class CasesAnswer:
     chosen: Machine | None
 
     @classmethod
-    def of(cls, title: str, path: Path, chosen: Machine | None) -> CasesAnswer:
-        """The cases of a file; those that were predicted before are predicted again."""
-        return cls(title, read_table(path), chosen)
+    def of(cls, title: str, path: Path, chosen: Machine | None) -> CasesAnswer | SavedAnswer:
+        """The cases of a file; those that were predicted before are predicted again, those that were timed reconciled."""
+        asked = cls(title, read_table(path), chosen)
+        timed = TIME in asked.given.cells and "floor_us" not in asked.given.cells
+        return SavedAnswer(title, asked.reconciled, asked.machine) if timed and asked.machine else asked
+
+    @property
+    def reconciled(self) -> dict[str, Any]:
+        """The gap report of cases with their measured times, as a document."""
+        assert self.machine is not None
+        rows = self.placed.rows()
+        prediction = predict(program(rows, where=self.title), self.machine)
+        door = Door(self.title)
+        times = [_seconds(door, row.get(TIME), at(place, TIME)) for place, row in enumerate(rows, 1)]
+        door.close()
+        observations = [
+            Observation(step.name, step.name, (time,), tool="cases")
+            for step, time in zip(prediction.steps, times, strict=True)
+            if time is not None
+        ]
+        report: dict[str, Any] = to_document(reconcile(prediction, observations))
+        return report
 
     @cached_property
     def machine(self) -> Machine | None:
@@ -50,8 +76,8 @@ class CasesAnswer:
 
     @property
     def placed(self) -> Columns:
-        """The rows for the chosen machine, whatever machine they were predicted for."""
-        if self.chosen is None:
+        """The rows for the machine that is chosen or that all name, whatever they name."""
+        if self.machine is None:
             return self.given
         cells = {name: column for name, column in self.given.cells.items() if name != "machine"}
         return Columns(cells, len(self.given))
@@ -132,3 +158,11 @@ class CasesAnswer:
 
     def data(self) -> Any:
         return rows_document(self._predicted[0])
+
+
+def _seconds(door: Door, cell: Any, place: str) -> float | None:
+    """A measured time in microseconds as seconds; None where a row has none."""
+    if cell is None or cell == "":
+        return None
+    value = number(cell) if isinstance(cell, str) else cell
+    return door.number(cell if value is None else value, place, SHORTEST * 1e6, LONGEST * 1e6) / 1e6

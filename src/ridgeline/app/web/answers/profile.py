@@ -23,7 +23,7 @@ from ....core.tabular import header
 from ....core.timeline import Timeline
 from ....core.units import percent, show
 from ....gaps.item import Item
-from ....gaps.kernels import KernelReport, ProfiledKernel, report_of_kernels
+from ....gaps.kernels import KernelReport, ProfiledKernel, kernel_at, report_of_kernels
 from ....gaps.report import other_machines
 from ....gaps.steps.report import ProgramReport, program_report
 from ....machines.files import by_driver_name
@@ -119,7 +119,7 @@ def _recorded(title: str, path: Path, chosen: Machine | None) -> Answered:
         machine = chosen or _guessed(item.conditions for item in observations[:1])
         if machine is None:
             return Unplaced(title, observations, _device(observations[0].conditions))
-        return KernelsAnswer(title, report_of_kernels(observations, machine), chosen is None)
+        return KernelsAnswer(title, observations, machine, chosen is None)
     machine = chosen or _guessed([recorded.conditions])
     if machine is None:
         return Unplaced(title, load(path), _device(recorded.conditions))
@@ -188,24 +188,31 @@ class KernelsAnswer:
     """A profile with counters: every kernel on the roofline, diagnosed, as `ridgeline import --on` has it."""
 
     title: str
-    report: KernelReport
+    observations: Sequence[Observation]
+    machine: Machine
     guessed: bool
 
+    @cached_property
+    def report(self) -> KernelReport:
+        return report_of_kernels(self.observations, self.machine)
+
     def answer(self) -> dict[str, Any]:
-        report, machine = self.report, self.report.machine
+        report, machine = self.report, self.machine
         conditions = (item.conditions for item in report.observations)
         return {
             "kind": "kernels", "title": self.title, "machine": machine.name, "guessed": self.guessed,
             "answer": [line.partition("; see the possible ones with -v")[0] for line in kernels_answer(report)],
             "warnings": other_device(other_machines(machine, conditions)), "count": len(report.kernels),
             "table": tabled(kernels_table(report, MAX_ROWS, clipped=False)), "next": collect_next(report),
-            "cards": [self.card(place) for place in range(min(MAX_CARDS, len(report.kernels)))], **made(lambda: kernels_chart(report)),
+            "cards": [self._card(kernel) for kernel in report.kernels[:MAX_CARDS]], **made(lambda: kernels_chart(report)),
         }  # fmt: skip
 
     def card(self, place: int) -> dict[str, Any]:
-        kernel = picked(self.report.kernels, place)
+        return self._card(kernel_at(self.observations, self.machine, place))
+
+    def _card(self, kernel: ProfiledKernel) -> dict[str, Any]:
         if kernel.gap is None:
-            return _without_counters(kernel, self.report.machine)
+            return _without_counters(kernel)
         item = Item(kernel.gap, kernel.advice)
         figures = kernel.document(kernel.typical)
         drawn = bool(kernel.gap.target.flops and kernel.gap.target.bytes)
@@ -221,8 +228,8 @@ class KernelsAnswer:
             shown |= {"predicted_us": None, "intensity_algorithmic": None}  # of the counted work, not of an op
         if kernel.share is None:
             shown["share_of_roofline"] = None
-        landed = landed_item(self.report.machine, item) if drawn else None
-        return gap_card(self.report.machine, shown, landed, [(label, text) for label, text in more if text])
+        landed = landed_item(self.machine, item) if drawn else None
+        return gap_card(self.machine, shown, landed, [(label, text) for label, text in more if text])
 
     def page(self) -> Page:
         rows = self.data()
@@ -239,7 +246,7 @@ def picked(items: Sequence[Any], place: int) -> Any:
     return items[place]
 
 
-def _without_counters(kernel: ProfiledKernel, machine: Machine) -> dict[str, Any]:
+def _without_counters(kernel: ProfiledKernel) -> dict[str, Any]:
     time = kernel.typical.median
     sentence = f"{kernel.name}: nothing was counted but its time, so its place on the roofline is not known"
     return gap_card(None, {"name": kernel.name, "measured_us": time * 1e6, "sentence": sentence}, None)

@@ -19,7 +19,7 @@ from ....core.machine import Machine
 from ....core.tabular import json_document
 from ....core.units import counted
 from ....profilers.plain import not_json
-from ....render.chart import SCHEMA, Picture, document, read
+from ....render.chart import SCHEMA, Chart, Item, Picture, document, read
 from ....render.charts.gaps import Landed
 from ....render.charts.kernels import landed_document, placed_chart
 from ....render.draw.html import Page, Section
@@ -89,6 +89,8 @@ class SavedAnswer:
         try:
             picture = read(self.saved)
             document(picture)
+            if not all(map(_drawable, picture.charts)):
+                raise ValueError("a place on it is no number")
             return picture
         except RidgelineError:
             raise
@@ -175,6 +177,18 @@ class SavedAnswer:
 
     def data(self) -> Any:
         return document(self.picture) if self.is_chart else self.items
+
+
+def _drawable(chart: Chart) -> bool:
+    """Whether everything has a place: numbers, and texts where texts belong."""
+    spots = [point.spot for point in chart.points] + [spot for line in chart.lines for spot in line.points]
+    spots += [spot for arrow in chart.arrows for spot in (arrow.start, arrow.end)]
+    lengths = [(bar.value, bar.start or 0.0) for bar in chart.bars] + [(mark.value, 0.0) for mark in chart.marks]
+    spans = [span for region in chart.regions for span in (region.x, region.y) if span is not None]
+    pairs = [*spots, *lengths, *spans, chart.x.range, chart.y.range]
+    numbers = all(len(pair) == 2 and all(isinstance(value, int | float) for value in pair) for pair in pairs)
+    parts: tuple[Item, ...] = (*chart.points, *chart.lines, *chart.bars, *chart.marks, *chart.arrows)
+    return numbers and all(isinstance(text, str) for part in parts for text in (part.label, part.group, part.role))
 
 
 def checked_item(door: Door, value: Any, place: str) -> dict[str, Any]:
