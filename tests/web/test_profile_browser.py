@@ -50,13 +50,15 @@ def test_a_dot_opens_its_card(open_page):
     page.wait_for_selector(".results tbody tr")
     plot = page.locator(".results .chart").first
     plot.locator(".points path").first.wait_for()
+    plot.scroll_into_view_if_needed()
     spot = page.evaluate("""() => {
       const frame = document.querySelector(".results .chart"), { xaxis, yaxis } = frame._fullLayout;
       const point = frame.chart.points.find((each) => each.name === "conflict"), box = frame.getBoundingClientRect();
       return [box.x + xaxis._offset + xaxis.d2p(point.x), box.y + yaxis._offset + yaxis.d2p(point.y)];
     }""")
+    page.mouse.move(spot[0] - 5, spot[1])
     page.mouse.move(*spot)
-    page.wait_for_timeout(100)
+    page.wait_for_selector(".results .hoverlayer .hovertext")  # a click counts for the dot that is hovered
     page.mouse.click(*spot)
     page.wait_for_selector(".gap-card h2 >> text=conflict")
     assert "pad or swizzle" in page.inner_text(".gap-card .moves")

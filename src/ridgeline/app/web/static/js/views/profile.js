@@ -226,7 +226,7 @@ async function openCard(place, chart, state, index, focus) {
   else if (picture && chart.ridgeline.picture !== picture) await draw(chart, picture, chart.ridgeline.options);
 }
 
-const heading = (card) => h("h2", { tabindex: "-1", class: "long", title: card.name.length > 160 ? card.name.slice(0, 2000) : null }, card.name.length > 160 ? `${card.name.slice(0, 159)}…` : card.name);
+const heading = (card) => h("h2", { tabindex: "-1", title: card.name.length > 160 ? card.name.slice(0, 2000) : null }, card.name.length > 160 ? `${card.name.slice(0, 159)}…` : card.name);
 
 function gapCard(card, waterfall, plane) {
   return [
