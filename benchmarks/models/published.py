@@ -44,6 +44,9 @@ FORMATS = {
 }  # fmt: skip
 LLAMA_CPP = ("Xiongjie", "ggml", "geerlingguy")
 IN_16_BIT = ("int8", "int4_g32", "int4_g128", "mxfp4")  # weights that are widened: products in 16 bit
+FLASH_ATTENTION_2 = (
+    0.35  # of the peak of an H100, which its kernels reach by the abstract of FlashAttention-3 (arXiv 2407.08608)
+)
 WIDE_CARD, WIDE_LIMIT = 2.4e12, 500.0  # of a variant of the H100: bandwidth and power limit
 
 
@@ -158,7 +161,8 @@ def training(row: dict[str, str]) -> Iterator[Row]:
     if wide:  # whose batch is that of one data-parallel rank
         micro, batch = (batch if pp == 1 else 1), batch * dp
     stored = FORMATS[row["dtype_weights"]]
-    job = Job(batch, int(row["prompt_len"]), micro, recompute, 2 if "interleaved" in note else 1)
+    attention = FLASH_ATTENTION_2 if wide else None
+    job = Job(batch, int(row["prompt_len"]), micro, recompute, 2 if "interleaved" in note else 1, attention)
     layout = Layout(tp, pp, dp, ep, cp, sequence=tp > 1, shard=3 if wide else 1)
     made = predict_training(architecture(row["model"]), machine_of(row), job, Formats(stored, stored), layout)
     dense = "training, experts" if ep > 1 else "training"

@@ -8,12 +8,13 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.errors import InputError
 from ridgeline.prediction.models.linked import model_communication
+from ridgeline.prediction.models.links import stride
 from ridgeline.prediction.models.replicas import replica_limit, replica_lines, training_remedies
 from ridgeline.prediction.models.scaling import serving_scaling, training_scaling
 from ridgeline.prediction.models.speculative import Speculation, predict_draft, verify_time
 from ridgeline.prediction.models.step import has_products
 from ridgeline.prediction.models.training import Job, TrainingPrediction, predict_training
-from ridgeline.programs.models.layout import Layout
+from ridgeline.programs.models.layout import EXPERT_DATA, Layout
 from ridgeline.programs.models.load import architecture
 from ridgeline.programs.models.parallel import most_data_parallel
 from ridgeline.programs.models.phase import Formats, decode
@@ -95,6 +96,40 @@ def test_stages_decode_groups_of_sequences_in_turn() -> None:
     )
 
 
+def test_replicas_of_experts_are_as_far_apart_as_experts_are_shared() -> None:
+    """64 devices, experts over 8 of a node: their gradients cross the network at 50 GB/s, those of all else mostly do not."""
+    made = predict_training(
+        architecture("gpt-oss-120b"), "b200-sxm", Job(512, 4096, 4), layout=Layout(dp=64, ep=8, shard=1)
+    )
+    assert [stride(made.layout, over) for over in ("dp", EXPERT_DATA)] == [1, 8]
+    (item,) = [item for item in made.step.ops if item.op.name == "reduce_scatter gradients of experts"]
+    sent = float(item.op.work.bytes_at("link") * item.op.count)
+    assert float(item.floor) == pytest.approx(sent / 50e9, rel=1e-2)
+    assert [item.op.over for item in made.step.ops if "of experts" in item.op.name] == [EXPERT_DATA] * 2
+
+
+def test_gradients_hide_behind_the_last_backward_pass_or_all_of_them() -> None:
+    """Summed over microbatches they are complete in the last one; sharded (ZeRO 2 and 3) they are exchanged in each."""
+    for shard in (0, 1, 3):
+        made = predict_training(architecture(SMALL), "h100-sxm", Job(64, 512), layout=Layout(dp=8, shard=shard))
+        backward = sum(float(item.time) for item in made.step.ops if item.op.step_pass == "backward" and item.op.part != "communication")  # fmt: skip
+        assert made.microbatches == 8
+        stretched = made.kernels / made._sum(communication=False)  # by the power limit
+        assert made.hiding == pytest.approx(made.kernels if shard == 3 else backward / 8 * stretched)
+        assert made.exchange_shown == pytest.approx(max(made.exchange - made.hiding, 0.0))
+
+
+def test_a_given_share_of_attention_is_that_of_its_roofline() -> None:
+    plain, given = (
+        predict_training(architecture(SMALL), "h100-sxm", Job(1, 8192, attention=share)) for share in (None, 0.35)
+    )
+    for before, after in zip(plain.step.ops, given.step.ops, strict=True):
+        if after.op.name in ("attention", "attention backward"):
+            assert float(after.floor / after.time) == pytest.approx(0.35, rel=0.05)
+        else:
+            assert float(after.time) == float(before.time)
+
+
 def test_the_limit_of_replicas_is_the_last_that_hides_the_exchange() -> None:
     """S0-89, by trying every divisor of the batch; and no more than the closed form at the ceilings of the fastest link allows."""
     made = trained(2)
@@ -114,7 +149,7 @@ def test_the_limit_of_replicas_is_the_last_that_hides_the_exchange() -> None:
     beyond = trained(limit.shown_from)
     assert {row.name.partition("=")[0] for row in training_remedies(beyond)} == {"gradients in fp8_e4m3", "tp", "pp"}
     assert [line.partition(" ")[0] for line in replica_lines(beyond)] == ["gradient", "next:"]
-    assert len(replica_lines(made)) == 1
+    assert len(replica_lines(trained(limit.most))) == 1
 
 
 def test_replicas_need_links_and_whole_groups_of_experts() -> None:

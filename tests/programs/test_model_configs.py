@@ -250,3 +250,17 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str, message: str
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InputError, match=r"cannot read 'nowhere/config\.json'"):
         architecture("nowhere/config.json")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["switchxl4", "google/switch-base-8", "t5-large", "google/flan-t5-xl", "facebook/bart-large", "whisper-large-v3"],
+)
+def test_encoder_decoders_say_what_would_count_them(name: str) -> None:
+    from ridgeline.core.errors import UnknownName
+    from ridgeline.programs.models.load import architecture
+
+    with pytest.raises(UnknownName, match=r"encoder-decoder.*ridgeline trace"):
+        architecture(name)
+    with pytest.raises(UnknownName, match="unknown model"):
+        architecture("barthez")

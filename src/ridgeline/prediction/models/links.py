@@ -10,11 +10,14 @@ from dataclasses import replace
 
 from ...core.figure import NETWORK
 from ...core.machine import Machine
-from ...programs.models.layout import CONTEXT, DATA, PIPELINE, Layout
+from ...programs.models.layout import CONTEXT, DATA, EXPERT_DATA, PIPELINE, Layout
 
 
 def stride(layout: Layout, over: str) -> int:
-    """Devices from one rank of a degree to the next; those of experts are neighbours."""
+    """Devices from one rank of a degree to the next; those that share experts are neighbours, those that hold the same ones are as
+    many apart as share them."""
+    if over == EXPERT_DATA:
+        return layout.tp * layout.expert_replicas
     if over == CONTEXT:
         return layout.tp
     if over == DATA:  # which includes the devices of context parallelism, that hold the same weights

@@ -98,9 +98,8 @@ def replica_lines(made: TrainingPrediction) -> list[str]:
     if limit.shown_from is None:
         said = f"gradient exchange hidden at every dp of this batch, to dp={limit.most}, with {tokens}"
     else:
-        said = (
-            f"gradient exchange hidden to dp={limit.most} with {tokens}; communication-bound from dp={limit.shown_from}"
-        )
+        hidden = f"hidden to dp={limit.most}" if limit.most else "hidden at no dp"
+        said = f"gradient exchange {hidden} with {tokens}; part of it shows from dp={limit.shown_from}"
     lines = [said]
     if made.exchange_shown > 0:
         rows = [row for row in training_remedies(made) if row.speedup > 1]

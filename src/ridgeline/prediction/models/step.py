@@ -14,6 +14,7 @@ from ...core.roofline import label
 from ...core.work import Array, Work, total
 from ...programs import ops
 from ...programs.models.layout import Layout
+from ...programs.models.model_op import ATTENTION
 from ...programs.models.program import COMMUNICATION, ModelOp
 from ..host import graph_node_share, launch_latency
 from ..predict import Prediction, predict
@@ -218,14 +219,17 @@ def predict_step(
     graph: bool = False,
     layout: Layout | None = None,
     light: float | None = None,
+    attention: float | None = None,
 ) -> StepPrediction:
-    """Every op at its expected time; collectives over the links that the ranks of their degree have."""
+    """Every op at its expected time; collectives over the links that the ranks of their degree have. `attention` is the share of the
+    roofline that attention itself reaches, where that is given."""
     every = tuple(ops)
     seen_by = {over: between(machine, layout or Layout(), over) for over in dict.fromkeys(op.over for op in every)}
 
     def timed(op: ModelOp) -> OpTime:
         apart = tuple(predict(work, machine, ceilings) for work in unpacked_first(op))
-        return OpTime(op, predict(op.work, seen_by[op.over], ceilings), light, apart)
+        share = attention if op.name.startswith(ATTENTION) and op.part == ATTENTION else None
+        return OpTime(op, predict(op.work, seen_by[op.over], ceilings, efficiency=share), light, apart)
 
     listed = tuple(timed(op) for op in every)
     return StepPrediction(machine, listed, graph)

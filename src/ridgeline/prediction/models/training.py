@@ -1,8 +1,8 @@
 """Training: a step of a model on many devices, from the ops of its busiest device.
 
     busy       kernels of all microbatches, with the collectives that no kernel hides
-    exposed    gradients and sharded weights travel while the backward pass, and the forward pass, compute: what is longer
-               shows; collectives of tensor, context and expert parallelism wait for each other's results, and are
+    exposed    gradients travel while the last backward pass computes, sharded weights and gradients while any pass does: what is
+               longer shows; collectives of tensor, context and expert parallelism wait for each other's results, and are
                hidden by the share that libraries overlap
     step       busy / (1 - bubble) + update
 
@@ -25,8 +25,8 @@ from ...core.work import total
 from ...machines.load import as_machine
 from ...programs.models.activations import training_activations
 from ...programs.models.architecture import Architecture
-from ...programs.models.layout import DATA, EXPERT, PIPELINE, Layout, bubble
-from ...programs.models.model_op import FORWARD, UPDATE
+from ...programs.models.layout import DATA, EXPERT, EXPERT_DATA, PIPELINE, SHARD_GRADIENTS, Layout, bubble
+from ...programs.models.model_op import BACKWARD, FORWARD, PASSES, RECOMPUTED, UPDATE
 from ...programs.models.phase import Formats, train
 from ...programs.models.program import COMMUNICATION, device_parameters, step_ops
 from .energy import least_time
@@ -49,6 +49,9 @@ class Job:
     micro: int = 1
     recompute: str = "none"
     interleaved: int = 1  # chunks of layers per pipeline stage
+    attention: float | None = (
+        None  # share of the roofline that attention reaches, where its kernels are not those that were timed
+    )
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,16 @@ class TrainingPrediction:
     def microbatches(self) -> int:
         return _microbatches(self.job, self.layout)
 
-    def _sum(self, *, communication: bool, over: tuple[str, ...] | None = None, update: bool = False) -> float:
+    def _sum(
+        self, *, communication: bool, over: tuple[str, ...] | None = None, update: bool = False, passes: tuple[str, ...] = PASSES
+    ) -> float:  # fmt: skip
         chosen = [
             item
             for item in self.step.ops
             if (item.op.part == COMMUNICATION) is communication
             and (item.op.step_pass == UPDATE) is update
             and (over is None or item.op.over in over)
+            and item.op.step_pass in passes
         ]
         return float(total(np.asarray(item.time) * _loss(item) for item in chosen))
 
@@ -100,12 +106,22 @@ class TrainingPrediction:
     @property
     def exchange(self) -> float:
         """Seconds of collectives over the replicas, hidden or not."""
-        return self._sum(communication=True, over=(DATA,))
+        return self._sum(communication=True, over=(DATA, EXPERT_DATA))
+
+    @cached_property
+    def hiding(self) -> float:
+        """Seconds of kernels that the exchange runs beside: all of them where weights or gradients are sharded, which are exchanged in
+        every microbatch; else the backward pass of the last microbatch, before which no gradient is complete."""
+        if self.layout.shard >= SHARD_GRADIENTS:
+            return self.kernels
+        every = self._sum(communication=False)
+        backward = self._sum(communication=False, passes=(RECOMPUTED, BACKWARD))
+        return self.kernels * backward / every / self.microbatches if every else 0.0
 
     @property
     def exchange_shown(self) -> float:
         """Seconds by which the exchange is longer than the kernels that hide it."""
-        return max(self.exchange - self.kernels, 0.0)
+        return max(self.exchange - self.hiding, 0.0)
 
     @cached_property
     def exposed(self) -> float:
@@ -211,6 +227,6 @@ def predict_training(
         formats,
         layout,
         job,
-        predict_step(ops, machine, ceilings, layout=layout, light=LIGHT),
+        predict_step(ops, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention),
         ceilings,
     )

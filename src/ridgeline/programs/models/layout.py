@@ -9,6 +9,9 @@ from ...core.errors import InputError
 from .architecture import Architecture, Attention, Experts, Latent, Layer, Mlp
 
 TENSOR, PIPELINE, DATA, EXPERT, CONTEXT = DEGREES = ("tp", "pp", "dp", "ep", "cp")
+EXPERT_DATA = (
+    "ep replicas"  # devices that hold the same experts: a collective over them spans more nodes than one over dp
+)
 NO_SHARDING, SHARD_STATES, SHARD_GRADIENTS, SHARD_WEIGHTS = range(4)
 MAX_SUGGESTED = 8  # degrees that a message names
 

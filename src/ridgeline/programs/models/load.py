@@ -33,6 +33,10 @@ VARIANT = re.compile(
     re.IGNORECASE,
 )
 # Models of images, which are traced and not read from a configuration, by the program that has them.
+# families by how their names begin, behind an owner's: T5 and what is built on it, Switch Transformers, BART, speech, translation
+ENCODER_DECODERS = re.compile(
+    r"(?:^|/)(?:flan-?|m|um|by|long-?)?(?:t5|bart|switch|pegasus|whisper|marian|m2m)(?![a-su-wyz])"
+)
 TRACED = {
     **dict.fromkeys(("resnet50", "resnet"), "resnet50.py:inference"),
     **dict.fromkeys(("vit", "vitb", "vitb16", "vitbase"), "vit.py:inference"),
@@ -119,6 +123,11 @@ def entry(asked: str) -> Entry:
     if example:
         raise UnknownName(
             f"'{clean(asked, 60)}' has no configuration to read; trace its program: `ridgeline trace examples/programs/{example}`"
+        )
+    if ENCODER_DECODERS.search(asked.lower()):
+        raise UnknownName(
+            f"'{clean(asked, 60)}' is an encoder-decoder: only decoders and encoders are counted from a configuration. Trace its module "
+            "from `transformers`, weights are not needed: `ridgeline trace FILE.py:NAME --on MACHINE`"
         )
     aliases = [alias for item in entries().values() for alias in item.aliases]
     raise unknown("model", asked, [*known(), *aliases])

@@ -24,7 +24,7 @@ from .. import ops
 from .backward import backward_ops
 from .device import Device
 from .forward import forward_ops, head_rows
-from .layout import DATA, SHARD_GRADIENTS, SHARD_STATES, SHARD_WEIGHTS, TENSOR
+from .layout import DATA, EXPERT_DATA, SHARD_GRADIENTS, SHARD_STATES, SHARD_WEIGHTS, TENSOR
 from .model_op import BACKWARD, COMMUNICATION, FORWARD, HEAD, OPTIMIZER, RECOMPUTED, UPDATE, ModelOp
 from .parallel import collective
 from .passes import built, one_pass
@@ -91,7 +91,7 @@ def _exchange(device: Device, forward: Sequence[ModelOp]) -> Iterator[ModelOp]:
         ranks, held = _replicas(device, experts), _held(forward, experts)
         if ranks == 1 or not held:
             continue
-        of = " of experts" if experts else ""
+        of, over = (" of experts", EXPERT_DATA) if experts else ("", DATA)
         size = held * dtype_row(formats.gradients).bytes
         stored = held * dtype_row(formats.weights).bytes
         if shard == SHARD_WEIGHTS:
@@ -99,21 +99,22 @@ def _exchange(device: Device, forward: Sequence[ModelOp]) -> Iterator[ModelOp]:
             continue
         if shard >= SHARD_STATES:
             reduced = times if shard == SHARD_GRADIENTS else 1
-            yield _bucketed("reduce_scatter", f"gradients{of}", size, ranks, formats.gradients, reduced, BACKWARD)
-            yield _bucketed("all_gather", f"weights{of}", stored, ranks, formats.values, 1, UPDATE)
+            yield _bucketed("reduce_scatter", f"gradients{of}", size, ranks, formats.gradients, reduced, BACKWARD, over)
+            yield _bucketed("all_gather", f"weights{of}", stored, ranks, formats.values, 1, UPDATE, over)
         else:
-            yield _bucketed("all_reduce", f"gradients{of}", size, ranks, formats.gradients, 1, BACKWARD)
+            yield _bucketed("all_reduce", f"gradients{of}", size, ranks, formats.gradients, 1, BACKWARD, over)
 
 
-def _bucketed(name: str, what: str, size: Array, ranks: int, dtype: str, times: int, step_pass: str) -> ModelOp:
+def _bucketed(name: str, what: str, size: Array, ranks: int, dtype: str, times: int, step_pass: str, over: str) -> ModelOp:  # fmt: skip
     buckets = -(-size // BUCKET)
     made = collective(name, size / buckets, ranks, dtype)
-    return ModelOp(f"{name} {what}", COMMUNICATION, made, buckets * times, over=DATA, step_pass=step_pass)
+    return ModelOp(f"{name} {what}", COMMUNICATION, made, buckets * times, over=over, step_pass=step_pass)
 
 
 def _sharded(device: Device, forward: Sequence[ModelOp], experts: bool, ranks: int) -> Iterator[ModelOp]:
     """Layer by layer, and what is outside of the layers together."""
-    formats, times, of = device.formats, device.phase.microbatches, " of experts" if experts else ""
+    formats, times = device.formats, device.phase.microbatches
+    of, over = (" of experts", EXPERT_DATA) if experts else ("", DATA)
     for place in dict.fromkeys(op.layer for op in forward):
         layers = 1.0 if place is None else next(op.count for op in forward if op.layer == place and op.name == "out")
         held = _held(forward, experts, place, every=False) / layers
@@ -122,9 +123,9 @@ def _sharded(device: Device, forward: Sequence[ModelOp], experts: bool, ranks: i
         stored, size = held * dtype_row(formats.weights).bytes, held * dtype_row(formats.gradients).bytes
         gathered = collective("all_gather", stored, ranks, formats.values)
         for step_pass in (FORWARD, BACKWARD):
-            yield ModelOp(f"all_gather weights{of}", COMMUNICATION, gathered, layers * times, place, over=DATA, step_pass=step_pass)  # fmt: skip
+            yield ModelOp(f"all_gather weights{of}", COMMUNICATION, gathered, layers * times, place, over=over, step_pass=step_pass)  # fmt: skip
         reduced = collective("reduce_scatter", size, ranks, formats.gradients)
-        yield ModelOp(f"reduce_scatter gradients{of}", COMMUNICATION, reduced, layers * times, place, over=DATA, step_pass=BACKWARD)  # fmt: skip
+        yield ModelOp(f"reduce_scatter gradients{of}", COMMUNICATION, reduced, layers * times, place, over=over, step_pass=BACKWARD)  # fmt: skip
 
 
 # -- optimizer -----------------------------------------------------------------------------------------------------
