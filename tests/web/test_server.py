@@ -59,3 +59,43 @@ def test_a_malformed_request_names_the_field(client):
     reply = client.post("/api/explore", json={"machines": "h100-sxm"})
     assert reply.status_code == 422
     assert reply.json()["error"].startswith("machines:")
+
+
+def test_a_card_prices_changes_as_whatif_does_and_takes_no_file(client):
+    from ridgeline.machines.load import load
+    from ridgeline.prediction import whatif
+    from ridgeline.programs.ops import find
+
+    asked = {**GEMM, "machine": "h100-sxm"}
+    offers = {row["change"]: row["ratio"] for row in client.post("/api/explore/card", json=asked).json()["changes"]}
+    priced = whatif.apply(whatif.Case(load("h100-sxm"), find("gemm"), GEMM["values"]), whatif.parse("batch=8"))
+    assert offers["batch=8"] == pytest.approx(priced[-1].ratio)
+    chain = client.post("/api/explore/changes", json={**asked, "changes": ["batch=8", "machine=b200-sxm"]}).json()
+    assert len(chain["chart"]["arrows"]) == 2
+    refused = client.post("/api/explore/changes", json={**asked, "changes": ["machine=/etc/x.toml"]})
+    assert refused.status_code == 400
+    assert "unknown machine" in refused.json()["error"]
+
+
+def test_a_comparison_gives_the_factor_of_times(client):
+    asked = {"machines": ["a100-sxm-80gb", "h200-sxm"], "lines": ["gemm m=1 n=4096 k=4096", "softmax rows=64 cols=64"]}
+    reply = client.post("/api/compare", json=asked).json()
+    (_, before, after, factor, _), _ = reply["table"]["cells"]
+    assert float(factor) == pytest.approx(float(before) / float(after), rel=0.01)
+    assert len(reply["factors"]["bars"]) == 2
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "csv", "json", "html"])
+def test_what_is_saved_is_a_file_of_a_fixed_name(client, form):
+    reply = client.post(f"/api/explore/export?format={form}", json={"machines": ["h100-sxm"], "cases": [GEMM]})
+    assert reply.headers["content-disposition"] == f'attachment; filename="ridgeline-rooflines.{form}"'
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "csv": b"case,", "json": b"{", "html": b"<!DOCTYPE html>"}[form]
+    assert reply.content.startswith(start)
+
+
+def test_ticks_have_texts_beyond_the_range(client):
+    x = client.post("/api/explore", json={"machines": ["h100-sxm"], "cases": [GEMM]}).json()["chart"]["x"]
+    values = [value for value, _ in x["ticks"]]
+    assert min(values) < x["range"][0]
+    assert max(values) > x["range"][1]
+    assert [64, "64"] in x["ticks"]

@@ -14,6 +14,7 @@ from ...prediction.ceilings import default_dtype, engine_for, known_peak
 from ...prediction.compare import MachineRoof, Trend
 from ...prediction.compare import Roofs as ComparedRoofs
 from ..chart import LOG, NO_AXIS, Axis, Bar, Chart, Line, Panel, Picture, Point
+from ..draw.labels import shorten
 from ..tables.catalog import limit_of
 from .plane import Roofs, decade_span, equal_decades, has_place, kernel_points, power_span, roof_chart
 from .wording import is_integer, level_title, rate, rate_unit, times, title_of
@@ -31,15 +32,22 @@ def compare(study: ComparedRoofs) -> Chart:
     lowest = [across[0] * min(roof.bandwidths[0] for roof in roofs), *(point.y for point in points)]
     up = decade_span(min(lowest), max(roof.peaks[0] for roof in roofs) * 1.6)
     names = ", ".join(row.machine.name for row in study.roofs)
-    title = f"{points[0].name} on {names}" if points else f"Rooflines of {names}"
+    works = list(dict.fromkeys(point.name for point in points))
+    title = f"{_listed(works)} on {names}" if works else f"Rooflines of {names}"
     notes = list(study.notes)
     if len({row.dtype for row in study.roofs}) > 1:
         notes.append("each machine in its usual format; --dtype compares one")
-    points = [replace(point, label=f"{point.group} {_time(point)}") for point in points]
+    # several works have their names on the plane, a single one those of the machines
+    several = len(works) > 1
+    points = [replace(point, label=f"{shorten(point.name, 24) if several else point.group} {_time(point)}") for point in points]  # fmt: skip
     chart = roof_chart("compare", title, roofs, equal_decades((across, up)), (), points, notes=notes)
     # the name of the machine is on the flat line
     lines = [replace(line, label=f"{line.group} {line.label}") if line.role == "peak" else line for line in chart.lines]
     return replace(chart, lines=tuple(lines))
+
+
+def _listed(works: Sequence[str]) -> str:
+    return works[0] if len(works) == 1 else f"{len(works)} ops"
 
 
 def _time(point: Point) -> str:

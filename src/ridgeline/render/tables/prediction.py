@@ -126,7 +126,7 @@ def rows_table(answer: Answer, limit: int | None = None, data: bool = False) -> 
     notes = [] if data else [f"time: {answer.prediction.expected[0].basis}"]
     notes += answer.support_notes
     notes += [f"{count - len(rows):,} more rows: use --json or --out FILE"] if count > len(rows) else []
-    return _with_interval(Table("", shown, [_with_sizes(row) for row in rows], tuple(notes)))
+    return with_interval(Table("", shown, [_with_sizes(row) for row in rows], tuple(notes)))
 
 
 def _size_column(name: str) -> Column:
@@ -138,7 +138,7 @@ def _with_sizes(row: dict[str, Any]) -> dict[str, Any]:
     return {_size_column(name).key: value for name, value in row["shape"].items()} | row
 
 
-def _with_interval(table: Table) -> Table:
+def with_interval(table: Table) -> Table:
     """The 80 % interval as one text a row, in the unit of the time."""
     places = [place for place, column in enumerate(table.columns) if column.key == "interval"]
     if not places:
@@ -189,7 +189,7 @@ def cases_table(rows: list[dict[str, Any]], count: int) -> Table:
     empty |= set() if any(row.get("fits") is False for row in rows) else {"fits"}
     notes = (f"{count - len(rows):,} more rows: use --json or --out FILE",) if count > len(rows) else ()
     kept = [column for column in shown if column.key not in empty]
-    return _with_interval(Table("", kept, [{**row, "sizes": _sizes_of(row)} for row in rows], notes))
+    return with_interval(Table("", kept, [{**row, "sizes": _sizes_of(row)} for row in rows], notes))
 
 
 def _sizes_of(row: dict[str, Any]) -> str:

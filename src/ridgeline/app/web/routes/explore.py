@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from ..answers.explore import Question, explore
+from ..answers.card import MAX_CHAIN, card, changed
+from ..answers.explore import Question, explore, sheet
+from ..attachment import ATTACHED, Format, Theme, attachment
 
 router = APIRouter(tags=["explore"])
 Name = Annotated[str, Field(max_length=100)]
+Ceilings = Literal["stated", "derived", "measured"] | None
 Value = Annotated[str, Field(max_length=100)] | float | bool | None
 
 
@@ -24,13 +27,48 @@ class CaseForm(BaseModel):
 class ExploreForm(BaseModel):
     machines: list[Name] = Field(min_length=1, max_length=8)
     cases: list[CaseForm] = Field(default_factory=list, max_length=64)
-    ceilings: Literal["stated", "derived", "measured"] | None = None
+    ceilings: Ceilings = None
     levels: bool = False
     dtype: Name | None = None
+
+
+class CardForm(CaseForm):
+    """A case on one machine."""
+
+    machine: Name
+    ceilings: Ceilings = None
+
+
+class ChangesForm(CardForm):
+    """A chain of changes of a case, each applied to the result of the one before."""
+
+    changes: list[Name] = Field(min_length=1, max_length=MAX_CHAIN)
+
+
+def _question(form: ExploreForm) -> Question:
+    cases = [(case.op, case.values) for case in form.cases]
+    return Question(form.machines, cases, form.ceilings, form.levels, form.dtype)
 
 
 @router.post("/explore")
 def ask(form: ExploreForm) -> dict[str, Any]:
     """A chart of the machines with the cases on it, and the answer for each case and machine."""
-    cases = [(case.op, case.values) for case in form.cases]
-    return explore(Question(form.machines, cases, form.ceilings, form.levels, form.dtype))
+    return explore(_question(form))
+
+
+@router.post("/explore/card")
+def show_card(form: CardForm) -> dict[str, Any]:
+    """One case: its facts, the source of each number, and the changes that would make it faster, priced."""
+    return card(form.op, form.values, form.machine, form.ceilings)
+
+
+@router.post("/explore/changes")
+def price_changes(form: ChangesForm) -> dict[str, Any]:
+    """A chain of changes, priced, with arrows on the plane."""
+    return changed(form.op, form.values, form.machine, form.ceilings, form.changes)
+
+
+@router.post("/explore/export", response_class=Response, responses=ATTACHED)
+def save(form: ExploreForm, format: Format, theme: Theme = "light") -> Response:
+    """What the page shows, as a file."""
+    return attachment(sheet(_question(form)), "rooflines", format, theme)

@@ -6,7 +6,8 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-
 const MARGIN = { l: 62, r: 16, t: 10, b: 48 };
 const SYMBOLS = { expected: "circle", overhead: "square", floor: "line-ew", observed: "diamond", target: "circle-open", ridge: "circle", value: "circle" };
 const DASHES = { guide: "dot", target: "dash" };
-const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60;
+const NARROW = 480; // pixels below which the y axis goes without a title
+const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60, MAX_OBSTACLES = 1200;
 const drawn = new Set();
 
 export function colour(role) {
@@ -24,6 +25,7 @@ export async function draw(element, picture, options = {}) {
   const charts = picture.charts ?? [picture];
   if (element.dataset.charts !== String(charts.length)) build(element, charts.length);
   texts(element.querySelector(".chart-head"), picture, options);
+  element.querySelector(".legend").replaceChildren(...legend(charts));
   const frames = [...element.querySelectorAll(".chart")];
   await Promise.all(charts.map((chart, index) => drawChart(frames[index], { ...chart, colours: picture.colours }, options, charts.length > 1)));
   const notes = [...(picture.notes ?? [])];
@@ -49,7 +51,7 @@ addEventListener("resize", () => {
 function build(element, count) {
   element.dataset.charts = count;
   element.replaceChildren(
-    h("div", { class: "chart-head" }),
+    h("div", { class: "chart-head" }), h("ul", { class: "legend", "aria-label": "Legend" }),
     h("div", { class: count > 1 ? "charts" : "" }, Array.from({ length: count }, () => h("div", { class: "chart-box" }, h("p", { class: "chart-title", hidden: count === 1 }), h("div", { class: "chart", role: "img" })))),
     h("p", { class: "chart-notes" }),
   );
@@ -57,6 +59,17 @@ function build(element, count) {
 
 function texts(head, picture, options) {
   head.replaceChildren(...(options.titles === false ? [] : [h("p", { class: "chart-title" }, picture.title), h("p", { class: "chart-subtitle" }, picture.subtitle ?? "")]));
+}
+
+/* What colours mean, where nothing on the chart says it. */
+function legend(charts) {
+  const entries = new Map(charts.flatMap((chart) => chart.legend ?? []).map((entry) => [entry.text, entry]));
+  return [...entries.values()].map((entry) => {
+    const mark = h("span", { class: entry.dash ? "key line" : entry.marker === "s" ? "key square" : "key", "aria-hidden": "true" });
+    mark.style.setProperty("--key", `var(--rl-${entry.colour})`);
+    if (entry.size) mark.style.setProperty("--size", `${entry.size}px`);
+    return h("li", {}, mark, entry.text);
+  });
 }
 
 async function drawChart(frame, chart, options, several) {
@@ -77,8 +90,20 @@ async function drawChart(frame, chart, options, several) {
   frame.on("plotly_relayout", (change) => {
     if (frame.chart.look !== "plane" || frame.placing || !Object.keys(change).some((key) => key.startsWith("xaxis") || key.startsWith("yaxis"))) return;
     frame.placing = true;
-    window.Plotly.relayout(frame, { annotations: annotations(frame, frame.chart, view(frame)) }).finally(() => { frame.placing = false; });
+    window.Plotly.relayout(frame, { ...tickModes(frame),  annotations: annotations(frame, frame.chart, view(frame)) }).finally(() => { frame.placing = false; });
   });
+}
+
+/* Ticks of the server while some are in view; close up, those that Plotly makes. */
+function tickModes(frame) {
+  const modes = {};
+  for (const [name, axis] of [["xaxis", frame.chart.x], ["yaxis", frame.chart.y]]) {
+    if (!axis.ticks?.length) continue;
+    const [low, high] = frame.layout[name].range;
+    const seen = axis.ticks.filter(([value]) => toAxis(axis, value) >= low && toAxis(axis, value) <= high).length;
+    modes[`${name}.tickmode`] = seen >= 2 ? "array" : "auto";
+  }
+  return modes;
 }
 
 /* What the picture shows, for people who hear it. */
@@ -101,23 +126,35 @@ function base(frame, options) {
 const toAxis = (axis, value) => (axis.scale === "log" ? Math.log10(value) : value);
 
 function axisLayout(axis) {
-  const title = axis.unit && axis.unit !== "year" ? `${axis.label} (${axis.unit})` : axis.label;
+  const bare = ["FLOP/B", ""].includes(axis.unit); // other ticks carry their unit
+  const title = axis.unit && axis.unit !== "year" && (bare || !axis.ticks?.length) ? `${axis.label} (${axis.unit})` : axis.label;
   return {
     type: axis.scale, range: axis.range.map((value) => toAxis(axis, value)), title: { text: plain(title), standoff: 8 }, visible: axis.shown,
     gridcolor: colour("grid"), linecolor: colour("frame"), zeroline: false, exponentformat: "SI", minexponent: 3, dtick: axis.scale === "log" ? 1 : undefined,
+    ...(axis.ticks?.length ? { tickmode: "array", tickvals: axis.ticks.map(([value]) => value), ticktext: axis.ticks.map(([, text]) => plain(text)) } : {}),
     showline: true, ticks: "outside", tickcolor: colour("frame"), automargin: false,
   };
 }
 
+/* Room on the left for the widest tick. */
+function marginOf(frame, chart) {
+  const texts = (chart.y.ticks ?? []).filter(([value]) => value >= chart.y.range[0] * 0.99 && value <= chart.y.range[1] * 1.01).map(([, text]) => textWidth(text, `12px ${FONT}`));
+  const named = frame.clientWidth > NARROW;
+  return { ...MARGIN, l: Math.max(40, ...texts) + (named ? 34 : 12), r: named ? MARGIN.r : 10 };
+}
+
 function plane(frame, chart, options) {
   const layout = base(frame, options);
-  const across = layout.width - MARGIN.l - MARGIN.r;
+  const margin = chart.y.shown && chart.y.ticks?.length ? marginOf(frame, chart) : MARGIN;
+  frame.margin = layout.margin = margin;
+  const across = layout.width - margin.l - margin.r;
   const decades = (axis) => Math.abs(toAxis(axis, axis.range[1]) - toAxis(axis, axis.range[0]));
   const even = chart.x.unit === "FLOP/B" && chart.x.scale === "log" && chart.y.scale === "log";
   const ideal = even ? (across * decades(chart.y)) / decades(chart.x) : across * 0.6;
   layout.height = options.height ?? Math.round(Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, ideal)) + MARGIN.t + MARGIN.b);
   layout.xaxis = axisLayout(chart.x);
   layout.yaxis = axisLayout(chart.y);
+  if (frame.clientWidth <= NARROW && chart.y.ticks?.length) layout.yaxis.title = { text: "" }; // its unit is at the ticks
   layout.shapes = shapes(chart);
   layout.annotations = annotations(frame, chart, { width: across, height: layout.height - MARGIN.t - MARGIN.b, x: layout.xaxis.range, y: layout.yaxis.range });
   return { traces: [...lineTraces(chart), ...pointTraces(chart)], layout };
@@ -175,7 +212,8 @@ function shapes(chart) {
 /* The part of the plane that is seen, in axis units and pixels. */
 function view(frame) {
   const { xaxis, yaxis, width: wide, height } = frame.layout;
-  return { width: wide - MARGIN.l - MARGIN.r, height: height - MARGIN.t - MARGIN.b, x: xaxis.range, y: yaxis.range };
+  const margin = frame.margin ?? MARGIN;
+  return { width: wide - margin.l - margin.r, height: height - MARGIN.t - MARGIN.b, x: xaxis.range, y: yaxis.range };
 }
 
 function annotations(frame, chart, seen) {
@@ -202,16 +240,25 @@ function annotations(frame, chart, seen) {
     const [left] = region.x ? pixel(region.x[0], chart.y.range[0]) : [0], [right] = region.x ? pixel(region.x[1], chart.y.range[0]) : [seen.width];
     const from = Math.max(0, left), to = Math.min(seen.width, right);
     if (to - from < wide + 10) continue;
-    const x0 = (from + to - wide) / 2, y = seen.height - 26;
+    const x0 = (from + to - wide) / 2;
+    let y = seen.height - 26;
+    while (y > 20 && taken.some((box) => box.y0 < y + 7 && y - 7 < box.y1 && box.x0 < x0 + wide && x0 < box.x1)) y -= 15;
     taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
     add(x0, y, region.label, colour("muted"));
   }
-  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
   const spots = chart.points.map((point) => ({ ...point, spot: pixel(point.x, point.y) }));
   const dots = spots.filter(({ spot }) => within(spot)).map((point) => ({ x: point.spot[0], y: point.spot[1], radius: radius(point) }));
+  const dotBoxes = dots.slice(0, MAX_OBSTACLES).map(({ x, y, radius: size }) => ({ x0: x - size - 2, x1: x + size + 2, y0: y - size - 2, y1: y + size + 2 }));
+  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, dotBoxes, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
   const wanted = spots.filter((point) => point.label && within(point.spot)).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, MAX_LABELS);
   const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: shortened(point.label), radius: radius(point) }));
-  for (const { index, x, y } of place(items, dots, taken, seen, font)) {
+  // off the lines where there is room, else across one
+  const roofs = chart.lines.flatMap((line) => obstacles(line, pixel, seen));
+  const clear = place(items, dots, [...taken, ...roofs], seen, font);
+  const left = items.map((_, index) => index).filter((index) => !clear.some((spot) => spot.index === index));
+  const crossing = place(left.map((index) => items[index]), dots, [...taken, ...clear.map((spot) => spot.box)], seen, font);
+  for (const { index, x, y, box } of [...clear, ...crossing.map((spot) => ({ ...spot, index: left[spot.index] }))]) {
+    taken.push(box);
     add(x, y, items[index].text, groupColour(chart, wanted[index].group, "ink"), { captureevents: false });
   }
   for (const arrow of chart.arrows) {
@@ -226,7 +273,8 @@ function annotations(frame, chart, seen) {
 }
 
 /* Along the line, where there is room: flat lines near their right end, sloped ones at their lower part. */
-function lineLabel(line, pixel, seen, font, taken, add) {
+function lineLabel(line, pixel, seen, font, labels, dots, add) {
+  const taken = { some: (test) => labels.some(test) || dots.some(test), push: (...boxes) => labels.push(...boxes) };
   const [x0, y0] = pixel(...line.points[0]), [x1, y1] = pixel(...line.points.at(-1));
   const wide = textWidth(line.label, font);
   const flat = Math.abs(y1 - y0) < 2;
@@ -255,6 +303,21 @@ function lineLabel(line, pixel, seen, font, taken, add) {
     taken.push(...boxes);
     return add(cx, cy, angle);
   }
+}
+
+/* Small boxes along a line that labels keep off. */
+function obstacles(line, pixel, seen) {
+  const boxes = [];
+  for (let index = 1; index < line.points.length && boxes.length < MAX_OBSTACLES; index++) {
+    const [x0, y0] = pixel(...line.points[index - 1]), [x1, y1] = pixel(...line.points[index]);
+    if (![x0, y0, x1, y1].every(Number.isFinite)) continue;
+    const steps = Math.min(300, Math.ceil(Math.hypot(x1 - x0, y1 - y0) / 8));
+    for (let step = 0; step <= steps; step++) {
+      const x = x0 + ((x1 - x0) * step) / (steps || 1), y = y0 + ((y1 - y0) * step) / (steps || 1);
+      if (x >= 0 && y >= 0 && x <= seen.width && y <= seen.height) boxes.push({ x0: x - 2, x1: x + 2, y0: y - 2, y1: y + 2 });
+    }
+  }
+  return boxes;
 }
 
 const hits = (a, b) => a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
