@@ -1,0 +1,108 @@
+"""How fast the explorer is in a browser: the first view, a dragged slider from input to drawn chart, 10 000 points.
+
+Needs Chromium and Playwright. `python benchmarks/explorer_speed.py --rounds 100` prints milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import socket
+import statistics
+import threading
+import time
+from typing import Any
+
+import uvicorn
+from playwright.sync_api import sync_playwright
+
+from ridgeline.app.web.answers.catalog import everything
+from ridgeline.app.web.answers.pictures import pictured
+from ridgeline.app.web.server import make_app
+from ridgeline.render.chart import LOG, Axis, Chart, Line, Point
+
+VIEWS = {
+    "one machine, one op": "/explore",
+    "four machines, one op": "/explore?machines=a100-sxm-80gb,h100-sxm,h200-sxm,b200-sxm",
+}
+# one step of a slider, timed in the page until the chart that shows it is drawn
+STEP = """async (value) => {
+  const field = document.querySelector('.slider input[type=text]'), shown = document.querySelector('.shown');
+  const drawn = new Promise((done) => shown.addEventListener('shown', done, { once: true }));
+  const begun = performance.now();
+  field.value = String(value);
+  field.dispatchEvent(new Event('input'));
+  await drawn;
+  await new Promise((done) => requestAnimationFrame(done));
+  return performance.now() - begun;
+}"""
+MANY = """async (chart) => {
+  const { draw } = await import('/static/js/draw.js');
+  const place = document.createElement('div');
+  document.querySelector('main').replaceChildren(place);
+  const times = [];
+  let begun = performance.now();
+  await draw(place, chart);
+  times.push(performance.now() - begun);
+  const frame = place.querySelector('.chart');
+  for (let step = 0; step < 10; step++) {
+    begun = performance.now();
+    await Plotly.relayout(frame, { 'xaxis.range': [-1 + step / 10, 3 + step / 10] });
+    await new Promise((done) => requestAnimationFrame(done));
+    times.push(performance.now() - begun);
+  }
+  return times;
+}"""
+
+
+def served() -> str:
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(make_app(), log_level="warning", access_log=False))
+    threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True).start()
+    while not server.started:
+        time.sleep(0.01)
+    return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def many_points(count: int) -> dict[str, Any]:
+    chance = random.Random(1)
+    points = tuple(
+        Point(10 ** chance.uniform(-1, 3), 10 ** chance.uniform(10, 14), f"kernel {index}" if index < 50 else "", "", "observed", f"kernel {index}")
+        for index in range(count)
+    )  # fmt: skip
+    axes = Axis("arithmetic intensity", "FLOP/B", LOG, (0.05, 2e3)), Axis("performance", "FLOP/s", LOG, (1e9, 2e15))
+    roof = Line(((0.05, 5e10), (1e3, 1e15), (2e3, 1e15)), "bandwidth", "roof")
+    return pictured(Chart("roofline", f"{count} points", *axes, lines=(roof,), points=points))
+
+
+def percentiles(times: list[float]) -> str:
+    ordered = sorted(times)
+    return f"P50 {statistics.median(ordered):.0f} ms, P95 {ordered[int(0.95 * (len(ordered) - 1))]:.0f} ms, max {ordered[-1]:.0f} ms"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    options.add_argument("--rounds", type=int, default=100)
+    rounds = options.parse_args().rounds
+    everything()  # as `ridgeline serve` does before the page asks
+    address = served()
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name, view in VIEWS.items():
+            page = browser.new_page(viewport={"width": 1280, "height": 860})
+            begun = time.perf_counter()
+            page.goto(f"{address}/#{view}")
+            page.wait_for_selector(".shown .chart .point")
+            first = time.perf_counter() - begun
+            times = [page.evaluate(STEP, 1 << (step % 14)) for step in range(rounds)]
+            print(f"{name}: first view {first:.2f} s; slider {percentiles(times)} over {rounds}")
+        begun_draw, *moves = page.evaluate(MANY, many_points(10_000))
+        print(f"10,000 points: drawn in {begun_draw:.0f} ms; pan {percentiles(moves)}")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
