@@ -5,7 +5,9 @@ A request changes nothing and reaches no file: machines and models are looked up
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -16,6 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ...core.errors import RidgelineError
 from ...core.version import __version__
+from ...render.chart import finite
 from .assets import add_assets
 from .guard import Guard, Refusal
 from .routes import routers
@@ -30,10 +33,26 @@ REFUSALS = {
 }
 
 
+class PlainJson(JSONResponse):
+    """JSON that every browser reads: null in place of infinity and NaN, `?` in place of halves of characters."""
+
+    def render(self, content: Any) -> bytes:
+        try:
+            text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            text = json.dumps(finite(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
 def make_app(hosts: Sequence[str] = LOOPBACK, max_upload: int = MAX_UPLOAD) -> FastAPI:
     """The application; `hosts` are the names it answers to, so that no other site can speak to it through a browser."""
     app = FastAPI(
-        title="ridgeline explorer", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+        title="ridgeline explorer",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        default_response_class=PlainJson,
     )
     app.add_middleware(GZipMiddleware, minimum_size=MIN_PACKED, compresslevel=1)
     app.add_middleware(Guard, max_upload=max_upload)
@@ -48,7 +67,7 @@ def make_app(hosts: Sequence[str] = LOOPBACK, max_upload: int = MAX_UPLOAD) -> F
 
 
 def refusal(status: int, text: str) -> JSONResponse:
-    return JSONResponse({"error": text}, status)
+    return PlainJson({"error": text}, status)
 
 
 async def _refuse_question(request: Request, error: Exception) -> Response:

@@ -16,6 +16,7 @@ from .lookup import machine_of
 TOLERANCE = 0.3  # a mental estimate this near counts as right
 KINDS = ("ridge", "intensity", "regime")  # in turns
 MACHINES = ("a100-sxm-80gb", "h100-sxm", "b200-sxm", "mi300x", "l4")
+MEMORIZED = ("a100-sxm-80gb", "h100-sxm", "b200-sxm")  # whose peaks and bandwidths the lesson lists
 FORMATS = ("fp16", "fp8", "fp32")
 STATED = "stated"  # the figures that people have in their heads
 SIDES = (512, 1024, 2048, 4096, 8192)
@@ -43,7 +44,8 @@ def check(seed: int, number: int, given: str) -> Document:
         right, text = is_right(bound, given), f"{bound}{'-bound' if bound in REGIMES else ''}. {why}"
     else:
         value = estimate(given)
-        right, text = abs(value / truth - 1) <= TOLERANCE, f"{intensity_text(truth)} FLOP/B"
+        exact, why = truth
+        right, text = abs(value / exact - 1) <= TOLERANCE, f"{intensity_text(exact)} FLOP/B{why}"
     return {"right": right, "answer": [f"{'Right' if right else 'No'}: {text}"], "question": question}
 
 
@@ -64,22 +66,22 @@ def _drawn(seed: int, number: int) -> tuple[str, str, Any]:
     return (kind, *{"ridge": _ridge, "intensity": _intensity, "regime": _regime}[kind](draw))
 
 
-def _ridge(draw: Random) -> tuple[str, float]:
-    machine = machine_of(draw.choice(MACHINES))
+def _ridge(draw: Random) -> tuple[str, tuple[float, str]]:
+    machine = machine_of(draw.choice(MEMORIZED))
     dtype = draw.choice([name for name in FORMATS if _computes_in(machine, name)])
     engine = machine.engine("matrix", dtype)
     peak, bandwidth = machine.peak(engine, STATED).value, machine.bandwidth(ceilings=STATED).value
-    figures = f"{show(peak, 'flop/s')} and {show(bandwidth, 'B/s')}"
-    return f"Ridge of {machine.name} in {dtype.upper()} ({figures})?", peak / bandwidth
+    figures = f" ({show(peak, 'flop/s')} over {show(bandwidth, 'B/s')})"
+    return f"Ridge of {machine.name} in {dtype.upper()}?", (peak / bandwidth, figures)
 
 
 def _computes_in(machine: Any, dtype: str) -> bool:
     return any(f"{unit}.{name}" in machine.peaks for unit in ("tensor", "vector") for name in (dtype, f"{dtype}_e4m3"))
 
 
-def _intensity(draw: Random) -> tuple[str, float]:
+def _intensity(draw: Random) -> tuple[str, tuple[float, str]]:
     name, values, title = _case(draw)
-    return f"AI of {title}?", float(find(name)(**values).intensity())
+    return f"AI of {title}?", (float(find(name)(**values).intensity()), "")
 
 
 def _regime(draw: Random) -> tuple[str, tuple[str, str]]:

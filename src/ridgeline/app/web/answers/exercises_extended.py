@@ -20,11 +20,7 @@ from .pictures import pictured
 
 DTYPE = "fp16"
 GRADIENTS = "bf16"
-TEXTBOOK = {
-    "per_flop": 0.3e-12,
-    "per_byte": 20e-12,
-    "static": 0.0,
-}  # J, J, W: of the circuits alone, as textbooks have it
+PER_FLOP, PER_BYTE = 0.3e-12, 20e-12  # J: of the circuits alone, as textbooks have it, without static power
 REMEDIES = (
     "more tokens per step, gradients in a narrower format, or tensor and pipeline parallelism instead of more replicas"
 )
@@ -33,7 +29,8 @@ Document = dict[str, Any]
 
 def energy(on: str, intensity: float, textbook: bool) -> Document:
     """FLOP per joule at an AI, and which share of the energy goes into moving bytes."""
-    study = extended.energy(machine_of(on), DTYPE, **(TEXTBOOK if textbook else {}))
+    machine = machine_of(on)
+    study = extended.energy(machine, DTYPE, PER_FLOP, PER_BYTE, 0.0) if textbook else extended.energy(machine, DTYPE)
     at = np.asarray([intensity], dtype=np.float64)
     bare, complete = (float(study.efficiency(at, static)[0]) for static in (False, True))
     ceiling, moving = 1 / study.per_flop, study.per_byte / intensity
@@ -72,6 +69,9 @@ def communication(on: str, tokens: int, devices: int, link: str | None) -> Docum
         f"Attainable per GPU: {rate(reached, study.engine)}, {percent(reached / study.peak)} of the peak.",
         f"{tokens:,} tokens per step stay compute-bound up to {limit:,} {'GPU' if limit == 1 else 'GPUs'} on this link.",
     ]
+    reach = next((each.devices for each in study.machine.links if each.name == link), None)
+    if reach and devices > reach:
+        lines.append(f"{link_title(link)} joins at most {reach} GPUs of this machine: beyond, the network counts.")
     if bound == "communication":
         lines.append(f"What helps: {REMEDIES}.")
     return {

@@ -235,7 +235,23 @@ function annotations(frame, chart, seen) {
     taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
     add(x0, y, mark.label, groupColour(chart, mark.group, mark.role === "ridge" ? "ridge" : "muted"));
   }
-  for (const region of chart.regions.filter((each) => each.label)) {
+  for (const mark of chart.marks.filter((each) => each.label && each.axis === "y")) {
+    const wide = textWidth(mark.label, font) + 4;
+    const [, height] = pixel(chart.x.range[0], mark.value);
+    if (height < 0 || height > seen.height) continue;
+    const x0 = seen.width - wide - 4, y = height > 16 ? height - 9 : height + 9;
+    taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
+    add(x0, y, mark.label, groupColour(chart, mark.group, mark.role === "ridge" ? "ridge" : "muted"));
+  }
+  for (const region of chart.regions.filter((each) => each.label && each.y && !each.x)) {
+    const wide = textWidth(region.label, font);
+    const [, low] = pixel(chart.x.range[0], region.y[0]), [, high] = pixel(chart.x.range[0], region.y[1]);
+    const y = (Math.max(0, high) + Math.min(seen.height, low)) / 2;
+    if (low - high < 18) continue;
+    taken.push({ x0: 8, x1: 8 + wide, y0: y - 7, y1: y + 7 });
+    add(8, y, region.label, colour("muted"));
+  }
+  for (const region of chart.regions.filter((each) => each.label && !(each.y && !each.x))) {
     const wide = textWidth(region.label, font);
     const [left] = region.x ? pixel(region.x[0], chart.y.range[0]) : [0], [right] = region.x ? pixel(region.x[1], chart.y.range[0]) : [seen.width];
     const from = Math.max(0, left), to = Math.min(seen.width, right);
