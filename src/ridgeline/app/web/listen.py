@@ -15,6 +15,8 @@ from .answers.catalog import everything
 from .assets import plotly_script
 from .server import LOOPBACK, make_app
 
+BACKLOG = 2048  # connections that wait to be taken
+
 
 def listen(host: str, port: int, max_upload: int, open_page: bool, say: Callable[[str], None]) -> None:
     """Serve until Ctrl-C. The port is taken before anything is said, so that the address is right."""
@@ -39,6 +41,7 @@ def _bind(host: str, port: int) -> socket.socket:
         taken = socket.socket(family, kind, protocol)
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(place)
+        taken.listen(BACKLOG)  # who connects before the server has started waits, instead of being refused
     except OSError as error:
         raise InputError(
             f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port (0 takes a free one) or --host"
