@@ -127,7 +127,7 @@ def entry(asked: str) -> Entry:
     if ENCODER_DECODERS.search(asked.lower()):
         raise UnknownName(
             f"'{clean(asked, 60)}' is an encoder-decoder: only decoders and encoders are counted from a configuration. Trace its module "
-            "from `transformers`, weights are not needed: `ridgeline trace FILE.py:NAME --on MACHINE`"
+            "from `transformers`, weights are not needed: `ridgeline trace FILE.py:NAME`"
         )
     aliases = [alias for item in entries().values() for alias in item.aliases]
     raise unknown("model", asked, [*known(), *aliases])
