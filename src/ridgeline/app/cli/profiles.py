@@ -81,8 +81,14 @@ def present_kernels(observations: Sequence[Observation], machine: Machine, outpu
     def terminal() -> list[Table | str]:
         return [*tables(), *collect_next(report)]
 
-    answer = partial(kernels_answer, report)
-    present(Result(tables, rows, terminal, partial(profile_chart, machine, observations), answer=answer), output)
+    def page(out: Path) -> None:
+        from ...render.draw.html import write
+        from ..reports.gaps import kernel_page
+
+        write(out, kernel_page(report, rows()), output.theme)
+
+    picture, answer = partial(profile_chart, machine, observations), partial(kernels_answer, report)
+    present(Result(tables, rows, terminal, picture, writers={".html": page}, answer=answer), output)
 
 
 def present_observations(observations: Sequence[Observation], output: Output, verbose: bool) -> None:
