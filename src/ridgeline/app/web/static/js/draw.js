@@ -1,5 +1,6 @@
 /* Draws the charts that the server describes. The only file that talks to Plotly; no number is computed here. */
 import { h } from "./dom.js";
+import { Dots, MANY } from "./dots.js";
 import { place, textWidth } from "./labels.js";
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
@@ -81,17 +82,48 @@ async function drawChart(frame, chart, options, several) {
   await window.Plotly.react(frame, traces, layout, { displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"], displayModeBar: "hover" });
   frame.chart = chart;
   frame.options = options;
+  if (chart.look === "plane") showDots(frame, view(frame));
   if (frame.listening) return;
   frame.listening = true;
   frame.on("plotly_click", (event) => {
     const chosen = event.points.find((point) => point.customdata !== undefined);
     if (chosen) frame.options.onPoint?.(frame.chart.points[chosen.customdata], frame.chart, chosen.customdata);
   });
+  frame.on("plotly_relayouting", (change) => {
+    if (!frame.dots || !crowded(frame.chart)) return;
+    const seen = view(frame);
+    for (const [name, key] of [["xaxis", "x"], ["yaxis", "y"]]) {
+      const [low, high] = [change[`${name}.range[0]`], change[`${name}.range[1]`]];
+      if (low !== undefined) seen[key] = [Number(low), Number(high)];
+    }
+    showDots(frame, seen);
+  });
   frame.on("plotly_relayout", (change) => {
     if (frame.chart.look !== "plane" || frame.placing || !Object.keys(change).some((key) => key.startsWith("xaxis") || key.startsWith("yaxis"))) return;
     frame.placing = true;
+    showDots(frame, view(frame));
     window.Plotly.relayout(frame, { ...tickModes(frame),  annotations: annotations(frame, frame.chart, view(frame)) }).finally(() => { frame.placing = false; });
   });
+}
+
+const crowded = (chart) => chart.points.length > MANY;
+const onCanvas = (chart, point) => crowded(chart) && point.role !== "ridge";
+
+/* The dots of a chart that has too many for elements of their own. */
+function showDots(frame, seen) {
+  const { chart } = frame;
+  if (!frame.dots && !crowded(chart)) return;
+  frame.dots ??= new Dots(frame);
+  const pixel = pixels(chart, seen), paint = new Map();
+  const colourOf = (group) => paint.get(group) ?? paint.set(group, groupColour(chart, group, "c0")).get(group);
+  const items = [];
+  chart.points.forEach((point, index) => {
+    if (!onCanvas(chart, point)) return;
+    const [x, y] = pixel(point.x, point.y);
+    items.push({ x, y, index, radius: point.role === "floor" ? 2 : point.share === null || point.share === undefined ? 3 : radius(point), colour: colourOf(point.group) });
+  });
+  const margin = frame.margin ?? MARGIN;
+  frame.dots.show(items, { left: margin.l, top: MARGIN.t, width: seen.width, height: seen.height }, (index) => pointLines(chart.points[index]), (index) => frame.options.onPoint?.(chart.points[index], chart, index));
 }
 
 /* Ticks of the server while some are in view; close up, those that Plotly makes. */
@@ -175,6 +207,7 @@ const radius = (point) => (point.share === null || point.share === undefined ? (
 function pointTraces(chart) {
   const groups = new Map();
   chart.points.forEach((point, index) => {
+    if (onCanvas(chart, point)) return;
     const key = `${point.group}\n${point.role}`;
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(index);
@@ -191,9 +224,11 @@ function pointTraces(chart) {
   });
 }
 
+const pointLines = (point) => [point.name || point.label || point.group || point.role, ...(point.facts ?? []).slice(0, 8).map(([name, text]) => `${name}: ${text}`)];
+
 function hoverText(point) {
-  const lines = [`<b>${plain(point.name || point.label || point.group || point.role)}</b>`, ...(point.facts ?? []).slice(0, 8).map(([name, text]) => `${plain(name)}: ${plain(text)}`)];
-  return lines.join("<br>");
+  const [name, ...facts] = pointLines(point).map(plain);
+  return [`<b>${name}</b>`, ...facts].join("<br>");
 }
 
 function shapes(chart) {
@@ -216,11 +251,14 @@ function view(frame) {
   return { width: wide - margin.l - margin.r, height: height - MARGIN.t - MARGIN.b, x: xaxis.range, y: yaxis.range };
 }
 
+/* From values of the axes to pixels of the plot. */
+const pixels = (chart, seen) => (x, y) => [
+  ((toAxis(chart.x, x) - seen.x[0]) / (seen.x[1] - seen.x[0])) * seen.width,
+  (1 - (toAxis(chart.y, y) - seen.y[0]) / (seen.y[1] - seen.y[0])) * seen.height,
+];
+
 function annotations(frame, chart, seen) {
-  const pixel = (x, y) => [
-    ((toAxis(chart.x, x) - seen.x[0]) / (seen.x[1] - seen.x[0])) * seen.width,
-    (1 - (toAxis(chart.y, y) - seen.y[0]) / (seen.y[1] - seen.y[0])) * seen.height,
-  ];
+  const pixel = pixels(chart, seen);
   const within = ([x, y]) => x >= 0 && y >= 0 && x <= seen.width && y <= seen.height;
   const font = `12px ${FONT}`;
   const taken = [], made = [];
