@@ -10,9 +10,20 @@ const DASHES = { guide: "dot", target: "dash" };
 const NARROW = 480; // pixels below which the y axis goes without a title
 const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60, MAX_OBSTACLES = 1200;
 const drawn = new Set();
+/* Plotly is large: the page asks its questions while it loads. */
+const loaded = new Promise((done, fail) => {
+  if (window.Plotly) return done();
+  const script = document.getElementById("plotly");
+  script.addEventListener("load", done);
+  script.addEventListener("error", () => fail(new Error("the server did not send plotly.js; is `ridgeline serve` still running?")));
+});
+loaded.catch(() => {}); // whoever draws is told
 
+/* Colours of the theme; asking the page for one makes it compute its styles, so each is asked for once. */
+const palette = new Map();
 export function colour(role) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--rl-${role}`).trim();
+  if (!palette.has(role)) palette.set(role, getComputedStyle(document.documentElement).getPropertyValue(`--rl-${role}`).trim());
+  return palette.get(role);
 }
 
 /* Plotly reads some markup in texts: what people wrote must stay what they wrote. */
@@ -23,6 +34,7 @@ export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll(
 export async function draw(element, picture, options = {}) {
   element.ridgeline = { picture, options };
   drawn.add(element);
+  await loaded;
   const charts = picture.charts ?? [picture];
   if (element.dataset.charts !== String(charts.length)) build(element, charts.length);
   texts(element.querySelector(".chart-head"), picture, options);
@@ -35,6 +47,7 @@ export async function draw(element, picture, options = {}) {
 
 /* Again in the colours of the theme, or for another width. */
 export function redraw() {
+  palette.clear();
   for (const element of drawn) {
     if (!element.isConnected) drawn.delete(element);
     else draw(element, element.ridgeline.picture, element.ridgeline.options);
