@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ridgeline.app.reports import gap_report
+from ridgeline.app.reports.gaps import gap_report
 from ridgeline.core.documents import to_document
 from ridgeline.core.files import write_text
 from ridgeline.gaps import settle as records

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from every_option import DTYPES, MACHINES, PICTURES, Words, mixtures, singles
+from every_option import BASES, DTYPES, MACHINES, PICTURES, Words, mixtures, singles
 from small_cpu import SmallBench, ceilings, machine
 
 from ridgeline.app import run as main_job
-from ridgeline.app.cli import COMMANDS, main
+from ridgeline.app.cli import main
 from ridgeline.app.reports import gaps as gap_pages
 from ridgeline.app.reports import measured as measured_pages
 from ridgeline.core.errors import InputError
@@ -109,7 +109,7 @@ def checked(words: Words) -> Result:
     return result
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(BASES))
 def test_every_option_of_a_command(command: str, place: Path) -> None:
     seal = json.loads((place / "seal.json").read_text(encoding="utf-8"))["id"]
     for name, lines in singles(command):

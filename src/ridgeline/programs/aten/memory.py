@@ -138,8 +138,10 @@ def _in_pieces(work: Work, piece: float) -> Work:
 def _channels_last(tensor: Tensor) -> bool:
     """Whether an image of several channels and pixels has its channels next to each other."""
     rank = len(tensor.shape)
+    if rank not in (4, 5):
+        return False
     last = tuple(place for place in (0, *range(2, rank), 1) if tensor.shape[place] > 1)
-    return rank in (4, 5) and dense(tensor) and order(tensor) == last != order(Tensor(tensor.shape))
+    return dense(tensor) and order(tensor) == last != order(Tensor(tensor.shape))
 
 
 def result(arguments: Arguments, shape: tuple[int, ...] | None = None, dtype: str = "") -> Tensor:
