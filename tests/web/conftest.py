@@ -19,7 +19,7 @@ import pytest
 from browser import CHROMIUM
 
 # without the packages of the explorer there is nothing to test
-collect_ignore_glob = [] if all(map(find_spec, ("fastapi", "uvicorn", "plotly", "playwright"))) else ["test_*.py"]
+collect_ignore_glob = [] if all(map(find_spec, ("fastapi", "uvicorn", "plotly"))) else ["test_*.py"]
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 PATIENCE = 30_000  # milliseconds until a condition that never comes true is a failure; a passing test does not wait
 REFUSED = re.compile(r"status of (400|413|422)\b")
