@@ -99,3 +99,8 @@ def test_ticks_have_texts_beyond_the_range(client):
     assert min(values) < x["range"][0]
     assert max(values) > x["range"][1]
     assert [64, "64"] in x["ticks"]
+
+
+def test_a_body_that_is_no_json_is_said_to_be_none(client):
+    reply = client.post("/api/explore", content=b"{bad", headers={"content-type": "application/json"})
+    assert (reply.status_code, reply.json()) == (422, {"error": "the body is not JSON"})

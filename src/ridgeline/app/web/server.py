@@ -74,11 +74,17 @@ async def _refuse_question(request: Request, error: Exception) -> Response:
     return refusal(400, str(error))
 
 
+def _field(place: Sequence[str | int]) -> str:
+    """The field that a complaint is about, without the part of the request that it is in."""
+    return ".".join(str(part) for part in place[1:]) or "request"
+
+
 async def _refuse_form(request: Request, error: Exception) -> Response:
     """Every complaint about the request in one line, with the field it is about."""
     assert isinstance(error, RequestValidationError)
     complaints = [
-        f"{'.'.join(str(part) for part in item['loc'][1:]) or 'request'}: {item['msg']}" for item in error.errors()
+        "the body is not JSON" if item["type"] == "json_invalid" else f"{_field(item['loc'])}: {item['msg']}"
+        for item in error.errors()
     ]
     return refusal(422, "; ".join(complaints)[:1000])
 
