@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from models import BF16, Bottleneck, Built, _images, _tokens, decoding, inference, made, training
+from models import BF16, Built, _images, _tokens, decoding, inference, made, resnet, training
 from torch import nn
 
 
@@ -65,18 +65,8 @@ def _train(kind: str, config: str, values: dict[str, Any], batch: int, length: i
 def _resnet101(batch: int) -> Callable[[str], Built]:
     def built(device: str) -> Built:
         with torch.device(device):
-            layers: list[nn.Module] = [
-                nn.Conv2d(3, 64, 7, 2, 3, bias=False),
-                nn.BatchNorm2d(64),
-                nn.ReLU(),
-                nn.MaxPool2d(3, 2, 1),
-            ]
-            inputs = 64
-            for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 23, 2), (512, 3, 2)):
-                for place in range(blocks):
-                    layers.append(Bottleneck(inputs, width, stride if place == 0 else 1))
-                    inputs = 4 * width
-            model: nn.Module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
+            model = resnet((3, 4, 23, 3))
+            model[2] = nn.ReLU()
         model = model.to(torch.float16).to(memory_format=torch.channels_last)
         return inference(model, _images(batch, device, torch.float16).to(memory_format=torch.channels_last))
 

@@ -39,7 +39,8 @@ class Bottleneck(nn.Module):
         return self.relu(y + (x if self.shortcut is None else self.shortcut(x)))
 
 
-def resnet50(classes: int = 1000) -> nn.Module:
+def resnet(depths: tuple[int, ...] = (3, 4, 6, 3), classes: int = 1000) -> nn.Sequential:
+    """ResNet-50, or one with other numbers of blocks."""
     layers: list[nn.Module] = [
         nn.Conv2d(3, 64, 7, 2, 3, bias=False),
         nn.BatchNorm2d(64),
@@ -47,7 +48,7 @@ def resnet50(classes: int = 1000) -> nn.Module:
         nn.MaxPool2d(3, 2, 1),
     ]
     inputs = 64
-    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for width, blocks, stride in zip((64, 128, 256, 512), depths, (1, 2, 2, 2), strict=True):
         for place in range(blocks):
             layers.append(Bottleneck(inputs, width, stride if place == 0 else 1))
             inputs = 4 * width
@@ -207,7 +208,7 @@ def _train_tokens(name: str, batch: int, length: int, amp: bool, **settings: Any
 def _resnet_inference(batch: int) -> Callable[[str], Built]:
     def built(device: str) -> Built:
         with torch.device(device):
-            model = resnet50()
+            model = resnet()
         return inference(model.to(BF16), _images(batch, device, BF16))
 
     return built
@@ -216,7 +217,7 @@ def _resnet_inference(batch: int) -> Callable[[str], Built]:
 def _resnet_training(batch: int, channels_last: bool) -> Callable[[str], Built]:
     def built(device: str) -> Built:
         with torch.device(device):
-            model = resnet50()
+            model = resnet()
         x = _images(batch, device)
         if channels_last:
             model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
