@@ -92,13 +92,14 @@ def row(record: dict[str, Any], prediction: dict[str, Any]) -> dict[str, Any]:
 
 
 def seal(name: str, machine: str, wanted: list[str], mode: str, out: Path) -> None:
-    """Write what is predicted of the programs of a set."""
+    """Write what is predicted of the programs of a set, one after the other."""
     on = rl.machine(machine)
-    rows = [{"case": case, "mode": mode, **kept(predicted(case, mode, on))} for case in wanted or cases(name)]
     made = json.loads(out.read_text(encoding="utf-8"))["programs"] if out.exists() else []
-    lines = ",\n".join("  " + json.dumps(item) for item in [*made, *rows])
-    text = f'{{\n "machine": {json.dumps(machine)},\n "version": {json.dumps(rl.__version__)},\n "programs": [\n{lines}\n ]\n}}\n'
-    out.write_text(text, encoding="utf-8")
+    for case in wanted or cases(name):
+        made.append({"case": case, "mode": mode, **kept(predicted(case, mode, on))})
+        lines = ",\n".join("  " + json.dumps(item) for item in made)
+        text = f'{{\n "machine": {json.dumps(machine)},\n "version": {json.dumps(rl.__version__)},\n "programs": [\n{lines}\n ]\n}}\n'
+        out.write_text(text, encoding="utf-8")
 
 
 def line(item: dict[str, Any]) -> str:

@@ -355,7 +355,7 @@ CASES: dict[str, Callable[[str], Built]] = {
     "resnet101 train": _resnet101_train(48),
     "convnext-s train": _convnext_train(32),
     "swin-s inference": _swin(48),
-    "qwen2-0.5b accumulate": _accumulated(2, 512, 4),
+    "qwen2-0.5b accumulate": _accumulated(4, 512, 2),
     "qwen2-0.5b decode": _decode("Qwen2ForCausalLM", "Qwen2Config", QWEN2, 64, 768),
     "llama-3b prefill": _prefill("LlamaForCausalLM", "LlamaConfig", LLAMA_3B, 2, 1536, **CAUSAL),
     "llama-3b decode": _decode("LlamaForCausalLM", "LlamaConfig", LLAMA_3B, 24, 1536),

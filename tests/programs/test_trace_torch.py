@@ -452,3 +452,24 @@ def test_no_gpu_is_set_up() -> None:
     before = gpu_state()
     rl.trace(mlp().to("meta"), torch.empty(4, 8, device="meta"), backward=True)
     assert gpu_state() == before
+
+
+@pytest.mark.parametrize(("chance", "kept"), [(0.0, True), (0.1, True), (0.9, False)])
+def test_a_layer_that_is_skipped_at_random_is_kept_where_that_is_likelier(chance: float, kept: bool) -> None:
+    """LayerDrop as `transformers` writes it: the host draws a number for every layer."""
+
+    def layers(x: Any) -> Any:
+        drawn = torch.rand([])
+        if drawn < chance:
+            return x
+        return torch.relu(x)
+
+    traced = rl.trace(layers, torch.empty(4, 8))
+    assert any(op.site.call.name == "aten::relu" for op in traced.ops) is kept
+    assert any("single random numbers" in note for note in traced.notes)
+
+
+def test_random_tensors_are_drawn_on_the_gpu() -> None:
+    traced = rl.trace(lambda x: x + torch.rand(8) + torch.rand(4, 1, device="cuda"), torch.empty(4, 8))
+    assert sum(op.site.call.name == "aten::rand" and op.kind == WORK for op in traced.ops) == 2
+    assert not any("single random numbers" in note for note in traced.notes)

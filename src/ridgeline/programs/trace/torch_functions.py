@@ -11,6 +11,9 @@ from typing import Any
 
 from .torch_values import CHECKED, UnknownNumber, callers, known_to_reader, passes_check
 
+HALF = 0.5
+DRAWN = f"single random numbers that the host draws are taken to be {HALF}: layers that are skipped less often than that are kept"
+
 Twin = Callable[[Any], Any]  # a tensor with data to its fake one
 
 
@@ -34,6 +37,7 @@ class Functions:
 
         self.torch, self.twin, self.fake = torch, twin, FakeTensor
         self.gpu = torch.device("cuda:0")
+        self._half = torch.tensor(HALF)
         self.copying = torch.tensor, torch.as_tensor  # of numbers that the program knows, on the host where it says so
         self._wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # inside of vmap and grad, around a fake one
         self.notes: dict[str, None] = {}
@@ -46,6 +50,7 @@ class Functions:
             torch.Tensor.__float__: lambda tensor: float(self._item(tensor)),
             torch.Tensor.__bool__: self._decided,
             torch.Tensor.__contains__: self._holds,
+            torch.rand: self._drawn,
         }
 
     def __call__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -87,6 +92,17 @@ class Functions:
         if func in self.copying and args and _is_number(args[0]):
             return None
         return None if _called_from_optimizer() else self.gpu
+
+    def _drawn(self, *args: Any, **kwargs: Any) -> Any:
+        """Random numbers; a single one that the host draws, as it does to skip layers, is a half."""
+        single = not kwargs and (not args or (len(args) == 1 and args[0] in ((), [])))
+        if single and not _called_from_optimizer():
+            self.notes[DRAWN] = None
+            drawn = self.torch.tensor(HALF)
+            drawn.constant = self._half  # what follows from it is computed
+            return drawn
+        kwargs["device"] = self._made_on(self.torch.rand, args, kwargs.get("device"))
+        return self.torch.rand(*args, **kwargs)
 
     def _cuda(self, tensor: Any, *_: Any, **__: Any) -> Any:
         return tensor.to(self.gpu)
