@@ -26,7 +26,7 @@ from ridgeline.render.charts import CHARTS, find
 from ridgeline.render.charts.answers import cases
 from ridgeline.render.charts.gaps import Observed, gaps
 from ridgeline.render.charts.machines import bandwidth_bars, waterfall
-from ridgeline.render.charts.plane import MAX_SHAPE, MIN_SHAPE
+from ridgeline.render.charts.plane import MAX_SHAPE, MIN_SHAPE, widened
 from strategies import law
 
 A100 = rl.machine("a100-sxm-80gb")
@@ -542,3 +542,22 @@ def test_losses_of_a_measured_machine_tell_the_power_limit_apart() -> None:
     assert abs(power.value - (power.start or 0.0)) == pytest.approx(figure.measured - figure.sustained)
     assert any(bar.role == "unexplained" for bar in compute.bars)
     assert compute.bars[-1].value == pytest.approx(figure.sustained)
+
+
+@pytest.mark.parametrize("name", ["roofline", "ceilings", "compare"])
+def test_a_wider_plane_has_the_same_roofs_up_to_its_edges(name: str) -> None:
+    options = {"machines": [rl.machine("h100-sxm"), rl.machine("a100-sxm-80gb")]} if name == "compare" else {}
+    chart = find(name)(rl.machine("h100-sxm"), **options)
+    assert isinstance(chart, Chart)
+    (left, right), (low, high) = chart.x.range, chart.y.range
+    wide = widened(chart, ((left / 10, right / 2), (low * 2, high * 10)))
+    assert (wide.x.range, wide.y.range) == ((left / 10, right), (low, high * 10))  # never smaller
+    wider = widened(chart, ((left * 2, right * 10), (low, high)))
+    for before, after, further in zip(chart.lines, wide.lines, wider.lines, strict=True):
+        if before.role == "bandwidth":
+            assert after.points == ((left / 10, left / 10 * before.details["bandwidth"]), before.points[-1])
+        elif before.role == "peak":
+            assert further.points == (before.points[0], (right * 10, before.points[-1][1]))
+    assert next(region.x for region in wide.regions if region.x)[0] == left / 10
+    assert wide.points == chart.points
+    assert widened(wide, (chart.x.range, chart.y.range)) == wide

@@ -63,6 +63,41 @@ def test_a_question_leads_to_a_dot_that_follows_mouse_keys_and_numbers(open_page
     until(page, "!document.querySelector('[role=alert]')")
 
 
+MOVING = """() => {
+  const frame = document.querySelector('.shown .chart'), layer = frame._fullLayout;
+  const drawn = [...frame.querySelectorAll('.scatterlayer .point')].map((dot) => dot.getBoundingClientRect());
+  const box = frame.getBoundingClientRect();
+  return frame.chart.points.map((point) => {
+    const x = box.x + layer.xaxis._offset + layer.xaxis.d2p(point.x), y = box.y + layer.yaxis._offset + layer.yaxis.d2p(point.y);
+    return Math.min(...drawn.map((dot) => Math.hypot(dot.x + dot.width / 2 - x, dot.y + dot.height / 2 - y)));
+  });
+}"""
+
+
+@pytest.mark.parametrize("machines", ["h100-sxm", "a100-sxm-80gb,h100-sxm,b200-sxm"])
+def test_a_dragged_dot_moves_on_axes_that_stay_and_is_drawn_in_full_at_rest(open_page, machines):
+    page = open_page(f"/explore?machines={machines}")
+    place_of_dot(page)
+    exact = page.get_by_role("textbox", name="m, exact value")
+    exact.fill("1")  # the axes now reach as far to the left as they must
+    until(page, f"{DOT}.name.includes('gemm 1x') || {DOT}.name === 'gemm 1x4096x4096'")
+    axes = "JSON.stringify([document.querySelector('.shown .chart').chart.x.range, document.querySelector('.shown .chart').chart.y.range])"
+    page.evaluate(
+        "window.drawings = 0; const react = Plotly.react; Plotly.react = (...all) => { window.drawings += 1; return react(...all); }; undefined"
+    )
+    before = page.evaluate(axes)
+    for size in (2, 8, 64, 512):
+        exact.fill(str(size))
+        until(page, f"{DOT}.name.includes('gemm {size}x')")
+        assert page.evaluate(axes) == before
+        assert max(page.evaluate(MOVING)) < 1.5  # pixels between every dot and its place
+    until(page, "window.drawings > 0")
+    assert max(page.evaluate(MOVING)) < 1.5
+    # another op or machine is a new picture, whose axes fit it
+    page.get_by_role("combobox", name="Ceilings").select_option("stated")
+    until(page, f"{axes} !== {json.dumps(before)}")
+
+
 def test_a_link_restores_everything_and_a_dot_opens_its_card(open_page):
     page = open_page("/explore?machines=a100-sxm-80gb,h200-sxm")
     place_of_dot(page)

@@ -123,7 +123,7 @@ class Expected:
             return 0.0
         return max(self.bound.tolerance - UNCERTAINTY["measured"], 0.0)
 
-    @property
+    @cached_property
     def low(self) -> Array:
         """Not below the stated floor; as low as larger sizes may take by timings of this machine."""
         low = self.time * (1 + self._relative_end("low"))
@@ -132,7 +132,7 @@ class Expected:
             low = np.minimum(low, self._or_flat(larger, low) if np.any(self.uncovered) else larger)
         return np.maximum(low, np.minimum(self.bound.stated_floor, self.time))
 
-    @property
+    @cached_property
     def high(self) -> Array:
         return self.time * np.maximum(1 + self._relative_end("high"), 1.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -77,7 +78,7 @@ class KernelSet:
     title: str = ""
     notes: tuple[str, ...] = ()  # what was left out, and why
 
-    @property
+    @cached_property
     def kernels(self) -> list[PredictedKernel]:
         return [kernel for item in self.entries for kernel in kernels_of(item.prediction, item.name, item.group)]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.bound import bound
 from ..core.dtypes import dtype as dtype_row
@@ -24,6 +25,7 @@ from .kernel_sets import PredictedKernel, kernel_name, kernels_of
 from .predict import predict
 
 MAX_SIZE = 2.0**40  # an op that is memory-bound up to here is called never compute-bound
+PARTS = 1024  # that the range of sizes is divided into, again and again
 MAX_REFINEMENTS = 4
 GEMM_SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
@@ -42,7 +44,8 @@ class TurningPoint(NamedTuple):
 def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: Any) -> TurningPoint | None:
     """The smallest value of the op's growing size at which its arithmetic takes as long as its traffic.
 
-    None when the op has no such size. The intensity rises with that size, so bisection finds the value.
+    None when the op has no such size. The intensity rises with that size, so the value lies in one part of any division of
+    the range, which is divided again: 1024 sizes are predicted in one call, and four calls cover all sizes.
     """
     if not op.grows:
         return None
@@ -54,18 +57,21 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
     if fixed.get("tile") is not None or fixed.get("traffic", "compulsory") != "compulsory":
         return None  # whole tiles make the intensity a saw-tooth, which crosses the ridge more than once
 
-    def compute_bound(size: float) -> bool:
-        times = bound(op(**{**fixed, op.grows: size}), machine, **options)
-        return bool(np.all(np.asarray(times.compute_time) >= np.asarray(times.memory_time)))
+    def compute_bound(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+        times = bound(op(**{**fixed, op.grows: sizes}), machine, **options)
+        return np.broadcast_to(np.asarray(times.compute_time) >= np.asarray(times.memory_time), sizes.shape)
 
     low, high = 1.0, min(MAX_SIZE, float(fixed["seq_kv"]) if op.name == "attention" else MAX_SIZE)
-    if compute_bound(low):
+    first, last = compute_bound(np.array([low, high]))
+    if first:
         return TurningPoint(op.grows, low)
-    if not compute_bound(high):
+    if not last:
         return TurningPoint(op.grows, math.inf)
     while high - low > 1:
-        middle = np.floor((low + high) / 2)
-        low, high = (low, middle) if compute_bound(middle) else (middle, high)
+        inner = np.unique(np.floor(np.linspace(low, high, PARTS + 1)))[1:-1]
+        ends = np.array([low, *inner, high])
+        turned = 1 + int(np.argmax(np.append(compute_bound(inner), True)))
+        low, high = ends[turned - 1], ends[turned]
     return TurningPoint(op.grows, float(high))
 
 

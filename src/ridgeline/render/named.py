@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from ..core.errors import InputError
@@ -23,7 +24,7 @@ class Named(Generic[Shown]):
     study: Callable[..., Any] | None = None
     kind: str = ""
 
-    @property
+    @cached_property
     def options(self) -> list[str]:
         return [name for name in inspect.signature(self.study or self.build).parameters if name != "machine"]
 

@@ -241,6 +241,33 @@ def roof_chart(
     )  # fmt: skip
 
 
+def widened(chart: Chart, ranges: Ranges) -> Chart:
+    """A chart of roofs on axes that also cover `ranges`: memory roofs begin further left on their slope, compute roofs end further
+    right, regions reach the new edges, and all else stays where it is."""
+    (left, right), (low, high) = chart.x.range, chart.y.range
+    across = min(left, ranges[0][0]), max(right, ranges[0][1])
+    up = min(low, ranges[1][0]), max(high, ranges[1][1])
+
+    def longer(line: Line) -> Line:
+        first, last = line.points[0], line.points[-1]
+        if line.role == "bandwidth":
+            return replace(line, points=((across[0], across[0] * line.details["bandwidth"]), last))
+        return replace(line, points=(first, (across[1], last[1]))) if line.role == "peak" else line
+
+    def wider(region: Region) -> Region:
+        ends = {left: across[0], right: across[1]}
+        return (
+            region
+            if region.x is None
+            else replace(region, x=(ends.get(region.x[0], region.x[0]), ends.get(region.x[1], region.x[1])))
+        )
+
+    return replace(
+        chart, x=replace(chart.x, range=across), y=replace(chart.y, range=up), lines=tuple(map(longer, chart.lines)),
+        regions=tuple(map(wider, chart.regions)),
+    )  # fmt: skip
+
+
 def plane_chart(
     kind: str,
     study: KernelSet,

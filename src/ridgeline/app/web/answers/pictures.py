@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from ....render.chart import LOG, Axis, Picture, document
@@ -32,6 +33,7 @@ def pictured(picture: Picture) -> dict[str, Any]:
     return made
 
 
+@lru_cache(maxsize=256)
 def axis_ticks(axis: Axis) -> list[list[Any]]:
     """Values and texts, also of what lies to the sides of the range: the page can be moved there."""
     inside = [value for value, _ in ticks(axis)]

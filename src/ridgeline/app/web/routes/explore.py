@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
+from ....core.machine import RATES
 from ..answers.card import MAX_CHAIN, card, changed
 from ..answers.explore import Question, explore, sheet
 from ..attachment import ATTACHED, Format, Theme, attachment
@@ -14,6 +15,7 @@ from ..attachment import ATTACHED, Format, Theme, attachment
 router = APIRouter(tags=["explore"])
 Name = Annotated[str, Field(max_length=100)]
 Ceilings = Literal["stated", "derived", "measured"] | None
+Spot = Annotated[float, Field(ge=1e-9, le=RATES[1])]
 Value = Annotated[str, Field(max_length=100)] | float | bool | None
 
 
@@ -24,12 +26,20 @@ class CaseForm(BaseModel):
     values: dict[Name, Value] = Field(default_factory=dict, max_length=40)
 
 
+class PlaneForm(BaseModel):
+    """The axes of the chart that is shown: the answer's are no smaller."""
+
+    x: tuple[Spot, Spot]
+    y: tuple[Spot, Spot]
+
+
 class ExploreForm(BaseModel):
     machines: list[Name] = Field(min_length=1, max_length=8)
     cases: list[CaseForm] = Field(default_factory=list, max_length=64)
     ceilings: Ceilings = None
     levels: bool = False
     dtype: Name | None = None
+    plane: PlaneForm | None = None
 
 
 class CardForm(CaseForm):
@@ -47,7 +57,8 @@ class ChangesForm(CardForm):
 
 def _question(form: ExploreForm) -> Question:
     cases = [(case.op, case.values) for case in form.cases]
-    return Question(form.machines, cases, form.ceilings, form.levels, form.dtype)
+    plane = None if form.plane is None else (form.plane.x, form.plane.y)
+    return Question(form.machines, cases, form.ceilings, form.levels, form.dtype, plane)
 
 
 @router.post("/explore")

@@ -2,6 +2,7 @@
 import { h } from "./dom.js";
 import { Dots, MANY } from "./dots.js";
 import { place, textWidth } from "./labels.js";
+import { movable, move, unmoved } from "./moves.js";
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 const MARGIN = { l: 62, r: 16, t: 10, b: 48 };
@@ -9,7 +10,9 @@ const SYMBOLS = { expected: "circle", overhead: "square", floor: "line-ew", obse
 const DASHES = { guide: "dot", target: "dash" };
 const NARROW = 480; // pixels below which the y axis goes without a title
 const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60, MAX_OBSTACLES = 1200;
+const REST = 250; // milliseconds without a move after which a chart is drawn in full
 const drawn = new Set();
+let themes = 0; // how often the colours have changed
 /* Plotly is large: the page asks its questions while it loads. */
 const loaded = new Promise((done, fail) => {
   if (window.Plotly) return done();
@@ -45,9 +48,16 @@ export async function draw(element, picture, options = {}) {
   element.querySelector(".chart-notes").textContent = options.titles === false ? "" : notes.join("; ");
 }
 
+/* The axes that the server gave the chart in `element`; null where there is none. */
+export function shownPlane(element) {
+  const chart = element.querySelector(".chart")?.chart;
+  return chart ? { x: chart.x.range, y: chart.y.range } : null;
+}
+
 /* Again in the colours of the theme, or for another width. */
 export function redraw() {
   palette.clear();
+  themes += 1;
   for (const element of drawn) {
     if (!element.isConnected) drawn.delete(element);
     else draw(element, element.ridgeline.picture, element.ridgeline.options);
@@ -90,11 +100,20 @@ async function drawChart(frame, chart, options, several) {
   const title = frame.parentElement.querySelector(".chart-title");
   title.textContent = several ? chart.title : "";
   frame.setAttribute("aria-label", described(chart));
+  const same = chart.look === "plane" && !crowded(chart) ? unmoved(chart, frame.clientWidth, options.height, themes) : null;
+  clearTimeout(frame.resting);
+  if (same !== null && same === frame.unmoved && moved(frame, chart)) {
+    Object.assign(frame, { chart, options });
+    frame.resting = setTimeout(() => {
+      frame.unmoved = null;
+      if (frame.isConnected) drawChart(frame, frame.chart, frame.options, several);
+    }, REST);
+    return;
+  }
   const make = chart.look === "plane" ? plane : bars;
   const { traces, layout } = make(frame, chart, options);
   await window.Plotly.react(frame, traces, layout, { displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"], displayModeBar: "hover" });
-  frame.chart = chart;
-  frame.options = options;
+  Object.assign(frame, { chart, options, unmoved: same, movable: same === null ? null : movable(frame, frame.labelled) });
   if (chart.look === "plane") showDots(frame, view(frame));
   if (frame.listening) return;
   frame.listening = true;
@@ -114,9 +133,16 @@ async function drawChart(frame, chart, options, several) {
   frame.on("plotly_relayout", (change) => {
     if (frame.chart.look !== "plane" || frame.placing || !Object.keys(change).some((key) => key.startsWith("xaxis") || key.startsWith("yaxis"))) return;
     frame.placing = true;
+    frame.unmoved = null; // labels are made anew
     showDots(frame, view(frame));
     window.Plotly.relayout(frame, { ...tickModes(frame),  annotations: annotations(frame, frame.chart, view(frame)) }).finally(() => { frame.placing = false; });
   });
+}
+
+/* Whether it was enough to move what is there. */
+function moved(frame, chart) {
+  const colourOf = (item) => groupColour(chart, item.group, item.role === "guide" ? "muted" : "c0");
+  return move(frame.movable, chart, { pixel: pixels(chart, view(frame)), colour: colourOf, words: labelText, radius });
 }
 
 const crowded = (chart) => chart.points.length > MANY;
@@ -313,19 +339,21 @@ function annotations(frame, chart, seen) {
     taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
     add(x0, y, region.label, colour("muted"));
   }
-  const spots = chart.points.map((point) => ({ ...point, spot: pixel(point.x, point.y) }));
+  const spots = chart.points.map((point, index) => ({ ...point, index, spot: pixel(point.x, point.y) }));
   const dots = spots.filter(({ spot }) => within(spot)).map((point) => ({ x: point.spot[0], y: point.spot[1], radius: radius(point) }));
   const dotBoxes = dots.slice(0, MAX_OBSTACLES).map(({ x, y, radius: size }) => ({ x0: x - size - 2, x1: x + size + 2, y0: y - size - 2, y1: y + size + 2 }));
   for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, dotBoxes, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
   const wanted = spots.filter((point) => point.label && within(point.spot)).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, MAX_LABELS);
-  const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: shortened(point.label), radius: radius(point) }));
+  const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: labelText(point), radius: radius(point) }));
   // off the lines where there is room, else across one
   const roofs = chart.lines.flatMap((line) => obstacles(line, pixel, seen));
   const clear = place(items, dots, [...taken, ...roofs], seen, font);
   const left = items.map((_, index) => index).filter((index) => !clear.some((spot) => spot.index === index));
   const crossing = place(left.map((index) => items[index]), dots, [...taken, ...clear.map((spot) => spot.box)], seen, font);
+  frame.labelled = [];
   for (const { index, x, y, box } of [...clear, ...crossing.map((spot) => ({ ...spot, index: left[spot.index] }))]) {
     taken.push(box);
+    frame.labelled.push({ point: wanted[index].index, annotation: made.length, at: wanted[index].spot });
     add(x, y, items[index].text, groupColour(chart, wanted[index].group, "ink"), { captureevents: false });
   }
   for (const arrow of chart.arrows) {
@@ -387,6 +415,7 @@ function obstacles(line, pixel, seen) {
   return boxes;
 }
 
+const labelText = (point) => shortened(point.label);
 const hits = (a, b) => a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
 const shortened = (text) => (text.length > 34 ? `${text.slice(0, 33)}…` : text);
 

@@ -5,7 +5,17 @@ export function read() {
   return { path: path || "/", params: new URLSearchParams(query) };
 }
 
-/* Lasting changes get an entry in the history, the steps of a slider do not. */
+/* Lasting changes get an entry in the history, the steps of a slider do not: those are written when it rests, because browsers
+   refuse addresses that change many times a second. */
+const REST = 100; // milliseconds
+let resting = null, timer = null;
+
+function settle() {
+  clearTimeout(timer);
+  if (resting && resting.path === read().path) history.replaceState(null, "", resting.address);
+  resting = null;
+}
+
 export function write(path, values, push = false) {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
@@ -14,8 +24,13 @@ export function write(path, values, push = false) {
   }
   const query = params.toString();
   const address = `#${path}${query ? `?${query}` : ""}`;
+  if (push) settle();
+  clearTimeout(timer);
+  resting = null;
   if (address === location.hash) return;
-  history[push ? "pushState" : "replaceState"](null, "", address);
+  if (push) return history.pushState(null, "", address);
+  resting = { path, address };
+  timer = setTimeout(settle, REST);
 }
 
 export function json(params, name, otherwise) {

@@ -2,7 +2,7 @@
 import { ask, latest } from "../api.js";
 import { catalog, checkbox, choice, exportButtons, finder, machinePicker, slider } from "../controls.js";
 import { announce, failure, h, replace, table } from "../dom.js";
-import { draw } from "../draw.js";
+import { draw, shownPlane } from "../draw.js";
 import { json, list, write } from "../state.js";
 
 const START = [{ op: "gemm", values: { m: 64, n: 4096, k: 4096, dtype: "bf16" } }];
@@ -31,10 +31,11 @@ export async function mount(place, params) {
     machines: state.machines.join(","), cases: state.cases, ceilings: state.ceilings, levels: state.levels, dtype: state.dtype, chosen: state.chosen, do: state.changes.join(","),
   }, push);
 
-  const refresh = latest(async () => {
+  // while a slider is dragged dots move on axes that stay
+  const refresh = latest(async ({ dragged = false } = {}) => {
     remember();
     try {
-      const result = await ask("explore", question());
+      const result = await ask("explore", { ...question(), plane: dragged ? shownPlane(chart) : null });
       replace(trouble);
       replace(answer, result.answer.map((line) => h("p", {}, line)));
       await draw(chart, result.chart, { onPoint: (point) => point.case && choose(point.case), selected: (point) => same(point.case, state.chosen) });
@@ -111,16 +112,16 @@ export async function mount(place, params) {
 
   function caseForm(entry, index) {
     const op = ops.get(entry.op);
-    const change = (name, value) => {
+    const change = (name, value, dragged = false) => {
       if (value === "" || value === null) delete entry.values[name];
       else entry.values[name] = value;
-      refresh();
+      refresh({ dragged });
     };
     const control = (param) => {
       const now = entry.values[param.name] ?? (SIZES.includes(param.kind) ? param.default ?? (param.required ? param.start : "") : param.default ?? "");
       if (SIZES.includes(param.kind)) {
         if (param.required && entry.values[param.name] === undefined) entry.values[param.name] = now;
-        return slider({ label: param.name, min: param.min, max: param.max, value: now, oninput: (value) => change(param.name, value), onchange: settle }).element;
+        return slider({ label: param.name, min: param.min, max: param.max, value: now, oninput: (value) => change(param.name, value, true), onchange: settle }).element;
       }
       if (param.kind === "Flag") return checkbox({ label: param.name, value: now, onchange: (on) => { change(param.name, on ? "yes" : "no"); settle(); } }).element;
       const choices = param.kind === "Format" ? offered.dtypes : param.choices;
