@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Several tests run at a time: a pool of threads in each, as wide as the machine, makes all of them slower. Libraries read these when they load.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 COMMON = settings(
     deadline=None,  # no test depends on how fast the machine is
