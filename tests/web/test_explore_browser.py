@@ -166,8 +166,37 @@ def test_names_from_an_address_stay_text(open_page):
 def test_a_comparison_answers_with_factors_of_pasted_cases(open_page):
     page = open_page("/compare?machines=h100-sxm,h200-sxm")
     page.get_by_text("run").first.wait_for()
+    page.get_by_text("Paste ops").click()
     page.locator("textarea").fill("op,m,n,k,dtype\ngemm,1,4096,4096,bf16\n")
     page.get_by_text("this op runs").wait_for()
     page.get_by_role("cell", name="gemm m=1 n=4096 k=4096 bf16").wait_for()
+    assert not page.get_by_role("slider", name="m", exact=True).count()  # the pasted ops take the place of the sliders
     page.locator("textarea").fill("gemm m=0 n=1 k=1")
     page.get_by_role("alert").filter(has_text="m: must be").wait_for()
+    page.locator("textarea").fill("")
+    page.get_by_text("these 4 ops run").wait_for()
+    assert page.get_by_role("slider", name="m", exact=True).count() == 2
+
+
+def test_a_comparison_follows_sliders_swaps_and_restores_from_its_link(open_page):
+    page = open_page("/compare?machines=h100-sxm,h200-sxm")
+    page.get_by_text("these 4 ops run").wait_for()
+    until(page, "document.querySelector('.shown .chart')?.chart?.points.length")
+    axes = "JSON.stringify(document.querySelector('.shown .chart').chart.x.range)"
+    before = page.evaluate(axes)
+    page.get_by_role("slider", name="m", exact=True).first.press("ArrowLeft")
+    page.get_by_role("cell", name="gemm m=2048 n=4096 k=4096 bf16").wait_for()
+    assert page.evaluate(axes) == before  # dots move on axes that stay
+    page.get_by_role("combobox", name="dtype").first.select_option("fp16")
+    page.get_by_role("cell", name="gemm m=2048 n=4096 k=4096 fp16").wait_for()
+    page.get_by_role("button", name="Remove softmax").click()
+    page.get_by_text("these 3 ops run").wait_for()
+    page.get_by_role("button", name="Swap").click()
+    page.get_by_text("as fast on h100-sxm as on h200-sxm").wait_for()
+    address_settles(page, "machines=h200-sxm,h100-sxm")
+    shared, seen = page.url.partition("#")[2], page.locator(".answer").inner_text()
+    page.go_back()
+    page.get_by_text("as fast on h200-sxm as on h100-sxm").wait_for()
+    other = open_page(shared)
+    other.get_by_text("these 3 ops run").wait_for()
+    assert other.locator(".answer").inner_text() == seen

@@ -309,6 +309,39 @@ def test_the_batch_crosses_the_ridge_or_never(open_lesson):
     assert batch.get_attribute("data-crossing") == "never"
 
 
+def test_what_is_set_in_an_exercise_is_in_the_address(open_lesson):
+    page = open_lesson("/lessons/roof")
+    roof = widget(page, "roof")
+    roof.get_by_role("slider", name="Compute").press("End")
+    said(roof, "Ridge moves right")
+    page.get_by_role("radio", name="Reference").check()
+    until(lambda: page.evaluate("location.hash") == "#/lessons/roof?roof.compute=4&depth=reference")
+    seen = roof.locator(".said").inner_text()
+    other = open_lesson(page.url.partition("#")[2])
+    assert widget(other, "roof").locator(".said").inner_text() == seen
+    assert other.get_by_role("radio", name="Reference").is_checked()
+    roof.get_by_role("slider", name="Compute").press("Home")
+    for _ in range(3):
+        roof.get_by_role("slider", name="Compute").press("ArrowRight")
+    until(lambda: page.evaluate("location.hash") == "#/lessons/roof?depth=reference")  # what is as at first is left out
+
+
+SETTINGS = [
+    ("factory?factory.steps=40", "factory", "The workers are the bottleneck"), ("intensity?counts.case=1", "counts", "0.083"),
+    ("chart?buildup.step=2", "buildup", "slope 1"), ("prefill-decode?phases.prompt=16", "phases", "with a prompt of 16"),
+    ("batch?batch.size=512&batch.layer=2", "batch", "Batch 512"), ("precision?precision.weights=true&precision.format=int4_g128", "precision", "closer to its ridge"),
+    ("hierarchy-and-tiling?levels.tile=4", "levels", "memory-bound"), ("hierarchy-and-tiling?tiling.tile=256", "tiling", "T = 256"),
+    ("two-gaps?stages.stage=3", "stages", "pipelined: "), ("energy?energy.textbook=true&energy.intensity=0.25", "energy", "AI 0.25"),
+    ("communication?communication.tokens=8388608&communication.devices=64", "communication", "64 GPUs"),
+    ("roof?roof.compute=<b>&roof.bandwidth=99", "roof", "153 FLOP/B"), ("factory?factory.steps=41&nonsense=1", "factory", "The belt is the bottleneck"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "name", "text"), SETTINGS)
+def test_a_link_restores_an_exercise(open_lesson, place, name, text):
+    said(widget(open_lesson(f"/lessons/{place}"), name), text)
+
+
 @pytest.mark.parametrize("slug", ["factory", "operations", "roof"])
 def test_lessons_fit_a_phone(open_lesson, slug):
     page = open_lesson(f"/lessons/{slug}", width=390, color_scheme="dark")

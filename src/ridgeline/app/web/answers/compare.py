@@ -11,6 +11,7 @@ from ....prediction.answer import Answer
 from ....prediction.compare import Comparison, comparison
 from ....render.chart import NO_AXIS, Axis, Bar, Chart, Picture, document
 from ....render.charts import find
+from ....render.charts.plane import Ranges, widened
 from ....render.table import Column, Table, columns
 from ....render.tables.studies import comparison_lines, comparison_table
 from .explore import answered
@@ -73,7 +74,9 @@ def compared(
     cases: Sequence[tuple[str, Mapping[str, Any]]],
     dtype: str = "bf16",
     ceilings: str | None = None,
+    plane: Ranges | None = None,
 ) -> Compared:
+    """`plane` as of a question to `explore`."""
     names = list(dict.fromkeys(names))
     if len(names) < 2:
         raise InputError("a comparison needs two machines or more")
@@ -86,16 +89,18 @@ def compared(
     answers = [[answered(op, values, name, ceilings) for name in names] for op, values in asked]
     works = [row[0].prediction.work for row in answers]
     roofs = find("compare")(machines[0], machines=machines, dtype=dtype, works=works, ceilings=ceilings)
+    if plane is not None and isinstance(roofs, Chart):
+        roofs = widened(roofs, plane)
     return Compared(comparison(machines, dtype, ceilings), names, answers, roofs)
 
 
 def compare(*asked: Any) -> dict[str, Any]:
     made = compared(*asked)
-    factors = made.factors()
+    factors, chart = made.factors(), pictured(made.roofs)
     return {
         "answer": made.lines,
-        "chart": pictured(made.roofs),
-        "factors": None if factors is None else pictured(factors),
+        "chart": chart,
+        "factors": None if factors is None else {**pictured(factors), "colours": chart["colours"], "legend": []},
         "growth": tabled(comparison_table(made.study)),
         "table": tabled(made.table()) if made.answers else None,
     }

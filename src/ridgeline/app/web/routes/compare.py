@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from ..answers.compare import compare, sheet
 from ..answers.lookup import texts_of
 from ..attachment import ATTACHED, Format, Theme, attachment
-from .explore import CaseForm, Ceilings, Name
+from .explore import CaseForm, Ceilings, Name, PlaneForm, ranges_of
 
 router = APIRouter(tags=["compare"])
 MAX_CASES = 256
@@ -23,11 +23,12 @@ class CompareForm(BaseModel):
     ceilings: Ceilings = None
     cases: list[CaseForm] = Field(default_factory=list, max_length=64)
     lines: list[Text] = Field(default_factory=list, max_length=MAX_CASES)
+    plane: PlaneForm | None = None
 
 
 def _asked(form: CompareForm) -> tuple[Any, ...]:
     cases = [(case.op, case.values) for case in form.cases]
-    return form.machines, [*cases, *texts_of(form.lines)], form.dtype, form.ceilings
+    return form.machines, [*cases, *texts_of(form.lines)], form.dtype, form.ceilings, ranges_of(form.plane)
 
 
 @router.post("/compare")

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from ....core.machine import RATES
+from ....render.charts.plane import Ranges
 from ..answers.card import MAX_CHAIN, card, changed
 from ..answers.explore import Question, explore, sheet
 from ..attachment import ATTACHED, Format, Theme, attachment
@@ -55,10 +56,13 @@ class ChangesForm(CardForm):
     changes: list[Name] = Field(min_length=1, max_length=MAX_CHAIN)
 
 
+def ranges_of(plane: PlaneForm | None) -> Ranges | None:
+    return None if plane is None else (plane.x, plane.y)
+
+
 def _question(form: ExploreForm) -> Question:
     cases = [(case.op, case.values) for case in form.cases]
-    plane = None if form.plane is None else (form.plane.x, form.plane.y)
-    return Question(form.machines, cases, form.ceilings, form.levels, form.dtype, plane)
+    return Question(form.machines, cases, form.ceilings, form.levels, form.dtype, ranges_of(form.plane))
 
 
 @router.post("/explore")

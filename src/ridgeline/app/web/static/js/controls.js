@@ -31,11 +31,12 @@ export function slider({ label, min, max, value, scale, step = 1, unit = "", tit
   const id = fresh("slider");
   let current = value;
   const range = h("input", { type: "range", id, min: String(toPlace(min)), max: String(toPlace(max)), step: "any", title });
-  const field = h("input", { type: "text", inputmode: "decimal", "aria-label": `${label}, exact value`, autocomplete: "off", spellcheck: "false" });
+  const field = h("input", { type: "text", inputmode: "decimal", "aria-label": `${label}, exact value`, autocomplete: "off", spellcheck: "false", placeholder: "not set" });
   const show = (typed = false) => {
     const known = Number.isFinite(Number(current)) && current !== "";
-    if (known) range.value = String(toPlace(clamp(Number(current))));
-    range.setAttribute("aria-valuetext", `${current}${unit ? ` ${unit}` : ""}`);
+    range.value = String(known ? toPlace(clamp(Number(current))) : toPlace(min));
+    range.classList.toggle("unset", !known);
+    range.setAttribute("aria-valuetext", known ? `${current}${unit ? ` ${unit}` : ""}` : "not set");
     if (!typed) field.value = String(current);
   };
   const move = (size) => {
@@ -185,11 +186,11 @@ export function machinePicker({ machines, chosen, max = 8, min = 1, label = "Mac
       if (max === 1) return change([name]);
       if (names.length >= max) return announce(`at most ${max} machines; remove one first`);
       change([...names, name]);
-      announce(`${name} added`);
+      announce(`${name} added`, { quiet: true });
     },
   });
   const show = () => replace(chips, max === 1 ? [] : names.map((name) => h("li", {}, h("span", {}, name), h("button", {
-    type: "button", "aria-label": `Remove ${name}`, disabled: names.length <= min, onclick: () => { change(names.filter((each) => each !== name)); field.input.focus(); announce(`${name} removed`); },
+    type: "button", "aria-label": `Remove ${name}`, disabled: names.length <= min, onclick: () => { change(names.filter((each) => each !== name)); field.input.focus(); announce(`${name} removed`, { quiet: true }); },
   }, "×"))));
   show();
   const element = h("fieldset", { class: "machines" }, max === 1 ? null : h("legend", {}, label), chips, field.element);
@@ -227,7 +228,7 @@ export function linkButton() {
     } catch {
       button.textContent = "Copy the address above"; // the browser keeps its clipboard to itself
     }
-    announce(button.textContent);
+    announce(button.textContent, { quiet: true });
     setTimeout(() => { button.textContent = "Copy link"; }, 2000);
   } }, "Copy link");
 }

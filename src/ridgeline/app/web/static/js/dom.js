@@ -18,9 +18,15 @@ export function replace(element, ...children) {
   return element;
 }
 
-/* Says something to people who do not see the chart change. */
-export function announce(text) {
-  document.getElementById("status").textContent = text;
+/* Says what happened: shown over the lower edge of the window for a while, and read aloud. `quiet` is read aloud only: the page shows it. */
+const SHOWN = 6000; // milliseconds
+let hiding = null;
+export function announce(text, { quiet = false } = {}) {
+  const status = document.getElementById("status");
+  status.textContent = text;
+  status.classList.toggle("visually-hidden", quiet || !text);
+  clearTimeout(hiding);
+  if (!quiet) hiding = setTimeout(() => status.classList.add("visually-hidden"), SHOWN);
 }
 
 export function failure(error) {

@@ -17,8 +17,8 @@ export class Dots {
     frame.addEventListener("click", (event) => this.choose(event), true);
   }
 
-  /* `items`: {x, y, radius, colour, index} in pixels of the plot; `box`: {left, top, width, height} of the plot in the frame;
-     `texts(index)`: lines of a dot; `chosen(index)`: what a click does. */
+  /* `items`: {x, y, radius, colour, index, ring} in pixels of the plot, `ring` the colour of the ring around a chosen dot; `box`: {left, top,
+     width, height} of the plot in the frame; `texts(index)`: lines of a dot; `chosen(index)`: what a click does. */
   show(items, box, texts, chosen) {
     Object.assign(this, { items, box, texts, chosen });
     const scale = devicePixelRatio || 1, { canvas } = this;
@@ -30,15 +30,25 @@ export class Dots {
     pen.scale(scale, scale);
     pen.globalAlpha = 0.8;
     this.cells = new Map();
+    const rings = [];
     for (const item of items) {
       if (item.x < 0 || item.y < 0 || item.x > box.width || item.y > box.height) continue;
       pen.fillStyle = item.colour;
       pen.beginPath();
       pen.arc(item.x, item.y, item.radius, 0, 2 * Math.PI);
       pen.fill();
+      if (item.ring) rings.push(item);
       const key = this.key(item.x, item.y);
       if (!this.cells.has(key)) this.cells.set(key, []);
       this.cells.get(key).push(item);
+    }
+    pen.globalAlpha = 1;
+    pen.lineWidth = 3;
+    for (const item of rings) {
+      pen.strokeStyle = item.ring;
+      pen.beginPath();
+      pen.arc(item.x, item.y, item.radius + 3, 0, 2 * Math.PI);
+      pen.stroke();
     }
   }
 

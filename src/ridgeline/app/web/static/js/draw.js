@@ -32,8 +32,8 @@ export function colour(role) {
 /* Plotly reads some markup in texts: what people wrote must stay what they wrote. */
 export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-/* Shows a picture in `element`; options: onPoint(point, chart) when a dot is chosen, titles: false to leave them out,
-   height in pixels. Drawing again into the same element moves what is there. */
+/* Shows a picture in `element`; options: onPoint(point, chart) when a dot is chosen, selected(point) of the dots with a ring,
+   titles: false to leave them out, height in pixels. Drawing again into the same element moves what is there. */
 export async function draw(element, picture, options = {}) {
   element.ridgeline = { picture, options };
   drawn.add(element);
@@ -100,7 +100,7 @@ async function drawChart(frame, chart, options, several) {
   const title = frame.parentElement.querySelector(".chart-title");
   title.textContent = several ? chart.title : "";
   frame.setAttribute("aria-label", described(chart));
-  const same = chart.look === "plane" && !crowded(chart) ? unmoved(chart, frame.clientWidth, options.height, themes) : null;
+  const same = chart.look === "plane" && !crowded(chart) ? unmoved(chart, frame.clientWidth, options.height, themes, ringed(chart, options)) : null;
   clearTimeout(frame.resting);
   if (same !== null && same === frame.unmoved && moved(frame, chart)) {
     Object.assign(frame, { chart, options });
@@ -112,7 +112,7 @@ async function drawChart(frame, chart, options, several) {
   }
   const make = chart.look === "plane" ? plane : bars;
   const { traces, layout } = make(frame, chart, options);
-  await window.Plotly.react(frame, traces, layout, { displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"], displayModeBar: "hover" });
+  await window.Plotly.react(frame, traces, layout, { displaylogo: false, responsive: false, modeBarButtons: [["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]], displayModeBar: matchMedia("(hover: none)").matches ? false : "hover" });
   Object.assign(frame, { chart, options, unmoved: same, movable: same === null ? null : movable(frame, frame.labelled) });
   if (chart.look === "plane") showDots(frame, view(frame));
   if (frame.listening) return;
@@ -155,11 +155,11 @@ function showDots(frame, seen) {
   frame.dots ??= new Dots(frame);
   const pixel = pixels(chart, seen), paint = new Map();
   const colourOf = (group) => paint.get(group) ?? paint.set(group, groupColour(chart, group, "c0")).get(group);
-  const items = [];
+  const items = [], chosen = ringed(chart, frame.options);
   chart.points.forEach((point, index) => {
     if (!onCanvas(chart, point)) return;
     const [x, y] = pixel(point.x, point.y);
-    items.push({ x, y, index, radius: point.role === "floor" ? 2 : point.share === null || point.share === undefined ? 3 : radius(point), colour: colourOf(point.group) });
+    items.push({ x, y, index, radius: point.role === "floor" ? 2 : point.share === null || point.share === undefined ? 3 : radius(point), colour: colourOf(point.group), ring: chosen.includes(index) && colour("ink") });
   });
   const margin = frame.margin ?? MARGIN;
   frame.dots.show(items, { left: margin.l, top: MARGIN.t, width: seen.width, height: seen.height }, (index) => pointLines(chart.points[index]), (index) => frame.options.onPoint?.(chart.points[index], chart, index));
@@ -228,8 +228,11 @@ function plane(frame, chart, options) {
   if (frame.clientWidth <= NARROW && chart.y.ticks?.length) layout.yaxis.title = { text: "" }; // its unit is at the ticks
   layout.shapes = shapes(chart);
   layout.annotations = annotations(frame, chart, { width: across, height: layout.height - MARGIN.t - MARGIN.b, x: layout.xaxis.range, y: layout.yaxis.range });
-  return { traces: [...lineTraces(chart), ...pointTraces(chart)], layout };
+  return { traces: [...lineTraces(chart), ...pointTraces(chart, ringed(chart, options))], layout };
 }
+
+/* The places of the dots that are chosen. */
+const ringed = (chart, { selected }) => (selected ? chart.points.flatMap((point, index) => (selected(point) ? [index] : [])) : []);
 
 const groupColour = (chart, group, otherwise) => colour(chart.colours?.[group] ?? otherwise);
 
@@ -243,7 +246,7 @@ function lineTraces(chart) {
 
 const radius = (point) => (point.share === null || point.share === undefined ? (point.role === "ridge" ? 4 : 5.5) : Math.max(3.2, 17 * Math.sqrt(Math.min(point.share, 1))));
 
-function pointTraces(chart) {
+function pointTraces(chart, chosen) {
   const groups = new Map();
   chart.points.forEach((point, index) => {
     if (onCanvas(chart, point)) return;
@@ -258,7 +261,10 @@ function pointTraces(chart) {
     return {
       type: "scatter", mode: "markers", x: points.map((point) => point.x), y: points.map((point) => point.y), customdata: indices,
       hoverinfo: "text", hovertext: points.map(hoverText),
-      marker: { color: paint, size: points.map((point) => 2 * radius(point)), symbol: SYMBOLS[role] ?? "circle", opacity: role === "floor" ? 1 : 0.85, line: { color: role === "floor" || role === "target" ? paint : colour("background"), width: role === "floor" ? 2 : 1 } },
+      marker: { color: paint, size: points.map((point) => 2 * radius(point)), symbol: SYMBOLS[role] ?? "circle", opacity: role === "floor" ? 1 : 0.85, line: {
+        color: indices.map((index) => (role === "floor" || role === "target" ? paint : colour(chosen.includes(index) ? "ink" : "background"))),
+        width: indices.map((index) => (role === "floor" ? 2 : chosen.includes(index) ? 3 : 1)),
+      } },
     };
   });
 }
@@ -351,10 +357,12 @@ function annotations(frame, chart, seen) {
   const left = items.map((_, index) => index).filter((index) => !clear.some((spot) => spot.index === index));
   const crossing = place(left.map((index) => items[index]), dots, [...taken, ...clear.map((spot) => spot.box)], seen, font);
   frame.labelled = [];
-  for (const { index, x, y, box } of [...clear, ...crossing.map((spot) => ({ ...spot, index: left[spot.index] }))]) {
+  for (const { index, x, y, box, far } of [...clear, ...crossing.map((spot) => ({ ...spot, index: left[spot.index] }))]) {
     taken.push(box);
-    frame.labelled.push({ point: wanted[index].index, annotation: made.length, at: wanted[index].spot });
-    add(x, y, items[index].text, groupColour(chart, wanted[index].group, "ink"), { captureevents: false });
+    const ink = groupColour(chart, wanted[index].group, "ink"), [atX, atY] = wanted[index].spot;
+    frame.labelled.push({ point: wanted[index].index, annotation: made.length, at: wanted[index].spot, leader: far ? made.length + 1 : null });
+    add(x, y, items[index].text, ink, { captureevents: false });
+    if (far) add(atX, atY, "", ink, { showarrow: true, arrowhead: 0, arrowwidth: 0.8, arrowcolor: ink, standoff: items[index].radius + 1, ax: Math.min(Math.max(atX, box.x0), box.x1) - atX, ay: Math.min(Math.max(atY, box.y0 + 2), box.y1 - 2) - atY });
   }
   for (const arrow of chart.arrows) {
     const [x, y] = pixel(...arrow.end), [x0, y0] = pixel(...arrow.start);
@@ -377,7 +385,7 @@ function lineLabel(line, pixel, seen, font, labels, dots, add) {
   if (flat) {
     if (y0 < 8 || y0 > seen.height) return;
     for (const x of [to - wide / 2 - 4, from + wide / 2 + 4, seen.width - wide / 2 - 4]) {
-      for (const y of [y0 - 9, y0 + 9]) {
+      for (const y of [y0 - 9, y0 + 9, y0 - 16, y0 + 16]) {
         const box = { x0: x - wide / 2, x1: x + wide / 2, y0: y - 7, y1: y + 7 };
         if (box.x0 >= 0 && box.x1 <= seen.width && !taken.some((other) => hits(box, other))) { taken.push(box); return add(x, y, 0); }
       }

@@ -12,7 +12,7 @@ export function unmoved(chart, ...more) {
   return JSON.stringify([chart.x, chart.y, chart.regions, chart.marks.map((mark) => [mark, colour(mark)]), chart.arrows, lines, points, ...more]);
 }
 
-/* The elements that Plotly made of dots and guides, by their places in the chart; `labels` as {point, annotation, at}. */
+/* The elements that Plotly made of dots and guides, by their places in the chart; `labels` as {point, annotation, at, leader}. */
 export function movable(frame, labels) {
   const layer = frame.querySelector(".scatterlayer");
   const made = { dots: new Map(), guides: new Map(), labels: [] };
@@ -23,9 +23,9 @@ export function movable(frame, labels) {
     if (trace.mode === "lines") made.guides.set(place, group.querySelector(".js-line"));
     else group.querySelectorAll(".points > .point").forEach((dot, index) => made.dots.set(trace.customdata[index], dot));
   });
-  for (const { point, annotation, at } of labels) {
+  for (const { point, annotation, at, leader } of labels) {
     const group = frame.querySelector(`.annotation[data-index="${annotation}"]`);
-    if (group) made.labels.push({ point, at, group, text: group.querySelector("text") });
+    if (group) made.labels.push({ point, at, group, text: group.querySelector("text"), leader: leader === null ? null : frame.querySelector(`.annotation[data-index="${leader}"]`) });
   }
   return made;
 }
@@ -49,8 +49,9 @@ export function move(made, chart, { pixel, colour, words, radius }) {
     guide.setAttribute("d", `M${line.points.map((spot) => pixel(...spot).join(",")).join("L")}`);
     guide.style.stroke = colour(line);
   });
-  for (const { point, at, group, text } of made.labels) {
+  for (const { point, at, group, text, leader } of made.labels) {
     const [x, y] = places[point];
+    leader?.remove(); // the complete drawing has it again
     group.setAttribute("transform", `translate(${x - at[0]},${y - at[1]})`);
     const shown = words(chart.points[point]);
     if (text.textContent !== shown) text.textContent = shown;

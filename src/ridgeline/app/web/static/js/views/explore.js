@@ -1,13 +1,12 @@
 /* Machines, ops with sliders, and where they land: the dot moves while a slider is dragged. */
 import { ask, latest } from "../api.js";
-import { catalog, checkbox, choice, exportButtons, finder, machinePicker, slider } from "../controls.js";
-import { announce, failure, h, replace, table } from "../dom.js";
+import { caseForms, sound } from "../cases.js";
+import { catalog, checkbox, choice, exportButtons, finder, machinePicker } from "../controls.js";
+import { failure, h, replace, table } from "../dom.js";
 import { draw, shownPlane } from "../draw.js";
 import { json, list, write } from "../state.js";
 
 const START = [{ op: "gemm", values: { m: 64, n: 4096, k: 4096, dtype: "bf16" } }];
-const MAX_CASES = 24;
-const SIZES = ["Size", "Count"];
 const PRESETS = [
   ["Decode step: one token through a linear layer", ["h100-sxm"], [{ op: "linear", values: { batch: 1, in_features: 4096, out_features: 4096, dtype: "bf16" } }]],
   ["Prefill: the same layer with 4096 tokens", ["h100-sxm"], [{ op: "linear", values: { batch: 4096, in_features: 4096, out_features: 4096, dtype: "bf16" } }]],
@@ -18,14 +17,13 @@ const PRESETS = [
 
 export async function mount(place, params) {
   const offered = await catalog();
-  const ops = new Map(offered.ops.map((op) => [op.name, op]));
   const state = {
     machines: list(params, "machines", ["h100-sxm"]), cases: sound(json(params, "cases", START), START),
     ceilings: params.get("ceilings") ?? "", levels: params.has("levels"), dtype: params.get("dtype") ?? "",
     chosen: json(params, "chosen", null), changes: list(params, "do"),
   };
   const answer = h("div", { class: "answer", "aria-live": "polite" }), chart = h("div", { class: "shown" }), rows = h("div"), cardPlace = h("div");
-  const trouble = h("div"), caseList = h("div", { class: "cases" });
+  const trouble = h("div");
   const question = () => ({ machines: state.machines, cases: state.cases, ceilings: state.ceilings || null, levels: state.levels, dtype: state.dtype || null });
   const remember = (push = false) => write("/explore", {
     machines: state.machines.join(","), cases: state.cases, ceilings: state.ceilings, levels: state.levels, dtype: state.dtype, chosen: state.chosen, do: state.changes.join(","),
@@ -110,50 +108,11 @@ export async function mount(place, params) {
     onpick: (name) => { state.changes = [...state.changes.filter((each) => !each.startsWith("machine=")), `machine=${name}`]; showCard(); },
   }).element;
 
-  function caseForm(entry, index) {
-    const op = ops.get(entry.op);
-    const change = (name, value, dragged = false) => {
-      if (value === "" || value === null) delete entry.values[name];
-      else entry.values[name] = value;
-      refresh({ dragged });
-    };
-    const control = (param) => {
-      const now = entry.values[param.name] ?? (SIZES.includes(param.kind) ? param.default ?? (param.required ? param.start : "") : param.default ?? "");
-      if (SIZES.includes(param.kind)) {
-        if (param.required && entry.values[param.name] === undefined) entry.values[param.name] = now;
-        return slider({ label: param.name, min: param.min, max: param.max, value: now, oninput: (value) => change(param.name, value, true), onchange: settle }).element;
-      }
-      if (param.kind === "Flag") return checkbox({ label: param.name, value: now, onchange: (on) => { change(param.name, on ? "yes" : "no"); settle(); } }).element;
-      const choices = param.kind === "Format" ? offered.dtypes : param.choices;
-      const all = param.default === null ? [["", "as the others"], ...choices] : choices;
-      return choice({ label: param.name, choices: all, value: now, onchange: (value) => { change(param.name, value); settle(); } }).element;
-    };
-    const main = op ? op.params.filter((param) => param.required || param.name === "dtype") : [], other = op ? op.params.filter((param) => !main.includes(param)) : [];
-    return h("section", { class: "panel case", "aria-label": `op ${index + 1}: ${entry.op}` },
-      h("div", { class: "row between" }, h("h3", {}, entry.op), h("button", { type: "button", "aria-label": `Remove ${entry.op}`, onclick: () => removeCase(index) }, "×")),
-      op ? h("p", { class: "note" }, op.summary) : h("p", { class: "error" }, "no op of this name"),
-      main.map(control), other.length ? h("details", { open: other.some((param) => entry.values[param.name] !== undefined) }, h("summary", {}, "more"), other.map(control)) : null);
-  }
-  const showCases = () => replace(caseList, state.cases.map(caseForm));
-  const removeCase = (index) => {
-    const removed = state.cases.splice(index, 1);
-    if (state.chosen) { state.chosen = null; state.changes = []; showCard(); }
-    remember(true);
-    showCases();
-    update();
-    addOp.input.focus();
-    announce(`${removed[0].op} removed`);
-  };
-  const addOp = finder({
-    label: "Add an op", placeholder: "gemm, softmax, attention ...", items: offered.ops.map((op) => ({ value: op.name, text: op.name, hint: op.summary.split(":")[0], group: op.category })),
-    onpick(name) {
-      if (state.cases.length >= MAX_CASES) return announce(`at most ${MAX_CASES} ops; remove one first`);
+  const ops = caseForms({
+    offered, cases: () => state.cases, onchange: refresh, onsettle: settle, onadd: () => remember(true),
+    onremove() {
+      if (state.chosen) { state.chosen = null; state.changes = []; showCard(); }
       remember(true);
-      state.cases.push({ op: name, values: {} });
-      showCases();
-      update();
-      announce(`${name} added`);
-      caseList.lastElementChild.querySelector("input[type=range]")?.focus();
     },
   });
   const machines = machinePicker({ machines: offered.machines, chosen: state.machines, onchange(names) {
@@ -172,16 +131,17 @@ export async function mount(place, params) {
     Object.assign(state, { machines: [...names], cases: structuredClone(cases), chosen: null, changes: [] });
     remember(true);
     machines.set(state.machines);
-    showCases();
+    ops.show();
     update();
     showCard();
   } });
   place.append(
     h("h1", { class: "hidden" }, "Rooflines"),
     h("div", { class: "split" },
-      h("div", { class: "controls" }, h("div", { class: "panel" }, presets.element, machines.element, ceilings.element, dtype.element, levels.element), caseList, h("div", { class: "panel" }, addOp.element)),
-      h("div", { class: "results" }, trouble, answer, chart, exportButtons("explore", question), rows, cardPlace)));
-  showCases();
+      h("div", { class: "work" },
+        h("div", { class: "lead results" }, h("div", { class: "answered" }, answer, trouble), chart),
+        h("div", { class: "controls" }, h("div", { class: "panel" }, presets.element, machines.element, ceilings.element, dtype.element, levels.element), ops.element)),
+      h("div", { class: "rest results" }, exportButtons("explore", question), rows, cardPlace)));
   await refresh();
   if (state.chosen) await showCard();
 }
@@ -190,9 +150,3 @@ const same = (a, b) => Boolean(a && b) && a[0] === b[0] && a[1] === b[1];
 
 /* Facts of a case as a list of terms. */
 const pairs = (facts) => h("div", {}, h("dl", { class: "facts" }, facts.cells.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])), facts.notes.map((note) => h("p", { class: "note" }, note)));
-
-/* Cases from an address that anyone may have written. */
-function sound(cases, otherwise) {
-  if (!Array.isArray(cases)) return structuredClone(otherwise);
-  return cases.filter((each) => each && typeof each.op === "string").slice(0, MAX_CASES).map((each) => ({ op: each.op, values: each.values && typeof each.values === "object" ? { ...each.values } : {} }));
-}

@@ -8,7 +8,7 @@ import { write } from "../state.js";
 const ROOT = "/lessons";
 /* The name in the address, the mark of the blocks that are shown, and what the choice is called. */
 const DEPTHS = [["intuition", "short", "Intuition"], ["reference", "detail", "Reference"]];
-const NAME = /^[a-z]+$/;
+const NAME = /^[a-z]+$/, NAMES = /^[a-z]+([.][a-z]+)?$/; // of a widget; of a choice in the address
 
 export async function mount(place, params, path) {
   const slug = decodeURIComponent(path.slice(ROOT.length + 1));
@@ -57,13 +57,14 @@ async function showLesson(place, params, slug) {
     const { right, total } = progress(slug);
     score.textContent = total ? `${right} of ${total} answers right in this lesson.` : "";
   };
+  const kept = keeper(slug, params);
   const title = h("h1", { tabindex: "-1" }, lesson.title);
   const end = h("nav", { class: "lesson-turn", "aria-label": "Lessons" }, turn(lesson.previous, "previous"), turn(lesson.next, "next"));
   place.append(h("div", { class: "lesson-page" },
     h("p", { class: "lesson-place" }, h("a", { href: `#${ROOT}` }, "All lessons"), ` · ${lesson.order} of ${lesson.of} · ${lesson.minutes} min`),
-    title, h("p", { class: "lesson-summary" }, lesson.summary), depthSwitch(body, params, slug), body, score, end));
+    title, h("p", { class: "lesson-summary" }, lesson.summary), depthSwitch(body, params, kept), body, score, end));
   tell();
-  const page = { announce, slug, score: (id, right, total) => { markScore(slug, id, right, total); tell(); } };
+  const page = { announce, slug, setting: kept.setting, score: (id, right, total) => { markScore(slug, id, right, total); tell(); } };
   const leaves = mountAll(body, page);
   title.focus({ preventScroll: true });
   scrollTo(0, 0);
@@ -79,15 +80,30 @@ function turn(link, rel) {
   return link ? h("a", { href: address(link.slug), rel: rel === "next" ? "next" : "prev", class: rel }, h("small", {}, rel === "next" ? "Next" : "Previous"), link.title) : null;
 }
 
+/* What is chosen in a lesson is in its address: `?depth=reference&roof.compute=2`, what is as at first left out. */
+function keeper(slug, params) {
+  const kept = Object.fromEntries([...params].filter(([name]) => NAMES.test(name)));
+  const keep = (values) => write(`${ROOT}/${encodeURIComponent(slug)}`, Object.assign(kept, values));
+  /* fields: {name: [values it may have, the one at first]}. Returns {values, keep(values)}: what the address says, where it is one of those. */
+  function setting(widget, fields) {
+    const given = (name, allowed, first) => allowed.find((value) => String(value) === kept[`${widget}.${name}`]) ?? first;
+    return {
+      values: Object.fromEntries(Object.entries(fields).map(([name, [allowed, first]]) => [name, given(name, allowed, first)])),
+      keep: (values) => keep(Object.fromEntries(Object.entries(values).map(([name, value]) => [`${widget}.${name}`, value === fields[name][1] ? null : String(value)]))),
+    };
+  }
+  return { keep, setting };
+}
+
 /* The depth is in the address, and kept for the next lesson. */
-function depthSwitch(body, params, slug) {
+function depthSwitch(body, params, kept) {
   const wanted = [params.get("depth"), savedDepth()].find((name) => DEPTHS.some(([known]) => known === name)) ?? DEPTHS[0][0];
   function choose(name, written) {
     const [, mark] = DEPTHS.find(([known]) => known === name);
     for (const block of body.querySelectorAll("[data-depth]")) block.hidden = block.dataset.depth !== mark;
     saveDepth(name);
     if (written) {
-      write(`${ROOT}/${encodeURIComponent(slug)}`, { depth: name });
+      kept.keep({ depth: name });
       redraw(); // charts of a block that was hidden had no width
     }
   }
@@ -96,7 +112,8 @@ function depthSwitch(body, params, slug) {
     h("label", {}, h("input", { type: "radio", name: "depth", value: name, checked: name === wanted, onchange: () => choose(name, true) }), label)));
 }
 
-/* -- widgets: `export default function mount(element, options, page)`; what it returns is called when the lesson is left -- */
+/* -- widgets: `export default function mount(element, options, page)`; what it returns is called when the lesson is left. `page.setting` keeps
+   in the address what is chosen in them. -- */
 
 function mountAll(body, page) {
   return [...body.querySelectorAll(".widget")].map((element) => mountWidget(element, page));

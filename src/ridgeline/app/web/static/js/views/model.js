@@ -1,7 +1,7 @@
 /* How fast an LLM is served: model, machine, load, formats, layout; prefill and decode side by side. */
 import { ask, latest } from "../api.js";
 import { catalog, checkbox, choice, exportButtons, finder, machinePicker, slider } from "../controls.js";
-import { announce, failure, h, replace, table } from "../dom.js";
+import { failure, h, replace, table } from "../dom.js";
 import { draw } from "../draw.js";
 import { json, list, write } from "../state.js";
 
@@ -37,7 +37,6 @@ export async function mount(place, params) {
       replace(figures, result.figures.map(([name, text]) => h("div", {}, h("dt", {}, name), h("dd", {}, text))));
       await draw(chart, result.chart);
       replace(ops, table(result.table));
-      announce(result.answer[0]);
       timer = setTimeout(detailed, DETAILS_AFTER);
     } catch (error) {
       replace(message, failure(error)); // the last answer stays
@@ -76,7 +75,9 @@ export async function mount(place, params) {
   place.append(
     h("h1", { class: "question" }, "How fast can this LLM decode?"),
     h("div", { class: "split" },
-      h("form", { class: "panel", "aria-label": "Model and load", onsubmit: (event) => event.preventDefault() },
+      h("div", { class: "work" },
+      h("div", { class: "lead results" }, h("div", { class: "answered" }, answer, message), figures, chart),
+      h("form", { class: "panel controls", "aria-label": "Model and load", onsubmit: (event) => event.preventDefault() },
         model.element, machine.element,
         SIZES.map(([name, label, max]) => slider({ label, min: 1, max, value: state[name], oninput: change(name) }).element),
         h("fieldset", {}, h("legend", {}, "Formats"),
@@ -86,8 +87,8 @@ export async function mount(place, params) {
           choice({ label: "Software", choices: [["", "usual serving engine"], ...engines.map((name) => [name, name])], value: state.software, onchange: change("software") }).element,
           choice({ label: "Ceilings", choices: [["", "best known"], "stated", "derived", "measured"], value: state.ceilings, onchange: change("ceilings") }).element,
           checkbox({ label: "Static batching", value: state.static, onchange: change("static") }).element,
-          h("label", { for: "config" }, "config.json of another model"), pasted)),
-      h("div", {}, message, answer, figures, chart, exportButtons("model", () => ({ ...question(), swept: state.swept, others: state.others })), ops,
+          h("label", { for: "config" }, "config.json of another model"), pasted))),
+      h("div", { class: "rest results" }, exportButtons("model", () => ({ ...question(), swept: state.swept, others: state.others })), ops,
         h("div", { class: "row" }, choice({ label: "Curve over", choices: ["batch", "prompt"], value: state.swept, onchange: change("swept") }).element, others.element), more, tables)),
   );
   await refresh();

@@ -26,7 +26,7 @@ export async function mount(place, params) {
     Object.assign(state, { file, example, result: null, cards: new Map() });
     const asked = (state.asked += 1);
     replace(results, h("p", { class: "muted", role: "status" }, `reading ${file.name || "the pasted text"} ...`));
-    announce("reading the file");
+    announce("reading the file", { quiet: true });
     try {
       const result = await upload(address("profile", state), file);
       if (asked !== state.asked) return;
@@ -34,7 +34,7 @@ export async function mount(place, params) {
       result.cards?.forEach((card, index) => state.cards.set(index, card));
       remember(state);
       await show(results, state, machine);
-      announce(result.answer[0] ?? "");
+      announce(result.answer[0] ?? "", { quiet: true });
     } catch (error) {
       if (asked === state.asked) replace(results, failure(error));
     }
@@ -112,7 +112,8 @@ async function show(results, state, machine) {
     result.tables?.map((each) => h("details", {}, h("summary", {}, each.title), table({ ...each, title: "" }))),
   );
   replace(card, h("p", { class: "muted" }, "Choose a dot or a row of the table: both gaps, where the microseconds go, and what closing them would bring."));
-  if (result.chart) await draw(chart, result.chart, { onPoint: (point) => point.key !== "" && Number.isInteger(Number(point.key)) && choose(Number(point.key)) });
+  const selected = (point) => state.kernel !== null && point.key !== "" && point.role !== "ridge" && Number(point.key) === Number(state.kernel);
+  if (result.chart) await draw(chart, result.chart, { selected, onPoint: (point) => point.key !== "" && Number.isInteger(Number(point.key)) && choose(Number(point.key)) });
   if (result.phases) await draw(phases, result.phases, { titles: false });
   if (state.kernel !== null && result.table && Number(state.kernel) >= 0) await choose(Number(state.kernel), false);
 }
@@ -222,8 +223,7 @@ async function openCard(place, chart, state, index, focus) {
   if (card.chart) await draw(plane, card.chart);
   const picture = state.result.chart;
   // the moves of the chosen kernel take the place of the arrows of the largest gaps
-  if (picture && card.arrows?.length) await draw(chart, { ...picture, arrows: card.arrows }, chart.ridgeline.options);
-  else if (picture && chart.ridgeline.picture !== picture) await draw(chart, picture, chart.ridgeline.options);
+  if (picture) await draw(chart, card.arrows?.length ? { ...picture, arrows: card.arrows } : picture, chart.ridgeline.options);
 }
 
 const heading = (card) => h("h2", { tabindex: "-1", title: card.name.length > 160 ? card.name.slice(0, 2000) : null }, card.name.length > 160 ? `${card.name.slice(0, 159)}…` : card.name);

@@ -8,7 +8,11 @@ const LAST = 512, NARROW = [1024, 256]; // the second never crosses on most mach
 export default async function mount(element, options, page) {
   const chart = h("div"), output = speaker(), signal = h("p", { class: "signal", hidden: true });
   const { machines, dtype } = options;
-  const state = { dtype, machines, on: machines[0], in_features: options.in_features, out_features: options.out_features, batch: 1 };
+  const layers = [[options.in_features, options.out_features], ...NARROW.map((side) => [side, side])].filter(([wide, high], index) => index === 0 || wide !== options.in_features || high !== options.out_features);
+  const batches = Array.from({ length: LAST }, (_, index) => index + 1);
+  const { values: first, keep } = page.setting("batch", { size: [batches, 1], on: [machines, machines[0]], layer: [layers.map((_, index) => index), 0] });
+  const sides = (layer) => ({ in_features: layers[layer][0], out_features: layers[layer][1] });
+  const state = { dtype, machines, on: first.on, batch: first.size, ...sides(first.layer) };
   let before = null; // machine, layer and side of the last answer
   const refresh = asker("batch", output, async (result, asked) => {
     say(output, result.answer);
@@ -18,17 +22,16 @@ export default async function mount(element, options, page) {
     if (crossed || !same) signal.hidden = !crossed;
     if (crossed) {
       signal.textContent = `Crossed the ridge: ${result.side}-bound from here on.`;
-      page.announce(signal.textContent);
+      page.announce(signal.textContent, { quiet: true });
     }
     before = { ...asked, side: result.side };
     await draw(chart, result.chart, { titles: false });
   });
   const change = (values) => { Object.assign(state, values); refresh({ ...state }); };
-  const layers = [[options.in_features, options.out_features], ...NARROW.map((side) => [side, side])].filter(([wide, high], index) => index === 0 || wide !== options.in_features || high !== options.out_features);
   element.append(
-    slider("Batch", Array.from({ length: LAST }, (_, index) => index + 1), 1, String, (batch) => change({ batch })),
-    radios("GPU", machines.map((name) => [name, name]), machines[0], (on) => change({ on })),
-    radios("Layer", layers.map(([wide, high], index) => [index, `${wide} × ${high}`]), 0, (index) => change({ in_features: layers[index][0], out_features: layers[index][1] })),
+    slider("Batch", batches, first.size, String, (batch) => { keep({ size: batch }); change({ batch }); }),
+    radios("GPU", machines.map((name) => [name, name]), first.on, (on) => { keep({ on }); change({ on }); }),
+    radios("Layer", layers.map(([wide, high], index) => [index, `${wide} × ${high}`]), first.layer, (layer) => { keep({ layer }); change(sides(layer)); }),
     chart, signal, output);
   await refresh({ ...state });
 }

@@ -4,9 +4,10 @@ import { h } from "../dom.js";
 import { draw } from "../draw.js";
 import { say, speaker, still } from "../exercise.js";
 
-export default async function mount(element, options) {
+export default async function mount(element, options, page) {
   const { steps } = await ask("exercise/buildup", options);
   const chart = h("div"), output = speaker();
+  const { values: first, keep } = page.setting("buildup", { step: [steps.map((_, index) => index + 1), 1] });
   let current = 0;
   const choices = steps.map(({ title }, index) => h("button", { type: "button", onclick: () => show(index) }, `${index + 1} ${title}`));
   const back = h("button", { type: "button", onclick: () => show(current - 1) }, "Back");
@@ -15,6 +16,7 @@ export default async function mount(element, options) {
     const before = steps[current].chart.lines.length;
     current = Math.min(Math.max(index, 0), steps.length - 1);
     element.dataset.step = String(current + 1);
+    keep({ step: current + 1 });
     choices.forEach((button, place) => (place === current ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
     back.disabled = current === 0;
     next.disabled = current === steps.length - 1;
@@ -23,7 +25,7 @@ export default async function mount(element, options) {
     if (!still()) [...chart.querySelectorAll(".scatterlayer path.js-line")].slice(before).forEach(stroke);
   }
   element.append(h("div", { class: "buttons", role: "group", "aria-label": "Steps of the chart" }, choices), chart, output, h("div", { class: "buttons" }, back, next));
-  await show(0);
+  await show(first.step - 1);
 }
 
 function stroke(path) {

@@ -37,7 +37,7 @@ export default function mount(element, { seconds }, page) {
     clock.textContent = "";
     const text = `Time is up: ${right} of ${done} right.`;
     replace(output, h("p", {}, text), done ? h("p", {}, "Numbers count within 30 %. Below is every card with its answer.") : null);
-    page.announce(text);
+    page.announce(text, { quiet: true });
     if (done) page.score("drill", right, done);
     start.textContent = "Again";
     start.hidden = false;

@@ -4,12 +4,14 @@ import { h, replace } from "../dom.js";
 import { draw } from "../draw.js";
 import { say, speaker } from "../exercise.js";
 
-export default async function mount(element) {
+export default async function mount(element, options, page) {
   const { stages, recorded } = await ask("exercise/stages");
   const chart = h("div"), output = speaker(), what = h("p", { class: "note" }), actions = h("div");
+  const { values: first, keep } = page.setting("stages", { stage: [stages.map((_, index) => index + 1), 1] });
   const buttons = stages.map(({ title }, index) => h("button", { type: "button", onclick: () => show(index) }, title));
   async function show(index) {
     const stage = stages[index];
+    keep({ stage: index + 1 });
     buttons.forEach((button, place) => (place === index ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
     Object.assign(element.dataset, { roof: stage.roof, stage: index + 1 });
     what.textContent = `This version: ${stage.what}.`;
@@ -18,5 +20,5 @@ export default async function mount(element) {
     await draw(chart, stage.chart, { titles: false });
   }
   element.append(h("div", { class: "buttons", role: "group", "aria-label": "Stage" }, buttons), what, chart, output, actions, h("p", { class: "note" }, recorded));
-  await show(0);
+  await show(first.stage - 1);
 }
