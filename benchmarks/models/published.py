@@ -1,10 +1,11 @@
 """Models predicted against published figures: decode, prefill, serving, training, and floors that nobody may beat.
 
-    python benchmarks/models/published.py PUBLISHED.csv [--markdown]
+    python benchmarks/models/published.py PUBLISHED.csv [--rows] [--leave-one-out]
 
 The table is third-party (columns: source, model, gpu, n_gpu, dtype_weights, batch, prompt_len, gen_len, phase, metric, value, unit,
 note) and is not part of this project; each row is cited by its source. Rows whose GPU or model is not known here, or whose batch is
-not stated, are counted and left out.
+not stated, are counted and left out. `--leave-one-out` fits each constant that was fitted to these rows again, without the rows of
+one engine or publisher at a time, and prints the error on those.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ridgeline.core.errors import RidgelineError
 from ridgeline.core.machine import Machine
 from ridgeline.machines.load import load as machine_named
 from ridgeline.prediction.models.result import Load, ModelPrediction, predict_model
-from ridgeline.prediction.models.training import Job, predict_training
+from ridgeline.prediction.models.training import Job, TrainingPrediction, predict_training
 from ridgeline.programs.models.layout import Layout
 from ridgeline.programs.models.load import architecture
 from ridgeline.programs.models.phase import Formats
@@ -42,6 +43,7 @@ FORMATS = {
     "bf16": "bf16", "fp16": "fp16", "f16": "fp16", "fp8": "fp8_e4m3", "unstated": "bf16", "int8-wo": "int8", "int4-g32-wo": "int4_g32", "int4-wo": "int4_g128",
     "q4_k_m": Q4_K_M, "fp8-cs": "fp8_e4m3", "fp8-mx": "mxfp8", "fp4": "mxfp4",
 }  # fmt: skip
+ENGINES = ("trtllm", "vllm", "sglang")
 LLAMA_CPP = ("Xiongjie", "ggml", "geerlingguy")
 IN_16_BIT = ("int8", "int4_g32", "int4_g128", "mxfp4")  # weights that are widened: products in 16 bit
 FLASH_ATTENTION_2 = (
@@ -61,6 +63,8 @@ class Row:
     floor: float
     rate: bool
     source: str
+    group: str = ""  # the engine and who published, or the model that was trained
+    made: ModelPrediction | TrainingPrediction | None = None
 
     @property
     def error(self) -> float:
@@ -78,6 +82,12 @@ def machine_of(row: dict[str, str]) -> Machine:
         limit = replace(machine.tdp, stated=WIDE_LIMIT)
         return replace(machine.with_figures(bandwidth=WIDE_CARD), tdp=limit)
     return machine
+
+
+def engine_of(row: dict[str, str]) -> str:
+    """Who published a figure, and the engine it is of where one table has several."""
+    engine = next((name for name in ENGINES if row["note"].startswith(name)), "")
+    return " ".join([row["source"].split()[0], engine]).strip() if not row["source"].startswith("NVIDIA NIM") else "NIM"
 
 
 def degree(note: str, name: str) -> int:
@@ -132,9 +142,12 @@ def inference(row: dict[str, str]) -> Iterator[Row]:
             decode_floor,
             False,
             source,
+            engine_of(row),
+            made,
         )
     elif metric == "ttft":
-        yield Row("serving TTFT", name, value / 1e3, float(made.serving.ttft), prefill_floor, False, source)
+        ttft = float(made.serving.ttft)
+        yield Row("serving TTFT", name, value / 1e3, ttft, prefill_floor, False, source, engine_of(row), made)
     elif metric == "first_token_latency":
         yield Row("prefill", name, value / 1e3, float(made.prefill_time), prefill_floor, False, source)
     elif metric == "tokens_per_s" and kind == "decode":
@@ -175,6 +188,8 @@ def training(row: dict[str, str]) -> Iterator[Row]:
         floor,
         True,
         row["source"],
+        row["model"],
+        made,
     )
 
 
@@ -222,8 +237,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("--rows", action="store_true", help="every row, too")
+    parser.add_argument("--leave-one-out", action="store_true", help="fitted constants again without one source each")
     arguments = parser.parse_args()
     rows, left_out = rows_of(arguments.table)
+    if arguments.leave_one_out:
+        from refit import leave_one_out
+
+        print("\n".join(leave_one_out(rows)))
+        return
     if arguments.rows:
         for row in rows:
             print(

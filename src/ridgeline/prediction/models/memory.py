@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -10,15 +11,16 @@ from numpy.typing import NDArray
 
 from ...core.dtypes import dtype
 from ...core.machine import Machine
-from ...core.work import Array
-from ...programs.models.architecture import Architecture, Experts, Latent
-from ...programs.models.layout import Layout
-from ...programs.models.parameters import ATTENTION, MLP, kv_values, parameters
-from ...programs.models.phase import Formats
+from ...core.work import Array, largest, total
+from ...programs.models.architecture import Architecture, Experts, Latent, Layer
+from ...programs.models.layout import Layout, stages
+from ...programs.models.parameters import kv_values
+from ...programs.models.phase import Formats, prefill
+from ...programs.models.program import ATTENTION, MLP, ModelOp, stage_ops
 from .software import Software
 
 PAGE = 16  # tokens of a page of the cache; the last page of a sequence is half full on average
-UNQUANTIZED = "bf16"  # embedding, head, router and norms of quantized checkpoints
+WIDE = ("router", "shared gate")  # products of layers that quantized checkpoints keep in the format of activations
 LOGITS = "fp32"  # in which all_software keep the logits of a step
 
 
@@ -49,43 +51,55 @@ class MemoryPlan:
         return np.ones(total.shape, dtype=np.bool_) if self.usable is None else np.asarray(total <= self.usable)
 
 
+@cache
 def device_weights(architecture: Architecture, formats: Formats, layout: Layout) -> float:
-    """Bytes of weights on the device of the stage that has most: layers split over tensor and pipeline parallel devices,
-    experts over those that share them; embedding and head split by rows of the vocabulary, on the first and last stage.
+    """Bytes of weights on the device that holds most: those of the ops of its stage.
 
-    Quantized checkpoints keep embedding, head, router and norms in the format of activations.
+    Matrices of layers, embedding and head are split over tensor-parallel devices, layers over stages, experts over the devices that
+    share them; norms, routers and products down to latent vectors are on every device. Quantized checkpoints keep embedding, head,
+    router, norms and what the architecture names in the format of activations.
     """
-    groups = parameters(architecture).groups
-    stored, rest = dtype(formats.weights).bytes, dtype(UNQUANTIZED).bytes
-    routed = sum(
-        layer.count * layer.mlp.count * layer.mlp.inter * architecture.hidden * (2 + layer.mlp.gated)
-        for layer in architecture.layers
-        if isinstance(layer.mlp, Experts)
-    )
-    stages = np.ceil(architecture.depth / layout.pp) / architecture.depth
-    dense = (groups[ATTENTION] + groups[MLP] - routed) * stored / layout.tp
-    experts = routed * stored / max(layout.tp, layout.ep)
-    kept = (sum(groups.values()) - groups[ATTENTION] - groups[MLP]) * rest
-    # the first stage has the embedding and the last the head, so that neither has both
-    ends = kept / layout.tp / (2 if layout.pp > 1 and not architecture.tied else 1)
-    return float((dense + experts) * stages + ends)
+    stored, rest = dtype(formats.weights).bytes, dtype(formats.values).bytes
+
+    def held(op: ModelOp) -> float:
+        return float(np.max(op.weights * op.count)) * (stored if _quantized(architecture, op) else rest)
+
+    return max(sum(map(held, ops)) for ops in _forward(architecture, formats, layout))
+
+
+@cache
+def device_parameters(architecture: Architecture, formats: Formats, layout: Layout) -> float:
+    """Learned values on the device that holds most."""
+    return max(sum(float(op.weights * op.count) for op in ops) for ops in _forward(architecture, formats, layout))
+
+
+def _forward(architecture: Architecture, formats: Formats, layout: Layout) -> tuple[tuple[ModelOp, ...], ...]:
+    """Ops of a forward pass, of every stage that may hold most."""
+    return stage_ops(architecture, prefill(float(layout.dp), 1.0), formats, replace(layout, shard=0))
+
+
+def _quantized(architecture: Architecture, op: ModelOp) -> bool:
+    """Whether weights of an op are stored in the format of the layers."""
+    return op.part in (ATTENTION, MLP) and op.part not in architecture.unquantized and op.name not in WIDE
 
 
 def device_cache(architecture: Architecture, tokens: Array, formats: Formats, layout: Layout) -> Array:
-    """Bytes of the cache of one sequence of `tokens` on one device, in pages.
+    """Bytes of the cache of one sequence of `tokens` on one device, in pages, of the stage whose layers keep most.
 
     Key heads are split over tensor parallel devices until each has one; a latent vector is on all of them.
     """
     if not architecture.causal:
         return 0.0 * np.asarray(tokens, dtype=np.float64)
     paged = np.ceil(np.asarray(tokens, dtype=np.float64) / PAGE) * PAGE
-    values: Array = 0.0
-    for layer in architecture.layers:
+
+    def kept(layer: Layer) -> Array:
         attention = layer.attention
         shards = 1 if isinstance(attention, Latent) else min(layout.tp, attention.kv_heads)
-        kept = paged if attention.window is None else np.minimum(paged, attention.window + PAGE)
-        values = values + layer.count * kv_values(layer) / shards * kept
-    return values * dtype(formats.kv).bytes / (layout.pp * layout.cp)
+        tokens_kept = paged if attention.window is None else np.minimum(paged, attention.window + PAGE)
+        return layer.count * kv_values(layer) / shards * tokens_kept
+
+    values = largest(total(kept(layer) for _, layer in stage) for stage in stages(architecture, layout.pp))
+    return values * dtype(formats.kv).bytes / layout.cp
 
 
 def step_activations(
@@ -103,7 +117,7 @@ def step_activations(
         widths.append(3 * inter / layout.tp)  # gate, up and their product
     width = 2 * architecture.hidden + max(widths)
     logits = sequences * architecture.vocab / layout.tp * dtype(LOGITS).bytes if architecture.head else 0.0
-    return rows * width * dtype(formats.activations).bytes + logits
+    return rows * width * dtype(formats.values).bytes + logits
 
 
 def memory_plan(

@@ -19,13 +19,13 @@ from ...programs.models.architecture import Architecture
 from ...programs.models.layout import Layout
 from ...programs.models.parameters import Parameters, parameters
 from ...programs.models.phase import DECODE, PREFILL, Formats, Phase
-from ...programs.models.program import ModelOp, step_ops
+from ...programs.models.program import ModelOp, stage_ops, step_ops
 from .critical import CriticalBatch, critical_batches
 from .energy import StepEnergy, least_time, step_energy
 from .memory import MemoryPlan, largest_batch, memory_plan, running_batch
 from .serving import Serving, serve
 from .software import Software, software_named
-from .step import StepPrediction, predict_step
+from .step import StepPrediction, longest_step, mixed_step, predict_step
 
 HOUR = 3600.0
 MILLION = 1e6
@@ -244,7 +244,9 @@ class ModelPrediction:
         needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable or 0.0, "B", 3)
         note = f"does not fit: needs {needs} a device, {has} are usable"
         if not self.largest_batch:
-            return f"{note}; the weights alone do not: raise --tp or --pp, or quantize"
+            alone = self.memory.weights > (self.memory.usable or 0.0)
+            what = "the weights alone do not" if alone else "not even one sequence of this length does"
+            return f"{note}; {what}: raise --tp or --pp, or quantize{'' if alone else ' the cache'}"
         note += f"; at most {self.largest_batch} sequences fit"
         asked, runs = float(np.max(self.load.batch)), float(np.max(self.running))
         if runs == asked:
@@ -266,7 +268,7 @@ def step_rows(software: Software, load: Load) -> Array:
 
 
 def in_stage(batch: Array, layout: Layout) -> Array:
-    """Sequences that a stage of a pipeline decodes at a time: one of pp groups."""
+    """Sequences that a stage of a pipeline decodes at a time at most: the largest of pp groups."""
     return np.ceil(np.asarray(batch, dtype=np.float64) / layout.pp)
 
 
@@ -303,13 +305,39 @@ def _predicted(
     running = running_batch(
         architecture, machine, formats, layout, software, load.batch, held, step_rows(software, load)
     )
-    # phases count the sequences of all replicas, a load those of one
-    phases = (
-        (Phase(PREFILL, float(layout.dp), load.prompt), False),
-        (Phase(DECODE, in_stage(running, layout) * layout.dp, 1.0, load.context), software.graph),
-    )
-    prefill, decode = (
-        predict_step(step_ops(architecture, phase, formats, layout), machine, ceilings, graph, layout, software.light)
-        for phase, graph in phases
-    )
+    prompt = Phase(
+        PREFILL, float(layout.dp), load.prompt
+    )  # phases count the sequences of all replicas, a load those of one
+    prefill = busiest_step(architecture, machine, formats, layout, software, prompt, ceilings)
+    decode = decode_step(architecture, machine, formats, layout, software, running, load.context, ceilings)
     return ModelPrediction(architecture, machine, formats, layout, software, load, prefill, decode, running, ceilings)
+
+
+def busiest_step(
+    architecture: Architecture, machine: Machine, formats: Formats, layout: Layout, software: Software, phase: Phase, ceilings: str | None
+) -> StepPrediction:  # fmt: skip
+    """The step of the stage that takes longest."""
+    graph = software.graph and phase.kind == DECODE
+    steps = [
+        predict_step(ops, machine, ceilings, graph, layout, software.light)
+        for ops in stage_ops(architecture, phase, formats, layout)
+    ]
+    return steps[0] if len(steps) == 1 else longest_step(steps, [powered(step) for step in steps])
+
+
+def decode_step(
+    architecture: Architecture, machine: Machine, formats: Formats, layout: Layout, software: Software, running: Array, context: Array,
+    ceilings: str | None = None, tokens: Array = 1.0,
+) -> StepPrediction:  # fmt: skip
+    """A stage working on one of the pp groups of the running sequences: the mean over groups, that differ by one sequence at most."""
+
+    def of_group(sequences: Array) -> StepPrediction:
+        phase = Phase(DECODE, sequences * layout.dp, tokens, context)
+        return busiest_step(architecture, machine, formats, layout, software, phase, ceilings)
+
+    larger = in_stage(running, layout)
+    smaller = np.maximum(np.floor(np.asarray(running) / layout.pp), 1.0)
+    if np.all(larger == smaller):
+        return of_group(larger)
+    share = np.where(larger == smaller, 1.0, np.asarray(running) / layout.pp - smaller)  # of groups with one more
+    return mixed_step([(of_group(larger), share), (of_group(smaller), 1 - share)])

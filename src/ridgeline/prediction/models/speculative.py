@@ -21,12 +21,9 @@ from ...core.units import percent, show
 from ...core.work import Array
 from ...programs.models.architecture import Architecture
 from ...programs.models.layout import Layout
-from ...programs.models.phase import DECODE, Phase
-from ...programs.models.program import step_ops
 from ...programs.models.speculative import expected_tokens
-from .result import ModelPrediction, in_stage, powered, predict_model
+from .result import ModelPrediction, decode_step, powered, predict_model
 from .serving import Serving, serve
-from .step import predict_step
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 BISECTIONS = 30
@@ -35,12 +32,9 @@ SAME_VOCABULARY = 0.01  # by which sizes differ where one is padded
 
 def verify_time(prediction: ModelPrediction, drafted: int) -> Array:
     """Seconds of one step of the model over the drafted tokens and the next one, of every sequence."""
-    layout, load = prediction.layout, prediction.load
-    phase = Phase(DECODE, in_stage(prediction.running, layout) * layout.dp, drafted + 1.0, load.context)
-    ops = step_ops(prediction.architecture, phase, prediction.formats, prediction.layout)
-    runs = prediction.software
-    step = predict_step(ops, prediction.machine, prediction.ceilings, runs.graph, prediction.layout, runs.light)
-    return powered(step) * prediction.layout.pp + runs.host(prediction.running)
+    asked = prediction.architecture, prediction.machine, prediction.formats, prediction.layout, prediction.software
+    step = decode_step(*asked, prediction.running, prediction.load.context, prediction.ceilings, drafted + 1.0)
+    return powered(step) * prediction.layout.pp + prediction.software.host(prediction.running)
 
 
 def speculative_tpot(prediction: ModelPrediction, draft: ModelPrediction, accepted: float, drafted: int) -> Array:

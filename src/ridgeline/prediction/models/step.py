@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -233,3 +233,20 @@ def predict_step(
 
     listed = tuple(timed(op) for op in every)
     return StepPrediction(machine, listed, graph)
+
+
+def longest_step(steps: Sequence[StepPrediction], times: Sequence[Array]) -> StepPrediction:
+    """The step that takes longest by `times`; for arrays of sizes, each of them by itself."""
+    longest = np.argmax(np.stack(np.broadcast_arrays(*map(np.asarray, times))), axis=0)
+    chosen = [place for place in range(len(steps)) if np.any(longest == place)]
+    if len(chosen) == 1:
+        return steps[chosen[0]]
+    return mixed_step([(steps[place], 1.0 * (longest == place)) for place in chosen])
+
+
+def mixed_step(shares: Sequence[tuple[StepPrediction, Array]]) -> StepPrediction:
+    """The mean of steps, each with its share."""
+    listed = [
+        replace(item, op=replace(item.op, count=item.op.count * share)) for step, share in shares for item in step.ops
+    ]
+    return replace(shares[0][0], ops=tuple(listed))

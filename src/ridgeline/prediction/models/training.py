@@ -26,10 +26,11 @@ from ...machines.load import as_machine
 from ...programs.models.activations import training_activations
 from ...programs.models.architecture import Architecture
 from ...programs.models.layout import DATA, EXPERT, EXPERT_DATA, PIPELINE, SHARD_GRADIENTS, Layout, bubble
-from ...programs.models.model_op import BACKWARD, FORWARD, PASSES, RECOMPUTED, UPDATE
+from ...programs.models.model_op import BACKWARD, PASSES, RECOMPUTED, UPDATE
 from ...programs.models.phase import Formats, train
-from ...programs.models.program import COMMUNICATION, device_parameters, step_ops
+from ...programs.models.program import COMMUNICATION, stage_ops
 from .energy import least_time
+from .memory import device_parameters
 from .step import OpTime, StepPrediction, predict_step
 
 LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
@@ -125,10 +126,10 @@ class TrainingPrediction:
 
     @cached_property
     def exposed(self) -> float:
-        """Seconds of collectives that no kernel hides."""
+        """Seconds of collectives that no kernel hides: at least those that are longer than all kernels."""
         apart = self._sum(communication=True, over=(EXPERT,))  # tokens are waited for, before and behind their experts
         inner = self.communication - self.exchange - apart - self._sum(communication=True, over=(PIPELINE,))
-        return (1 - HIDDEN) * inner + apart + self.exchange_shown
+        return max((1 - HIDDEN) * inner + apart + self.exchange_shown, self.communication - self.kernels)
 
     @property
     def waiting(self) -> float:
@@ -177,8 +178,7 @@ class TrainingPrediction:
         """Bytes on a device: weights, gradients and the optimizer's states, those that replicas split by the ZeRO stage divided
         by their number, and the activations that are kept for the backward pass."""
         layout, formats = self.layout, self.formats
-        forward = tuple(item.op for item in self.step.ops if item.op.step_pass == FORWARD)
-        values = float(device_parameters(forward)) / self.microbatches  # of which each runs every op
+        values = device_parameters(self.architecture, formats, layout)
         replicas = layout.dp * layout.cp
         split = {
             name: replicas if layout.shard >= stage else 1
@@ -220,13 +220,9 @@ def predict_training(
     """A training step; what does not divide is said by the ops."""
     machine, formats, layout = as_machine(machine), formats or Formats(), layout or Layout()
     phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
-    ops = step_ops(architecture, phase, formats, layout, routing="balanced")
-    return TrainingPrediction(
-        architecture,
-        machine,
-        formats,
-        layout,
-        job,
-        predict_step(ops, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention),
-        ceilings,
+    stages = stage_ops(architecture, phase, formats, layout, routing="balanced")
+    steps = (
+        predict_step(ops, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention) for ops in stages
     )
+    every = [TrainingPrediction(architecture, machine, formats, layout, job, step, ceilings) for step in steps]
+    return max(every, key=lambda made: made.time)

@@ -5,6 +5,7 @@ Layers that are alike are one `Layer` with a count, so that a model of 126 layer
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 # Norms of queries and keys: over each head with one weight vector for all heads, with a vector per head, over all heads
@@ -111,10 +112,19 @@ class Architecture:
     weights: str = "bf16"  # the format that the matrices of layers were published in
     head_transform: bool = False  # a dense layer, its activation and a norm before the head, as encoders have it
     unquantized: tuple[str, ...] = ()  # parts of layers whose matrices stay in 16 bits: "attention"
+    order: tuple[
+        int, ...
+    ] = ()  # kind of every layer from first to last, as a place in `layers`; empty: kind after kind
 
     @property
     def depth(self) -> int:
         return sum(layer.count for layer in self.layers)
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """The place in `layers` of every layer from first to last."""
+        counts = Counter({place: layer.count for place, layer in enumerate(self.layers)})
+        return self.order if Counter(self.order) == counts else tuple(counts.elements())
 
     @property
     def norm_values(self) -> int:

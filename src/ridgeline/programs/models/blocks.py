@@ -63,7 +63,8 @@ def _attention(block: Block, group: Sequences) -> Iterator[ModelOp]:
     values, stored = block.device.formats.values, cache_format(block, group)
     mask = masked(block, group)
     if not mask.dense:
-        yield block.op(attention_name(block, group), ATTENTION, mask.forward(values, stored))
+        for part, cases in mask.parts:
+            yield block.op(attention_name(block, group), ATTENTION, part.forward(values, stored), cases)
         return
     n = group.batch * mask.heads * group.keys * mask.head_dim
     yield block.op("repeat keys", ATTENTION, built(ops.cast, n=n, dtype=stored, out_dtype=values), 2)

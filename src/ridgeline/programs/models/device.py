@@ -113,7 +113,7 @@ class Block:
     layer: Layer
     place: int
 
-    def op(self, name: str, part: str, work: Work, times: float = 1.0, weights: Array = 0.0, over: str = "") -> ModelOp:
+    def op(self, name: str, part: str, work: Work, times: Array = 1.0, weights: Array = 0.0, over: str = "") -> ModelOp:
         return ModelOp(name, part, work, self.layer.count * times, self.place, weights, over)
 
     def linear(

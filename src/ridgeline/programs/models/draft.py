@@ -75,7 +75,9 @@ class Draft:
 
     def architecture(self, name: str) -> Architecture:
         """Layers that are alike are one row with a count, in the order in which each kind comes first."""
-        kinds = Counter(self.layer(place) for place in range(self.depth))
+        every = [self.layer(place) for place in range(self.depth)]
+        kinds = Counter(every)
+        places = {kind: place for place, kind in enumerate(kinds)}
         layers = tuple(
             Layer(kind.attention, kind.mlp, kind.norms, count, kind.parallel) for kind, count in kinds.items()
         )
@@ -83,5 +85,5 @@ class Draft:
             name, self.hidden, self.vocab, layers, self.tied, self.head, self.norm, self.positions, self.causal,
             self.max_context, tuple(self.notes), self.norm_vectors, self.embedding_width, self.embedding_norm,
             self.final_norm, self.token_types, self.pooler, self.head_bias, self.weights,
-            self.head_transform, self.unquantized,
+            self.head_transform, self.unquantized, tuple(places[kind] for kind in every) if len(kinds) > 1 else (),
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from numbers import Integral
 
@@ -106,23 +107,19 @@ def _check_mlp(mlp: Mlp | Experts, layout: Layout) -> None:
 
 
 def stages(architecture: Architecture, pp: int) -> tuple[tuple[tuple[int, Layer], ...], ...]:
-    """Layers of every pipeline stage in order, each with its place in the architecture and how many of them.
+    """Layers of every pipeline stage in order: its kinds of layers, each with its place in the architecture and how many of them.
 
     Stages differ by one layer at most; the first ones have the extra layers, since the last one has the head.
     """
     even, extra = divmod(architecture.depth, pp)
-    remaining = [(place, layer.count) for place, layer in enumerate(architecture.layers)]
-    made = []
+    kinds, start, made = architecture.kinds, 0, []
     for stage in range(pp):
-        wanted, taken = even + (stage < extra), []
-        while wanted:
-            place, count = remaining.pop(0)
-            used = min(count, wanted)
-            if count > used:
-                remaining.insert(0, (place, count - used))
-            taken.append((place, replace(architecture.layers[place], count=used)))
-            wanted -= used
-        made.append(tuple(taken))
+        end = start + even + (stage < extra)
+        counts = Counter(kinds[start:end])
+        made.append(
+            tuple((place, replace(architecture.layers[place], count=counts[place])) for place in sorted(counts))
+        )
+        start = end
     return tuple(made)
 
 

@@ -52,6 +52,19 @@ class Masked:
         return self
 
     @property
+    def parts(self) -> tuple[tuple[Masked, Array], ...]:
+        """Arrays in which a window cuts some sequences and others not, as cases of one kind each, with 1 where a case is of it."""
+        if self.window is None or not np.ndim(self.queries + self.keys) or np.all(np.asarray(self.queries) == 1):
+            return ((self, 1.0),)
+        cut, single = np.broadcast_arrays(np.asarray(self.keys) > self.window, np.asarray(self.queries) == 1)
+        kinds = (
+            (replace(self, window=None, chunked=False), ~cut),
+            (replace(self, queries=1.0), cut & single),
+            (self, cut & ~single),
+        )
+        return tuple((kind, 1.0 * cases) for kind, cases in kinds if np.any(cases))
+
+    @property
     def chunk_share(self) -> Array:
         """Pairs within chunks over the pairs of a sliding window of the same size.
 

@@ -28,6 +28,7 @@ __all__ = [
     "PARTS",
     "ModelOp",
     "device_parameters",
+    "stage_ops",
     "step_ops",
 ]
 
@@ -50,14 +51,31 @@ def step_ops(
     how tokens choose experts (`uniform` at random, `balanced` evenly). Of a pipeline the ops are those of `stage`, counted from 0,
     or of the busiest one. Of devices that do not divide the sequences evenly it is one with the most.
     """
+    if stage is None:
+        every = stage_ops(architecture, phase, formats, layout, fused=fused, routing=routing)
+        return max(every, key=lambda listed: burden(listed, phase.kind))
     device = checked(architecture, phase, formats, layout, fused, routing)
-    ops_of = train_ops if phase.kind == TRAIN else forward_ops
-    if stage is not None:
-        if not 0 <= stage < layout.pp:
-            raise InputError(f"stage {stage} is not there: pp={layout.pp} has stages 0 to {layout.pp - 1}")
-        return tuple(ops_of(device, stage))
-    every = [tuple(ops_of(device, place)) for place in distinct_stages(device)]
-    return max(every, key=lambda listed: burden(listed, phase.kind))
+    if not 0 <= stage < layout.pp:
+        raise InputError(f"stage {stage} is not there: pp={layout.pp} has stages 0 to {layout.pp - 1}")
+    return tuple(ops_of(device, stage))
+
+
+def stage_ops(
+    architecture: Architecture,
+    phase: Phase,
+    formats: Formats = DEFAULT_FORMATS,
+    layout: Layout = SINGLE_DEVICE,
+    *,
+    fused: bool = True,
+    routing: str = UNIFORM,
+) -> tuple[tuple[ModelOp, ...], ...]:
+    """The ops of one device of every stage that may be the busiest: which one is depends on the machine and the sizes."""
+    device = checked(architecture, phase, formats, layout, fused, routing)
+    return tuple(tuple(ops_of(device, place)) for place in distinct_stages(device))
+
+
+def ops_of(device: Device, stage: int) -> Iterator[ModelOp]:
+    return train_ops(device, stage) if device.phase.kind == TRAIN else forward_ops(device, stage)
 
 
 def checked(
