@@ -14,13 +14,15 @@ from ..prediction.host import graph_node_share, launch_latency
 from .access import SECTOR
 from .accounting import Cause
 from .elimination import ISSUE_PER_SPECIAL
+from .excess import element_bytes
 from .gap import Gap
-from .regime import LAUNCH, MEMORY
+from .regime import COMPUTE, LATENCY, LAUNCH, MEMORY
 from .rules import Signs
 from .signs import faster_engine
 from .target import longest
 
 WARP = 32  # threads
+MIN_WAITS = 0.5  # share of stalls on loads, from which they take the time of a kernel without a busy unit
 FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
 
 Gain = Callable[[Gap, Signs], float | None]
@@ -70,6 +72,27 @@ def _scaled(sign: str, factor: Callable[[float], float]) -> Gain:
     return gain
 
 
+def _inner(gap: Gap, signs: Signs) -> float:
+    """Each byte comes from L2 once. Instructions stay, but for those that are repeated as the FLOPs are."""
+    ratio, repeated = signs.get("l2_excess"), signs.get("excess_flops")
+    if not isinstance(ratio, float):
+        return _down_to(gap, 0.0)
+    busy = max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0)
+    kept = busy / max(repeated, 1.0) if isinstance(repeated, float) else busy
+    return _down_to(gap, gap.measured * max(1 / ratio, min(kept / gap.target.achievable_share, 1.0)))
+
+
+def _lanes(gap: Gap, signs: Signs) -> float:
+    """All threads of a warp are active. Where warps wait for loads, what counts are the threads that load."""
+    active, each, size = signs.get("threads_per_instruction"), signs.get("bytes_per_thread"), element_bytes(gap)
+    if not isinstance(active, float):
+        return _down_to(gap, 0.0)
+    used, waits = active / WARP, signs.get("long_share")
+    if gap.regime.bound == LATENCY and isinstance(waits, float) and waits >= MIN_WAITS and isinstance(each, float):
+        used = min(used, each / size) if size else used
+    return _down_to(gap, gap.measured * used)
+
+
 def _fill(gap: Gap, signs: Signs) -> float | None:
     """Per problem, when a full wave of them runs at once."""
     share = signs.get("fill")
@@ -84,7 +107,25 @@ def _traffic(gap: Gap, signs: Signs) -> float | None:
     extra = gap.time_of(Cause.EXTRA_TRAFFIC)
     if gap.regime.bound == MEMORY:
         extra = max(extra, extra / gap.share)  # at the achieved rate of the limiting unit
-    return _at_most(gap, extra)
+    return _at_most(gap, min(extra, gap.measured - _at_l2(gap, gap.counts.bytes - gap.target.bytes)))
+
+
+def _refetched(gap: Gap, signs: Signs) -> float | None:
+    """Data are fetched from memory once; L2 delivers to the SMs what it does today."""
+    traffic = _traffic(gap, signs)
+    return None if traffic is None else min(traffic, gap.measured - _at_l2(gap, 0.0))
+
+
+def _at_l2(gap: Gap, fewer: float) -> float:
+    """Seconds of L2 at its rate of today, when the main memory moves the algorithm's bytes and the SMs so many fewer.
+
+    L2 moves what the SMs ask for and what the main memory delivers. 0 where L2 is not counted or not the busiest unit.
+    """
+    inner, moved = gap.measurement.bytes.get("l2"), gap.counts.bytes
+    busiest = next((share.name for share in gap.shares if share.name != LAUNCH), "")
+    if not inner or not moved or busiest != "l2" or moved <= gap.target.bytes:
+        return 0.0
+    return gap.measured * (max(inner - fewer, 0.0) + gap.target.bytes) / (inner + moved)
 
 
 def _spills(gap: Gap, signs: Signs) -> float | None:
@@ -249,12 +290,13 @@ GAINS: dict[str, Gain] = {
     "tail": _tail,
     "uneven": _uneven,
     "clock": _clock,
-    "inner": _scaled("l2_excess", lambda ratio: 1 / ratio),
-    "divergence": _scaled("threads_per_instruction", lambda threads: threads / WARP),
+    "inner": _inner,
+    "divergence": _lanes,
     "blocks": _scaled("block_share", lambda share: share),
     "cores": _scaled("cores_used", lambda share: share),
     "fill": _fill,
     "traffic": _traffic,
+    "refetched": _refetched,
     "spills": _spills,
     "conflicts": _conflicts,
     "uncounted": _uncounted,

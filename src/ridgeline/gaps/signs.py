@@ -8,8 +8,12 @@ from math import ceil, prod
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
 from .access import SECTOR, WARP, Known, access_figures, bytes_per_request, wasted
+from .contention import SOURCES as OF_CONTENTION
+from .contention import contention_figures
 from .elimination import SOURCES as ELIMINATED
 from .elimination import eliminated
+from .excess import SOURCES as OF_EXCESS
+from .excess import excess_figures
 from .gap import Gap
 from .kernel_families import is_product
 from .regime import COMPUTE, COUNTERS, LAUNCH
@@ -24,9 +28,10 @@ REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from wh
 LARGE_TILE = 256.0
 MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2,048 threads
 TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
-MIN_ATOMIC_BUSY = 0.5  # utilization of the atomic unit of the busiest slice
-MIN_ATOMIC_SHARE, MIN_SLICE_RATIO = 0.1, 3.0  # the same where one slice has several times the mean traffic
+MAX_CAPPED = 0.25  # occupancy that registers and shared memory of a block allow, below which they are the cause
+MIN_FLOPS_PER_INSTRUCTION = 0.25  # from which arithmetic fills the issue slots; 1 without FMAs and other instructions
 FP32, FP32_BYTES = "fp32", 4.0
+STATED = "custom"  # family of work whose counts are stated
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
 _BUSY = ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active")
@@ -56,17 +61,20 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "fill": ("waves",),
     "wave_fill": ("waves",),
     "residency": ("occupancy", "occupancy_limit"),
-    "contended": ("atomics", "atomic_busy", "l2_imbalance"),
+    "capped": ("occupancy_limit", "occupancy"),
     "legacy": ("wgmma_busy", "tensor_busy"),
     "integer_share": ("integer_instructions", "thread_instructions"),
     "turns": ("hbm", "issue", "fma_busy", "tensor_busy"),
     "clock_share": ("sm_clock",),
     "engine_share": ("fma_busy", "tensor_busy"),
+    "arithmetic_busy": ("fma_busy", "tensor_busy", "issue", "thread_instructions"),
     "main_share": ("hbm", "hbm_busy"),
     "excess_bytes": ("hbm",),
     **dict.fromkeys(("stall", "barrier_share", "long_share"), _STALLS),
     **dict.fromkeys(("busiest", "limiter", "limiter_side"), _BUSY),
     **ELIMINATED,
+    **OF_EXCESS,
+    **OF_CONTENTION,
 }
 
 
@@ -110,7 +118,8 @@ def signs(gap: Gap) -> dict[str, float | str]:
         **execution,
         **access_figures(gap, long_share if isinstance(long_share, float) else None),
         **_access(gap),
-        **_contention(gap),
+        **excess_figures(gap),
+        **contention_figures(gap),
         **(_cpu(gap) if machine.kind == CPU else {}),
     }
     return {name: value for name, value in known.items() if value is not None}
@@ -130,14 +139,19 @@ def _algorithm_share(gap: Gap) -> float:
 
 
 def _matrix(gap: Gap) -> str:
-    """Whether the work is a matrix product; of an unknown op, whether it ran on tensor cores or reuses data like one."""
+    """Whether the work is a matrix product; of an unknown op, whether it ran on tensor cores or reuses data like one.
+
+    Counts that are stated do not say which op they are of; that data are reused they say where compute limits them.
+    """
     target = gap.target
-    if target.algorithm_known or target.matrix_flops:
+    stated = target.algorithm_known and target.work.family == STATED
+    if target.matrix_flops or (target.algorithm_known and not stated):
         return _yes(target.matrix_flops)
-    if _named_product(gap):
+    if _named_product(gap) and not stated:
         return "yes"
     inner = _inner_intensity(gap)
-    deep = target.bound == COMPUTE or (target.intensity or 0.0) > REUSE_RATIO * (inner or float("inf"))
+    reuse = (target.intensity or 0.0) > REUSE_RATIO * (inner or float("inf"))
+    deep = target.bound == COMPUTE or (reuse and not stated)
     return _yes(deep and inner is not None and inner < MAX_UNTILED_INTENSITY)
 
 
@@ -163,7 +177,15 @@ def _busy(gap: Gap) -> Known:
         "turns": shares.get(gap.target.main, 0.0)
         + max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0),
         "engine_share": shares.get(gap.counts.engine or "", 0.0),
+        "arithmetic_busy": _arithmetic_busy(gap, shares),
     }
+
+
+def _arithmetic_busy(gap: Gap, shares: Mapping[str, float]) -> float:
+    """Utilization of the engine, or of instruction issue where FLOPs and the loops around them are what is issued."""
+    instructions, engine = gap.measurement.counters.get("thread_instructions"), shares.get(gap.counts.engine or "", 0.0)
+    arithmetic = instructions and (gap.counts.flops or 0.0) >= MIN_FLOPS_PER_INSTRUCTION * instructions
+    return max(engine, shares.get("issue", 0.0)) if arithmetic else engine
 
 
 def _execution(gap: Gap) -> Known:
@@ -243,6 +265,7 @@ def _access(gap: Gap) -> Known:
         "wave_fill": waves / ceil(waves) if waves else None,
         "residency": occupancy / limit if occupancy is not None and limit else None,
         "occupancy_by": _occupancy_by(counters),
+        "capped": _yes(0 < counters.get("occupancy_limit", 1.0) < MAX_CAPPED),
     }
 
 
@@ -272,16 +295,6 @@ def _occupancy_by(counters: Mapping[str, float]) -> str | None:
     names = {"registers": "registers", "shared": "shared memory", "warps": "block size", "slots": "block slots"}
     limits = {text: counters[f"blocks_by_{key}"] for key, text in names.items() if f"blocks_by_{key}" in counters}
     return min(limits, key=lambda text: limits[text]) if limits else None
-
-
-def _contention(gap: Gap) -> Known:
-    """Atomics that queue at few addresses: their unit is busy, or the traffic is at few slices of L2."""
-    counters = gap.measurement.counters
-    atomics, busy, slices = (counters.get(name) for name in ("atomics", "atomic_busy", "l2_imbalance"))
-    if atomics is None or busy is None or slices is None:
-        return {"contended": "no" if atomics == 0 else None}
-    queued = busy >= MIN_ATOMIC_BUSY or (busy >= MIN_ATOMIC_SHARE and slices >= MIN_SLICE_RATIO)
-    return {"contended": _yes(atomics > 0 and queued)}
 
 
 def _cpu(gap: Gap) -> Known:

@@ -1,0 +1,72 @@
+"""Figures of bytes that the algorithm does not need: which kind they are, by conversions, writes and hits on reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core.dtypes import ALIASES, TABLE
+from ..core.work import WRITE
+from .access import Known
+from .gap import Gap
+
+MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
+MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its reads and writes are not known apart
+MIN_REUSE, MAX_SERVED = 0.1, 0.1  # hit rates of L1 and of reads in L2, where data are reused but not held by L2
+
+SOURCES: dict[str, tuple[str, ...]] = {
+    "read_hit": ("l2_to_sm", "hbm_read", "l2_hit"),
+    "converted": ("conversions",),
+    "scratch": ("hbm_write",),
+    "evicted": ("l1_hit", "l2_to_sm", "hbm_read", "l2_hit"),
+}
+
+
+def excess_figures(gap: Gap) -> Known:
+    counters = gap.measurement.counters
+    return {
+        "read_hit": read_hit(counters),
+        "converted": _converted(gap),
+        "scratch": _scratch(gap),
+        "evicted": _evicted(counters),
+    }
+
+
+def element_bytes(gap: Gap) -> float | None:
+    """Bytes of an element of the work, None where its format is not known."""
+    name = gap.target.work.dtype
+    row = TABLE.get(ALIASES.get(name, name))
+    return row.bytes if row is not None else None
+
+
+def read_hit(counters: Mapping[str, float]) -> float | None:
+    """The share of the reads of L2 that it served itself. The hit rate that tools print counts writes too, which all hit."""
+    delivered, fetched = counters.get("l2_to_sm"), counters.get("hbm_read")
+    if delivered and fetched is not None:
+        return max(1 - fetched / delivered, 0.0)
+    return counters.get("l2_hit")
+
+
+def _converted(gap: Gap) -> float | None:
+    """Conversions per element of the algorithm: about 1 where every element is stored in another format than its own."""
+    target, conversions, each = gap.target, gap.measurement.counters.get("conversions"), element_bytes(gap)
+    if conversions is None or each is None or not target.algorithm_known or not target.bytes:
+        return None
+    return conversions * each / target.bytes
+
+
+def _scratch(gap: Gap) -> str | None:
+    """Whether more is written than the result."""
+    target, written = gap.target, gap.measurement.counters.get("hbm_write")
+    if written is None or not target.algorithm_known:
+        return None
+    result = target.moved(WRITE)
+    limit = MIN_EXCESS_WRITES * result if result else MIN_WRITES_OF_ALL * target.bytes
+    return "yes" if written >= limit else "no"
+
+
+def _evicted(counters: Mapping[str, float]) -> str | None:
+    """Whether data are reused while they are in L1, and no longer in L2 when they are needed again later."""
+    served, near = read_hit(counters), counters.get("l1_hit")
+    if served is None or near is None:
+        return None
+    return "yes" if near >= MIN_REUSE and served < MAX_SERVED else "no"
