@@ -22,7 +22,7 @@ from ridgeline.programs.models.layout import Layout, check_layout
 from ridgeline.programs.models.load import architecture, known
 from ridgeline.programs.models.phase import Formats
 
-LOADS = 96  # of one question, predicted at once
+LOADS = 256  # of one question, predicted at once
 TRIES = 30  # of a layout that a model can be split in
 Values = NDArray[np.float64]
 ARITHMETIC = (("bf16", 0.5), ("fp16", 0.2), ("fp8_e4m3", 0.15), ("int8", 0.05), ("nvfp4", 0.05), ("fp32", 0.05))
@@ -131,13 +131,16 @@ class Source:
             asked, self._one(machines()), self.formats(), self.layout(asked), self._one(tuple(all_software())), load
         )
 
+    def _interleaved(self, asked: Architecture, layout: Layout) -> int:
+        return self._one((1, 2)) if layout.pp > 1 and 2 * layout.pp <= asked.depth else 1
+
     def ask_training(self) -> TrainingQuestion:
         asked = self._one(decoders())
         layout = self.layout(asked, training=True)
         micro = self._one((1, 1, 2, 4))
         batch = layout.dp * micro * self._one((1, 1, 2, 4, 8, 32))
         tokens = int(np.ceil(np.exp2(self.random.uniform(6, 15))))
-        job = Job(batch, tokens, micro, self._one(("none", "selective", "full")), self._one((1, 1, 2)))
+        job = Job(batch, tokens, micro, self._one(("none", "selective", "full")), self._interleaved(asked, layout))
         stored = self._one(("bf16", "bf16", "fp16", "fp8_e4m3"))
         return TrainingQuestion(asked, self._one(machines()), Formats(stored, stored), layout, job)
 

@@ -119,6 +119,37 @@ def test_a_config_file_is_read(tmp_path: Path) -> None:
         ((*SMALL, "--train", "--chart", "energy"), "about serving"),
         ((*SMALL, "--train", "--curve", "batch=1..2"), "degree of a scaling curve"),
         (("model", "bert-base", "--on", "h200-sxm"), "encoder"),
+        (("model", "list", "llama"), "takes no words"),
+        ((*SMALL, "--slo", "ttft=1s", "--batch", "64"), "which choose the batch"),
+        ((*SMALL, "--fit", "--batch", "1"), "which choose the batch"),
+        ((*SMALL, "--train", "--prompt", "128"), "--tokens is the length"),
+        ((*SMALL, "--train", "--generate", "16"), "--tokens is the length"),
+        ((*SMALL, "--train", "--kv", "fp8"), "--kv has no effect"),
+        ((*SMALL, "--train", "--price", "2"), "--price has no effect"),
+        ((*SMALL, "--train", "--weights", "int4"), "not trained in int4"),
+        ((*SMALL, "--train", "--interleaved", "2"), "with pp=1"),
+        ((*SMALL, "--train", "--pp", "4", "--batch", "8", "--interleaved", "5"), "interleaved can be at most 4"),
+        ((*SMALL, "--train", "--batch", "7", "--micro", "2"), "dp=1 x micro=2; multiples of 2"),
+        ((*SMALL, "--shard", "3"), "training"),
+        ((*SMALL, "--pp", "17"), "at most 16"),
+        ((*SMALL, "--ep", "2"), "ep=2"),
+        (("model", "mixtral-8x7b", "--on", "h100-sxm", "--ep", "16", "--dp", "16"), "ep can be 1, 2, 4, 8"),
+        ((*SMALL, "--curve", "context=1k..8k"), "there is batch, generate, prompt"),
+        ((*SMALL, "--curve", "batch=8..1"), "upwards"),
+        ((*SMALL, "--slo", "e2e=2s"), "is no limit"),
+        ((*SMALL, "--slo", "ttft=-1ms"), "above zero"),
+        ((*SMALL, "--weights", "int3"), "unknown dtype"),
+        ((*SMALL, "--dtype", "int4"), "does no int4 arithmetic"),
+        ((*SMALL, "--dtype", "fp8", "--weights", "bf16"), "at most 8 bits"),
+        ((*SMALL, "--software", "vllm"), "unknown software"),
+        ((*SMALL, "--draft", "nowhere"), "unknown model"),
+        ((*SMALL, "--out", "chart.xyz"), "cannot draw"),
+        ((*SMALL, "--out", "nowhere/chart.svg"), "does not exist"),
+        (("model", "./nowhere/config.json", "--on", "h200-sxm"), "cannot read"),
+        (("model", "llama-3.2-1b", "--on", "apple-m2-max"), "does no bf16 arithmetic"),
+        (("model", "llama-3.2-1b", "--on", "apple-m3-max", "--dtype", "fp16", "--tp", "2"), "no link"),
+        (("model", "llama-3.2-1b", "--on", "t4", "--weights", "int4_g128"), "does no bf16 arithmetic"),
+        (("model", "t5-base", "--on", "h200-sxm"), "encoder-decoder"),
         ((*SMALL, "--train", "--batch", "3", "--dp", "2"), "does not divide"),
     ],
 )
@@ -127,3 +158,53 @@ def test_bad_input_is_one_message(words: tuple[str, ...], message: str) -> None:
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--batch", "0"), ("--batch", "-4"), ("--batch", "1.5"), ("--prompt", "-1"), ("--generate", "0"), ("--chart", "pie"),
+        ("--draft", "gpt2", "--accepted", "1.2"), ("--draft", "gpt2", "--drafted", "0"), ("--slo",), ("--context", "-5"),
+    ],
+)  # fmt: skip
+def test_bad_values_of_options_are_refused_by_name(words: tuple[str, ...]) -> None:
+    result = run(*SMALL, *words)
+    assert result.exit_code == 2
+    assert words[-2 if len(words) > 1 else 0] in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--on", "mi300x", "--tp", "8"), "TTFT "),
+        (("--on", "tpu-v5p", "--tp", "8"), "TTFT "),
+        (("--on", "epyc-9654"), "TTFT "),
+        (("--on", "apple-m2-max", "--dtype", "fp16", "--weights", "int4_g32"), "TTFT "),
+        (("--on", "epyc-9654", "--fit"), "1 x epyc-9654"),
+        (("--on", "t4", "--fit"), "no layout does"),
+        (("--on", "h200-sxm", "--slo", "tpot=10ms"), " x h200-sxm"),
+        (("--on", "h200-sxm", "--curve", "prompt=128..8192"), "llama-3.2-1b on h200-sxm"),
+        (("--on", "h200-sxm", "--draft", "llama-3-8b"), "TPOT "),
+    ],
+)
+def test_odd_machines_and_single_bounds_have_an_answer(words: tuple[str, ...], answer: str) -> None:
+    result = run("model", "llama-3.2-1b", *words)
+    assert result.exit_code == 0, result.output
+    assert answer in result.output.splitlines()[0]
+
+
+def test_mfu_is_of_the_format_of_the_products_and_long_sequences_are_said() -> None:
+    narrow = run(*SMALL, "--train", "--dtype", "fp8", "--batch", "8", "--dp", "8", "--shard", "3", "--json")
+    assert 0 < json.loads(narrow.stdout)["mfu"] < 1
+    assert (
+        "longer than the context of the model, 512" in run("model", "bert-base", "--on", "h200-sxm", "--train").stdout
+    )
+
+
+def test_a_missing_size_is_one_mistake(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 9}), encoding="utf-8")  # fmt: skip
+    result = run("model", str(config), "--on", "h200-sxm")
+    assert result.exit_code == 2
+    assert "1 mistake found" in result.stderr

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ...core.errors import InputError
 from .modelled import (
@@ -170,20 +171,20 @@ def model(
       ridgeline model llama-3-70b --on h100-sxm,h200-sxm --slo ttft=500ms tpot=30ms --price h100-sxm=2.5,h200-sxm=3.5
     """
     if name == "list":
-        present_list(output)
+        list_models(words, output)
         return
     refuse_chart_on_data(output, chart)
     level = service_level((*slo, *words))
     architecture, machines = named(name), load_asked()
     if job is not None:
-        refuse(
-            {"slo": level, "fit": fit, "draft": draft, "software": software, "static": load.static},
-            "with --train",
+        refuse_serving(
+            {"slo": level, "fit": fit, "draft": draft, "software": software, "static": load.static, "price": price}
         )
         present_training(architecture, machines, int(load.batch), job, formats, layout, ceilings, curve, chart, output)
         return
     if level is not None or fit:
         refuse({"curve": curve, "chart": chart, "draft": draft}, "with --slo or --fit, which have a table of their own")
+        refuse(typed("batch"), "with --slo or --fit, which choose the batch")
         given = None if layout.devices == 1 else (layout,)
         present_choices(
             architecture, machines, load, formats, level, given, software, prices(price, machines), devices or 8, output
@@ -213,6 +214,24 @@ def named(name: str) -> Architecture:
     from ...programs.models.load import architecture
 
     return architecture(name)
+
+
+def list_models(words: Sequence[str], output: Output) -> None:
+    if words:
+        raise InputError(f"`ridgeline model list` lists all models and takes no words, got '{words[0]}'")
+    present_list(output)
+
+
+def refuse_serving(options: dict[str, Any]) -> None:
+    """What belongs to serving, where a training step is asked for."""
+    refuse({**options, **typed("kv")}, "with --train")
+    refuse(typed("prompt", "generate"), "with --train, where --tokens is the length of a sequence")
+
+
+def typed(*names: str) -> dict[str, bool]:
+    """Which of these options, that have defaults, the command line has."""
+    context = click.get_current_context()
+    return {name: context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in names}
 
 
 def service_level(words: Sequence[str]) -> ServiceLevel | None:

@@ -159,7 +159,15 @@ def training_answer(made: TrainingPrediction) -> list[str]:
         f"{made.microbatches} microbatches of {job.micro} a replica, recompute {job.recompute}",
         "; ".join(part for part in (", ".join(parts).replace("exposed", "exposed communication"), waits) if part),
         training_memory(made),
+        *too_long(made),
     ]
+
+
+def too_long(made: TrainingPrediction) -> list[str]:
+    longest = made.architecture.max_context
+    if longest is None or made.job.tokens <= longest:
+        return []
+    return [f"sequences of {show(made.job.tokens)} tokens are longer than the context of the model, {show(longest)}"]
 
 
 def training_memory(made: TrainingPrediction) -> str:

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.dtypes import dtype
-from ...core.errors import RidgelineError
+from ...core.errors import InputError, RidgelineError
 from ...core.machine import Machine
 from ...core.work import total
 from ...machines.load import as_machine
@@ -37,6 +37,7 @@ LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
 EXPERT_LOSS = (
     2.0  # of experts in training over their products alone: permuted tokens, uneven groups, many launches; fitted
 )
+INTEGER = "int"  # how names of formats begin that gradients cannot update
 STATES = 3  # the optimizer's copy of the weights, and two moments
 HIDDEN = 0.5  # share of the collectives within a layer that runs while kernels do; assumed
 
@@ -165,10 +166,10 @@ class TrainingPrediction:
 
     @cached_property
     def mfu(self) -> float | None:
-        """Flops of forward and backward, nothing recomputed, over what the devices could do in bf16 meanwhile."""
+        """Flops of forward and backward, nothing recomputed, over what the devices could do meanwhile in the format of the products."""
         useful = total(np.asarray(item.flops) for item in self.step.ops if item.op.step_pass in ("forward", "backward"))
         try:
-            peak = self.machine.peak(f"tensor.{dtype('bf16').math}", None).value
+            peak = self.machine.peak(f"tensor.{dtype(self.formats.activations).math}", None).value
         except RidgelineError:  # no matrix units, or no figure of them
             return None
         return float(useful) / peak / self.time
@@ -213,12 +214,32 @@ def _microbatches(job: Job, layout: Layout) -> int:
     return max(round(job.batch / (layout.dp * job.micro)), 1)
 
 
+def check_job(architecture: Architecture, job: Job, formats: Formats, layout: Layout) -> None:
+    """One message where a step cannot be run so, and what could."""
+    parts = layout.dp * job.micro
+    if job.batch % parts:
+        raise InputError(
+            f"train: batch {job.batch} does not divide over dp={layout.dp} x micro={job.micro}; multiples of {parts} do"
+        )
+    if job.interleaved > 1 and layout.pp == 1:
+        raise InputError(f"interleaved={job.interleaved} splits the stages of a pipeline; with pp=1 there is one stage")
+    most = architecture.depth // layout.pp
+    if job.interleaved > 1 and job.interleaved > most:
+        raise InputError(
+            f"interleaved={job.interleaved} x pp={layout.pp} are more chunks than the {architecture.depth} layers of "
+            f"{architecture.name}; interleaved can be at most {most}"
+        )
+    if formats.weights.startswith(INTEGER):
+        raise InputError(f"weights are not trained in {formats.weights}: use bf16, fp16 or a float of 8 bits")
+
+
 def predict_training(
     architecture: Architecture, machine: Machine | str | Path, job: Job, formats: Formats | None = None, layout: Layout | None = None,
     ceilings: str | None = None,
 ) -> TrainingPrediction:  # fmt: skip
     """A training step; what does not divide is said by the ops."""
     machine, formats, layout = as_machine(machine), formats or Formats(), layout or Layout()
+    check_job(architecture, job, formats, layout)
     phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
     stages = stage_ops(architecture, phase, formats, layout, routing="balanced")
     steps = (

@@ -127,7 +127,8 @@ def _draft(fields: Fields, model_type: str) -> Draft:
     hidden, heads = fields.size("hidden"), fields.size("heads")
     depth = fields.size("depth", high=MAX_DEPTH)
     head_dim = fields.optional("head_dim")
-    if head_dim is None and hidden % heads and "kv_lora_rank" not in fields.table:
+    stated = hidden > 1  # a size that is missing or wrong was complained about, and is 1 from there on
+    if head_dim is None and stated and hidden % heads and "kv_lora_rank" not in fields.table:
         fields.door.complain(
             fields.spelling("hidden"),
             f"is {hidden}, no multiple of {heads} heads; give head_dim if heads are of another width",
