@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..core.dtypes import ALIASES, TABLE
+from ..core.dtypes import ALIASES, TABLE, Dtype
 from ..core.work import WRITE
 from .access import Known
 from .gap import Gap
 
 MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
 MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its reads and writes are not known apart
+MIN_SHARE_OF_EXCESS = 0.25  # of such writes in the extra bytes; half of these where a buffer is written and read once
 MIN_REUSE, MAX_SERVED = 0.1, 0.1  # hit rates of L1 and of reads in L2, where data are reused but not held by L2
 
 SOURCES: dict[str, tuple[str, ...]] = {
@@ -31,10 +32,14 @@ def excess_figures(gap: Gap) -> Known:
     }
 
 
+def _format(gap: Gap) -> Dtype | None:
+    name = gap.target.work.dtype
+    return TABLE.get(ALIASES.get(name, name))
+
+
 def element_bytes(gap: Gap) -> float | None:
     """Bytes of an element of the work, None where its format is not known."""
-    name = gap.target.work.dtype
-    row = TABLE.get(ALIASES.get(name, name))
+    row = _format(gap)
     return row.bytes if row is not None else None
 
 
@@ -47,11 +52,14 @@ def read_hit(counters: Mapping[str, float]) -> float | None:
 
 
 def _converted(gap: Gap) -> float | None:
-    """Conversions per element of the algorithm: about 1 where every element is stored in another format than its own."""
-    target, conversions, each = gap.target, gap.measurement.counters.get("conversions"), element_bytes(gap)
-    if conversions is None or each is None or not target.algorithm_known or not target.bytes:
+    """Conversions per element of the algorithm: about 1 where every element is stored in another format than its own.
+
+    None for formats whose arithmetic is in a wider one, which convert in any case.
+    """
+    target, row, conversions = gap.target, _format(gap), gap.measurement.counters.get("conversions")
+    if conversions is None or not target.algorithm_known or not target.bytes:
         return None
-    return conversions * each / target.bytes
+    return conversions * row.bytes / target.bytes if row is not None and row.vector == row.name else None
 
 
 def _scratch(gap: Gap) -> str | None:
@@ -59,9 +67,9 @@ def _scratch(gap: Gap) -> str | None:
     target, written = gap.target, gap.measurement.counters.get("hbm_write")
     if written is None or not target.algorithm_known:
         return None
-    result = target.moved(WRITE)
+    result, excess = target.moved(WRITE), (gap.counts.bytes or 0.0) - target.bytes
     limit = MIN_EXCESS_WRITES * result if result else MIN_WRITES_OF_ALL * target.bytes
-    return "yes" if written >= limit else "no"
+    return "yes" if written >= limit and written - result >= MIN_SHARE_OF_EXCESS * excess else "no"
 
 
 def _evicted(counters: Mapping[str, float]) -> str | None:

@@ -30,6 +30,7 @@ MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2
 TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
 MAX_CAPPED = 0.25  # occupancy that registers and shared memory of a block allow, below which they are the cause
 MIN_FLOPS_PER_INSTRUCTION = 0.25  # from which arithmetic fills the issue slots; 1 without FMAs and other instructions
+MIN_MANY_FLOPS = 2.0  # over the algorithm's, which may count a function as one
 FP32, FP32_BYTES = "fp32", 4.0
 STATED = "custom"  # family of work whose counts are stated
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
@@ -141,7 +142,7 @@ def _algorithm_share(gap: Gap) -> float:
 def _matrix(gap: Gap) -> str:
     """Whether the work is a matrix product; of an unknown op, whether it ran on tensor cores or reuses data like one.
 
-    Counts that are stated do not say which op they are of; that data are reused they say where compute limits them.
+    Counts that are stated do not say which op they are of. Where compute limits them, data are reused.
     """
     target = gap.target
     stated = target.algorithm_known and target.work.family == STATED
@@ -151,7 +152,7 @@ def _matrix(gap: Gap) -> str:
         return "yes"
     inner = _inner_intensity(gap)
     reuse = (target.intensity or 0.0) > REUSE_RATIO * (inner or float("inf"))
-    deep = target.bound == COMPUTE or (reuse and not stated)
+    deep = target.bound == COMPUTE and reuse if stated else target.bound == COMPUTE or reuse
     return _yes(deep and inner is not None and inner < MAX_UNTILED_INTENSITY)
 
 
@@ -182,10 +183,11 @@ def _busy(gap: Gap) -> Known:
 
 
 def _arithmetic_busy(gap: Gap, shares: Mapping[str, float]) -> float:
-    """Utilization of the engine, or of instruction issue where FLOPs and the loops around them are what is issued."""
+    """Utilization of the engine, or of instruction issue where many FLOPs in excess and their loops are what is issued."""
     instructions, engine = gap.measurement.counters.get("thread_instructions"), shares.get(gap.counts.engine or "", 0.0)
     arithmetic = instructions and (gap.counts.flops or 0.0) >= MIN_FLOPS_PER_INSTRUCTION * instructions
-    return max(engine, shares.get("issue", 0.0)) if arithmetic else engine
+    many = (gap.excess_flops or 0.0) >= MIN_MANY_FLOPS
+    return max(engine, shares.get("issue", 0.0)) if arithmetic and many else engine
 
 
 def _execution(gap: Gap) -> Known:
