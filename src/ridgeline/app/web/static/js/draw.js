@@ -207,6 +207,14 @@ function axisLayout(axis) {
   };
 }
 
+/* Upright texts at as many ticks of an x axis as have room. */
+function legible(axis, [low, high], across) {
+  if (!axis.ticks?.length) return {};
+  const seen = axis.ticks.filter(([value]) => value >= low && value <= high), wide = Math.max(0, ...seen.map(([, text]) => textWidth(text, `12px ${FONT}`)));
+  const every = Math.max(1, Math.ceil((seen.length * (wide + 8)) / across)), first = axis.ticks.indexOf(seen[0]);
+  return { ticktext: axis.ticks.map(([, text], index) => ((index - first) % every ? "" : plain(text))), tickangle: 0 };
+}
+
 /* Room on the left for the widest tick. */
 function marginOf(frame, chart) {
   const texts = (chart.y.ticks ?? []).filter(([value]) => value >= chart.y.range[0] * 0.99 && value <= chart.y.range[1] * 1.01).map(([, text]) => textWidth(text, `12px ${FONT}`));
@@ -223,7 +231,7 @@ function plane(frame, chart, options) {
   const even = chart.x.unit === "FLOP/B" && chart.x.scale === "log" && chart.y.scale === "log";
   const ideal = even ? (across * decades(chart.y)) / decades(chart.x) : across * 0.6;
   layout.height = options.height ?? Math.round(Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, ideal)) + MARGIN.t + MARGIN.b);
-  layout.xaxis = axisLayout(chart.x);
+  layout.xaxis = { ...axisLayout(chart.x), ...legible(chart.x, chart.x.range, across) };
   layout.yaxis = axisLayout(chart.y);
   if (frame.clientWidth <= NARROW && chart.y.ticks?.length) layout.yaxis.title = { text: "" }; // its unit is at the ticks
   layout.shapes = shapes(chart);
@@ -312,7 +320,7 @@ function annotations(frame, chart, seen) {
     const wide = textWidth(mark.label, font) + 4;
     const [x] = pixel(mark.value, chart.y.range[0]);
     if (x < 0 || x > seen.width) continue;
-    const x0 = x + 4 + wide < seen.width ? x + 4 : x - 4 - wide;
+    const x0 = x + 4 + wide < seen.width ? x + 4 : Math.max(0, x - 4 - wide);
     let y = seen.height - 9;
     while (taken.some((box) => box.y0 < y + 7 && y - 7 < box.y1 && box.x0 < x0 + wide && x0 < box.x1)) y -= 15;
     taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
@@ -387,7 +395,7 @@ function lineLabel(line, pixel, seen, font, labels, dots, add) {
     for (const x of [to - wide / 2 - 4, from + wide / 2 + 4, seen.width - wide / 2 - 4]) {
       for (const y of [y0 - 9, y0 + 9, y0 - 16, y0 + 16]) {
         const box = { x0: x - wide / 2, x1: x + wide / 2, y0: y - 7, y1: y + 7 };
-        if (box.x0 >= 0 && box.x1 <= seen.width && !taken.some((other) => hits(box, other))) { taken.push(box); return add(x, y, 0); }
+        if (box.x0 >= 0 && box.x1 <= seen.width && box.y0 > -8 && !taken.some((other) => hits(box, other))) { taken.push(box); return add(x, y, 0); }
       }
     }
     return;
@@ -425,15 +433,25 @@ function obstacles(line, pixel, seen) {
 
 const labelText = (point) => shortened(point.label);
 const hits = (a, b) => a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
+function fitting(text, room, font) {
+  let kept = text;
+  while (kept.length > 4 && textWidth(kept, font) > room) kept = `${kept.replace(/…$/, "").slice(0, -1)}…`;
+  return kept;
+}
 const shortened = (text) => (text.length > 34 ? `${text.slice(0, 33)}…` : text);
 
 function bars(frame, chart, options) {
   const layout = base(frame, options);
-  const labels = chart.bars.map((bar) => shortened(bar.label));
-  const wide = Math.max(60, ...labels.map((text) => textWidth(text, `12px ${FONT}`))) + 14;
-  layout.margin = { ...MARGIN, l: Math.min(wide, layout.width * 0.45) };
+  const font = `12px ${FONT}`, most = layout.width * 0.45;
+  const labels = chart.bars.map((bar) => fitting(shortened(bar.label), most - 14, font));
+  layout.margin = { ...MARGIN, l: Math.max(60, ...labels.map((text) => textWidth(text, font))) + 14 };
   layout.height = options.height ?? Math.max(MIN_HEIGHT, chart.bars.length * 28 + 80);
-  layout.xaxis = { ...axisLayout(chart.x), range: [toAxis(chart.x, chart.x.range[0]), toAxis(chart.x, chart.x.range[1]) * (chart.x.scale === "log" ? 1 : 1.25)] };
+  const across = layout.width - layout.margin.l - layout.margin.r, [low, high] = chart.x.range;
+  // every bar leaves room for its figures at its end
+  const room = (bar) => Math.max(across * 0.3, across - textWidth(bar.text, font) - 12);
+  const end = chart.x.scale === "log" ? high : Math.max(high, ...chart.bars.map((bar) => (Math.max(bar.value, bar.start ?? 0) * across) / room(bar)));
+  layout.xaxis = { ...axisLayout(chart.x), range: [toAxis(chart.x, low), toAxis(chart.x, end)] };
+  Object.assign(layout.xaxis, legible(chart.x, [low, end], across));
   layout.yaxis = { tickvals: chart.bars.map((_, index) => index), ticktext: labels.map(plain), autorange: "reversed", zeroline: false, showgrid: false, fixedrange: true, linecolor: colour("frame") };
   layout.bargap = 0.35;
   const trace = {
