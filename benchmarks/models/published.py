@@ -43,6 +43,7 @@ FORMATS = {
     "bf16": "bf16", "fp16": "fp16", "f16": "fp16", "fp8": "fp8_e4m3", "unstated": "bf16", "int8-wo": "int8", "int4-g32-wo": "int4_g32", "int4-wo": "int4_g128",
     "q4_k_m": Q4_K_M, "fp8-cs": "fp8_e4m3", "fp8-mx": "mxfp8", "fp4": "mxfp4",
 }  # fmt: skip
+SERVED = ("aiconfigurator", "NVIDIA NIM", "vllm")  # whose figures are of loaded servers
 ENGINES = ("trtllm", "vllm", "sglang")
 LLAMA_CPP = ("Xiongjie", "ggml", "geerlingguy")
 IN_16_BIT = ("int8", "int4_g32", "int4_g128", "mxfp4")  # weights that are widened: products in 16 bit
@@ -132,7 +133,7 @@ def inference(row: dict[str, str]) -> Iterator[Row]:
     name = f"{row['model']} {row['gpu']} x{row['n_gpu']} {row['dtype_weights']} batch {row['batch']} {row['prompt_len']}+{row['gen_len']}"
     decode_floor, prefill_floor = float(made.decode.floor), float(made.prefill.floor)
     batch, source = float(made.load.batch), row["source"]
-    serving = row["source"].startswith(("aiconfigurator", "NVIDIA NIM", "vllm"))
+    serving = row["source"].startswith(SERVED)
     if metric in ("tpot", "itl", "median_tpot"):
         yield Row(
             "serving TPOT" if serving else "decode",
@@ -193,7 +194,8 @@ def training(row: dict[str, str]) -> Iterator[Row]:
     )
 
 
-def rows_of(path: Path) -> tuple[list[Row], dict[str, int]]:
+def rows_of(path: Path, fitted_only: bool = False) -> tuple[list[Row], dict[str, int]]:
+    """Every figure with its prediction; `fitted_only`: those of the kinds that a constant was fitted to."""
     rows: list[Row] = []
     left_out: dict[str, int] = defaultdict(int)
     with path.open(encoding="utf-8") as file:
@@ -208,6 +210,8 @@ def rows_of(path: Path) -> tuple[list[Row], dict[str, int]]:
             train = row["phase"] == "train" and row["metric"] == "tokens_per_s_per_gpu"
             if not train and (row["phase"] == "train" or not row["batch"]):
                 left_out["batch not stated, or another figure"] += 1
+                continue
+            if fitted_only and not train and not row["source"].startswith(SERVED):
                 continue
             if row["gpu"] not in MACHINES or row["dtype_weights"] not in FORMATS:
                 left_out["GPU or format not in this project"] += 1
@@ -239,7 +243,7 @@ def main() -> None:
     parser.add_argument("--rows", action="store_true", help="every row, too")
     parser.add_argument("--leave-one-out", action="store_true", help="fitted constants again without one source each")
     arguments = parser.parse_args()
-    rows, left_out = rows_of(arguments.table)
+    rows, left_out = rows_of(arguments.table, fitted_only=arguments.leave_one_out)
     if arguments.leave_one_out:
         from refit import leave_one_out
 
