@@ -345,7 +345,8 @@ def test_every_coefficient_and_every_effect_matters_to_some_case(name: str) -> N
     }
     case |= drawn
     if name == "conv":
-        case |= {"ho": case["h"], "wo": case["w"], "groups": np.where(case["c_in"] % 3 == 0, case["c_in"], 1.0)}
+        groups = np.where(case["c_in"] % 3 == 0, case["c_in"], np.where(case["c_in"] % 3 == 1, 1.0, 2.0))
+        case |= {"ho": case["h"], "wo": case["w"], "groups": groups}
     if name == "weight_only":
         case |= {"w": 4.125 / 8}  # four bits and a scale of sixteen for 128 of them
     if name == "stream":
@@ -547,7 +548,9 @@ CONVS = [
     ({"kernel": 7.0}, "conv-large"),
     ({"kernel": 7.0, "c_out": 96.0}, "conv-large-wide"),
     ({"kernel": 7.0, "c_out": 99.0}, "conv-odd-large-wide"),
-    ({"groups": 32.0}, "conv-grouped"),
+    ({"groups": 8.0}, "conv-grouped"),  # 8 channels a group
+    ({"groups": 2.0}, "conv-grouped-broad"),  # 32
+    ({"groups": 32.0}, "conv-grouped-odd"),  # 2
     ({"groups": 64.0}, "conv-grouped-alone"),
     ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),
     ({"kernel": 1.0}, "conv-point"),
@@ -607,6 +610,23 @@ def test_a_gradient_of_weights_by_transform_multiplies_less(taps: float, outputs
     assert float(FORMULAS["conv"].time(sizes | {"stride": 2.0}, hardware, given | {"winograd": 1.0})) == pytest.approx(
         direct
     )
+
+
+def test_groups_one_after_the_other_take_as_long_as_convolutions_of_one_group() -> None:
+    """Each fills the cores by itself: as long as so many convolutions of its channels, and what each more costs."""
+    hardware, groups = Hardware(cores=132.0, peak=1e15, bandwidth=1e18, cache=5e7), 6.0
+    given = {"apart": 1e-5, "launch": 1e-6, "sustained": 1.0, "thin": 0.2}
+    image = {"images": 8.0, "h": 28.0, "w": 28.0, "ho": 28.0, "wo": 28.0, "dilation": 1.0, "y": 2.0}
+    together = CONV | image | {"c_in": 96.0, "c_out": 96.0, "groups": groups}
+    single = together | {"c_in": 16.0, "c_out": 16.0, "groups": 1.0}
+    family = FORMULAS["conv"]
+    each = family.time(single, hardware, given) - given["launch"]
+    wanted = given["launch"] + (groups - 1) * given["apart"] + groups * each
+    assert family.time(together, hardware, given) == pytest.approx(wanted, rel=1e-3)
+    (named,) = [item for item in family.items(together, hardware, given) if item.effect == "groups one after the other"]
+    assert named.seconds >= (groups - 1) * given["apart"]
+    alone = together | {"groups": 96.0}  # one kernel of the vector units for all channels
+    assert family.time(alone, hardware, given) == family.time(alone, hardware, given | {"apart": 0.0})
 
 
 def test_pixels_are_no_rows_where_channels_lie_together() -> None:

@@ -39,6 +39,18 @@ NUMBERS = st.floats(1e-12, 1e12, allow_nan=False)
 # -- in and out --------------------------------------------------------------------------------------------------------
 
 
+def test_timings_that_formats_share_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "b m n k weight\nreach 1 1 1 1\n1 2 3 4 0.5"
+    row = Fitted({"launch": 2e-6}, 0.1, 0.2, 0.9, 1.1, 10, "a test", nearby=text)
+    keys = [Key.parse(f"gemm.{name}") for name in ("bf16", "fp16", "fp32")]
+    fitted = {keys[0]: row, keys[1]: row, keys[2]: replace(row, nearby="")}
+    files.write(tmp_path / "mine.json", {"fitted": fitted})
+    stored = json.loads(gzip.decompress((tmp_path / "mine.nearby.json.gz").read_bytes()))
+    assert stored == {"gemm.bf16": text, "gemm.fp16": "same as gemm.bf16"}
+    monkeypatch.setattr(files, "FOLDER", tmp_path)
+    assert files.of_machine("mine") == fitted
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> dict[Key, Fitted]:
     found = {}

@@ -387,6 +387,8 @@ def test_timings_renew_a_correction_and_leave_the_coefficients() -> None:
     assert row.error < 0.1
     assert row.nearby
     assert fitting.renew_cases(cases[:3], H200, "a test") == {}  # too few to say anything
+    again = fitting.renew_cases(cases, H200, "a test", again=True)[key]  # coefficients too, where that predicts better
+    assert again.error * again.p90 <= row.error * row.p90
     lent = replace(H200, fitted={key: replace(known("gemm.bf16"), borrowed=True)})
     fresh = fitting.renew_cases(cases, lent, "a test")[key]  # numbers of other machines are not kept
     assert fresh.coefficients != row.coefficients

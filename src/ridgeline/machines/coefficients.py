@@ -31,6 +31,7 @@ STATISTICS = ("error", "p90", "low", "high")
 KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
 RANGE = (1e-9, 1e18)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
+SAME_AS = "same as "  # and a key, in place of a table of timings that is written there
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
 
@@ -160,7 +161,14 @@ def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
             lines.append(f"  {json.dumps(str(key))}: {json.dumps(document)}")
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-    timings = {str(key): row.nearby for rows in tables.values() for key, row in rows.items() if row.nearby}
+    timings: dict[str, str] = {}
+    first: dict[
+        str, str
+    ] = {}  # key of each text; formats that share kernels share their timings, which are written once
+    for key, row in (item for rows in tables.values() for item in rows.items()):
+        if row.nearby:
+            timings[str(key)] = SAME_AS + first[row.nearby] if row.nearby in first else row.nearby
+            first.setdefault(row.nearby, str(key))
     if timings:
         # no date in it, so that the same timings give the same file
         _timings_path(path).write_bytes(gzip.compress(json.dumps(timings).encode(), 9, mtime=0))
@@ -188,8 +196,11 @@ def of_machine(name: str) -> dict[Key, Fitted]:
     fitted, timings = _fitted(path, "fitted"), _timings_path(path)
     if not timings.is_file():
         return fitted
-    tables = json.loads(gzip.decompress(timings.read_bytes()))
-    return {key: replace(row, nearby=tables.get(str(key), "")) for key, row in fitted.items()}
+    tables: dict[str, str] = json.loads(gzip.decompress(timings.read_bytes()))
+    texts = {
+        key: tables[text.removeprefix(SAME_AS)] if text.startswith(SAME_AS) else text for key, text in tables.items()
+    }
+    return {key: replace(row, nearby=texts.get(str(key), "")) for key, row in fitted.items()}
 
 
 def with_defaults(machine: Machine) -> Machine:

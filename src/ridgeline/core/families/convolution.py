@@ -5,6 +5,7 @@ weights:  of the gradient of the weights, one product of c_out x (c_in kernel^2)
 winograd: r x r taps with unit stride; (t+r-1)^2 products of (batch tiles) x c_out over c_in, t x t outputs a tile, between
           transforms that move the images (t+r-1)^2 / t^2 times as large; of the gradient of the weights, the same products of
           c_out x c_in over batch tiles
+groups:   one product each; several in a tile, all at once, or (`apart`) one after the other with kernels of their own
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ NOT_FROM_GEMM = ("reuse", "prepare", "row", "most")  # coefficients of products 
 VECTOR_CHANNELS = 8.0  # that are loaded at once
 BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
 HALF_BLOCK = 16.0  # or half a step
-MAX_FEW_CHANNELS = 16.0  # channels for which libraries have kernels of their own
+MAX_FEW_CHANNELS = (
+    16.0  # channels for which libraries have kernels of their own; of a group, those of which a tile takes several
+)
 MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
 MAX_NARROW_OUTPUT = 64.0  # channels of the output up to which large kernels always get tensor units
 MIN_BROAD_KERNEL = 5.0  # and from which gradients rarely take the transform of 3x3 taps
@@ -38,6 +41,7 @@ CONV = {
     "output": Coefficient(50.0, 0.5, 3000.0, "and those that its output costs"),
     "winograd": Coefficient(0.8, 0.2, 1.0, "speed of the products of a transform over that of direct ones", True),
     "transform": Coefficient(1.0, 0.1, 10.0, "passes over the transformed images and weights", True),
+    "apart": Coefficient(8e-6, 1e-7, 2e-4, "seconds of a group, where groups run one after the other", True),
     "layout": Coefficient(1.0, 0.02, 8.0, "passes over the images to change their layout", True),
 }
 
@@ -56,6 +60,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
     groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
+    in_group, out_group = c_in / groups, c_out / groups
     grouped, alone, large = groups > 1, groups == c_in, kernel >= MIN_LARGE_KERNEL
     wide = c_out > MAX_NARROW_OUTPUT
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
@@ -66,6 +71,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     point = point & ~spread
     skip, few = ~grouped & ~point & ~spread & (kernel == 1), c_in <= MAX_FEW_CHANNELS
     rest = ~grouped & ~point & ~skip & ~spread
+    off_group = off(in_group, VECTOR_CHANNELS) | off(out_group, VECTOR_CHANNELS)
+    broad_group = np.maximum(in_group, out_group) > MAX_FEW_CHANNELS
     halved, usual = off(c_in, HALF_BLOCK), rest & ~odd & ~few & ~large
     by_channels = {
         "conv": usual & ~loose_channels,
@@ -78,7 +85,9 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         by_channels = {f"{name}{kind}": mask & of for name, mask in by_channels.items() for kind, of in kinds.items()}
     return {
         **by_channels,
-        "conv-grouped": grouped & ~alone,
+        "conv-grouped": grouped & ~alone & ~off_group & ~broad_group,
+        "conv-grouped-broad": grouped & ~alone & ~off_group & broad_group,
+        "conv-grouped-odd": grouped & ~alone & off_group,
         "conv-grouped-alone": grouped & alone & ~large,
         "conv-grouped-alone-large": grouped & alone & large,
         "conv-point": point & ~loose & ~odd & (pixels > 1),
@@ -113,14 +122,17 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     padded = np.ceil(channels / c["padded"]) * c["padded"] if c["padded"] and "channels" not in off else channels
     summed = np.asarray(g.get("summed", 0.0)) > 0
     pixels, inner = images * ho * wo, (padded + thin) * taps
-    product = {"b": groups, "m": pixels, "n": columns, "k": inner, "w": g["x"]}
+    alone = (np.asarray(groups) > 1) & (np.asarray(groups) == g["c_in"])
+    turns = (
+        np.where(alone, 1.0, groups) if c["apart"] and "groups" not in off else 1.0
+    )  # of which each has the cores to itself
+    product = {"b": groups / turns, "m": pixels, "n": columns, "k": inner, "w": g["x"]}
     if np.any(summed):
         sides = {"m": columns, "n": padded * taps, "k": pixels}
         product |= {side: np.where(summed, size, product[side]) for side, size in sides.items()}
     compute: Array = 2 * groups * product["m"] * product["n"] * product["k"] / rate
     if "quantization" not in off:
-        compute = tiled(product, hw, c, off, rate, SEVERAL_TILES)
-        alone = (np.asarray(groups) > 1) & (np.asarray(groups) == g["c_in"])
+        compute = turns * tiled(product, hw, c, off, rate, SEVERAL_TILES)
         if np.any(alone):  # a channel by itself is no product of matrices: its outputs are summed tap by tap
             each = (c["tap"] * taps + c["output"]) / hw.vector
             compute = np.where(alone, images * g["c_out"] * ho * wo * each, compute)
@@ -129,6 +141,7 @@ def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     time = overlapped(under_load(compute, c, off), memory, c, off)
     if c["layout"] and "layout" not in off:
         time = time + c["layout"] * (inputs + outputs) / hw.bandwidth
+    time = time + c["apart"] * (turns - 1)
     return time if "launch" in off else time + c["launch"]
 
 
@@ -159,6 +172,6 @@ def _transformed(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], r
 
 
 CHANNELS, TRANSFORM = Effect("channels", "few channels", "shape"), Effect("transform", "fewer multiplications")
-LAYOUT = Effect("layout", "layout changes")
-EFFECTS = (TILES, FILL, CHANNELS, TRANSFORM, CLOCK, OVERLAP, LAYOUT, LAUNCH)
+LAYOUT, GROUPS = Effect("layout", "layout changes"), Effect("groups", "groups one after the other", "shape")
+EFFECTS = (TILES, FILL, CHANNELS, GROUPS, TRANSFORM, CLOCK, OVERLAP, LAYOUT, LAUNCH)
 CONVOLUTION = Family("conv", conv, CONV, EFFECTS, ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"))

@@ -32,7 +32,7 @@ CHOICES: Mapping[str, tuple[float, ...]] = {
     **{"smallest": (32.0, 64.0, 128.0), "most": (2.0, 64.0), "several": (0.0, 32.0, 256.0)},  # 0: without
     **{"tall": (64.0, 128.0), "step": (16.0, 32.0, 64.0), "splits": (1.0, 128.0), "shared": (1.0, 16.0)},
     **{"columns": (8.0, 16.0, 64.0, 128.0), "rows": (1.0, 16.0, 64.0), "parts_at_most": (1.0, 8.0)},
-    "padded": (0.0, 32.0, 64.0),
+    **{"padded": (0.0, 32.0, 64.0), "apart": (0.0, 3e-6, 8e-6, 2e-5, 5e-5)},
 }
 FOLDS = 4  # of timings that are kept with their coefficients; others are judged in halves
 POOL_TIMINGS = 1500  # of a pool, which its groups start from
@@ -230,14 +230,15 @@ def _optional(key: Key) -> tuple[str, ...]:
         return ("chain",)
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
-    split = ("parts",) if key.op.startswith("wgrad_") else ()
+    split: tuple[str, ...] = ("parts",) if key.op.startswith("wgrad_") else ()
+    split += ("apart",) if key.variant.startswith("grouped") and "alone" not in key.variant else ()
     transform = ("winograd", "transform") if key.dtype == "fp32" else ()
     return (*transform, *split, "padded", "layout", "several")
 
 
 def _together(key: Key) -> Key:
     """The key a group is fitted under: 16-bit dtypes share kernels, but for products and convolutions of few channels."""
-    apart = key.family == "gemm" or key.kernels.startswith(("conv-grouped", "conv-few"))
+    apart = key.family == "gemm" or key.kernels.startswith(("conv-grouped-alone", "conv-few"))
     return key if key.dtype not in HALF_DTYPES or apart else key._replace(dtype=HALF_DTYPES[0])
 
 
@@ -292,9 +293,13 @@ def fit_cases(
 
 
 def renew_cases(
-    cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None
-) -> dict[Key, Fitted]:
-    """As `fit_cases`, but the coefficients of this machine stay; kernels that have none start from the next wider ones."""
+    cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None,
+    again: bool = False,
+) -> dict[Key, Fitted]:  # fmt: skip
+    """As `fit_cases`, but the coefficients of this machine stay; kernels that have none start from the next wider ones.
+
+    With `again` they are also fitted again from where they are, and stay where that predicts held-out timings no better.
+    """
     every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
     joined: dict[Key, list[Group]] = {}
     for key, timed in every.items():
@@ -308,6 +313,9 @@ def renew_cases(
             continue
         start = wider[0].coefficients if wider else None
         new = renewed(known, groups, source) if known else fit(groups, source, _optional(key), start, True, few)
+        if again and known and new is not None:
+            refitted = fit(groups, source, _optional(key), known.coefficients, True, few) or new
+            new = min(new, refitted, key=lambda row: row.error * row.p90)
         if new is not None:
             fitted[key] = new
             if tell:
