@@ -170,3 +170,17 @@ def test_whatever_has_the_focus_shows_it(open_page, scheme):
         assert focus[2] >= 2, focus
         assert focus[3] >= 0, focus
     assert seen > 20
+
+
+def test_a_lesson_on_a_phone_shows_its_table_and_its_menu_without_scrolling(open_page):
+    page = open_page("/lessons/operations", width=390, height=844)
+    settled(page)
+    tables = page.evaluate(
+        "[...document.querySelectorAll('.lesson .scroll')].map((box) => box.scrollWidth - box.clientWidth)"
+    )
+    assert tables
+    assert max(tables) <= 0
+    assert (
+        len(page.evaluate("[...new Set([...document.querySelectorAll('header nav a')].map((link) => link.offsetTop))]"))
+        == 1
+    )
