@@ -87,7 +87,7 @@ class Builder:
             temporary = self.holds[place] == TEMPORARY
             first = next((call for call in used if name not in self.reads[call]), -1)
             born.append(first if temporary else -1)
-            dies.append(used[-1] + 1 if temporary and used else calls)
+            dies.append(used[-1] + 1 if temporary and used else calls + 1)
         sizes = np.array([self.size(name) for name in self.names], dtype=np.float64)
         holds = np.array([HOLDS.index(kind) for kind in self.holds], dtype=np.int64)
 

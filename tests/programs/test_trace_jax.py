@@ -349,7 +349,7 @@ def test_buffers_live_from_their_producer_to_their_last_reader() -> None:
     sizes = [256 * 4] * 4 + [4]
     assert list(trace.buffers.size) == sizes
     assert list(trace.buffers.born) == [-1, 0, 1, 2, 3]
-    assert list(trace.buffers.dies) == [4, 2, 3, 4, 4]
+    assert list(trace.buffers.dies) == [5, 2, 3, 4, 5]  # the result and what was given outlive the run
     assert peak(trace) == 3 * 256 * 4
     assert [HOLDS[kind] for kind in trace.buffers.holds] == ["input", *["temporary"] * 3, "activation"]
 

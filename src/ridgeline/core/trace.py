@@ -45,8 +45,8 @@ class TracedOp:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Equally long columns; `holds` are places in HOLDS. A buffer of before the run is born at -1; one that outlives it
-    dies at the number of calls."""
+    """Equally long columns; `holds` are places in HOLDS. A buffer of before the run is born at -1; one that is freed
+    after the last call dies at the number of calls, one that outlives the run later."""
 
     size: np.ndarray
     holds: np.ndarray

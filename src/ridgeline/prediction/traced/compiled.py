@@ -19,6 +19,7 @@ from ...programs.ops.blas import gemm
 from ..merged import merged_work
 from .attention import timed_backend
 from .fusion import Group, Traffic, groups, traffic
+from .handling import operand_factor
 from .layouts import lays_channels_last
 from .nodes import SPLIT
 from .plan import FUSED, Plan, Unit
@@ -93,7 +94,9 @@ def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Mach
     first = trace.ops[group.nodes[0].op]
     if group.library:
         return Unit(first, library_work(first, machine, last), timed_backend(first, machine), ops, FUSED)
-    flops, special = (sum(getattr(node, name) for node in group.nodes) for name in ("flops", "special"))
+    flops, special, handling = (
+        sum(getattr(node, name) for node in group.nodes) for name in ("flops", "special", "handling")
+    )
     formats = [work.dtype for op in ops if (work := trace.ops[op].work) is not None and work.dtype]
     widest = max(formats, key=lambda name: dtype_row(name).bytes, default="fp32")
     single = any(node.kind == SPLIT and node.rows == 1 for node in group.nodes)
@@ -105,6 +108,7 @@ def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Mach
         special,
         widest,
         group.elements,
+        handling=handling * operand_factor(names, len(row.reads)),
         costly=bool(COSTLY & names),
         single=single,
         launches=max(node.launches for node in group.nodes),

@@ -41,7 +41,7 @@ def inlined(trace: Trace, listed: Sequence[Node]) -> list[Node]:
 
 def stays(trace: Trace, buffer: int, was_read: bool) -> bool:
     """Whether a buffer is needed after the program: a temporary one that is read was needed for that alone."""
-    holds, outlives = int(trace.buffers.holds[buffer]), bool(trace.buffers.dies[buffer] >= len(trace))
+    holds, outlives = int(trace.buffers.holds[buffer]), bool(trace.buffers.dies[buffer] > len(trace))
     return holds in KEPT_AFTERWARDS or (outlives and (holds != HOLDS.index(TEMPORARY) or not was_read))
 
 

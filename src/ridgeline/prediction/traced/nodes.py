@@ -21,12 +21,12 @@ from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Call, Tensor
 from ...core.trace import MOVE, POINTWISE, REDUCTION, WORK, Access, Trace, TracedOp
 from ...machines.defaults import defaults
 from ...programs.aten.arguments import base_name
+from .handling import SOFTMAXES, handling, reduces_rows
 
 ELEMENTS, ROWS, SPLIT, KEPT = NODES = ("pointwise", "rows", "split", "library")
 # Adds to places that may coincide: a kernel of its own. Fused optimizers are library kernels.
 _SCATTERS = ("embedding_dense_backward", "index_put", "index_put_", "_index_put_impl_", "scatter_add", "scatter_add_", "index_add", "index_add_", "masked_scatter")  # fmt: skip
 _FUSED_OPTIMIZER, _FOREACH = "_fused_", "_foreach_"
-_SOFTMAXES = ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "_safe_softmax")
 TENSORS_PER_FOREACH = 15  # of a list that one compiled kernel takes
 
 
@@ -43,6 +43,7 @@ class Node:
     writes: tuple[Access, ...]
     flops: float = 0.0
     special: float = 0.0  # special functions among them
+    handling: float = 0.0  # of rows, in special functions that take as long
     launches: float = 1.0
     times: float = 1.0  # in a row, the trips of a loop
     phase: str = FORWARD
@@ -57,8 +58,7 @@ class Node:
 def nodes(trace: Trace, machine: Machine) -> list[Node]:
     """All calls that do work, in order."""
     cores = next((machine.units[name] for name in ("sm", "cu") if name in machine.units), 0.0)
-    many = defaults("fusion")["rows_per_core"] * (cores or defaults("fusion")["cores"])
-    shapes = [_shape(op, many) for op in trace.ops]
+    shapes = [_shape(op, cores or defaults("fusion")["cores"]) for op in trace.ops]
     costs = [_arithmetic(op) for op in trace.ops]
     listed: list[Node] = []
     for call, place in enumerate(trace.op.tolist()):
@@ -69,8 +69,9 @@ def nodes(trace: Trace, machine: Machine) -> list[Node]:
         phase = op.site.phase if op.site.phase in (BACKWARD, OPTIMIZER) else FORWARD
         times = float(trace.times[call])
         flops, special = costs[place]
+        beside = handling(op, elements, rows) if kind != KEPT and machine.kind == "gpu" else 0.0
         reads, writes = trace.reads[call], trace.writes[call]
-        node = Node(call, place, kind, elements, rows, reads, writes, flops, special, launches, times, phase)
+        node = Node(call, place, kind, elements, rows, reads, writes, flops, special, beside, launches, times, phase)
         listed += _parts(node) if _is_normalization(op, kind, elements) else [node]
     return listed
 
@@ -92,7 +93,16 @@ def _parts(node: Node) -> list[Node]:
     again = (*node.reads, *small)
     return [
         replace(half, writes=small),
-        replace(half, kind=ELEMENTS, rows=node.elements, reads=again, writes=large, special=node.special, launches=1.0),
+        replace(
+            half,
+            kind=ELEMENTS,
+            rows=node.elements,
+            reads=again,
+            writes=large,
+            special=node.special,
+            handling=0.0,
+            launches=1.0,
+        ),
     ]
 
 
@@ -114,7 +124,7 @@ def _sizes(op: TracedOp) -> list[int]:
     return [prod(tensor.shape) for tensor in op.site.call.outputs]
 
 
-def _shape(op: TracedOp, many: float) -> tuple[str, float, float, float]:
+def _shape(op: TracedOp, cores: float) -> tuple[str, float, float, float]:
     """Kind, elements, rows and launches of an op's node."""
     base, call = base_name(op.site.call.name), op.site.call
     outputs = [float(size) for size in _sizes(op)]
@@ -133,7 +143,9 @@ def _shape(op: TracedOp, many: float) -> tuple[str, float, float, float]:
         return ELEMENTS, size, size, 1.0
     rows = _rows(base, call, most)
     length = most / rows if rows else most
-    split = rows < many and length > defaults("fusion")["longest_row"]
+    figures = defaults("fusion")
+    many = figures["rows_per_core" if reduces_rows(call) else "columns_per_core"] * cores
+    split = rows < many and length > figures["longest_row"]
     return (SPLIT if split else ROWS), most, rows, 2.0 if split else 1.0
 
 
@@ -148,7 +160,7 @@ def _is_fixed_norm(base: str, call: Call) -> bool:
 
 def _rows(base: str, call: Call, most: float) -> float:
     """Results of the reduction within an operator: its smallest output, or one for each row of a softmax."""
-    if base in _SOFTMAXES:
+    if base in SOFTMAXES:
         shape = (call.outputs or call.tensors)[0].shape
         return most / shape[-1] if shape and shape[-1] else 1.0
     if "layer_norm" in base or "rms_norm" in base:

@@ -92,7 +92,7 @@ def buffers(
     shapes = {value.buffer: (value.shape, value.dtype) for value in results}
     for buffer in range(len(memory.sizes)):
         if buffer in kind:
-            dies[buffer] = calls
+            dies[buffer] = calls + 1
             continue
         born = phases[memory.born[buffer]] if calls else FORWARD
         last = phases[min(memory.last[buffer], calls - 1)] if calls else FORWARD
@@ -105,7 +105,7 @@ def buffers(
         else:
             kind[buffer] = ACTIVATION if born != BACKWARD and last == BACKWARD else TEMPORARY
         if buffer in kept:
-            dies[buffer] = calls
+            dies[buffer] = calls + 1
     places = {name: number for number, name in enumerate(HOLDS)}
     return Buffers(
         np.array(memory.sizes, dtype=np.float64),

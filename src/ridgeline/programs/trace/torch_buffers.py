@@ -69,7 +69,7 @@ class Storages:
     def columns(self, first_backward: int | None) -> Buffers:
         """The columns of a trace. Results of the forward pass that the backward pass finds are activations."""
         self._alive.clear()  # what is freed from here on outlives the run
-        dies = [end if end >= 0 else self.now for end in self.dies]
+        dies = [end if end >= 0 else self.now + 1 for end in self.dies]
         holds = [
             name or _held(born, end, first_backward)
             for name, born, end in zip(self.holds, self.born, dies, strict=True)

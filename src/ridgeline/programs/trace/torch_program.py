@@ -145,7 +145,7 @@ def traced(session: Session, target: Target, backward: bool, optimizer: Any) -> 
     check_inputs(target.callable, target.args, target.kwargs)
     args, kwargs = session.twins.all_in(target.args), session.twins.all_in(dict(target.kwargs))
 
-    def run() -> None:
+    def run() -> Any:
         session.recorder = Recorder(session.torch, session.twins)
         with session.recorder.places.following():
             output = target.callable(*args, **kwargs)
@@ -154,16 +154,20 @@ def traced(session: Session, target: Target, backward: bool, optimizer: Any) -> 
             if optimizer is not None:
                 optimizer.step()
                 optimizer.zero_grad()
+        return output
 
     try:
-        run()
+        kept = run()  # what the caller gets outlives the run
         if any(item.state for item in session.recorder.places.optimizers.values()):
-            run()  # the first step made the states of an optimizer; this one finds them, as all further ones do
+            kept = None
+            kept = run()  # the first step made the states of an optimizer; this one finds them, as all further ones do
     except InputError:
         raise
     except Exception as error:
         raise explained(error) from error
-    return session.recorder.trace(target.name, tuple(session.functions.notes))
+    made = session.recorder.trace(target.name, tuple(session.functions.notes))
+    del kept
+    return made
 
 
 def differentiate(session: Session, output: Any) -> None:

@@ -1,0 +1,64 @@
+"""Kernels that a compiler makes of row reductions: what they move, and what their rows cost beside it."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+import ridgeline as rl
+
+torch = pytest.importorskip("torch")
+PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
+H200 = rl.machine("h200-sxm")
+
+
+def softmax(rows: int, width: int, dtype: str = "bfloat16"):  # type: ignore[no-untyped-def]
+    x = torch.empty(rows, width, device="meta", dtype=getattr(torch, dtype))
+    return rl.predict(rl.trace(lambda x: (x * 0.125).softmax(-1), x, compiled=True), H200, mode="fused")
+
+
+def test_what_only_the_last_kernel_reads_is_not_written() -> None:
+    made = softmax(4096, 256)
+    assert made.totals["kernels"] == 1
+    assert made.bytes == 2 * 4096 * 256 * 2
+
+
+def test_rows_of_no_power_of_two_take_longer_than_their_bytes() -> None:
+    """A row of 49 in bf16 fills a block of 64 and is loaded element by element; the floor is that of its bytes."""
+    odd, even = softmax(342336, 49), softmax(262144, 64)
+    assert odd.bytes == pytest.approx(even.bytes, rel=0.01)
+    assert odd.floor == pytest.approx(even.floor, rel=0.01)
+    assert odd.time > 2 * even.time
+
+
+@pytest.mark.parametrize("width", [64, 512, 1024, 2048, 8192])
+def test_more_rows_never_take_less(width: int) -> None:
+    times = [softmax(rows, width).time for rows in (512, 600, 1024, 4096, 16384)]
+    assert times == sorted(times)
+
+
+def test_a_row_of_few_is_one_kernel_and_of_very_few_is_split() -> None:
+    assert softmax(512, 8192).totals["kernels"] == 1
+    assert softmax(16, 65536).totals["kernels"] > 1
+
+
+def test_recorded_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sixth of those recorded on an H200, with the figures that were fitted to all of them."""
+    monkeypatch.syspath_prepend(str(PROGRAMS))
+    from compiled_kernels import make
+
+    with (PROGRAMS / "h200-compiled-kernels.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    errors = []
+    for row in rows[::6]:
+        function, args = make(row["kind"], int(row["rows"]), int(row["width"]), row["dtype"], "meta")
+        made = rl.predict(rl.trace(function, *args, compiled=True), H200, mode="fused")
+        errors.append(abs(made.totals["time_us"] / float(row["time_us"]) - 1))
+    sys.modules.pop("compiled_kernels", None)
+    assert len(errors) > 20
+    assert statistics.median(errors) < 0.12
+    assert max(errors) < 0.6
