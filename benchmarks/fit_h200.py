@@ -9,7 +9,7 @@
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
 h200-further-, h200-smooth-, h200-wider-, h200-training-, h200-dense-, h200-programs-,
 h200-convolutions-, h200-convolutions2- and h200-images-calibration.csv.gz are fitted to.
-Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz, h200-programs-test.csv.gz), layers of
+Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz, h200-programs-test.csv.gz, h200-convolutions-test.csv.gz), layers of
 networks (h200-layers.csv) and projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 

@@ -1,6 +1,6 @@
 """Judge the H200's expected times on timings that were never fitted to, group by group.
 
-    python benchmarks/judge_h200.py              every group of the held-out shapes, then the layers and projections
+    python benchmarks/judge_h200.py              every group of the held-out shapes, then the layers, the projections and newer convolutions
     python benchmarks/judge_h200.py attention    only the cases of these ops
 
 A group is an op with its backend, its class of dtype, its layout and, for attention, prefill or decode. Goals: median
@@ -31,7 +31,7 @@ HELD_OUT = (
     "h200-training-test.csv.gz",
     "h200-programs-test.csv.gz",
 )
-OTHER_SETS = ("h200-layers.csv", "h200-projections.csv")
+OTHER_SETS = ("h200-layers.csv", "h200-projections.csv", "h200-convolutions-test.csv.gz")
 PRODUCTS = ("gemm", "bmm", "linear")
 GOALS = {"all": (0.05, 0.18), "products": (0.045, 0.14), "other": (0.08, 0.25)}  # median error, P90
 INSIDE = (0.75, 0.85)
