@@ -80,7 +80,7 @@ def test_lessons_in_order_with_progress_and_depth(open_lesson):
     assert (short.is_visible(), detail.is_visible()) == (True, False)
     page.get_by_role("radio", name="Reference").check()
     assert (short.is_visible(), detail.is_visible()) == (False, True)
-    assert page.url.endswith("/lessons/factory?depth=reference")
+    until(lambda: page.evaluate("location.hash") == "#/lessons/factory?depth=reference")
     widget(page, "factory")
     page.locator(".lesson-turn .next").focus()  # the end of the lesson is in view: it is read
     until(lambda: page.evaluate("JSON.parse(localStorage.getItem('ridgeline-lessons') ?? '{}').factory?.read"))
