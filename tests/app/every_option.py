@@ -116,7 +116,7 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--shard": [("--shard", "3")],
     "--tokens": [("--tokens", "512")],
     "--micro": [("--micro", "1")],
-    "--interleaved": [("--interleaved", "2")],
+    "--interleaved": [("--interleaved", "2"), ("--interleaved", "2", "--pp", "2")],
     "--software": [("--software", "gpt-fast"), ("--software", "none")],
     "--curve": [
         ("--curve", "batch=1..8"),

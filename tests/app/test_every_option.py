@@ -34,7 +34,7 @@ from traces import perceptron
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CASES = "op,name,m,n,k,time_us\ngemm,gemm,512,512,512,4.5\ngemm,other,64,64,64,2.5\n"
 OBSERVED = "name,time_us\ngemm,4.5\ngemm,4.6\nother,2.5\n"
-MIXTURES = 8  # lines of several options for each command
+MIXTURES = 4  # lines of several options for each command
 
 
 @pytest.fixture(scope="module")

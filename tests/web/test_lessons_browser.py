@@ -90,8 +90,8 @@ def test_lessons_in_order_with_progress_and_depth(open_lesson):
     page.locator(".lesson-turn a[rel=prev]").click()
     page.get_by_role("heading", level=1, name="A factory with two limits").wait_for()
     page.get_by_role("link", name="All lessons").click()
-    page.locator(".lessons li.read").wait_for()
-    assert page.locator(".lessons li.read").count() == 1
+    page.locator(".lessons li.read", has_text="A factory with two limits").wait_for()
+    assert page.locator(".lessons li:not(.read)").count() > 0
     page.get_by_role("button", name="Clear progress").click()
     assert page.locator(".lessons li.read").count() == 0
 
