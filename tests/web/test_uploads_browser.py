@@ -62,8 +62,7 @@ def test_a_dot_opens_its_card(open_page):
     page.mouse.click(*spot)
     page.wait_for_selector(".gap-card h2 >> text=conflict")
     assert "pad or swizzle" in page.inner_text(".gap-card .moves")
-    while "kernel=1" not in page.evaluate("location.hash"):  # written when the page rests
-        page.wait_for_timeout(20)
+    page.wait_for_url("**kernel=1**")  # written when the page rests
 
 
 def test_a_link_to_an_example_restores_the_card(open_page):
