@@ -31,6 +31,7 @@ from ridgeline.core.machine import Machine
 from ridgeline.core.trace import Trace
 from ridgeline.prediction.queue import Queue, regime_of
 from ridgeline.prediction.traced import ProgramPrediction
+from ridgeline.prediction.traced.intervals import MIN_CONFIDENCE
 
 RECORD = Path(__file__).with_name("h200.json")
 MODES = {"eager": "eager", "compiled": "fused"}
@@ -104,6 +105,7 @@ def seal(name: str, machine: str, wanted: list[str], mode: str, out: Path) -> No
 
 def line(item: dict[str, Any]) -> str:
     sure = "" if item["confidence"] is None else f", {100 * item['confidence']:.0f} %"
+    sure += ", balanced" if (item["confidence"] or 1.0) < MIN_CONFIDENCE else ""
     return (
         f"| {item['case']} | {item['mode']} | {1e3 * item['device']:.2f} | {1e3 * item['predicted']:.2f} | {100 * item['error']:+.0f} % "
         f"| {1e3 * item['wall']:.2f} | {1e3 * item['predicted_wall']:.2f} | {100 * item['wall_error']:+.0f} % "
@@ -113,11 +115,12 @@ def line(item: dict[str, Any]) -> str:
 
 def summary(rows: list[dict[str, Any]], mode: str) -> str:
     errors, walls = ([abs(item[name]) for item in rows] for name in ("error", "wall_error"))
-    right = sum(item["regime"] == item["predicted_regime"] for item in rows)
+    right = [item["regime"] == item["predicted_regime"] for item in rows]
+    clear = [hit for hit, item in zip(right, rows, strict=True) if (item["confidence"] or 1.0) >= MIN_CONFIDENCE]
     return (
         f"{mode}: {len(rows)} programs, device time {100 * statistics.median(errors):.1f} % median error, "
         f"{100 * max(errors):.0f} % worst; wall time {100 * statistics.median(walls):.1f} % median error, {100 * max(walls):.0f} % "
-        f"worst; regime right in {right}; inside the 80 % interval: device time in {sum(item['inside'] for item in rows)}, wall time in "
+        f"worst; regime right in {sum(right)}, of the {len(clear)} that are not balanced in {sum(clear)}; inside the 80 % interval: device time in {sum(item['inside'] for item in rows)}, wall time in "
         f"{sum(item['wall_inside'] for item in rows)}"
     )
 

@@ -106,6 +106,7 @@ def measure(
     torch.cuda.synchronize()
     if what == "warm":
         return None
+    torch.cuda.reset_peak_memory_stats()  # the memory of a step, not that of building the model
     if calls is not None:
         row = timed(step, args, calls)
         return {"case": name, "mode": mode, **row, "peak_memory": torch.cuda.max_memory_allocated()}

@@ -13,7 +13,7 @@ import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.errors import InputError
 from ridgeline.core.figure import Figure
-from ridgeline.core.timeline import BACKWARD
+from ridgeline.core.timeline import BACKWARD, Tensor
 from ridgeline.core.trace import FREE, HOLDS, INPUT, LIBRARY, PARAMETER, VIEW, Trace
 from ridgeline.machines.defaults import defaults
 from ridgeline.prediction.host import launch_latency
@@ -136,6 +136,21 @@ def test_modules_cost_host_time_before_their_first_call() -> None:
 def test_calls_have_the_cost_of_their_kind(name: str, kind: str) -> None:
     assert call_kind(name) == kind
     assert defaults("call_factor")[kind] > defaults("call_factor")["view"]
+
+
+def test_launches_of_recurrent_layers_cost_the_host_more_than_those_of_other_calls() -> None:
+    """A layer of 40 steps is 81 launches: a product over all steps, then a product and a cell for each."""
+    weights = (Tensor((256, 64), "bf16"), Tensor((256, 64), "bf16"))
+    b = Builder()
+    b.buffer("x", (40, 8, 64), INPUT)
+    b.buffer("y", (40, 8, 64))
+    b.call("aten::_cudnn_rnn", ["x"], ["y"], sort=LIBRARY, further=(weights, 2, None, None, None, 2, 64, 0, 1, False))
+    program = predict_trace(b.trace(), H200)
+    assert program.kernels == 81
+    kinds = defaults("call_factor")
+    expected = kinds["operator"] + 2 * kinds["listed"] + 80 * kinds["recurrent_launch"]
+    assert program.host == pytest.approx(expected * defaults("host_call")["eager_call"])
+    assert kinds["recurrent_launch"] > kinds["launch"]
 
 
 def test_views_cost_host_time_and_no_kernel() -> None:

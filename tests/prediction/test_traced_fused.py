@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.timeline import BACKWARD, OPTIMIZER
 from ridgeline.core.trace import GRADIENT, HOLDS, INPUT, LIBRARY, PARAMETER, REDUCTION, STATE, Trace
+from ridgeline.machines.defaults import defaults
 from ridgeline.prediction.traced import ProgramPrediction, predict_trace
 from ridgeline.prediction.traced.fusion import groups, traffic
 from traces import Builder
@@ -315,3 +317,36 @@ def test_a_tensor_that_only_gives_its_shape_is_not_computed_again() -> None:
     trace = b.trace()
     reads = (trace.reads[0], tuple((buffer, 0.0) for buffer, _ in trace.reads[1]), trace.reads[2])
     assert fused(replace(trace, reads=reads)).flops == N * N  # those of the product
+
+
+# -- the host of compiled programs ---------------------------------------------------------------------------------------
+
+
+def step_of(parameters: int, reads: int = 0) -> Trace:
+    """A product and a kernel of the optimizer, with so many small parameters; Python reads a number so many times before."""
+    b = Builder()
+    b.buffer("ix", (N, N), INPUT)
+    b.buffer("out", (N, N), INPUT)
+    for place in range(parameters):
+        b.buffer(f"g{place}", (8, 8), GRADIENT)
+    for _ in range(reads):
+        b.call("aten::_local_scalar_dense", ["ix"], [])
+    b.call("aten::mm", ["ix", "ix"], ["out"], sort=LIBRARY)
+    b.call("aten::mul", ["out", "ix"], ["out"], phase=OPTIMIZER)
+    return b.trace()
+
+
+def test_parameters_of_a_compiled_training_step_cost_host_time() -> None:
+    each, kinds = defaults("host_call")["eager_call"], defaults("call_factor")
+    none, some = (fused(step_of(count)) for count in (0, 30))
+    assert some.kernels == none.kernels
+    assert some.host - none.host == pytest.approx(30 * kinds["compiled_parameter"] * each)
+    changed = np.flatnonzero(some.queue.cost - none.queue.cost)
+    assert len(changed) == 2  # before the first kernel, and before the optimizer
+
+
+def test_every_number_that_python_reads_breaks_the_graph() -> None:
+    broken = defaults("call_factor")["graph_break"] * defaults("host_call")["eager_call"]
+    none, some = (fused(step_of(3, reads)) for reads in (0, 4))
+    assert some.host - none.host == pytest.approx(4 * broken)
+    assert some.kernels == none.kernels

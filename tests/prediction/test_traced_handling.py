@@ -46,6 +46,28 @@ def test_a_row_of_few_is_one_kernel_and_of_very_few_is_split() -> None:
     assert softmax(16, 65536).totals["kernels"] > 1
 
 
+def test_rows_of_integers_are_reduced_too() -> None:
+    x = torch.ones(4096, 64, device="meta", dtype=torch.int64)
+    assert rl.predict(rl.trace(lambda x: x.sum(-1), x, compiled=True), H200, mode="fused").totals["kernels"] == 1
+
+
+def pooled(window: int, stride: int) -> float:
+    x = torch.empty(8, 64, 14, 14, device="meta", dtype=torch.float16)
+    pool = torch.nn.AvgPool2d(window, stride, ceil_mode=True)
+    return rl.predict(rl.trace(pool, x, compiled=True), H200, mode="fused").time
+
+
+def test_an_average_visits_its_window_beyond_the_image() -> None:
+    """As compiled kernels do; a window that is as large as the image costs no more than its elements."""
+    assert pooled(1400, 1400) > 50 * pooled(14, 14)
+    assert pooled(2800, 2800) == pytest.approx(4 * pooled(1400, 1400), rel=0.1)
+    assert pooled(14, 14) < 1.5 * pooled(2, 2)
+
+
+def test_overlapping_windows_stay_with_the_library() -> None:
+    assert pooled(14, 7) < 1.5 * pooled(14, 14)
+
+
 def test_recorded_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sixth of those recorded on an H200, with the figures that were fitted to all of them."""
     monkeypatch.syspath_prepend(str(PROGRAMS))

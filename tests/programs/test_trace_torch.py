@@ -330,9 +330,29 @@ def test_transforms_of_functions_are_followed() -> None:
 def test_recurrent_layers_batch_norms_and_rms_norms_are_single_kernels() -> None:
     sequence, images = torch.empty(10, 4, 16), torch.empty(4, 8, 16, 16)
     assert names(rl.trace(nn.LSTM(16, 32), sequence, backward=True))["_cudnn_rnn_backward"] == 1
+
     assert names(rl.trace(nn.BatchNorm2d(8), images))["cudnn_batch_norm"] == 1
     assert names(rl.trace(nn.BatchNorm2d(8), images.bfloat16()))["native_batch_norm"] == 1
     assert names(rl.trace(nn.RMSNorm(16), sequence)) == {"_fused_rms_norm": 1}
+
+
+def test_recurrent_layers_hold_their_workspace_and_what_the_backward_pass_needs() -> None:
+    tokens, hidden, layers = 50 * 8, 32, 2
+    x = torch.empty(50, 8, 16, device="meta")
+    layer, tail = nn.LSTM(16, hidden, layers, device="meta"), nn.Linear(hidden, 4096, device="meta")
+    model = nn.Sequential(layer, Taken(), tail)
+    gates = 4.0 * tokens * 4 * hidden
+    inference = rl.trace(layer.eval(), x).buffers
+    assert 2.6 * gates == pytest.approx(max(inference.size), rel=0.01)  # the workspace is the largest of them
+    trained = rl.trace(model.train(), x, backward=True).buffers
+    kept = 4.0 * tokens * (4 * hidden * layers + hidden)
+    assert kept in trained.size.tolist()
+    assert kept not in inference.size.tolist()
+
+
+class Taken(nn.Module):
+    def forward(self, given: tuple[torch.Tensor, object]) -> torch.Tensor:
+        return given[0]
 
 
 def test_a_bias_of_a_convolution_is_a_kernel_and_gradients_add_up_in_place() -> None:

@@ -97,9 +97,9 @@ def test_a_regime_that_is_not_sure_says_so(program: ProgramPrediction) -> None:
     assert regime_text(program) == "device-bound"
     doubtful = replace(program, queue=program.queue.faster(host=0.95 * critical))
     assert 0.5 < doubtful.regime_confidence < 0.6
-    assert regime_text(doubtful).startswith("device-bound, 5")
+    assert regime_text(doubtful).startswith("balanced (device-bound, 5")
     beyond = replace(program, queue=program.queue.faster(host=1.05 * critical))
-    assert regime_text(beyond).startswith("host-bound, 5")
+    assert regime_text(beyond).startswith("balanced (host-bound, 5")
 
 
 def test_a_time_that_is_not_known_is_not_zero() -> None:

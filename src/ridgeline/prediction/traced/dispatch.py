@@ -7,6 +7,12 @@
     view        launches nothing, and is dispatched all the same
     module      Python between two calls, per module that was called; the Python around attention is in its multiple
 
+Of compiled programs, as multiples of `eager_call` too:
+
+    kernel      a launch by compiled code
+    parameter   of a training step: checks that the compiled code still holds for it, handing it over, keeping its gradient
+    break       where Python reads a number in the forward pass the compiler ends a graph and begins another
+
 Hosts differ by more than programs do: `eager_call` is measured (`ridgeline measure cuda`), else the default of usual hosts.
 The multiples are data (`machines/defaults.toml`, fitted by benchmarks/programs/host_fit.py).
 """
@@ -18,10 +24,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ...core.machine import Machine
-from ...core.timeline import BACKWARD, OPTIMIZER, Tensor
-from ...core.trace import HOST, Trace, TracedOp
+from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Tensor
+from ...core.trace import GRADIENT, HOLDS, HOST, Trace, TracedOp
 from ...machines.defaults import defaults
-from ..queue import Floats
+from ..queue import Floats, Ints
 from .plan import is_view
 
 FORWARD_CALL, BACKWARD_CALL = "eager_call", "backward_call"
@@ -32,6 +38,8 @@ KINDS = {
     "batch_norm": ("batch_norm",),
     "norm": ("layer_norm", "group_norm", "rms_norm"),
 }
+READ = "aten::_local_scalar_dense"  # a number of a tensor
+RECURRENT = "_rnn"  # layers whose library launches a product and a cell for every time step
 PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "addbmm", "_scaled_mm", "_grouped_mm", "linear"))
 Factors = Mapping[str, float]
 
@@ -90,6 +98,32 @@ def compiled_cost(trace: Trace, machine: Machine) -> float:
     return call_cost(machine, FORWARD_CALL) * defaults("call_factor")["compiled_training" if trained else "compiled"]
 
 
+def graph_costs(trace: Trace, calls: Ints, machine: Machine) -> Floats:
+    """Seconds of host time before each of the kernels that begin with these calls, for parameters and broken graphs.
+
+    Half of what parameters cost is due before the first kernel, half before the last phase of the step.
+    """
+    costs, used = np.zeros(len(calls)), defaults("call_factor")
+    if not len(calls):
+        return costs
+    each = call_cost(machine, FORWARD_CALL)
+    phases = [op.site.phase for op in trace.ops]
+    parameters = int((np.asarray(trace.buffers.holds) == HOLDS.index(GRADIENT)).sum())
+    listed = trace.op.tolist()
+    last = next((call for call, place in enumerate(listed) if phases[place] == OPTIMIZER), 0)
+    for call in (0, last):
+        costs[_first(calls, call)] += parameters * used["compiled_parameter"] / 2 * each
+    for call, place in enumerate(listed):
+        if trace.ops[place].site.call.name == READ and phases[place] == FORWARD:
+            costs[_first(calls, call)] += used["graph_break"] * each
+    return costs
+
+
+def _first(calls: Ints, call: int) -> int:
+    """The first kernel that does not begin before a call."""
+    return int(np.argmax(calls >= call)) if (calls >= call).any() else len(calls) - 1
+
+
 def call_kind(name: str) -> str:
     """Which multiple a launching call has."""
     plain = name.rpartition("::")[2].rstrip("_")
@@ -102,7 +136,7 @@ def _backward(op: TracedOp, factors: Factors) -> float:
     """Of a call in the backward pass, as a multiple of `backward_call`."""
     if is_view(op):
         return factors["backward_view"]
-    return factors["backward"] * factors[call_kind(op.site.call.name)] + _further(op) * factors["launch"]
+    return factors["backward"] * factors[call_kind(op.site.call.name)] + _launches(op, factors)
 
 
 def _forward(op: TracedOp, trained: bool, factors: Factors) -> float:
@@ -112,15 +146,11 @@ def _forward(op: TracedOp, trained: bool, factors: Factors) -> float:
     if op.site.phase == OPTIMIZER:
         if is_view(op):
             return factors["optimizer_view"]
-        return factors["optimizer"] + _listed(op) * factors["listed"] + _further(op) * factors["launch"]
+        return factors["optimizer"] + _listed(op) * factors["listed"] + _launches(op, factors)
     if is_view(op):
         return factors["view"]
     recorded = factors["recorded"] if trained else 1.0
-    return (
-        recorded * factors[call_kind(op.site.call.name)]
-        + _listed(op) * factors["listed"]
-        + _further(op) * factors["launch"]
-    )
+    return recorded * factors[call_kind(op.site.call.name)] + _listed(op) * factors["listed"] + _launches(op, factors)
 
 
 def _listed(op: TracedOp) -> int:
@@ -135,6 +165,11 @@ def _longest(op: TracedOp) -> int:
 
 def _tensors(items: Iterable[object]) -> int:
     return sum(isinstance(item, Tensor) for item in items)
+
+
+def _launches(op: TracedOp, factors: Factors) -> float:
+    """Of the kernels of a call beyond the first."""
+    return _further(op) * factors["recurrent_launch" if RECURRENT in op.site.call.name else "launch"]
 
 
 def _further(op: TracedOp) -> float:

@@ -5,6 +5,7 @@
     long row    more than a block holds: the kernel loops over pieces of two blocks, once to reduce and once for the results
     operand     a further one of a softmax, such as a mask or a bias
     odd row     one that does not begin at a multiple of 16 B: its elements are loaded one by one
+    window      of an average, per element, those outside the image too: the kernel visits all of them
 
 The figures are data (`fusion` in `machines/defaults.toml`, from benchmarks/programs/compiled_kernels.py). They are part of expected
 times only: a floor does not know how a kernel is written.
@@ -15,16 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, log2, prod
 
-from ...core.dtypes import dtype as dtype_row
 from ...core.timeline import Call
 from ...core.trace import TracedOp
 from ...machines.defaults import defaults
 from ...programs.aten.arguments import base_name
+from ...programs.aten.formats import format_of
 
 SOFTMAXES = ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "_safe_softmax")
 WEIGHTS = ("_softmax", "_softmax_backward_data", "_safe_softmax")
 ERROR_FUNCTIONS = ("gelu", "gelu_backward", "erf")
 VECTOR = 16  # bytes that a thread loads at once
+MAX_UNROLLED = 25  # elements of a window that a kernel writes out one by one
 
 
 def reduces_rows(call: Call) -> bool:
@@ -32,11 +34,21 @@ def reduces_rows(call: Call) -> bool:
     base = base_name(call.name)
     if base in SOFTMAXES or "layer_norm" in base or "rms_norm" in base:
         return True
-    dims = next((arg for arg in call.args[1:] if isinstance(arg, tuple)), None)
+    dims = next((arg for arg in call.args[1:] if isinstance(arg, tuple)), None) if "pool" not in base else None
     if not call.tensors or not dims or not all(isinstance(dim, int) for dim in dims):
         return False
     rank = len(call.tensors[0].shape)
     return sorted(dim % rank for dim in dims if rank) == list(range(rank - len(dims), rank))
+
+
+def averaged_window(call: Call) -> tuple[int, bool]:
+    """Elements of the window that a pool averages, and whether windows lie side by side; 0 of other calls."""
+    if not base_name(call.name).startswith("avg_pool") or base_name(call.name).endswith("backward"):
+        return 0, False
+    sides = int(base_name(call.name)[-2])
+    given = [arg if isinstance(arg, tuple) else () for arg in (*call.args[1:3], (), ())[:2]]
+    kernel, stride = (arg * sides if len(arg) == 1 else arg for arg in given)
+    return prod(kernel) if kernel else 0, stride in ((), kernel)
 
 
 def handling(op: TracedOp, elements: float, rows: float) -> float:
@@ -45,6 +57,9 @@ def handling(op: TracedOp, elements: float, rows: float) -> float:
     base = base_name(call.name)
     if base in ERROR_FUNCTIONS:
         return figures["gelu"] * elements
+    window, _ = averaged_window(call)
+    if window > MAX_UNROLLED:
+        return figures["window"] * rows * window
     if not rows or elements <= rows or not call.tensors or not reduces_rows(call):
         return 0.0
     width = elements / rows
@@ -53,7 +68,8 @@ def handling(op: TracedOp, elements: float, rows: float) -> float:
     padded = 2 * figures["row_block"] * ceil(width / figures["row_block"] / 2) if long else 2.0 ** ceil(log2(width))
     each = padded * figures[kind] * (figures["row_looped"] if long else 1.0)
     largest = max(call.tensors, key=lambda tensor: prod(tensor.shape))
-    odd = width * dtype_row(largest.dtype or "fp32").bytes % VECTOR != 0
+    form = format_of(largest.dtype or "fp32")
+    odd = form is not None and width * form.bytes % VECTOR != 0
     extra = max(figures["row_odd"], figures["long_row_odd"] * each if long else 0.0)
     return rows * (each + (extra if odd else 0.0))
 

@@ -6,7 +6,8 @@ device   errors of kernels of one family go together; those of two families corr
          Many kernels do not make a program certain: the second part does not shrink with their number.
 wall     errors of host and device are independent: each moves the wall time by as much as the queue passes on.
 regime   multiplying host and device times by one factor changes nothing about who waits for whom. The step is host-bound
-         from a host x times as slow on, so that it is so with the probability that host / device exceeds x.
+         from a host x times as slow on, so that it is so with the probability that host / device exceeds x. Where that
+         limit lies within the 80 % interval of host / device, the step is balanced: either may set its pace.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..queue import Queue
 from .op_time import OpTime
 
 HALF_WIDTH = 1.2816  # standard deviations from the middle of an 80 % interval to its ends
+MIN_CONFIDENCE = 0.9  # in a regime, below which a step is balanced: one end of an 80 % interval
 LOW, HIGH = "low", "high"
 
 

@@ -21,7 +21,7 @@ from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Call, Tensor
 from ...core.trace import MOVE, POINTWISE, REDUCTION, WORK, Access, Trace, TracedOp
 from ...machines.defaults import defaults
 from ...programs.aten.arguments import base_name
-from .handling import SOFTMAXES, handling, reduces_rows
+from .handling import MAX_UNROLLED, SOFTMAXES, averaged_window, handling, reduces_rows
 
 ELEMENTS, ROWS, SPLIT, KEPT = NODES = ("pointwise", "rows", "split", "library")
 # Adds to places that may coincide: a kernel of its own. Fused optimizers are library kernels.
@@ -132,6 +132,9 @@ def _shape(op: TracedOp, cores: float) -> tuple[str, float, float, float]:
     most = max([*outputs, *inputs], default=0.0)
     kept = (KEPT, most, most, 1.0)
     if op.sort not in (POINTWISE, REDUCTION, MOVE) or base in _SCATTERS or base.startswith(_FUSED_OPTIMIZER):
+        return kept
+    window, beside = averaged_window(call)
+    if window > MAX_UNROLLED and not beside:  # overlapping windows stay with the library
         return kept
     if base.startswith(_FOREACH):
         listed = next((arg for arg in call.args if isinstance(arg, tuple) and arg), ())

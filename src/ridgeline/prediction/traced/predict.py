@@ -15,7 +15,7 @@ from ..host import graph_node_share
 from ..queue import PAUSE, RUN, SYNC, Floats, Queue
 from .cache import bytes_in_cache, last_level_cache
 from .compiled import fused_plan
-from .dispatch import compiled_cost, dispatch_cost, host_costs, module_costs
+from .dispatch import compiled_cost, dispatch_cost, graph_costs, host_costs, module_costs
 from .kernels import parts, predictions, run_times
 from .memory import memory
 from .plan import EAGER, FUSED, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
@@ -74,8 +74,11 @@ def _queue(trace: Trace, machine: Machine, plan: Plan, times: Floats, mode: str)
         cost = cost + module_costs(trace, machine)[plan.call] * plan.times
     if mode == GRAPH:
         cost[:1] = dispatch_cost(machine)  # of the replay
-    if mode == FUSED and trace.framework == JAX and not on_host:
-        cost[:1] += defaults("executable")["call"]
+    if mode == FUSED and not on_host:
+        if trace.framework == JAX:
+            cost[:1] += defaults("executable")["call"]
+        else:
+            cost = cost + graph_costs(trace, plan.call, machine)
     gap = 0.0 if on_host else defaults("launch_gap").get(machine.kind, 0.0)
     delay = np.where(kind == RUN, gap * (graph_node_share() if mode == GRAPH else 1.0), 0.0)
     if on_host:

@@ -16,7 +16,7 @@ from ..predict import Prediction
 from ..queue import Floats, Queue, Schedule
 from .attention import taken_apart
 from .cache import Cache
-from .intervals import HIGH, LOW, device_width, host_ends, regime_confidence, wall_end
+from .intervals import HIGH, LOW, MIN_CONFIDENCE, device_width, host_ends, regime_confidence, wall_end
 from .kernels import Parts
 from .memory import Memory
 from .op_time import OpTime, Uncounted, amount
@@ -46,7 +46,7 @@ class ProgramPrediction:
     slowdown: float = 1.0  # of the kernels by the power limit, in steps that follow each other for long
 
     DOCUMENT: ClassVar = (
-        "name=trace.name", "machine=machine.name", "mode", "totals", "regime", "regime_confidence", "bound_shares", "memory=memory.at_peak", "fits",
+        "name=trace.name", "machine=machine.name", "mode", "totals", "regime", "regime_confidence", "balanced", "bound_shares", "memory=memory.at_peak", "fits",
         "ops", "uncounted", "notes",
     )  # fmt: skip
 
@@ -185,6 +185,11 @@ class ProgramPrediction:
     def regime_confidence(self) -> float:
         """Probability of the regime, by the uncertainty of host and device times."""
         return regime_confidence(self.queue, self._host_ends, self._device_ends)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether host and device take equally long within their uncertainty: the regime is the likelier of the two."""
+        return self.regime_confidence < MIN_CONFIDENCE
 
     @property
     def kernels(self) -> float:

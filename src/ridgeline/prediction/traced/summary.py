@@ -58,9 +58,10 @@ def headline(program: ProgramPrediction) -> str:
 
 
 def regime_text(program: ProgramPrediction) -> str:
-    """`host-bound`; with the confidence in it below 95 %."""
+    """`host-bound`; with the confidence in it below 95 %, and as balanced where either may set the pace."""
     sure = program.regime_confidence
-    return f"{program.regime}, {percent(sure)} confidence" if sure < SURE else program.regime
+    text = f"{program.regime}, {percent(sure)} confidence" if sure < SURE else program.regime
+    return f"balanced ({text})" if program.balanced else text
 
 
 def wall_text(program: ProgramPrediction) -> str:

@@ -12,6 +12,10 @@ from . import torch_attention
 # Have kernels of their own on GPUs; builds without CUDA take them apart.
 KERNELS = ("native_channel_shuffle", "mish_backward", "silu_backward", "_fused_rms_norm")
 RECURRENT = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}  # by cuDNN's numbers
+GATES = (1, 1, 4, 3)  # by these numbers
+# What cuDNN takes during a recurrent layer, in bytes of the gates of one layer over all steps: 330 MB of 126 MB for three layers
+# of LSTM in both directions on an H200 (benchmarks/programs, third set).
+RECURRENT_WORKSPACE = 2.6
 MAX_TRAINED, MAX_BATCH, MIN_EPS = 880801, 65535, 1e-5  # images of a batch norm by cuDNN
 KEY = "AutogradCUDA"  # where an operator arrives after autocast, before it is differentiated or taken apart
 
@@ -48,7 +52,34 @@ def fake_results(torch: Any) -> dict[Any, Callable[..., Any]]:
         like = torch.empty_like
         return like(x), like(hidden), None if cell is None else like(cell), [like(weight) for weight in weights]
 
-    return {torch.ops.aten._cudnn_rnn_backward.default: recurrent}
+    def forward(x: Any, *args: Any) -> Any:
+        y, hidden, cell, _, weights = torch.ops.aten._cudnn_rnn.default(x, *args)
+        reserve = x.new_empty(_reserve(x, *args[5:13]), dtype=torch.uint8)
+        return y, hidden, cell, reserve, weights
+
+    return {torch.ops.aten._cudnn_rnn_backward.default: recurrent, torch.ops.aten._cudnn_rnn.default: forward}
+
+
+def _reserve(
+    x: Any,
+    mode: int,
+    size: int,
+    projected: int,
+    layers: int,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+    both: bool,
+) -> int:
+    """Bytes that cuDNN keeps for the backward pass: gates of all layers and steps, results between layers, masks of dropout.
+
+    An H200 kept 311 MB of two layers of LSTM (benchmarks/programs, second set); these are 310.
+    """
+    if not train:
+        return 0
+    tokens, ways = x.shape[0] * x.shape[1], 2 if both else 1
+    between = tokens * size * ways * (layers - 1)
+    return int((tokens * GATES[mode] * size * ways * layers + between) * x.element_size() + (between if dropout else 0))
 
 
 def _never_run(*_: Any, **__: Any) -> Any:
@@ -84,7 +115,10 @@ def _recurrent(torch: Any, mode: int) -> Callable[..., Any]:
         size = hidden.shape[-1] if mode != RECURRENT["lstm"] else cell.shape[-1]
         projected = hidden.shape[-1] if hidden.shape[-1] != size else 0
         stride = (4 if biases else 2) + bool(projected)
-        packed = x.new_empty(sum(weight.numel() for weight in weights))  # where cuDNN keeps the weights
+        packed = x.new_empty(0)  # the weights lie next to each other already
+        x = x.transpose(0, 1).contiguous() if batch_first else x
+        gates = x.shape[0] * x.shape[1] * GATES[mode] * size * (2 if both else 1)
+        workspace = x.new_empty(int(RECURRENT_WORKSPACE * gates))  # noqa: F841, held until the layer is done
         y, last, last_cell, *_ = torch.ops.aten._cudnn_rnn(
             x,
             weights,
@@ -96,13 +130,14 @@ def _recurrent(torch: Any, mode: int) -> Callable[..., Any]:
             size,
             projected,
             layers,
-            batch_first,
+            False,
             dropout,
             train,
             both,
             [],
             None,
         )
+        y = y.transpose(0, 1) if batch_first else y
         return (y, last) if cell is None else (y, last, last_cell)
 
     return run
