@@ -1,11 +1,12 @@
 #!/bin/sh
-# The held-out pairs on an H200, into FOLDER: every version checked, timed and counted.
+# The held-out pairs of SET on an H200, into FOLDER: every version checked, timed and counted.
 # A pair that fails or differs from torch is listed in FOLDER/check.txt and skipped. Clocks are left alone.
-#   sh examples/faults/held_out/record.sh FOLDER      from the root of a checkout, ridgeline importable
+#   sh examples/faults/record_pairs.sh SET FOLDER      from the root of a checkout, ridgeline importable
 set -eu
-out=$1
+which=$1
+out=$2
 python=${PYTHON:-python3}
-here=examples/faults/held_out
+pairs="examples/faults/pairs.py $which"
 whole=$(mktemp -d)
 mkdir -p "$out"
 
@@ -13,12 +14,12 @@ nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.li
 $python -c "import cupy, torch; print('torch', torch.__version__, 'cupy', cupy.__version__)" >> "$out/conditions.txt"
 ncu --version | tail -n 1 >> "$out/conditions.txt"
 
-$python $here/pairs.py --check 2> "$out/check.txt" || sed -n '/^wrong: /p' "$out/check.txt" >&2
+$python $pairs --check 2> "$out/check.txt" || sed -n '/^wrong: /p' "$out/check.txt" >&2
 failed=$(sed -n 's/^wrong: //p' "$out/check.txt" | tr -d ',' | tr '\n' ' ')
-$python $here/pairs.py --time "$out/times.csv" --skip $failed 2> "$out/time.txt" || tail -n 1 "$out/time.txt" >&2
+$python $pairs --time "$out/times.csv" --skip $failed 2> "$out/time.txt" || tail -n 1 "$out/time.txt" >&2
 
 # The command of `ridgeline profile --with ncu`, which counts only between cudaProfilerStart and cudaProfilerStop here.
-$python - "$whole/kernels.csv" "$python" $here/pairs.py --count --skip $failed > "$out/count.txt" 2>&1 << 'COMMAND' || tail -n 3 "$out/count.txt" >&2
+$python - "$whole/kernels.csv" "$python" $pairs --count --skip $failed > "$out/count.txt" 2>&1 << 'COMMAND' || tail -n 3 "$out/count.txt" >&2
 import subprocess
 import sys
 
