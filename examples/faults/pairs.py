@@ -53,6 +53,7 @@ class Pair:
     wanted: Callable[[], Tensor]
     work: tuple[str, int, int]  # dtype, FLOPs, bytes
     error: float = 1e-5  # largest difference allowed, relative to the largest number wanted
+    gemm: tuple[int, int, int] | None = None  # m, n, k of a product with an fp32 result, which is then the case
 
 
 PAIRS: dict[str, Callable[..., Pair]] = {}
@@ -193,10 +194,11 @@ def count(made: Pair) -> None:
 
 def case_rows(made: Pair) -> list[dict[str, object]]:
     dtype, flops, size = made.work
-    return [
-        {"name": version.name, "op": "custom", "dtype": dtype, "flops": flops, "bytes": size}
-        for version in made.versions
-    ]
+    if made.gemm:
+        work = {"op": "gemm", "dtype": dtype, "out_dtype": "fp32", **dict(zip("mnk", made.gemm, strict=True))}
+    else:
+        work = {"op": "custom", "dtype": dtype, "flops": flops, "bytes": size}
+    return [{"name": version.name, **work} for version in made.versions]
 
 
 def lost() -> bool:
@@ -212,7 +214,7 @@ def write(path: Path, rows: list[dict[str, object]]) -> None:
     if not rows:
         sys.exit(f"nothing to write to {path}")
     with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        table = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
 
