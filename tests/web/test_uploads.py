@@ -4,6 +4,7 @@ import gzip
 import json
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.app.cli import main
-from ridgeline.app.web.answers import profile, upload
+from ridgeline.app.web.answers import profile, recent, upload
+from ridgeline.app.web.answers.recent import Asked
 from ridgeline.app.web.answers.upload import Upload
 from ridgeline.app.web.server import make_app
 from ridgeline.core.errors import RidgelineError
@@ -208,7 +210,7 @@ def test_a_place_outside_of_the_table_is_refused(client):
 def test_the_page_is_answered_while_a_file_is_read(client, monkeypatch):
     started, may_end = threading.Event(), threading.Event()
 
-    def slow(content, machine):
+    def slow(asked):
         started.set()
         assert may_end.wait(60)
         return {"answer": []}
@@ -231,7 +233,7 @@ def test_damaged_files_raise_nothing_but_our_own_errors(place, junk, keep):
     for content in (RAW.read_bytes()[: 4000 + keep], report, CASES):
         damaged = content[:place] + junk + content[place + len(junk) :]
         try:
-            answer = profile.answered(Upload(damaged), "h200-sxm")
+            answer = profile.answered(Asked(Upload(damaged), "h200-sxm"))
         except RidgelineError:
             continue
         json.dumps(answer)
@@ -245,6 +247,41 @@ def many_kernels(count: int) -> bytes:
         moved = 2e12 * seconds * (0.1 + index % 31 / 40)
         lines.append(f"kernel_{index},{seconds * 1e6:.3f},{moved * intensity:.6g},{moved:.6g}")
     return "\n".join(lines).encode()
+
+
+def test_later_questions_need_not_send_the_file_again(client, raw, monkeypatch):
+    token = {"token": "a" * 32, "name": "h200_raw.csv"}
+    assert ask(client, b"", **token).status_code == 410  # the page then sends it
+    assert ask(client, RAW.read_bytes(), **token).json() == raw
+    read: list[Path] = []
+    monkeypatch.setattr(profile, "load", read.append)
+    assert client.get("/api/profile/progress", params=token).json() == {"done": 13, "total": 14}
+    assert ask(client, b"", "profile/card", place=3, **token).json() == raw["cards"][3]
+    assert ask(client, b"", machine="a100-sxm-80gb", **token).json()["machine"] == "a100-sxm-80gb"
+    assert ask(client, b"", **token).json() == raw
+    assert read == []
+    assert ask(client, b"hello world", token="b").status_code == 400
+    assert ask(client, b"", token="b").status_code == 410
+
+
+def test_files_are_forgotten(monkeypatch):
+    held = recent.Recent()
+    for token in "abcde":
+        held.reading(token, b"x").source = print
+    with pytest.raises(recent.Forgotten):
+        held.reading("a", b"")  # newer ones need the room
+    assert held.reading("b", b"").source is print
+    monkeypatch.setattr(recent, "MAX_BYTES", 3)
+    held.reading("large", b"12345")
+    with pytest.raises(recent.Forgotten):
+        held.reading("b", b"")
+    monkeypatch.setattr(recent, "FORGET_AFTER", 0.0)
+    held.reading("old", b"x").source = print
+    for _ in range(1000):
+        if "old" not in held._readings:
+            break
+        time.sleep(0.01)
+    assert "old" not in held._readings
 
 
 def test_many_kernels_have_dots_and_a_limited_table(client):

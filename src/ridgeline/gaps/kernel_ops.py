@@ -81,8 +81,14 @@ def _recorded(text: str, dtype: str) -> KnownOp | None:
     return KnownOp(counted.work, f"{match['name']} {sizes}", RECORDED)
 
 
-def _spelled(text: str, dtype: str) -> Iterator[Work]:
-    """Works that a text may mean: an op in its words, sizes as `m=8` or as numbers in the order of the op's sizes."""
+@lru_cache(maxsize=4096)
+def _spelled(text: str, dtype: str) -> tuple[Work, ...]:
+    """Works that a text may mean; kernels of one name ask for the same ones."""
+    return tuple(_works(text, dtype))
+
+
+def _works(text: str, dtype: str) -> Iterator[Work]:
+    """An op in the words of a text, sizes as `m=8` or as numbers in the order of the op's sizes."""
     words = _WORD.findall(text.replace("_", " "))
     given = {name: int(value) for name, value in _GIVEN.findall(text)}
     formats = [word for word in words if _is_format(word)]

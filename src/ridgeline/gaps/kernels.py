@@ -9,7 +9,7 @@ need is then unknown, so extra bytes and extra FLOPs are shown only by counters 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -208,11 +208,25 @@ class KernelReport:
         return [owner[id(item)].document(item) for item in self.observations]
 
 
-def report_of_kernels(observations: Iterable[Observation], machine: Machine) -> KernelReport:
+Progress = Callable[[int, int], None]  # is told how many kernels are done, and of how many
+
+
+def no_progress(done: int, total: int) -> None:
+    """For callers that do not show it."""
+
+
+def report_of_kernels(
+    observations: Iterable[Observation], machine: Machine, progress: Progress = no_progress
+) -> KernelReport:
     items = tuple(observations)
     if not items:
         raise InputError("there are no kernels to report on; give a profile that has some")
-    return KernelReport(machine, tuple(_profiled(group, machine) for group in kernel_groups(items)), items)
+    groups = kernel_groups(items)
+    kernels = []
+    for done, group in enumerate(groups):
+        progress(done, len(groups))
+        kernels.append(_profiled(group, machine))
+    return KernelReport(machine, tuple(kernels), items)
 
 
 def kernel_groups(observations: Iterable[Observation]) -> list[tuple[Observation, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ....core.columns import Columns
@@ -20,7 +19,7 @@ from ....prediction.answer import answer, rows_document
 from ....prediction.kernel_sets import Entry, KernelSet
 from ....prediction.predict import predict
 from ....prediction.table import CaseTable, Defaults
-from ....programs.cases import checked, program, read_table
+from ....programs.cases import checked, program
 from ....render.chart import Chart
 from ....render.charts.answers import cases as cases_chart
 from ....render.charts.plane import MAX_POINTS
@@ -43,9 +42,9 @@ class CasesAnswer:
     chosen: Machine | None
 
     @classmethod
-    def of(cls, title: str, path: Path, chosen: Machine | None) -> CasesAnswer | SavedAnswer:
-        """The cases of a file; those that were predicted before are predicted again, those that were timed reconciled."""
-        asked = cls(title, read_table(path), chosen)
+    def of(cls, title: str, given: Columns, chosen: Machine | None) -> CasesAnswer | SavedAnswer:
+        """The cases of a table; those that were predicted before are predicted again, those that were timed reconciled."""
+        asked = cls(title, given, chosen)
         timed = TIME in asked.given.cells and "floor_us" not in asked.given.cells
         return SavedAnswer(title, asked.reconciled, asked.machine) if timed and asked.machine else asked
 

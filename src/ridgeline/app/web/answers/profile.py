@@ -1,7 +1,7 @@
 """A file of the page's reader on a roofline: what it is, what it says, and the gap card of each of its kernels.
 
 It is recognised from its content as the command line does: a profile or trace by the importers, a table of cases by its
-column `op`, what ridgeline wrote by its schema. Nothing is kept: the page sends the file again for another card.
+column `op`, what ridgeline wrote by its schema.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ....core.tabular import header
 from ....core.timeline import Timeline
 from ....core.units import percent, show
 from ....gaps.item import Item
-from ....gaps.kernels import KernelReport, ProfiledKernel, kernel_at, report_of_kernels
+from ....gaps.kernels import KernelReport, ProfiledKernel, Progress, kernel_at, no_progress, report_of_kernels
 from ....gaps.report import other_machines
 from ....gaps.steps.report import ProgramReport, program_report
 from ....machines.files import by_driver_name
 from ....profilers.load import NoTimeline, document, load, timeline
+from ....programs.cases import read_table
 from ....render.chart import Picture
 from ....render.charts.gaps import landed_item
 from ....render.charts.kernels import kernels_chart, operators_chart
@@ -43,6 +44,7 @@ from .cases import CasesAnswer
 from .gap_cards import gap_card
 from .lookup import machine_of
 from .pictures import pictured, tabled
+from .recent import Asked
 from .saved import SavedAnswer, saved_document
 from .upload import Upload, upload_file
 
@@ -54,24 +56,24 @@ OP = re.compile(r'"op"\s*:')
 EVENTS = '"traceEvents"'
 
 
-def answered(upload: Upload, machine: str | None) -> dict[str, Any]:
+def answered(asked: Asked) -> dict[str, Any]:
     """What a file says on a machine; without one, on the machine that the file names, or else the question which it is."""
-    return read_upload(upload, machine).answer()
+    return _answer(asked).answer()
 
 
-def card(upload: Upload, machine: str | None, place: int) -> dict[str, Any]:
+def card(asked: Asked, place: int) -> dict[str, Any]:
     """The gap card of the kernel in a row of the answer's table."""
-    return read_upload(upload, machine).card(place)
+    return _answer(asked).card(place)
 
 
-def page(upload: Upload, machine: str | None) -> Page:
+def page(asked: Asked) -> Page:
     """The self-contained report, as the commands write it."""
-    return read_upload(upload, machine).page()
+    return _answer(asked).page()
 
 
-def data(upload: Upload, machine: str | None) -> Any:
+def data(asked: Asked) -> Any:
     """The document of the command with `--json`."""
-    return read_upload(upload, machine).data()
+    return _answer(asked).data()
 
 
 class Answered(Protocol):
@@ -83,18 +85,32 @@ class Answered(Protocol):
     def data(self) -> Any: ...
 
 
-def read_upload(upload: Upload, machine: str | None) -> Answered:
-    """The answer to an upload, by what it is."""
-    chosen = machine_of(machine) if machine else None
+Source = Callable[[Machine | None], Answered]  # a file that is read, for the machine that is chosen
+
+
+def _answer(asked: Asked) -> Answered:
+    chosen = machine_of(asked.machine) if asked.machine else None
+    reading = asked.reading
+    with reading.lock:
+        source = reading.source = reading.source or source_of(asked.upload, reading.count)
+        if asked.machine not in reading.answers:
+            reading.keep(asked.machine, source(chosen))
+        answer: Answered = reading.answers[asked.machine]
+    return answer
+
+
+def source_of(upload: Upload, progress: Progress = no_progress) -> Source:
+    """What an upload is, read; complaints about it come from here."""
     with upload_file(upload) as path:
         start = head(path)
         saved = saved_document(start, path)
         if saved is not None:
-            return SavedAnswer(upload.title, saved, chosen)
+            return lambda chosen: SavedAnswer(upload.title, saved, chosen)
         suffix = _suffix_of_cases(start)
         if suffix:
-            return CasesAnswer.of(upload.title, path.rename(path.with_suffix(suffix)), chosen)
-        return _recorded(upload.title, path, chosen)
+            table = read_table(path.rename(path.with_suffix(suffix)))
+            return lambda chosen: CasesAnswer.of(upload.title, table, chosen)
+        return _recorded(upload.title, path, progress)
 
 
 def _suffix_of_cases(start: str) -> str:
@@ -111,19 +127,29 @@ def _suffix_of_cases(start: str) -> str:
     return ".csv" if "op" in names and "kernel" not in names else ""
 
 
-def _recorded(title: str, path: Path, chosen: Machine | None) -> Answered:
+def _recorded(title: str, path: Path, progress: Progress) -> Source:
     try:
         recorded = timeline(path)
     except NoTimeline:
         observations = load(path)
-        machine = chosen or _guessed(item.conditions for item in observations[:1])
-        if machine is None:
-            return Unplaced(title, observations, _device(observations[0].conditions))
-        return KernelsAnswer(title, observations, machine, chosen is None)
-    machine = chosen or _guessed([recorded.conditions])
-    if machine is None:
-        return Unplaced(title, load(path), _device(recorded.conditions))
-    return StepsAnswer(title, recorded, machine, chosen is None)
+        conditions = observations[0].conditions
+        known = _guessed(conditions)
+
+        def kernels(chosen: Machine | None) -> Answered:
+            machine = chosen or known
+            if machine is None:
+                return Unplaced(title, observations, _device(conditions))
+            return KernelsAnswer(title, observations, machine, chosen is None, progress)
+
+        return kernels
+    named = _guessed(recorded.conditions)
+    times = load(path) if named is None else ()
+
+    def steps(chosen: Machine | None) -> Answered:
+        machine = chosen or named
+        return StepsAnswer(title, recorded, machine, chosen is None) if machine else Unplaced(title, times, _device(recorded.conditions))  # fmt: skip
+
+    return steps
 
 
 def _device(conditions: Mapping[str, Any]) -> str:
@@ -132,14 +158,11 @@ def _device(conditions: Mapping[str, Any]) -> str:
     return next((name for name in names if isinstance(name, str) and name.strip()), "")
 
 
-def _guessed(conditions: Any) -> Machine | None:
+def _guessed(conditions: Mapping[str, Any]) -> Machine | None:
     """The machine whose driver reports the name of the device that was recorded."""
-    for each in conditions:
-        name = _device(each)
-        known = by_driver_name(name, "gpu")[0] if name else None
-        if known is not None:
-            return machine_of(known.name)
-    return None
+    name = _device(conditions)
+    known = by_driver_name(name, "gpu")[0] if name else None
+    return machine_of(known.name) if known is not None else None
 
 
 def made(*makers: Callable[[], Picture]) -> dict[str, Any]:
@@ -191,10 +214,11 @@ class KernelsAnswer:
     observations: Sequence[Observation]
     machine: Machine
     guessed: bool
+    progress: Progress = no_progress
 
     @cached_property
     def report(self) -> KernelReport:
-        return report_of_kernels(self.observations, self.machine)
+        return report_of_kernels(self.observations, self.machine, self.progress)
 
     def answer(self) -> dict[str, Any]:
         report, machine = self.report, self.machine
@@ -208,6 +232,8 @@ class KernelsAnswer:
         }  # fmt: skip
 
     def card(self, place: int) -> dict[str, Any]:
+        if "report" in self.__dict__:
+            return self._card(picked(self.report.kernels, place))
         return self._card(kernel_at(self.observations, self.machine, place))
 
     def _card(self, kernel: ProfiledKernel) -> dict[str, Any]:

@@ -1,15 +1,42 @@
 /* Questions to the server. */
 
-export class Refused extends Error {}
+const SILENT = "the server does not answer; is `ridgeline serve` still running?";
+
+export class Refused extends Error {
+  constructor(message, status = null) {
+    super(message);
+    this.status = status;
+  }
+}
 
 export async function ask(path, body, signal) {
   const options = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   return answered(await reached(`/api/${path}`, { ...options, signal }));
 }
 
-/* A file or a pasted text as it is; the server reads it as data and keeps nothing. */
-export async function upload(path, content, signal) {
-  return answered(await reached(`/api/${path}`, { method: "POST", headers: { "content-type": "application/octet-stream" }, body: content, signal }));
+/* A file or a pasted text as it is, which the server reads as data. `sent(share)` hears how much of it is there; a fetch would not say. */
+export function upload(path, content, sent = () => {}) {
+  return new Promise((done, fail) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", `/api/${path}`);
+    request.setRequestHeader("content-type", "application/octet-stream");
+    request.upload.addEventListener("progress", ({ loaded, total }) => sent(total ? loaded / total : 1));
+    request.addEventListener("error", () => fail(new Refused(SILENT)));
+    request.addEventListener("load", () => {
+      const answer = parsed(request.responseText);
+      if (request.status === 200) return answer ? done(answer) : fail(new Refused(SILENT));
+      fail(new Refused(answer?.error ?? `the server answered ${request.status}`, request.status));
+    });
+    request.send(content);
+  });
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 async function reached(address, options) {
@@ -17,7 +44,7 @@ async function reached(address, options) {
     return await fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("the server does not answer; is `ridgeline serve` still running?");
+    throw new Refused(SILENT);
   }
 }
 

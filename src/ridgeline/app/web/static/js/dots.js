@@ -3,7 +3,7 @@ import { h } from "./dom.js";
 
 export const MANY = 1500; // dots from which on they are drawn here
 const REACH = 6; // pixels around the pointer in which a dot is meant
-const CELL = 24;
+const CELL = 24, COLUMNS = 4096;
 
 export class Dots {
   constructor(frame) {
@@ -20,7 +20,7 @@ export class Dots {
   /* `items`: {x, y, radius, colour, index, ring} in pixels of the plot, `ring` the colour of the ring around a chosen dot; `box`: {left, top,
      width, height} of the plot in the frame; `texts(index)`: lines of a dot; `chosen(index)`: what a click does. */
   show(items, box, texts, chosen) {
-    Object.assign(this, { items, box, texts, chosen });
+    Object.assign(this, { items, box, texts, chosen, cells: null });
     const scale = devicePixelRatio || 1, { canvas } = this;
     canvas.hidden = !items.length;
     canvas.width = Math.round(box.width * scale);
@@ -29,18 +29,14 @@ export class Dots {
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
     pen.globalAlpha = 0.8;
-    this.cells = new Map();
     const rings = [];
     for (const item of items) {
-      if (item.x < 0 || item.y < 0 || item.x > box.width || item.y > box.height) continue;
+      if (!this.seen(item)) continue;
       pen.fillStyle = item.colour;
       pen.beginPath();
       pen.arc(item.x, item.y, item.radius, 0, 2 * Math.PI);
       pen.fill();
       if (item.ring) rings.push(item);
-      const key = this.key(item.x, item.y);
-      if (!this.cells.has(key)) this.cells.set(key, []);
-      this.cells.get(key).push(item);
     }
     pen.globalAlpha = 1;
     pen.lineWidth = 3;
@@ -52,8 +48,24 @@ export class Dots {
     }
   }
 
+  seen({ x, y }) {
+    return x >= 0 && y >= 0 && x <= this.box.width && y <= this.box.height;
+  }
+
   key(x, y) {
-    return `${Math.floor(x / CELL)},${Math.floor(y / CELL)}`;
+    return Math.floor(x / CELL) * COLUMNS + Math.floor(y / CELL);
+  }
+
+  /* The dots by where they are, sorted when the pointer first asks: while a chart is moved nobody does. */
+  sorted() {
+    this.cells = new Map();
+    for (const item of this.items) {
+      if (!this.seen(item)) continue;
+      const key = this.key(item.x, item.y);
+      if (this.cells.has(key)) this.cells.get(key).push(item);
+      else this.cells.set(key, [item]);
+    }
+    return this.cells;
   }
 
   /* The dot under the pointer; of several the nearest. */
@@ -61,10 +73,11 @@ export class Dots {
     if (!this.items?.length) return null;
     const frame = this.frame.getBoundingClientRect();
     const x = event.clientX - frame.left - this.box.left, y = event.clientY - frame.top - this.box.top;
+    const cells = this.cells ?? this.sorted();
     let best = null, least = Infinity;
     for (const dx of [-CELL, 0, CELL])
       for (const dy of [-CELL, 0, CELL])
-        for (const item of this.cells.get(this.key(x + dx, y + dy)) ?? []) {
+        for (const item of cells.get(this.key(x + dx, y + dy)) ?? []) {
           const distance = Math.hypot(item.x - x, item.y - y) - item.radius;
           if (distance < least) [best, least] = [item, distance];
         }
@@ -72,6 +85,7 @@ export class Dots {
   }
 
   hover(event) {
+    if (event.buttons) return void (this.tip.hidden = true); // it is dragged
     const item = this.at(event);
     this.tip.hidden = !item;
     if (!item) return;

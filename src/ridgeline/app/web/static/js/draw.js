@@ -1,7 +1,7 @@
 /* Draws the charts that the server describes. The only file that talks to Plotly; no number is computed here. */
 import { h } from "./dom.js";
 import { Dots, MANY } from "./dots.js";
-import { place, textWidth } from "./labels.js";
+import { crowd, place, textWidth } from "./labels.js";
 import { movable, move, unmoved } from "./moves.js";
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
@@ -9,7 +9,7 @@ const MARGIN = { l: 62, r: 16, t: 10, b: 48 };
 const SYMBOLS = { expected: "circle", overhead: "square", floor: "line-ew", observed: "diamond", target: "circle-open", ridge: "circle", value: "circle" };
 const DASHES = { guide: "dot", target: "dash" };
 const NARROW = 480; // pixels below which the y axis goes without a title
-const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60, MAX_OBSTACLES = 1200;
+const MIN_HEIGHT = 260, MAX_HEIGHT = 620, MAX_LABELS = 60, MAX_LABELS_CROWDED = 16, MAX_OBSTACLES = 1200;
 const REST = 250; // milliseconds without a move after which a chart is drawn in full
 const drawn = new Set();
 let themes = 0; // how often the colours have changed
@@ -128,12 +128,14 @@ async function drawChart(frame, chart, options, several) {
       const [low, high] = [change[`${name}.range[0]`], change[`${name}.range[1]`]];
       if (low !== undefined) seen[key] = [Number(low), Number(high)];
     }
-    showDots(frame, seen);
+    cancelAnimationFrame(frame.moving); // one drawing for all moves of a frame
+    frame.moving = requestAnimationFrame(() => showDots(frame, seen));
   });
   frame.on("plotly_relayout", (change) => {
     if (frame.chart.look !== "plane" || frame.placing || !Object.keys(change).some((key) => key.startsWith("xaxis") || key.startsWith("yaxis"))) return;
     frame.placing = true;
     frame.unmoved = null; // labels are made anew
+    cancelAnimationFrame(frame.moving);
     showDots(frame, view(frame));
     window.Plotly.relayout(frame, { ...tickModes(frame),  annotations: annotations(frame, frame.chart, view(frame)) }).finally(() => { frame.placing = false; });
   });
@@ -353,11 +355,11 @@ function annotations(frame, chart, seen) {
     taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
     add(x0, y, region.label, colour("muted"));
   }
-  const spots = chart.points.map((point, index) => ({ ...point, index, spot: pixel(point.x, point.y) }));
-  const dots = spots.filter(({ spot }) => within(spot)).map((point) => ({ x: point.spot[0], y: point.spot[1], radius: radius(point) }));
-  const dotBoxes = dots.slice(0, MAX_OBSTACLES).map(({ x, y, radius: size }) => ({ x0: x - size - 2, x1: x + size + 2, y0: y - size - 2, y1: y + size + 2 }));
+  const inView = chart.points.map((point, index) => ({ point, index, spot: pixel(point.x, point.y) })).filter(({ spot }) => within(spot));
+  const spots = inView.map(({ point, spot }) => ({ x: spot[0], y: spot[1], radius: radius(point) })), dots = crowd(spots);
+  const dotBoxes = spots.slice(0, MAX_OBSTACLES).map(({ x, y, radius: size }) => ({ x0: x - size - 2, x1: x + size + 2, y0: y - size - 2, y1: y + size + 2 }));
   for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, dotBoxes, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
-  const wanted = spots.filter((point) => point.label && within(point.spot)).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, MAX_LABELS);
+  const wanted = inView.filter(({ point }) => point.label).map(({ point, index, spot }) => ({ ...point, index, spot })).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, crowded(chart) ? MAX_LABELS_CROWDED : MAX_LABELS);
   const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: labelText(point), radius: radius(point) }));
   // off the lines where there is room, else across one
   const roofs = chart.lines.flatMap((line) => obstacles(line, pixel, seen));

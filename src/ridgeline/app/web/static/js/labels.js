@@ -13,38 +13,42 @@ export function textWidth(text, font) {
 const overlaps = (a, b) => a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
 
 /* A grid of boxes, so that thousands of dots stay cheap to ask about. */
+const CELL = 48, COLUMNS = 4096;
 class Boxes {
-  constructor(cell = 48) {
-    this.cell = cell;
-    this.cells = new Map();
-  }
-  *keys({ x0, x1, y0, y1 }) {
-    for (let i = Math.floor(x0 / this.cell); i <= Math.floor(x1 / this.cell); i++)
-      for (let j = Math.floor(y0 / this.cell); j <= Math.floor(y1 / this.cell); j++) yield `${i},${j}`;
-  }
+  cells = new Map();
   add(box) {
-    for (const key of this.keys(box)) {
-      if (!this.cells.has(key)) this.cells.set(key, []);
-      this.cells.get(key).push(box);
-    }
+    for (let i = Math.floor(box.x0 / CELL); i <= Math.floor(box.x1 / CELL); i++)
+      for (let j = Math.floor(box.y0 / CELL); j <= Math.floor(box.y1 / CELL); j++) {
+        const key = i * COLUMNS + j;
+        if (this.cells.has(key)) this.cells.get(key).push(box);
+        else this.cells.set(key, [box]);
+      }
   }
   hits(box) {
-    for (const key of this.keys(box)) if (this.cells.get(key)?.some((other) => overlaps(box, other))) return true;
+    for (let i = Math.floor(box.x0 / CELL); i <= Math.floor(box.x1 / CELL); i++)
+      for (let j = Math.floor(box.y0 / CELL); j <= Math.floor(box.y1 / CELL); j++)
+        if (this.cells.get(i * COLUMNS + j)?.some((other) => overlaps(box, other))) return true;
     return false;
   }
 }
 
-/* `wanted`: {x, y, text, radius} in pixels, the most important first; `dots`: {x, y, radius}; `taken`: boxes.
+/* The dots {x, y, radius} that labels keep off, sorted once for all labels of a drawing. */
+export function crowd(dots) {
+  const boxes = new Boxes();
+  dots.forEach(({ x, y, radius }) => boxes.add({ x0: x - radius, x1: x + radius, y0: y - radius, y1: y + radius }));
+  return boxes;
+}
+
+/* `wanted`: {x, y, text, radius} in pixels, the most important first; `dots`: what `crowd` made; `taken`: boxes.
    Returns {index, x, y, anchor} for those that have room; (x, y) is the side of the text nearest to its dot. */
 export function place(wanted, dots, taken, size, font) {
   const boxes = new Boxes();
   taken.forEach((box) => boxes.add(box));
-  dots.forEach(({ x, y, radius }) => boxes.add({ x0: x - radius, x1: x + radius, y0: y - radius, y1: y + radius }));
   const placed = [];
   wanted.forEach((item, index) => {
     const width = textWidth(item.text, font) + 2 * MARGIN;
     for (const distance of DISTANCES) {
-      const spot = STEPS.map(([dx, dy]) => candidate(item, width, dx, dy, distance)).find((box) => inside(box, size) && !boxes.hits(box));
+      const spot = STEPS.map(([dx, dy]) => candidate(item, width, dx, dy, distance)).find((box) => inside(box, size) && !boxes.hits(box) && !dots.hits(box));
       if (!spot) continue;
       boxes.add(spot);
       placed.push({ index, x: spot.x0 + MARGIN, y: (spot.y0 + spot.y1) / 2, box: spot, far: distance > 10 });

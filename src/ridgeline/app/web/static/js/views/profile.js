@@ -1,6 +1,6 @@
-/* Bring your own: a file on the roofline, and the gap card of the kernel that is chosen. The server keeps nothing, so the
-   page holds the file and sends it again for another machine, another card or a report. */
-import { Refused, upload } from "../api.js";
+/* Bring your own: a file on the roofline, and the gap card of the kernel that is chosen. The server remembers what it read under a random
+   token for a while; the page holds the file and sends it again where the server has forgotten it. */
+import { Refused, ask, upload } from "../api.js";
 import { catalog, choice } from "../controls.js";
 import { announce, failure, h, replace, table } from "../dom.js";
 import { draw } from "../draw.js";
@@ -12,10 +12,11 @@ const EXAMPLES = {
   training: ["h200_resnet.json.gz", "a training step under torch.profiler"],
 };
 const MAX_LISTED = 20; // kernels outside of the table that a search lists
+const POLL = 500; // milliseconds between questions how far the server is
 
 export async function mount(place, params) {
   const { machines } = await catalog();
-  const state = { file: null, example: null, machine: params.get("machine") ?? "", kernel: params.get("kernel"), result: null, cards: new Map(), asked: 0 };
+  const state = { file: null, example: null, machine: params.get("machine") ?? "", kernel: params.get("kernel"), result: null, cards: new Map(), asked: 0, token: "" };
   const results = h("div", { class: "results" });
   const machine = choice({
     label: "Machine", value: state.machine, choices: [["", "as the file says"], ...machines.map(({ name }) => [name, name])],
@@ -23,12 +24,13 @@ export async function mount(place, params) {
   });
   const open = async (file, { example = state.example, keep = false } = {}) => {
     if (!keep) Object.assign(state, { kernel: null });
-    Object.assign(state, { file, example, result: null, cards: new Map() });
+    Object.assign(state, { token: file === state.file ? state.token : newToken(), file, example, result: null, cards: new Map() });
     const asked = (state.asked += 1);
-    replace(results, h("p", { class: "muted", role: "status" }, `reading ${file.name || "the pasted text"} ...`));
+    const waiting = progressOf(state);
+    replace(results, waiting.element);
     announce("reading the file", { quiet: true });
     try {
-      const result = await upload(address("profile", state), file);
+      const result = await question(state, "profile", {}, waiting.sent).finally(waiting.end);
       if (asked !== state.asked) return;
       state.result = result;
       result.cards?.forEach((card, index) => state.cards.set(index, card));
@@ -46,9 +48,47 @@ export async function mount(place, params) {
 }
 
 const address = (path, state, more = {}) => {
-  const query = new URLSearchParams({ name: state.file.name ?? "", ...(state.machine ? { machine: state.machine } : {}), ...more });
+  const query = new URLSearchParams({ name: state.file.name ?? "", token: state.token, ...(state.machine ? { machine: state.machine } : {}), ...more });
   return `${path}?${query}`;
 };
+
+const newToken = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/* Asks about the file by its token, and sends it where the server does not have it. */
+async function question(state, path, more, sent) {
+  const to = address(path, state, more), { file, token } = state;
+  if (state.held === token) {
+    try {
+      return await upload(to, null);
+    } catch (error) {
+      if (error.status !== 410) throw error;
+    }
+  }
+  const answer = await upload(to, file, sent);
+  state.held = token;
+  return answer;
+}
+
+/* What happens to a file until it is answered: how much of it is sent, then how many of its kernels are placed. */
+function progressOf(state) {
+  const { file, token } = state, words = h("span"), bar = h("progress", { max: 1, "aria-label": "Progress" });
+  const name = file.name || "the pasted text", size = file.size >= 1e6 ? ` (${(file.size / 1e6).toFixed(1)} MB)` : "";
+  const say = (text, share) => {
+    words.textContent = `${text} ${name}${size} ... `;
+    if (share === null) bar.removeAttribute("value");
+    else bar.value = share;
+  };
+  say("reading", null);
+  const timer = setInterval(async () => {
+    const { done, total } = await ask(`profile/progress?${new URLSearchParams({ token })}`).catch(() => ({}));
+    if (total) say(`${done.toLocaleString("en")} of ${total.toLocaleString("en")} kernels of`, done / total);
+  }, POLL);
+  return {
+    element: h("p", { class: "muted", role: "status" }, words, bar),
+    sent: (share) => say(share < 1 ? `${Math.round(100 * share)} % sent of` : "reading", share < 1 ? share : null),
+    end: () => clearInterval(timer),
+  };
+}
 
 /* A file cannot be in an address: only what is chosen about it, and which example it is. */
 const remember = (state) => write("/profile", { example: state.example, machine: state.machine, kernel: state.example && state.kernel });
@@ -77,7 +117,7 @@ function intake(open, machine) {
     h("details", {}, h("summary", {}, "Paste text"), h("label", { for: "profile-text" }, "Text of the file"), text, h("div", { class: "row" }, paste)),
     h("p", { class: "row" }, "Or try an example recorded on an H200:", Object.entries(EXAMPLES).map(([name, [, words]]) =>
       h("button", { type: "button", class: "example", onclick: () => openExample(name, open, zone.nextElementSibling) }, words))),
-    h("p", { class: "muted" }, "The file is read as data on the machine that serves this page and is not stored. A link does not contain it: save the report to share what you see."),
+    h("p", { class: "muted" }, "The file is read as data on the machine that serves this page and is not stored; what was read of it stays in that machine's memory for ten minutes. A link does not contain it: save the report to share what you see."),
   );
   for (const kind of ["dragenter", "dragover"]) zone.addEventListener(kind, (event) => { event.preventDefault(); zone.classList.add("over"); });
   for (const kind of ["dragleave", "drop"]) zone.addEventListener(kind, () => zone.classList.remove("over"));
@@ -132,7 +172,9 @@ function downloads(state) {
   const save = async (form, button) => {
     button.disabled = true;
     try {
-      const reply = await fetch(`/api/${address("profile/report", state, { form })}`, { method: "POST", headers: { "content-type": "application/octet-stream" }, body: state.file });
+      const post = (body) => fetch(`/api/${address("profile/report", state, { form })}`, { method: "POST", headers: { "content-type": "application/octet-stream" }, body });
+      let reply = await post(null);
+      if (reply.status === 410) reply = await post(state.file);
       if (!reply.ok) throw new Refused((await reply.json().catch(() => ({}))).error ?? `the server answered ${reply.status}`);
       const link = h("a", { href: URL.createObjectURL(await reply.blob()), download: `ridgeline-report.${form}` });
       link.click();
@@ -205,7 +247,7 @@ async function openCard(place, chart, state, index, focus) {
   if (!state.cards.has(index)) {
     replace(place, h("p", { class: "muted" }, "asking ..."));
     try {
-      state.cards.set(index, await upload(address("profile/card", state, { place: index }), state.file));
+      state.cards.set(index, await question(state, "profile/card", { place: index }));
     } catch (error) {
       if (asked === state.card) replace(place, failure(error));
       return;
