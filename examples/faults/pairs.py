@@ -172,11 +172,9 @@ def timed(run: Callable[[], None]) -> list[float]:
 
 
 def time_row(name: str, samples: list[float]) -> dict[str, object]:
-    middle, low, high = statistics.median(samples), min(samples), max(samples)
-    print(f"{name}: {middle:.1f} us", file=sys.stderr, flush=True)
-    return {
-        "name": name, "time_us": f"{middle:.3f}", "low_us": f"{low:.3f}", "high_us": f"{high:.3f}", "runs": len(samples)
-    }  # fmt: skip
+    median = statistics.median(samples)
+    print(f"{name}: {median:.1f} us, {min(samples):.1f} to {max(samples):.1f}", file=sys.stderr, flush=True)
+    return {"kernel": name, "median_us": f"{median:.1f}"}
 
 
 def count(made: Pair) -> None:

@@ -36,6 +36,22 @@ def test_cases_in_and_out(suffix: str, tmp_path: Path) -> None:
     assert {row["error"] for row in again} == {""}
 
 
+def test_the_engine_of_a_row_is_the_op_s_own(tmp_path: Path) -> None:
+    source = tmp_path / "cases.csv"
+    source.write_text(
+        "op,dtype,flops,bytes,engine\ncustom,bf16,1e12,1e9,matrix\ncustom,bf16,1e12,1e9,vector\ncustom,bf16,1e12,1e9,\n"
+    )
+    rows = answer("predict", "--cases", str(source), "--on", "h200-sxm")["rows"]
+    case = ("predict", "custom", "flops=1e12", "bytes=1e9", "--dtype", "bf16", "--on", "h200-sxm")
+    times = [answer(*case, f"engine={engine}")["time_us"] for engine in ("matrix", "vector", "vector")]
+    assert [float(row["time_us"]) for row in rows] == pytest.approx(times)
+    assert times[0] < times[1] / 2
+    forced = answer("predict", "--cases", str(source), "--on", "h200-sxm", "--engine", "vector")["rows"]
+    alone = answer(*case, "engine=matrix", "--engine", "vector")["time_us"]
+    assert float(forced[0]["time_us"]) == pytest.approx(alone)
+    assert alone > 2 * times[0]
+
+
 def test_a_bad_row_names_row_and_column_and_the_others_come_out(tmp_path: Path) -> None:
     source, target = tmp_path / "cases.csv", tmp_path / "out.csv"
     source.write_text(

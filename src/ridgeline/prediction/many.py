@@ -23,16 +23,18 @@ def predict_cases(
     machine: Machine | str | Path,
     sizes: Mapping[str, Any],
     wanted: Iterable[str] = RESULTS,
+    words: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Many cases of one op in one call: arrays of sizes in, one array per wanted field out.
 
     The cases go through in blocks that fit the cache, which is faster than whole arrays and needs no memory beyond
-    the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, separated by name.
+    the answer. `options` are the op's words (dtype, variant ...) and those of `predict`, separated by name. `words` are
+    the op's alone: an op may have one that `predict` has too, as `custom` has `engine`.
     """
     machine = as_machine(machine)
     of_predict = {name: value for name, value in options.items() if name in OPTIONS}
-    of_op = {name: value for name, value in options.items() if name not in OPTIONS}
+    of_op = {name: value for name, value in options.items() if name not in OPTIONS} | dict(words or {})
     wanted = tuple(wanted)
     arrays = {name: np.atleast_1d(np.asarray(value)) for name, value in sizes.items()}
     count = max((len(array) for array in arrays.values()), default=1)

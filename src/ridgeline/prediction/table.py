@@ -114,7 +114,7 @@ def _predict(batch: Batch, machine: Machine, options: Mapping[str, Any], parts: 
     # of rows that are not shown it matters only whether they have a time
     wanted = ("time_us",) if parts is None else ("dtype", "machine", *RESULTS)
     try:
-        columns = predict_cases(batch.op, machine, batch.sizes, wanted, **options, **batch.words)
+        columns = predict_cases(batch.op, machine, batch.sizes, wanted, batch.words, **options)
     except RidgelineError as error:
         if count == 1:
             return {batch.places[0]: (f"column op: {error}",)}
