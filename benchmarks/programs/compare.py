@@ -105,7 +105,6 @@ def seal(name: str, machine: str, wanted: list[str], mode: str, out: Path) -> No
 
 def line(item: dict[str, Any]) -> str:
     sure = "" if item["confidence"] is None else f", {100 * item['confidence']:.0f} %"
-    sure += ", balanced" if (item["confidence"] or 1.0) < MIN_CONFIDENCE else ""
     return (
         f"| {item['case']} | {item['mode']} | {1e3 * item['device']:.2f} | {1e3 * item['predicted']:.2f} | {100 * item['error']:+.0f} % "
         f"| {1e3 * item['wall']:.2f} | {1e3 * item['predicted_wall']:.2f} | {100 * item['wall_error']:+.0f} % "
@@ -168,6 +167,17 @@ def compared(records: list[dict[str, Any]], machine: Machine, sealed: dict[tuple
         print(left_out(unknown_host))
 
 
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """The programs of a record, or of the lines that `together.py` writes; without those that failed."""
+    text = path.read_text(encoding="utf-8")
+    lines = path.suffix == ".jsonl"
+    rows = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)["programs"]
+    for row in rows:
+        if "failed" in row:
+            print(f"{row['case']} ({row['mode']}) failed: {row['failed']}")
+    return [row for row in rows if "failed" not in row]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", type=Path, nargs="+", default=[RECORD])
@@ -186,7 +196,7 @@ def main() -> None:
     sealed = {(item["case"], item["mode"]): item for item in made}
     for path in given.record:
         print(path.name)
-        records = json.loads(path.read_text(encoding="utf-8"))["programs"]
+        records = recorded(path)
         chosen = [
             record
             for record in records

@@ -108,6 +108,13 @@ def test_calls_that_read_the_same_buffer_merge() -> None:
     assert moved(trace) == 3 * SIZE
 
 
+def test_copies_into_another_order_do_not_merge_for_what_they_read() -> None:
+    trace = elementwise(("clone", ["i"], "o1"), ("clone", ["i"], "o2"), outputs=("o1", "o2")).trace()
+    assert names(trace) == [("clone",), ("clone",)]
+    chained = elementwise(("relu", ["i"], "a"), ("clone", ["a"], "out"), outputs=("out",)).trace()
+    assert names(chained) == [("relu", "clone")]
+
+
 def norm(rows: int, cols: int) -> Builder:
     """x + r, its norm, and a function of it: r, x and the weights are read, the sum and the result are written."""
     b = Builder()

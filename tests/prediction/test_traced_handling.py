@@ -46,6 +46,38 @@ def test_a_row_of_few_is_one_kernel_and_of_very_few_is_split() -> None:
     assert softmax(16, 65536).totals["kernels"] > 1
 
 
+def normed(moved: bool) -> float:
+    """A layer norm of images, with or without their rows cut into windows."""
+    x = torch.empty(48, 56, 56, 96, device="meta", dtype=torch.bfloat16)
+    norm = torch.nn.LayerNorm(96, device="meta", dtype=torch.bfloat16)
+
+    def windows(x):  # type: ignore[no-untyped-def]
+        y = norm(x)
+        return y.view(48, 8, 7, 8, 7, 96).transpose(2, 3).contiguous() if moved else y
+
+    made = rl.predict(rl.trace(windows, x, compiled=True), H200, mode="fused")
+    assert made.totals["kernels"] == 1
+    return made.time
+
+
+def test_a_norm_that_writes_its_rows_in_another_order_takes_longer() -> None:
+    assert normed(True) > 1.5 * normed(False)
+
+
+def products(tokens: int) -> float:
+    a, b = (
+        torch.empty(*shape, device="meta", dtype=torch.bfloat16) for shape in ((2304, 48, tokens), (2304, tokens, 32))
+    )
+    return rl.predict(rl.trace(torch.bmm, a, b, compiled=True), H200, mode="fused").time
+
+
+def test_products_of_odd_rows_run_as_padded_ones() -> None:
+    eager = rl.predict(rl.ops.bmm(batch=2304, m=48, n=32, k=49, dtype="bf16"), H200)
+    assert products(49) == pytest.approx(products(56))
+    assert products(49) < float(eager.time) / 1.1
+    assert products(48) < products(56)
+
+
 def test_rows_of_integers_are_reduced_too() -> None:
     x = torch.ones(4096, 64, device="meta", dtype=torch.int64)
     assert rl.predict(rl.trace(lambda x: x.sum(-1), x, compiled=True), H200, mode="fused").totals["kernels"] == 1

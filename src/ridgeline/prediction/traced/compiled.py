@@ -15,18 +15,20 @@ from ...core.trace import ACTIVATION, HOLDS, INPUT, TEMPORARY, Buffers, Trace, T
 from ...core.work import Work
 from ...programs.aten import Settings, count
 from ...programs.aten.arguments import base_name
-from ...programs.ops.blas import gemm
+from ...programs.ops.blas import bmm, gemm
 from ..merged import merged_work
+from ..predict import predict
 from .attention import timed_backend
 from .fusion import Group, Traffic, groups, traffic
-from .handling import operand_factor
+from .handling import layout_factor, operand_factor
 from .layouts import lays_channels_last
 from .nodes import SPLIT
 from .plan import FUSED, Plan, Unit
 
 COSTLY = frozenset({"gelu", "gelu_backward", "erf", "tanh"})
-PADDED = ("mm", "addmm")  # products whose sizes a compiler pads
+PADDED = ("mm", "addmm", "bmm")  # products whose sizes a compiler pads
 CONVOLUTIONS = ("convolution", "convolution_backward", "cudnn_convolution")
+MIN_PADDING_GAIN = 1.1  # that TorchInductor asks of padded products
 ALIGNED = 8  # elements of formats narrower than 32 bits
 
 
@@ -108,7 +110,7 @@ def _unit(trace: Trace, group: Group, row: Traffic, key: Hashable, machine: Mach
         special,
         widest,
         group.elements,
-        handling=handling * operand_factor(names, len(row.reads)),
+        handling=handling * operand_factor(names, len(row.reads)) * layout_factor(names),
         costly=bool(COSTLY & names),
         single=single,
         launches=max(node.launches for node in group.nodes),
@@ -127,7 +129,11 @@ def library_work(op: TracedOp, machine: Machine, last: bool) -> Work | None:
 
 
 def _padded(work: Work, machine: Machine) -> Work:
-    """A compute-bound product with its sizes raised to multiples of 8 elements, where its format is below 32 bits."""
+    """A compute-bound product with its sizes raised to multiples of 8 elements, where its format is below 32 bits.
+
+    Of many products in one call, those whose rows begin at odd addresses, where that is faster: the kernels that make
+    the operands leave the room.
+    """
     narrow = dtype_row(work.dtype or "fp32").bytes < 4
     if (
         not narrow
@@ -139,9 +145,17 @@ def _padded(work: Work, machine: Machine) -> Work:
     sizes = {name: float(np.max(np.asarray(work.shape[name]))) for name in "mnk"}
     raised = {name: ALIGNED * ceil(size / ALIGNED) for name, size in sizes.items()}
     ridge = machine.ridges().get(machine.engine("matrix", work.dtype), 0.0)
+    if "batch" in work.shape:
+        larger = bmm(work.shape["batch"], **raised, dtype=work.dtype)
+        gains = raised["k"] != sizes["k"] and _time(larger, machine) * MIN_PADDING_GAIN < _time(work, machine)
+        return replace(work, kernels=larger.kernels) if gains else work
     if raised == sizes or float(np.max(np.asarray(work.intensity()))) < ridge:
         return work
     return replace(work, kernels=gemm(**raised, dtype=work.dtype).kernels)
+
+
+def _time(work: Work, machine: Machine) -> float:
+    return float(np.max(np.asarray(predict(work, machine).time)))
 
 
 def _channels_last(op: TracedOp) -> Work | None:

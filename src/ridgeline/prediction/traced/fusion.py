@@ -3,7 +3,7 @@
     1. The result of a pointwise call is computed where it is used, unless a library call reads it, it is needed after the
        program, or several calls read it and it depends on more than 4 buffers (inlining.py).
     2. Calls over the same elements merge with the kernels whose results they read, and with kernels that read a buffer of
-       the same elements.
+       the same elements; copies into another order do not merge for that.
     3. A reduction merges with pointwise calls over its elements or its rows and with reductions of the same rows; one of few
        long rows is made in pieces and ends its kernel.
     4. Library calls (products, convolutions, attention, scatters, fused optimizers) stay as they are; views are free.
@@ -90,7 +90,9 @@ class _State:
         return {group.final.place: group.final for group in every}
 
     def sharing(self, node: Node) -> list[Group]:
-        """The kernels that read a large buffer that the node reads, each buffer's last one."""
+        """The kernels that read a large buffer that the node reads, each buffer's last one; none for a copy into another order."""
+        if node.copies:
+            return []
         largest = max((size for _, size in node.reads), default=0.0)
         shared = [buffer for buffer, size in node.reads if size >= MIN_SHARED * largest and self.readers[buffer]]
         return [self.readers[buffer][-1].final for buffer in shared]

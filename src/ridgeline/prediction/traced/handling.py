@@ -5,6 +5,7 @@
     long row    more than a block holds: the kernel loops over pieces of two blocks, once to reduce and once for the results
     operand     a further one of a softmax, such as a mask or a bias
     odd row     one that does not begin at a multiple of 16 B: its elements are loaded one by one
+    layout      a norm of rows that are read or written in another order: addresses are computed for every element
     window      of an average, per element, those outside the image too: the kernel visits all of them
 
 The figures are data (`fusion` in `machines/defaults.toml`, from benchmarks/programs/compiled_kernels.py). They are part of expected
@@ -24,6 +25,7 @@ from ...programs.aten.formats import format_of
 
 SOFTMAXES = ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "_safe_softmax")
 WEIGHTS = ("_softmax", "_softmax_backward_data", "_safe_softmax")
+COPIES = ("clone", "roll")
 ERROR_FUNCTIONS = ("gelu", "gelu_backward", "erf")
 VECTOR = 16  # bytes that a thread loads at once
 MAX_UNROLLED = 25  # elements of a window that a kernel writes out one by one
@@ -78,3 +80,10 @@ def operand_factor(names: Iterable[str], operands: int) -> float:
     """Of the handling of a kernel with these operators that reads so many tensors."""
     weighs = any(name in WEIGHTS for name in names)
     return 1 + defaults("fusion")["row_operand"] if weighs and operands > 1 else 1.0
+
+
+def layout_factor(names: Iterable[str]) -> float:
+    """Of the handling of a kernel with these operators: a norm with a copy into another order."""
+    listed = list(names)
+    moves = any(name in COPIES for name in listed) and any("norm" in name for name in listed)
+    return defaults("fusion")["row_moved"] if moves else 1.0

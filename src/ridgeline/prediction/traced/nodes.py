@@ -21,7 +21,7 @@ from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Call, Tensor
 from ...core.trace import MOVE, POINTWISE, REDUCTION, WORK, Access, Trace, TracedOp
 from ...machines.defaults import defaults
 from ...programs.aten.arguments import base_name
-from .handling import MAX_UNROLLED, SOFTMAXES, averaged_window, handling, reduces_rows
+from .handling import COPIES, MAX_UNROLLED, SOFTMAXES, averaged_window, handling, reduces_rows
 
 ELEMENTS, ROWS, SPLIT, KEPT = NODES = ("pointwise", "rows", "split", "library")
 # Adds to places that may coincide: a kernel of its own. Fused optimizers are library kernels.
@@ -48,6 +48,7 @@ class Node:
     times: float = 1.0  # in a row, the trips of a loop
     phase: str = FORWARD
     inlined: tuple[int, ...] = ()  # ops of the trace whose results are computed within it
+    copies: bool = False  # into another order
 
     @property
     def graph(self) -> tuple[str, float]:
@@ -72,6 +73,7 @@ def nodes(trace: Trace, machine: Machine) -> list[Node]:
         beside = handling(op, elements, rows) if kind != KEPT and machine.kind == "gpu" else 0.0
         reads, writes = trace.reads[call], trace.writes[call]
         node = Node(call, place, kind, elements, rows, reads, writes, flops, special, beside, launches, times, phase)
+        node = replace(node, copies=base_name(op.site.call.name) in COPIES)
         listed += _parts(node) if _is_normalization(op, kind, elements) else [node]
     return listed
 
