@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-random fuzz coverage bench pages clean
+.PHONY: run test test-wide test-random fuzz coverage bench pages clean
 
 run: $(STAMP)
 	$(BIN)/ridgeline run
@@ -13,7 +13,11 @@ test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+# The same tests with all machines, charts, lessons and mixtures of options where `make test` takes a sample: an hour of two cores.
+test-wide: $(STAMP)
+	RIDGELINE_TEST_WIDE=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The property tests with new random examples; a failure prints what reproduces it.
 test-random: $(STAMP)

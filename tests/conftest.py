@@ -1,4 +1,4 @@
-"""Hypothesis profiles: `fixed` tries the same examples on every run, `random` four times as many new ones (`make test-random`)."""
+"""Hypothesis profiles: `fixed` tries the same examples on every run, `random` six times as many new ones (`make test-random`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from amount import WIDE
+
 # Several tests run at a time: a pool of threads in each, as wide as the machine, makes all of them slower. Libraries read these when they load.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -19,7 +21,7 @@ COMMON = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("fixed", COMMON, derandomize=True, max_examples=24)
+settings.register_profile("fixed", COMMON, derandomize=True, max_examples=100 if WIDE else 16)
 settings.register_profile("random", COMMON, derandomize=False, print_blob=True, max_examples=100)
 settings.load_profile("fixed")
 

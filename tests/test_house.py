@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,12 +59,16 @@ OWNERS = {
 AT_LOAD = ("app/web/routes/", "app/web/server.py", "app/web/assets.py", "app/web/listen.py")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+ROOMS: dict[str, list[Path]] = {}
+for each in FILES:
+    ROOMS.setdefault(each.relative_to(PACKAGE).parts[0].removesuffix(".py"), []).append(each)
 DRAWERS = [path for path in FILES if path.parent.name == "draw" or path.name in ("chart.py", "table.py")]
 DRAWERS = [path for path in DRAWERS if "render" in path.parts]
 
 
-def room(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports(path: Path) -> list[tuple[str, bool, bool]]:
@@ -86,7 +91,7 @@ def imports(path: Path) -> list[tuple[str, bool, bool]]:
         for child in ast.iter_child_nodes(node):
             visit(child, loading and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
-    visit(ast.parse(path.read_text(encoding="utf-8")), True)
+    visit(tree(path), True)
     return found
 
 
@@ -104,62 +109,57 @@ def test_no_package_imports_one_above_it() -> None:
         assert all(order.index(other) < order.index(package) for other in others), package
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_packages_import_what_the_table_allows(path: Path) -> None:
-    package = room(path)
-    if package in ("__init__", "__main__"):
-        return
-    others = {module.removeprefix("ridgeline.").split(".")[0] for module, ours, _ in imports(path) if ours}
-    assert others - {package, "ridgeline"} <= MAY_IMPORT[package]
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_what_the_table_allows(package: str) -> None:
+    for path in ROOMS[package]:
+        others = {module.removeprefix("ridgeline.").split(".")[0] for module, ours, _ in imports(path) if ours}
+        assert others - {package, "ridgeline"} <= MAY_IMPORT[package], path
 
 
 def test_render_shows_predictions_and_makes_none() -> None:
     """Builders take results; the studies that `CHARTS` and `TABLES` pair with them are the only functions they name."""
     for path in PACKAGE.joinpath("render").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("prediction.predict"):
                 assert "predict" not in {alias.name for alias in node.names}, path.name
 
 
-CORE = [path for path in FILES if room(path) == "core"]
+def test_the_core_asks_no_clock_and_no_environment_and_prints_nothing() -> None:
+    for path in ROOMS["core"]:
+        outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
+        assert not outside & {"time", "datetime", "subprocess", "socket", "click", "rich", "sys"}, path
+        for node in ast.walk(tree(path)):
+            asks = isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "expandvars")
+            prints = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+            assert (asks, prints) == (False, False), f"{path}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_the_core_asks_no_clock_and_no_environment_and_prints_nothing(path: Path) -> None:
-    outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
-    assert not outside & {"time", "datetime", "subprocess", "socket", "click", "rich", "sys"}
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    asking = ("environ", "getenv", "expandvars")
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in asking]
-    assert not [
-        node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
-    ]
+@pytest.mark.parametrize("room", ROOMS)
+def test_files_and_functions_can_be_held_in_the_head(room: str) -> None:
+    for path in ROOMS[room]:
+        assert path.read_text(encoding="utf-8").count("\n") <= MAX_FILE_LINES, path
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION_LINES, f"{path}: {node.name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_files_and_functions_can_be_held_in_the_head(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= MAX_FILE_LINES
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION_LINES, node.name
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_say_the_quantity(room: str) -> None:
+    for path in ROOMS[room]:
+        nodes = ast.walk(tree(path))
+        names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        assert not names & EMPTY_NAMES, path
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_names_say_the_quantity(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    assert not names & EMPTY_NAMES
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_heavy_packages_load_late_and_in_their_own_file(path: Path) -> None:
-    name = str(path.relative_to(PACKAGE))
-    for module, ours, loading in imports(path):
-        package = module.split(".")[0]
-        if not ours and package in HEAVY:
-            assert not loading or name.startswith(AT_LOAD), f"{name} loads {package} with the module"
-            assert name.startswith(OWNERS.get(package, ())), f"{name} is not the file about {package}"
+@pytest.mark.parametrize("room", ROOMS)
+def test_heavy_packages_load_late_and_in_their_own_file(room: str) -> None:
+    for path in ROOMS[room]:
+        name = str(path.relative_to(PACKAGE))
+        for module, ours, loading in imports(path):
+            package = module.split(".")[0]
+            if not ours and package in HEAVY:
+                assert not loading or name.startswith(AT_LOAD), f"{name} loads {package} with the module"
+                assert name.startswith(OWNERS.get(package, ())), f"{name} is not the file about {package}"
 
 
 @pytest.mark.parametrize("path", DRAWERS, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -182,11 +182,10 @@ def test_drawers_see_no_physics(path: Path) -> None:
     assert all(module.startswith(allowed) for module in seen), f"{path.name} imports {seen}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_every_module_says_what_it_knows(path: Path) -> None:
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert text
-    assert len(text.splitlines()[0]) > 10
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_module_says_what_it_knows(room: str) -> None:
+    for path in ROOMS[room]:
+        assert len((ast.get_docstring(tree(path)) or "").partition("\n")[0]) > 10, path
 
 
 def loaded(*words: str) -> set[str]:
@@ -214,7 +213,7 @@ def test_a_command_loads_no_chart_it_does_not_draw() -> None:
 def test_no_machine_figures_in_python() -> None:
     """A peak or a bandwidth lives in the catalog: no number of at least 1e10 stands in the code."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if (
                 isinstance(node, ast.Constant)
                 and isinstance(node.value, int | float)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from amount import WIDE
 from ridgeline.app.cli import COMMANDS, main
 
 Words = tuple[str, ...]
@@ -179,11 +180,15 @@ def joined(base: Words, *added: Words) -> Words:
 
 
 def singles(command: str) -> Iterator[tuple[str, list[Words]]]:
-    """By option: each of its values added to the first base of the command, and the first two to the others."""
+    """By option: each of its values added to the first base of the command, and the first to the others."""
     first, *others = BASES[command]
     for name, values in options(command).items():
         lines = [joined(first, words) for words in values]
-        yield name, lines + [joined(base, words) for base in others for words in values[:2] if not _drawn(words)]
+        yield (
+            name,
+            lines
+            + [joined(base, words) for base in others for words in values[: 2 if WIDE else 1] if not _drawn(words)],
+        )
 
 
 def _drawn(words: Words) -> bool:

@@ -19,7 +19,7 @@ from fuzz.run import KINDS
 from ridgeline.core.errors import InputError
 from strategies import law
 
-INPUTS = 150
+INPUTS = 100
 FEWER = {
     "command": 60,
     "command-file": 60,

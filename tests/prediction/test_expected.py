@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ridgeline as rl
+from amount import WIDE
 from ridgeline.app.cli import main
 from ridgeline.core.errors import MissingFigure
 from ridgeline.core.families import FORMULAS, Key, keys
@@ -97,7 +98,7 @@ def test_every_op_in_every_format_keeps_the_laws(name: str) -> None:
     for op in OPS.values():
         sizes = {key: 8 for key, param in op.params.items() if param.required and param.kind in ("Size", "Count")}
         for dtype in formats(one) if "dtype" in op.params else ("",):
-            for by in (1, 16):
+            for by in (1, 16) if WIDE else (16,):
                 many = {key: value * by for key, value in sizes.items()}
                 if op.name == "moe":
                     many["topk"] = 2
@@ -107,7 +108,7 @@ def test_every_op_in_every_format_keeps_the_laws(name: str) -> None:
                     continue
                 assert_lawful(made)
                 tried += 1
-    assert tried > 2 * len(LOCAL)
+    assert tried > len(LOCAL)
 
 
 @law(150)

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from amount import WIDE
 from ridgeline.app.cli.echo import harmless
 from ridgeline.app.cli.present import json_text
 from ridgeline.core.intake.text import clean, guarded, unguarded
@@ -179,7 +180,7 @@ def plain_svg() -> set[str]:
     return svg_of(chart("plain name"))[0]
 
 
-@settings(max_examples=8)
+@settings(max_examples=24 if WIDE else 3)
 @given(NAMES)
 @example("".join(EVIL[:18]))
 @example("$a_{b}$ </text><script>")
@@ -199,7 +200,7 @@ def plain_elements() -> Counter[str]:
     return Elements(page("plain", panel("plain"))).seen
 
 
-@settings(max_examples=3)
+@settings(max_examples=12 if WIDE else 2)
 @given(NAMES)
 @example("#1a1f27 </svg><script>alert(1)</script> -->")
 def test_a_page_with_pictures_has_no_element_of_a_name(name: str) -> None:

@@ -1,4 +1,7 @@
-"""The explorer in Chromium: one server for all tests, a browser for each module, a new tab for each test.
+"""The explorer in Chromium: one server for all tests, a browser for each module, a new tab for each test or one that tests share.
+
+To load the page and Plotly takes seconds of a core, to go from place to place in it a fraction of one: tests of single views
+share a tab (`visit`), tests of links, files and state open their own (`open_page`).
 
 A test fails on an error in the console, on an exception in a script, and on a request to anywhere but the server. What the
 server refuses with a message (400, 413, 422) is no such error: the page shows the message, and tests look for it there.
@@ -69,9 +72,7 @@ def open_page(chromium: Any, explorer: str) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
-        page.on("console", lambda said: _keep_error(said, problems))
-        page.on("pageerror", lambda error: problems.append(f"exception: {error}"))
-        page.on("request", lambda request: _keep_foreign(request.url, explorer, problems))
+        _listen(page, explorer, problems)
         page.goto(f"{explorer}/#{place}")
         return page
 
@@ -79,6 +80,41 @@ def open_page(chromium: Any, explorer: str) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert not problems
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Any, explorer: str) -> tuple[Any, list[str]]:
+    """A tab that the tests of a module share, and the problems it has met."""
+    problems: list[str] = []
+    page = chromium.new_context(base_url=explorer).new_page()
+    page.set_default_timeout(PATIENCE)
+    _listen(page, explorer, problems)
+    page.goto(f"{explorer}/#/")
+    return page, problems
+
+
+@pytest.fixture
+def visit(tab: tuple[Any, list[str]], explorer: str) -> Iterator[Callable[..., Any]]:
+    """`visit("/explore", width=390, color_scheme="dark")`: the shared tab at that place, with nothing remembered."""
+    page, problems = tab
+    problems.clear()
+
+    def visited(place: str = "/", width: int = 1280, height: int = 860, **media: Any) -> Any:
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(**{"color_scheme": "light", "reduced_motion": "no-preference", **media})
+        page.goto(f"{explorer}/#/")
+        page.evaluate("localStorage.clear()")
+        page.goto(f"{explorer}/#{place}")
+        return page
+
+    yield visited
+    assert not problems
+
+
+def _listen(page: Any, explorer: str, problems: list[str]) -> None:
+    page.on("console", lambda said: _keep_error(said, problems))
+    page.on("pageerror", lambda error: problems.append(f"exception: {error}"))
+    page.on("request", lambda request: _keep_foreign(request.url, explorer, problems))
 
 
 def _keep_error(said: Any, problems: list[str]) -> None:

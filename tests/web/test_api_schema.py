@@ -8,11 +8,12 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 
+from amount import WIDE
 from ridgeline.app.web.server import PlainJson, make_app
 
 schemathesis = pytest.importorskip("schemathesis")
 APP = make_app(hosts=("*",))  # the generator calls itself by another name
-EXAMPLES = 6  # of each kind for each address
+EXAMPLES = 12 if WIDE else 4  # of each kind for each address
 GEMM = {"op": "gemm", "values": {"m": 64, "n": 4096, "k": 4096, "dtype": "bf16"}}
 
 

@@ -17,8 +17,8 @@ def _said(element, text):
     element.locator("output", has_text=text).first.wait_for()
 
 
-def test_formats_shrink_bytes_and_move_the_ridge(open_page):
-    element = _widget(open_page("/lessons/precision"), "precision")
+def test_formats_shrink_bytes_and_move_the_ridge(visit):
+    element = _widget(visit("/lessons/precision"), "precision")
     element.get_by_role("radio", name="int4").check()
     _said(element, "fp32 to int4: 8x faster at the roofline, and 8x further from its ridge")
     element.get_by_role("radio", name="the weights alone").check()
@@ -26,8 +26,8 @@ def test_formats_shrink_bytes_and_move_the_ridge(open_page):
     _said(element, "closer to its ridge")
 
 
-def test_tiles_move_the_dots_of_levels(open_page):
-    page = open_page("/lessons/hierarchy-and-tiling")
+def test_tiles_move_the_dots_of_levels(visit):
+    page = visit("/lessons/hierarchy-and-tiling")
     levels, tiling = _widget(page, "levels"), _widget(page, "tiling")
     _said(levels, "compute-bound")
     levels.get_by_role("slider").press("Home")
@@ -38,8 +38,8 @@ def test_tiles_move_the_dots_of_levels(open_page):
     assert tiling.get_attribute("data-bound") == "compute"
 
 
-def test_regimes_are_predicted_before_anything_is_shown(open_page):
-    page = open_page("/lessons/three-regimes")
+def test_regimes_are_predicted_before_anything_is_shown(visit):
+    page = visit("/lessons/three-regimes")
     element = _widget(page, "regimes")
     assert not element.locator("output p").count()
     truth = ["compute", "memory", "memory", "overhead"]
@@ -54,8 +54,8 @@ def test_regimes_are_predicted_before_anything_is_shown(open_page):
     page.get_by_text("3 of 4 answers right in this lesson").wait_for()
 
 
-def test_the_roof_that_applies_switches_at_the_crossing(open_page):
-    element = _widget(open_page("/lessons/two-gaps"), "stages")
+def test_the_roof_that_applies_switches_at_the_crossing(visit):
+    element = _widget(visit("/lessons/two-gaps"), "stages")
     roofs = []
     for stage in ("naive", "tiled", "pipelined"):
         element.get_by_role("button", name=stage).click()
@@ -67,14 +67,14 @@ def test_the_roof_that_applies_switches_at_the_crossing(open_page):
     assert element.locator("ol li").count() == 5
 
 
-def test_energy_and_communication_follow_their_sliders(open_page):
-    page = open_page("/lessons/energy")
+def test_energy_and_communication_follow_their_sliders(visit):
+    page = visit("/lessons/energy")
     element = _widget(page, "energy")
     element.get_by_label("textbook").check()
     _said(element, "equal at 66.7 FLOP/B")
     element.get_by_role("slider").press("Home")
     _said(element, "AI 0.25")
-    page = open_page("/lessons/communication")
+    page = visit("/lessons/communication")
     element = _widget(page, "communication")
     _said(element, "8 GPUs over NVLink: 7,022 FLOP/B, above the ridge at 1,040")
     element.get_by_label("100 Gbit/s NIC", exact=True).check()
@@ -84,8 +84,8 @@ def test_energy_and_communication_follow_their_sliders(open_page):
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_quick_checks_are_scored_and_explained(open_page, right):
-    page = open_page("/lessons/energy")
+def test_quick_checks_are_scored_and_explained(visit, right):
+    page = visit("/lessons/energy")
     element = _widget(page, "check")
     element.get_by_role("button", name="Half of it" if right else "All of it").click()
     _said(element, "Right." if right else "The answer is: Half of it")
@@ -94,8 +94,8 @@ def test_quick_checks_are_scored_and_explained(open_page, right):
     page.get_by_text(f"{int(right)} of 1 answers right in this lesson").wait_for()
 
 
-def test_the_drill_is_done_with_keys_alone_and_scored(open_page):
-    page = open_page("/lessons/drill?seed=7")
+def test_the_drill_is_done_with_keys_alone_and_scored(visit):
+    page = visit("/lessons/drill?seed=7")
     element = _widget(page, "drill")
     page.clock.install()
     element.get_by_role("button").focus()
@@ -127,7 +127,7 @@ WIDGETS = {"hierarchy-and-tiling": "levels", "three-regimes": "regimes", "two-ga
 
 
 @pytest.mark.parametrize("slug", ["precision", "hierarchy-and-tiling", "three-regimes", "two-gaps", "energy", "communication", "drill"])  # fmt: skip
-def test_lessons_fit_a_phone(open_page, slug):
-    page = open_page(f"/lessons/{slug}", width=390, height=844, color_scheme="dark")
+def test_lessons_fit_a_phone(visit, slug):
+    page = visit(f"/lessons/{slug}", width=390, height=844, color_scheme="dark")
     _widget(page, WIDGETS.get(slug, slug))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

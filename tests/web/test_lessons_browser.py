@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.needs_browser
 PATIENCE = 30  # seconds until a condition that never comes true is a failure; a passing test does not wait
-NO_CHECK = "export default () => {};"
+CHECK, NO_CHECK = "**/widgets/check.js", "export default () => {};"
 FILLED = "(all => all.length > 0 && all.every(widget => widget.childElementCount > 0))([...document.querySelectorAll('.widget:not([data-widget=check])')])"
 WIDTHS = "element => [...element.querySelectorAll('.bar')].map(bar => parseFloat(bar.style.width))"
 AXES = "element => { const { x, y } = element.querySelector('.chart').chart; return { x: x.range, y: y.range }; }"
@@ -22,16 +22,17 @@ DRAWN = "([element, x, y]) => { const full = element.querySelector('.chart')._fu
 
 
 @pytest.fixture
-def open_lesson(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def open_lesson(visit: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     """A lesson, or the list of them, without its quick checks, which have tests of their own."""
 
     def opened(place: str, **options: Any) -> Any:
-        page = open_page("/", **options)
-        page.route("**/widgets/check.js", lambda route: route.fulfill(content_type="text/javascript", body=NO_CHECK))
+        page = visit("/", **options)
+        page.route(CHECK, lambda route: route.fulfill(content_type="text/javascript", body=NO_CHECK))
         page.evaluate("place => { location.hash = place; }", place)
         return page
 
-    return opened
+    yield opened
+    visit().unroute(CHECK)
 
 
 def widget(page: Any, name: str) -> Any:
@@ -96,8 +97,8 @@ def test_lessons_in_order_with_progress_and_depth(open_lesson):
     assert page.locator(".lessons li.read").count() == 0
 
 
-def test_a_widget_that_does_not_exist_or_fails_says_so(open_lesson):
-    page = open_lesson("/")
+def test_a_widget_that_does_not_exist_or_fails_says_so(open_page):
+    page = open_page("/")
     page.route("**/widgets/factory.js", lambda route: route.fulfill(content_type="text/javascript", body="export {};"))
     page.route("**/widgets/readout.js", lambda route: route.fulfill(content_type="text/javascript", body="export default () => { throw new Error('<b>no</b> luck'); };"))  # fmt: skip
     page.goto(page.url.split("#")[0] + "#/lessons/factory")
@@ -309,7 +310,7 @@ def test_the_batch_crosses_the_ridge_or_never(open_lesson):
     assert batch.get_attribute("data-crossing") == "never"
 
 
-def test_what_is_set_in_an_exercise_is_in_the_address(open_lesson):
+def test_what_is_set_in_an_exercise_is_in_the_address(open_lesson, open_page):
     page = open_lesson("/lessons/roof")
     roof = widget(page, "roof")
     roof.get_by_role("slider", name="Compute").press("End")
@@ -317,7 +318,7 @@ def test_what_is_set_in_an_exercise_is_in_the_address(open_lesson):
     page.get_by_role("radio", name="Reference").check()
     until(lambda: page.evaluate("location.hash") == "#/lessons/roof?roof.compute=4&depth=reference")
     seen = roof.locator(".said").inner_text()
-    other = open_lesson(page.url.partition("#")[2])
+    other = open_page(page.url.partition("#")[2])
     assert widget(other, "roof").locator(".said").inner_text() == seen
     assert other.get_by_role("radio", name="Reference").is_checked()
     roof.get_by_role("slider", name="Compute").press("Home")

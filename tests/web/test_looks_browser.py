@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from amount import some
 from ridgeline.app.web.lesson import index
 
 pytestmark = pytest.mark.needs_browser
@@ -20,8 +21,10 @@ VIEWS = {
     "faults": "/profile?example=faults&kernel=1", "training": "/profile?example=training", "model": "/model", "compare": "/compare",
     "lessons": "/lessons",
 }  # fmt: skip
-SOME = list(index())[::3]  # lessons share their styles: every third keeps the suite short
-PLACES = {**VIEWS, **{entry.slug: f"/lessons/{entry.slug}?depth=reference" for entry in SOME}}
+PLACES = {
+    **VIEWS,
+    **{entry.slug: f"/lessons/{entry.slug}?depth=reference" for entry in some(index(), 4)},
+}  # which share their styles
 PHONE = {"width": 390, "height": 844}
 # the page's own settling: nothing asked, everything that was promised is there
 WAITING = """() => !document.querySelector("#view > div")?.childElementCount || [...document.querySelectorAll(".widget")].some((each) => !each.childElementCount)
@@ -70,8 +73,8 @@ def complaints(page, *kinds):
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_view_is_legible_in_both_themes_and_fits_a_phone(open_page, name):
-    page = open_page(PLACES[name])
+def test_a_view_is_legible_in_both_themes_and_fits_a_phone(visit, name):
+    page = visit(PLACES[name])
     settled(page)
     assert complaints(page, "nameless", "crowded", "wide", "faint") == []
     page.emulate_media(color_scheme="dark")
@@ -82,9 +85,9 @@ def test_a_view_is_legible_in_both_themes_and_fits_a_phone(open_page, name):
     assert complaints(page, "crowded", "wide") == []
 
 
-def test_what_looks_wrong_is_seen(open_page):
+def test_what_looks_wrong_is_seen(visit):
     """Every check of this file complains about a page made to fail it."""
-    page = open_page("/explore")
+    page = visit("/explore")
     settled(page)
     page.evaluate("""() => {
       const text = document.createElement("p"), field = document.createElement("input"), broad = document.createElement("div");
@@ -101,8 +104,8 @@ def test_what_looks_wrong_is_seen(open_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("place", ["/explore?chosen=[0,0]", "/profile?example=faults&kernel=1"])
-def test_the_chosen_dot_has_a_ring(open_page, place, scheme):
-    page = open_page(place, color_scheme=scheme)
+def test_the_chosen_dot_has_a_ring(visit, place, scheme):
+    page = visit(place, color_scheme=scheme)
     settled(page)
     until(page, RING, [True])
     if place.startswith("/explore"):
@@ -118,8 +121,8 @@ def test_the_chosen_dot_has_a_ring(open_page, place, scheme):
 
 
 @pytest.mark.parametrize("place", ["/explore", "/compare", "/model"])
-def test_on_a_phone_the_chart_comes_before_the_form(open_page, place):
-    page = open_page(place, width=390, height=844)
+def test_on_a_phone_the_chart_comes_before_the_form(visit, place):
+    page = visit(place, width=390, height=844)
     settled(page)
     top = lambda selector: page.locator(selector).first.bounding_box()["y"]  # noqa: E731
     assert top(".answer") < top(".chart") < top("input[type=range]") < top("table")
@@ -127,8 +130,8 @@ def test_on_a_phone_the_chart_comes_before_the_form(open_page, place):
 
 
 @pytest.mark.parametrize("place", ["/explore", "/compare"])
-def test_on_a_phone_the_chart_stays_in_sight_of_the_sliders(open_page, place):
-    page = open_page(place, width=390, height=844)
+def test_on_a_phone_the_chart_stays_in_sight_of_the_sliders(visit, place):
+    page = visit(place, width=390, height=844)
     settled(page)
     page.locator("input[type=range]").last.evaluate("(slider) => scrollBy(0, slider.getBoundingClientRect().top - 780)")
     frame = page.locator(".shown .chart").bounding_box()
@@ -136,8 +139,8 @@ def test_on_a_phone_the_chart_stays_in_sight_of_the_sliders(open_page, place):
     assert frame["y"] + frame["height"] < page.locator("input[type=range]").last.bounding_box()["y"]
 
 
-def test_messages_move_nothing(open_page):
-    page = open_page("/explore")
+def test_messages_move_nothing(visit):
+    page = visit("/explore")
     settled(page)
     place = lambda: page.locator(".shown .chart").bounding_box()  # noqa: E731
     before, height = place(), page.evaluate("document.documentElement.scrollHeight")
@@ -154,8 +157,8 @@ def test_messages_move_nothing(open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_whatever_has_the_focus_shows_it(open_page, scheme):
-    page = open_page("/explore?chosen=[0,0]", color_scheme=scheme)
+def test_whatever_has_the_focus_shows_it(visit, scheme):
+    page = visit("/explore?chosen=[0,0]", color_scheme=scheme)
     settled(page)
     seen = 0
     for _ in range(80):
@@ -173,8 +176,8 @@ def test_whatever_has_the_focus_shows_it(open_page, scheme):
     assert seen > 20
 
 
-def test_a_lesson_on_a_phone_shows_its_table_and_its_menu_without_scrolling(open_page):
-    page = open_page("/lessons/operations", width=390, height=844)
+def test_a_lesson_on_a_phone_shows_its_table_and_its_menu_without_scrolling(visit):
+    page = visit("/lessons/operations", width=390, height=844)
     settled(page)
     tables = page.evaluate(
         "[...document.querySelectorAll('.lesson .scroll')].map((box) => box.scrollWidth - box.clientWidth)"

@@ -87,10 +87,14 @@ def _text(path: Path) -> str:
 
 def load_file(path: Path) -> Machine:
     path = user_path(path)
-    text = _text(path)
-    if path.parent != CATALOG:
-        return coefficients.with_defaults(read(text, clean(str(path))))
-    machine = replace(read(text, f"catalog/{path.name}"), fitted=coefficients.of_machine(path.stem))
+    if path.parent == CATALOG:
+        return _of_catalog(path)
+    return coefficients.with_defaults(read(_text(path), clean(str(path))))
+
+
+@cache  # files of the package do not change, and to read one takes a hundred times as long as to predict with it
+def _of_catalog(path: Path) -> Machine:
+    machine = replace(read(_text(path), f"catalog/{path.name}"), fitted=coefficients.of_machine(path.stem))
     measured = MEASURED / path.name
     if measured.is_file():
         machine = with_measured(machine, load_file(measured))

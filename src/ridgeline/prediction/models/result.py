@@ -25,7 +25,7 @@ from .energy import StepEnergy, least_time, step_energy
 from .memory import MemoryPlan, largest_batch, memory_plan, running_batch
 from .serving import Serving, serve
 from .software import Software, software_named
-from .step import StepPrediction, longest_step, mixed_step, predict_step
+from .step import StepPrediction, longest_step, mixed_step, predict_steps
 
 HOUR = 3600.0
 MILLION = 1e6
@@ -318,10 +318,8 @@ def busiest_step(
 ) -> StepPrediction:  # fmt: skip
     """The step of the stage that takes longest."""
     graph = software.graph and phase.kind == DECODE
-    steps = [
-        predict_step(ops, machine, ceilings, graph, layout, software.light)
-        for ops in stage_ops(architecture, phase, formats, layout)
-    ]
+    stages = stage_ops(architecture, phase, formats, layout)
+    steps = predict_steps(stages, machine, ceilings, graph, layout, software.light)
     return steps[0] if len(steps) == 1 else longest_step(steps, [powered(step) for step in steps])
 
 

@@ -223,16 +223,34 @@ def predict_step(
 ) -> StepPrediction:
     """Every op at its expected time; collectives over the links that the ranks of their degree have. `attention` is the share of the
     roofline that attention itself reaches, where that is given."""
-    every = tuple(ops)
-    seen_by = {over: between(machine, layout or Layout(), over) for over in dict.fromkeys(op.over for op in every)}
+    [step] = predict_steps([tuple(ops)], machine, ceilings, graph, layout, light, attention)
+    return step
+
+
+def predict_steps(
+    stages: Sequence[Sequence[ModelOp]],
+    machine: Machine,
+    ceilings: str | None = None,
+    graph: bool = False,
+    layout: Layout | None = None,
+    light: float | None = None,
+    attention: float | None = None,
+) -> list[StepPrediction]:
+    """`predict_step` of every stage of a pipeline; a work that several of them have is priced once."""
+    degrees = dict.fromkeys(op.over for ops in stages for op in ops)
+    seen_by = {over: between(machine, layout or Layout(), over) for over in degrees}
+    priced: dict[tuple[int, str], OpTime] = {}
 
     def timed(op: ModelOp) -> OpTime:
-        apart = tuple(predict(work, machine, ceilings) for work in unpacked_first(op))
-        share = attention if op.name.startswith(ATTENTION) and op.part == ATTENTION else None
-        return OpTime(op, predict(op.work, seen_by[op.over], ceilings, efficiency=share), light, apart)
+        key = (id(op.work), op.over)
+        if key not in priced:
+            apart = tuple(predict(work, machine, ceilings) for work in unpacked_first(op))
+            share = attention if op.name.startswith(ATTENTION) and op.part == ATTENTION else None
+            prediction = predict(op.work, seen_by[op.over], ceilings, efficiency=share)
+            priced[key] = OpTime(op, prediction, light, apart)
+        return replace(priced[key], op=op)
 
-    listed = tuple(timed(op) for op in every)
-    return StepPrediction(machine, listed, graph)
+    return [StepPrediction(machine, tuple(timed(op) for op in ops), graph) for ops in stages]
 
 
 def longest_step(steps: Sequence[StepPrediction], times: Sequence[Array]) -> StepPrediction:

@@ -31,7 +31,7 @@ from ...programs.models.phase import Formats, train
 from ...programs.models.program import COMMUNICATION, stage_ops
 from .energy import least_time
 from .memory import device_parameters
-from .step import OpTime, StepPrediction, predict_step
+from .step import OpTime, StepPrediction, predict_steps
 
 LIGHT = 3e-6  # seconds of a pass over activations that are in the cache
 EXPERT_LOSS = (
@@ -242,8 +242,6 @@ def predict_training(
     check_job(architecture, job, formats, layout)
     phase = train(job.batch, job.tokens, _microbatches(job, layout), job.recompute)
     stages = stage_ops(architecture, phase, formats, layout, routing="balanced")
-    steps = (
-        predict_step(ops, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention) for ops in stages
-    )
+    steps = predict_steps(stages, machine, ceilings, layout=layout, light=LIGHT, attention=job.attention)
     every = [TrainingPrediction(architecture, machine, formats, layout, job, step, ceilings) for step in steps]
     return max(every, key=lambda made: made.time)

@@ -44,6 +44,12 @@ class Device:
     routing: str = "uniform"
 
     @cached_property
+    def layers(self) -> dict[int, tuple[ModelOp, ...]]:
+        """Ops of one layer of each kind, by its place in the architecture, as they are asked for: the stages of a pipeline
+        share them, so that each is built and priced once."""
+        return {}
+
+    @cached_property
     def groups(self) -> tuple[Sequences, ...]:
         """Sequences of one microbatch; context parallelism splits the tokens of prompts and of training."""
         made = []

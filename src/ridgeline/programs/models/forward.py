@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...core.work import Array, total
 from .. import ops
-from .architecture import Experts, Latent
+from .architecture import Experts, Latent, Layer
 from .blocks import attention_ops, dense_ops
 from .device import Block, Device
 from .experts import expert_ops
@@ -24,14 +25,21 @@ def forward_ops(device: Device, stage: int = 0) -> Iterator[ModelOp]:
     if stage == 0:
         yield from embedding_ops(device)
     for place, layer in stages(architecture, layout.pp)[stage]:
-        yield from layer_ops(Block(device, layer, place))
+        yield from layer_ops(device, place, layer)
     if stage == layout.pp - 1:
         yield from head_ops(device)
     yield from stage_collectives(device, stage)
 
 
-def layer_ops(block: Block) -> Iterator[ModelOp]:
+def layer_ops(device: Device, place: int, layer: Layer) -> Iterator[ModelOp]:
     """Of one kind of layer, each `layer.count` times."""
+    if place not in device.layers:
+        device.layers[place] = tuple(single_layer_ops(Block(device, replace(layer, count=1), place)))
+    for op in device.layers[place]:
+        yield replace(op, count=op.count * layer.count)
+
+
+def single_layer_ops(block: Block) -> Iterator[ModelOp]:
     layer = block.layer
     yield from block.norms()
     yield from latent_ops(block) if isinstance(layer.attention, Latent) else attention_ops(block)
