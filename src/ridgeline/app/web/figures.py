@@ -170,4 +170,4 @@ def _written(path: Sequence[str], value: float, style: str | None, counts_op: bo
     if style == "number" or (not unit and whole_number):
         unit = ""
         return show(int(value)) if whole_number else show(value, "", digits)
-    return show(value, unit, digits, binary=field == "capacity")
+    return show(value, unit, digits, binary=field == "capacity").replace("/flop", "/FLOP")  # as people read it

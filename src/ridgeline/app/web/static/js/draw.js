@@ -358,12 +358,13 @@ function annotations(frame, chart, seen) {
   const inView = chart.points.map((point, index) => ({ point, index, spot: pixel(point.x, point.y) })).filter(({ spot }) => within(spot));
   const spots = inView.map(({ point, spot }) => ({ x: spot[0], y: spot[1], radius: radius(point) })), dots = crowd(spots);
   const dotBoxes = spots.slice(0, MAX_OBSTACLES).map(({ x, y, radius: size }) => ({ x0: x - size - 2, x1: x + size + 2, y0: y - size - 2, y1: y + size + 2 }));
-  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, dotBoxes, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
+  const roofs = chart.lines.map((line) => obstacles(line, pixel, seen)), arrows = chart.arrows.flatMap(({ start, end }) => obstacles({ points: [start, end] }, pixel, seen));
+  const others = (line) => [...dotBoxes, ...arrows, ...roofs.flatMap((boxes, index) => (chart.lines[index] === line ? [] : boxes))];
+  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, others(line), dotBoxes, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
   const wanted = inView.filter(({ point }) => point.label).map(({ point, index, spot }) => ({ ...point, index, spot })).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, crowded(chart) ? MAX_LABELS_CROWDED : MAX_LABELS);
   const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: labelText(point), radius: radius(point) }));
   // off the lines where there is room, else across one
-  const roofs = chart.lines.flatMap((line) => obstacles(line, pixel, seen));
-  const clear = place(items, dots, [...taken, ...roofs], seen, font);
+  const clear = place(items, dots, [...taken, ...roofs.flat(), ...arrows], seen, font);
   const left = items.map((_, index) => index).filter((index) => !clear.some((spot) => spot.index === index));
   const crossing = place(left.map((index) => items[index]), dots, [...taken, ...clear.map((spot) => spot.box)], seen, font);
   frame.labelled = [];
@@ -378,44 +379,68 @@ function annotations(frame, chart, seen) {
     const [x, y] = pixel(...arrow.end), [x0, y0] = pixel(...arrow.start);
     made.push({ xref: "paper", yref: "paper", x: x / seen.width, y: 1 - y / seen.height, ax: x0 - x, ay: y0 - y, text: "", showarrow: true, arrowhead: 2, arrowwidth: 1.6, arrowcolor: groupColour(chart, arrow.group, "ink"), standoff: 5, startstandoff: 5 });
     if (arrow.label) {
-      const [spot] = place([{ x: (x + x0) / 2, y: (y + y0) / 2, text: arrow.label, radius: 4 }], dots, [...taken, ...made.map((item) => item.box).filter(Boolean)], seen, font);
+      const wanted = [{ x: (x + x0) / 2, y: (y + y0) / 2, text: arrow.label, radius: 4 }];
+      const [spot] = [...place(wanted, dots, [...taken, ...arrows], seen, font), ...place(wanted, dots, taken, seen, font)];
       if (spot) { taken.push(spot.box); add(spot.x, spot.y, arrow.label, groupColour(chart, arrow.group, "ink")); }
     }
   }
   return made;
 }
 
-/* Along the line, where there is room: flat lines near their right end, sloped ones at their lower part. */
-function lineLabel(line, pixel, seen, font, labels, dots, add) {
-  const taken = { some: (test) => labels.some(test) || dots.some(test), push: (...boxes) => labels.push(...boxes) };
-  const [x0, y0] = pixel(...line.points[0]), [x1, y1] = pixel(...line.points.at(-1));
-  const wide = textWidth(line.label, font);
-  const flat = Math.abs(y1 - y0) < 2;
+/* Along the line, where there is room: flat lines near their right end, sloped ones at their lower part. Off other lines and dots where that
+   is possible, else off the dots. */
+function lineLabel(line, pixel, seen, font, labels, others, dots, add) {
+  const spots = line.points.map((point) => pixel(...point));
+  const draw = Math.abs(spots.at(-1)[1] - spots[0][1]) < 2 ? flatLabel : slopedLabel;
+  for (const avoided of [others, dots]) {
+    const free = (box) => !labels.some((other) => hits(box, other)) && !avoided.some((other) => hits(box, other));
+    const found = draw(spots, textWidth(line.label, font), seen, free);
+    if (!found) continue;
+    labels.push(...found.boxes);
+    return add(found.x, found.y, found.angle);
+  }
+}
+
+function flatLabel(spots, wide, seen, free) {
+  const [[x0, y0], [x1]] = [spots[0], spots.at(-1)];
   const from = Math.max(0, Math.min(x0, x1)), to = Math.min(seen.width, Math.max(x0, x1));
-  if (flat) {
-    if (y0 < 8 || y0 > seen.height) return;
-    for (const x of [to - wide / 2 - 4, from + wide / 2 + 4, seen.width - wide / 2 - 4]) {
-      for (const y of [y0 - 9, y0 + 9, y0 - 16, y0 + 16]) {
-        const box = { x0: x - wide / 2, x1: x + wide / 2, y0: y - 7, y1: y + 7 };
-        if (box.x0 >= 0 && box.x1 <= seen.width && box.y0 > -8 && !taken.some((other) => hits(box, other))) { taken.push(box); return add(x, y, 0); }
-      }
+  if (y0 < 8 || y0 > seen.height) return null;
+  for (const x of [to - wide / 2 - 4, from + wide / 2 + 4, seen.width - wide / 2 - 4]) {
+    for (const y of [y0 - 9, y0 + 9, y0 - 16, y0 + 16]) {
+      const box = { x0: x - wide / 2, x1: x + wide / 2, y0: y - 7, y1: y + 7 };
+      if (box.x0 >= 0 && box.x1 <= seen.width && box.y0 > -8 && free(box)) return { x, y, angle: 0, boxes: [box] };
     }
-    return;
   }
-  const slope = (y1 - y0) / (x1 - x0), angle = (Math.atan(slope) * 180) / Math.PI;
-  for (const share of [0.35, 0.6, 0.2, 0.8]) {
-    const x = from + (to - from) * share, y = y0 + slope * (x - x0), lift = 11;
-    const cx = x + lift * Math.sin((angle * Math.PI) / 180), cy = y - lift * Math.cos((angle * Math.PI) / 180);
-    const halfX = (wide / 2) * Math.cos((angle * Math.PI) / 180), halfY = Math.abs((wide / 2) * Math.sin((angle * Math.PI) / 180));
-    if (cx - halfX < 0 || cx + halfX > seen.width || cy - halfY < 0 || cy + halfY > seen.height) continue;
-    const steps = 6, boxes = Array.from({ length: steps }, (_, index) => {
-      const part = (index + 0.5) / steps - 0.5, px = cx + 2 * halfX * part, py = cy + Math.sign(slope) * 2 * halfY * part;
-      return { x0: px - halfX / steps - 4, x1: px + halfX / steps + 4, y0: py - 9, y1: py + 9 };
-    });
-    if (boxes.some((box) => taken.some((other) => hits(box, other)))) continue;
-    taken.push(...boxes);
-    return add(cx, cy, angle);
+  return null;
+}
+
+function slopedLabel(spots, wide, seen, free) {
+  const from = Math.max(0, spots[0][0]), to = Math.min(seen.width, spots.at(-1)[0]);
+  for (const lift of [11, -11, 26, -26]) {
+    for (const share of [0.35, 0.6, 0.2, 0.8, 0.45, 0.1, 0.7, 0.9]) {
+      const x = from + (to - from) * share, reach = wide * 0.35;
+      const [low, y, high] = [heightAt(spots, x - reach), heightAt(spots, x), heightAt(spots, x + reach)];
+      if (low === null || y === null || high === null) continue;
+      const slope = (high - low) / (2 * reach), turn = Math.atan(slope);
+      const cx = x + lift * Math.sin(turn), cy = y - lift * Math.cos(turn);
+      const halfX = (wide / 2) * Math.cos(turn), halfY = Math.abs((wide / 2) * Math.sin(turn));
+      if (cx - halfX < 0 || cx + halfX > seen.width || cy - halfY < 0 || cy + halfY > seen.height) continue;
+      const steps = 6, boxes = Array.from({ length: steps }, (_, index) => {
+        const part = (index + 0.5) / steps - 0.5, px = cx + 2 * halfX * part, py = cy + Math.sign(slope) * 2 * halfY * part;
+        return { x0: px - halfX / steps - 4, x1: px + halfX / steps + 4, y0: py - 9, y1: py + 9 };
+      });
+      if (boxes.every(free)) return { x: cx, y: cy, angle: (turn * 180) / Math.PI, boxes };
+    }
   }
+  return null;
+}
+
+/* Where a line is above a place of the x axis, in pixels; null to the sides of it. */
+function heightAt(spots, x) {
+  const next = spots.findIndex(([right], index) => index > 0 && x >= spots[index - 1][0] && x <= right);
+  if (next < 0) return null;
+  const [[x0, y0], [x1, y1]] = [spots[next - 1], spots[next]];
+  return x1 === x0 ? y0 : y0 + ((y1 - y0) * (x - x0)) / (x1 - x0);
 }
 
 /* Small boxes along a line that labels keep off. */
