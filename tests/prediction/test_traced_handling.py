@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import ridgeline as rl
+from ridgeline.core.timeline import BACKWARD
+from ridgeline.core.trace import ACTIVATION, HOLDS
 
 torch = pytest.importorskip("torch")
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
@@ -116,3 +118,23 @@ def test_recorded_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(errors) > 20
     assert statistics.median(errors) < 0.12
     assert max(errors) < 0.6
+
+
+def held(dropout: float) -> float:
+    """Activations that a compiled training step has when its backward pass begins."""
+    x, w = (torch.empty(2048, 2048, device="meta", dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
+
+    def step(x, w):  # type: ignore[no-untyped-def]
+        weights = torch.nn.functional.dropout(x.softmax(-1), dropout, training=dropout > 0)
+        (weights @ w).sum().backward()
+
+    trace = rl.trace(step, x, w, compiled=True)
+    made = rl.predict(trace, H200, mode="fused")
+    first = next(call for call, place in enumerate(trace.op) if trace.ops[place].site.phase == BACKWARD)
+    return float(made.memory.curve[first, HOLDS.index(ACTIVATION)])
+
+
+def test_the_result_of_dropout_is_made_again_from_its_mask() -> None:
+    size = 2048 * 2048
+    assert held(0.0) == pytest.approx(2 * size, rel=1e-6)  # the softmax
+    assert held(0.1) == pytest.approx(3 * size, rel=1e-6)  # and the mask, a byte for each element

@@ -18,6 +18,7 @@ from ...programs.aten.arguments import base_name
 from ...programs.ops.blas import bmm, gemm
 from ..merged import merged_work
 from ..predict import predict
+from ..queue import Ints
 from .attention import timed_backend
 from .fusion import Group, Traffic, groups, traffic
 from .handling import layout_factor, operand_factor
@@ -27,6 +28,7 @@ from .plan import FUSED, Plan, Unit
 
 COSTLY = frozenset({"gelu", "gelu_backward", "erf", "tanh"})
 PADDED = ("mm", "addmm", "bmm")  # products whose sizes a compiler pads
+DROPOUT = "native_dropout"
 CONVOLUTIONS = ("convolution", "convolution_backward", "cudnn_convolution")
 MIN_PADDING_GAIN = 1.1  # that TorchInductor asks of padded products
 ALIGNED = 8  # elements of formats narrower than 32 bits
@@ -59,7 +61,7 @@ def _held(trace: Trace, listed: Sequence[Group], moved: Sequence[Traffic]) -> Bu
     """Buffers as compiled kernels hold them.
 
     Those that no kernel writes to memory take none. What a kernel of the backward pass computes again keeps the buffers that
-    it is computed from, and a result is freed after the last kernel that reads it. The caller keeps the inputs of a compiled
+    it is computed from, and a result is freed after the last kernel that reads it, that of dropout after the forward pass. The caller keeps the inputs of a compiled
     graph until it returns: a cache that is replaced is freed then.
     """
     buffers, calls = trace.buffers, len(trace)
@@ -79,9 +81,31 @@ def _held(trace: Trace, listed: Sequence[Group], moved: Sequence[Traffic]) -> Bu
     dies[holds == HOLDS.index(INPUT)] = calls
     backward = [op.site.phase == BACKWARD for op in trace.ops]
     first = next((call for call, place in enumerate(trace.op.tolist()) if backward[place]), calls)
+    for buffer, end in _made_again(trace, listed, first, dies).items():
+        dies[buffer] = end
     saved = (holds == HOLDS.index(TEMPORARY)) & (np.asarray(buffers.born) < first) & (dies > first)
     holds[saved] = HOLDS.index(ACTIVATION)
     return Buffers(size, holds, buffers.born, dies)
+
+
+def _made_again(trace: Trace, listed: Sequence[Group], first: int, dies: Ints) -> dict[int, int]:
+    """Results of dropout whose input and mask the backward pass (from call `first`) has anyway: when each is freed.
+
+    The compiler's partitioner saves these two and multiplies them again.
+    """
+    forward = [node for group in listed for node in group.nodes if node.call < first]
+    last: dict[int, int] = {}
+    for node in forward:
+        last |= {buffer: max(last.get(buffer, 0), node.call + 1) for buffer, _ in (*node.reads, *node.writes)}
+    made: dict[int, int] = {}
+    for node in forward:
+        if base_name(trace.ops[node.op].site.call.name) != DROPOUT or len(node.writes) < 2:
+            continue
+        result, _ = max(node.writes, key=lambda access: access[1])
+        others = [buffer for buffer, size in (*node.reads, *node.writes) if size and buffer != result]
+        if dies[result] > first and all(dies[buffer] > first for buffer in others):
+            made[result] = last[result]
+    return made
 
 
 def _key(group: Group, row: Traffic) -> Hashable:
