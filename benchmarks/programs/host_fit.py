@@ -29,7 +29,13 @@ from ridgeline.prediction.queue import Queue
 from ridgeline.prediction.traced.dispatch import host_costs, module_costs
 
 RECORD = Path(__file__).with_name("h200-hosts.json")
-FIXED = ("compiled", "compiled_training")  # of programs that are not recorded here
+FIXED = (
+    "compiled",
+    "compiled_training",
+    "compiled_parameter",
+    "graph_break",
+    "recurrent_launch",
+)  # of programs not recorded here
 PRIOR, SCATTER = 0.7, 0.1  # standard deviations of the logarithms of factors and of host times
 STEPS, PROBE = 3, 0.02  # of Gauss-Newton, and of its numerical slopes
 
