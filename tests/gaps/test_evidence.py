@@ -25,6 +25,15 @@ TURNS = {
     "l1_busy": 0.99, "cycles": 5.1e5, "lsu_busy": 0.05, "load_requests": 1e6, "store_requests": 0.0, "l2_to_sm": 1.3e8,
     "stall.mio_throttle": 6.0, "shared_per_block": 2048.0,
 }  # fmt: skip
+# the same in fp32: a loop of loads and compare-and-swaps, in which the lanes that are done wait for the others
+RETRIES = {
+    **TURNS,
+    "lsu_busy": 0.6,
+    "threads_per_instruction": 14.0,
+    "issue": 0.5,
+    "shared_wavefronts": 1e7,
+    "stall.short_scoreboard": 18.0,
+}
 # a table in constant memory that every thread reads elsewhere: no counted pipe is used, and the SM is busy
 TABLE = {
     "compute_busy": 0.78,
@@ -35,7 +44,13 @@ TABLE = {
     "stall.mio_throttle": 40.0,
 }
 # powf of every element: 8 x 0.9 / 0.38 = 19 instructions per special function
-POWERS = {"special_busy": 0.38, "issue": 0.9, "integer_instructions": 5e8, "thread_instructions": 6.7e9}
+POWERS = {
+    "special_busy": 0.38,
+    "alu_busy": 0.5,
+    "issue": 0.9,
+    "integer_instructions": 5e8,
+    "thread_instructions": 6.7e9,
+}
 WORK = {"integer_instructions": 7e9, "thread_instructions": 1.3e10, "issue": 0.8}
 
 
@@ -71,8 +86,10 @@ def slow(**counters: float) -> Gap:
         ("no vectorization", {"lsu_busy": 0.8, "issue": 0.65}, "lsu_busy", 0.2),
         ("divergence", {"threads_per_instruction": 8.0, "issue": 0.9}, "threads_per_instruction", 31.0),
         ("shared atomics", TURNS, "l1_busy", 0.3),
+        ("retried atomics", RETRIES, "threads_per_instruction", 31.0),
         ("indexed constants", TABLE, "compute_busy", 0.1),
         ("costly functions", POWERS, "special_busy", 0.1),
+        ("costly functions", POWERS, "alu_busy", 0.05),
         ("thin loads", {"sectors_per_load": 3.0, "bytes_per_sector_load": 32 / 3}, "bytes_per_sector_load", 26.0),
     ],
 )  # fmt: skip
@@ -146,6 +163,44 @@ def test_local_memory_without_register_pressure_holds_arrays() -> None:
     assert not {"no tiling", "spills"} & {each.rule for each in all_advice(item)}
     capped = replace(item, counters={**item.counters, "registers": 40.0})
     assert kernel_advice(capped).rule == "spills"
+
+
+@pytest.mark.parametrize(
+    ("per_access", "flops", "rule"), [(3.0, 1e9, "local arrays"), (0.5, 1e9, "spills"), (3.0, 0.0, "spills")]
+)
+def test_addresses_that_are_computed_are_those_of_arrays(per_access: float, flops: float, rule: str) -> None:
+    """A spilled register has a fixed address. In a kernel of integers they are the work, and say nothing of addresses."""
+    sectors = 8e7
+    counters = {
+        "local_sectors": sectors, "registers": 32.0, "integer_instructions": per_access * 32 * sectors / 4,
+        "thread_instructions": 2.5 * per_access * 32 * sectors / 4, "issue": 0.5, "l2_busy": 0.92, "l1_busy": 0.5, **EVEN,
+    }  # fmt: skip
+    item = profiled(5e-4, flops=flops, moved=4e8, bytes={"l1": 3.5e9, "l2": 2.3e9}, counters=counters)
+    item = replace(item, counters={name: value for name, value in item.counters.items() if name != "spills"})
+    assert kernel_advice(item).rule == rule
+
+
+def test_arithmetic_remains_when_spills_go() -> None:
+    """All traffic of L1 is local. The FMA pipe, used 40 % of the time, is then used as much as L2 is today."""
+    counters = {"local_sectors": 1e8, "registers": 64.0, "fma_busy": 0.4, "l2_busy": 0.8, "l1_busy": 0.5, **EVEN}
+    time = 5e-4
+    flops = 0.97 * 0.4 * time * H200.peak("vector.fp32").value
+    item = profiled(
+        time, flops=flops, moved=1e8, bytes={"l1": 3.2e9, "l2": 2.3e9}, counters={**counters, "spills": 1e6}
+    )
+    first = next(each for each in all_advice(item) if each.rule == "spills")
+    assert first.device == pytest.approx(time * (1 - 0.97 * 0.4 / 0.8), rel=0.03)
+
+
+def test_updates_that_are_made_once_leave_the_lanes_that_were_off() -> None:
+    """Shared memory served nothing but retries. All lanes active, the issue slots take 14 of 32 parts of 0.97 x 0.5."""
+    gap = slow(**RETRIES)
+    wavefronts = 1e7 / (RETRIES["cycles"] * 132)
+    uncounted = 0.99 * 0.97 - wavefronts - (4e6 + 1.3e8 / 32) / (RETRIES["cycles"] * 132)
+    left = max(0.99 * 0.97 - uncounted - wavefronts, 0.97 * 0.5 * 14 / 32, 0.25)
+    assert top(gap).gain == pytest.approx(
+        gap.measured - max(gap.measured * left / (0.99 * 0.97), achievable(COPY)), rel=0.02
+    )
 
 
 def test_fp64_arithmetic_on_fp32_data_is_a_cause_of_its_own() -> None:

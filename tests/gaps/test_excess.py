@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from advice_samples import COPIED, COPY, LOADED, achievable, gap_of, profiled
+from gap_samples import H200
 
 from ridgeline.gaps.advice import Advice, advise
 from ridgeline.gaps.excess import read_hit
 from ridgeline.gaps.signs import signs
+from ridgeline.prediction.predict import predict
 from ridgeline.programs import ops
 
 ELEMENTS = 2.0**26
@@ -33,6 +35,7 @@ def excess(**counters: float) -> list[Advice]:
         ({"hbm_write": 2 * LOADED, "hbm_read": 2 * LOADED, "l2_to_sm": 2 * LOADED}, "scratch buffer"),
         ({"l2_to_sm": 8 * LOADED}, "redundant loads"),
         ({"l1_hit": 0.4}, "cache thrash"),
+        ({"l1_hit": 0.2}, "extra bytes"),  # a table besides the data
     ],
 )
 def test_the_kind_of_extra_bytes(counters: dict[str, float], rule: str) -> None:
@@ -82,6 +85,39 @@ def test_l2_limits_what_fewer_fetches_bring() -> None:
     first = advise(gap_of(COPY, item))[0]
     assert first.rule == "cache thrash"
     assert first.gain == pytest.approx(time * (1 - (3 + 1) / (3 + 2)))
+
+
+@pytest.mark.parametrize(("loads", "share"), [(1.0, 0.5), (4.0, 1.0)])
+def test_fewer_bytes_may_be_too_few_in_flight(loads: float, share: float) -> None:
+    """Of three bytes that are read one is needed. With one load of 16 bytes per thread it is half of what covers the latency."""
+    latency = H200.main.latency.value()
+    assert latency
+    covering = 1.5 * COPIED / float(predict(COPY, H200).floor) * latency  # bytes in flight of one load per warp
+    occupancy = covering / (64 * 132 * 16 * 32)
+    threads = ELEMENTS / 4
+    counters = {
+        "sectors_per_load": 16.0,
+        "occupancy": occupancy,
+        "threads": threads,
+        "load_requests": loads * threads / 32,
+    }
+    [first] = [item for item in excess(**counters) if item.rule == "extra bytes"]
+    time, after = 2.2 * achievable(COPY), achievable(COPY) / share
+    assert first.gain == pytest.approx(min(time - after, 1.2 * achievable(COPY)), rel=0.1)
+
+
+@pytest.mark.parametrize(("alu", "rule"), [(0.05, "extra flops"), (0.6, "costly functions")])
+def test_flops_around_fast_functions_are_the_work(alu: float, rule: str) -> None:
+    """A precise function checks ranges and scales by exponents; around a fast one there are only multiply-adds."""
+    needed = 64 * ELEMENTS
+    counters = {
+        "issue": 0.85, "fma_busy": 0.65, "special_busy": 0.5, "alu_busy": alu, "thread_instructions": 2 * needed,
+        "integer_instructions": 0.0,
+    }  # fmt: skip
+    peak = H200.peak("vector.fp32").value
+    item = profiled(2 * needed / (0.65 * peak), flops=2 * needed, moved=COPIED / 16, counters=counters)
+    work = ops.custom(bytes=COPIED / 16, flops=needed)
+    assert advise(gap_of(work, item))[0].rule == rule
 
 
 def test_barriers_cost_nothing_where_the_issue_slots_are_full() -> None:

@@ -25,6 +25,7 @@ PIPES = (
 ISSUE_PER_SPECIAL = (
     8.0  # warp instructions an SM issues at its peak, 4 a cycle, per one of special functions, 1 in 2 cycles
 )
+ALU_PER_SPECIAL = 4.0  # the same for the pipe of comparisons, selections, logic and integer additions, 2 a cycle
 _REQUESTS = ("load_requests", "sectors_per_load", "store_requests", "sectors_per_store")
 _OF_L1 = ("l1_busy", "cycles", "sms", "shared_wavefronts", "l2_to_sm", *_REQUESTS)
 SOURCES: dict[str, tuple[str, ...]] = {
@@ -32,18 +33,21 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "sm_uncounted": ("compute_busy", *PIPES),
     "queue_share": ("stall.mio_throttle", "stall.short_scoreboard"),
     "instructions_per_function": ("issue", "special_busy"),
+    "alu_per_function": ("alu_busy", "special_busy"),
 }
 
 
 def eliminated(counters: Mapping[str, float], stalls: Mapping[str, float]) -> Known:
     """`stalls` are warps by reason, without those that are not stalled."""
     issue, special, total = counters.get("issue"), counters.get("special_busy"), sum(stalls.values())
+    alu = counters.get("alu_busy")
     queued = sum(stalls.get(name, 0.0) for name in ("mio_throttle", "short_scoreboard"))
     return {
         "l1_uncounted": _l1(counters),
         "sm_uncounted": _sm(counters),
         "queue_share": queued / total if total else None,
         "instructions_per_function": ISSUE_PER_SPECIAL * issue / special if issue is not None and special else None,
+        "alu_per_function": ALU_PER_SPECIAL * alu / special if alu is not None and special else None,
     }
 
 

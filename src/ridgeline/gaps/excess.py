@@ -12,7 +12,8 @@ from .gap import Gap
 MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
 MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its reads and writes are not known apart
 MIN_SHARE_OF_EXCESS = 0.25  # of such writes in the extra bytes; half of these where a buffer is written and read once
-MIN_REUSE, MAX_SERVED = 0.1, 0.1  # hit rates of L1 and of reads in L2, where data are reused but not held by L2
+# Hit rates of L1 and of reads in L2, where data are reused but not held by L2. A table besides the data has a few hits in L1.
+MIN_REUSE, MAX_SERVED = 0.3, 0.1
 
 SOURCES: dict[str, tuple[str, ...]] = {
     "read_hit": ("l2_to_sm", "hbm_read", "l2_hit"),

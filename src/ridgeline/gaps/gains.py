@@ -110,6 +110,18 @@ def _traffic(gap: Gap, signs: Signs) -> float | None:
     return _at_most(gap, min(extra, gap.measured - _at_l2(gap, gap.counts.bytes - gap.target.bytes)))
 
 
+def _dropped(gap: Gap, signs: Signs) -> float | None:
+    """Bytes in excess are not moved. The loads that a thread then has left are at most all in flight at once."""
+    counters, traffic, flight = gap.measurement.counters, _traffic(gap, signs), signs.get("in_flight")
+    read, written = counters.get("hbm_read"), counters.get("hbm_write")
+    loads, threads = counters.get("load_requests"), counters.get("threads")
+    if traffic is None or not isinstance(flight, float) or not read or written is None or not loads or not threads:
+        return traffic
+    needed = max(gap.target.bytes - written, 0.0) / read
+    share = flight * loads / (threads / WARP) * needed
+    return max(min(traffic, gap.measured - gap.achievable / share), 0.0) if 0 < share < 1 else traffic
+
+
 def _refetched(gap: Gap, signs: Signs) -> float | None:
     """Data are fetched from memory once; L2 delivers to the SMs what it does today."""
     traffic = _traffic(gap, signs)
@@ -129,11 +141,13 @@ def _at_l2(gap: Gap, fewer: float) -> float:
 
 
 def _spills(gap: Gap, signs: Signs) -> float | None:
-    """The share of local memory in the L1 traffic."""
+    """The share of local memory in the L1 traffic. The arithmetic pipes then are used as well as the busiest unit of today."""
     sectors, through = gap.measurement.counters.get("local_sectors"), gap.measurement.bytes.get("l1")
     if sectors is None or not through:
         return None if "spilled" in signs else _reach(gap, signs)
-    saved = gap.measured * min(SECTOR * sectors / through, 1.0)
+    relieved = {share.name: 0.0 for share in gap.shares if share.side != COMPUTE or share.name == "issue"}
+    arithmetic = _next_unit(gap, relieved) if relieved else 0.0
+    saved = min(gap.measured * min(SECTOR * sectors / through, 1.0), gap.measured - arithmetic)
     return _at_most(gap, saved) if gap.target.algorithm_known else min(saved, gap.measured - gap.target.launch)
 
 
@@ -161,6 +175,21 @@ def _uncounted(gap: Gap, signs: Signs) -> float | None:
     if not isinstance(share, float) or busy is None:
         return None
     return _down_to(gap, _next_unit(gap, {"l1": max(busy - share, 0.0)}))
+
+
+def _retries(gap: Gap, signs: Signs) -> float | None:
+    """Each update is made once: shared memory serves no retries, and all threads of a warp are active."""
+    counters, share, active = gap.measurement.counters, signs.get("l1_uncounted"), signs.get("threads_per_instruction")
+    shares = {share.name: share.value for share in gap.shares}
+    cycles, sms = counters.get("cycles"), counters.get("sms")
+    if not isinstance(share, float) or not isinstance(active, float) or not cycles or not sms:
+        return None
+    wavefronts = counters.get("shared_wavefronts", 0.0) / (cycles * sms)
+    left = {
+        "l1": max(shares.get("l1", 0.0) - share - wavefronts, 0.0),
+        "issue": shares.get("issue", 0.0) * active / WARP,
+    }
+    return _down_to(gap, _next_unit(gap, left))
 
 
 def _arithmetic(gap: Gap, signs: Signs) -> float:
@@ -296,10 +325,12 @@ GAINS: dict[str, Gain] = {
     "cores": _scaled("cores_used", lambda share: share),
     "fill": _fill,
     "traffic": _traffic,
+    "dropped": _dropped,
     "refetched": _refetched,
     "spills": _spills,
     "conflicts": _conflicts,
     "uncounted": _uncounted,
+    "retries": _retries,
     "arithmetic": _arithmetic,
     "engine": _engine,
     "single": _single,

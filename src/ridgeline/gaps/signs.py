@@ -27,6 +27,8 @@ MAX_UNTILED_INTENSITY = 4.0  # flop/B in the caches, below which a product is no
 REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from which data are reused like in a product
 LARGE_TILE = 256.0
 MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2,048 threads
+MIN_INDEXING = 2.0  # integer instructions per access of local memory, from which its addresses are computed
+LOCAL_SECTORS = 4.0  # of an access of a warp to local memory, 4 bytes per thread side by side
 TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
 MAX_CAPPED = 0.25  # occupancy that registers and shared memory of a block allow, below which they are the cause
 MIN_FLOPS_PER_INSTRUCTION = 0.25  # from which arithmetic fills the issue slots; 1 without FMAs and other instructions
@@ -51,7 +53,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "loads_in_flight": ("sectors_per_load", "occupancy", "sms", "hbm"),
     "thin": ("sectors_per_load", "bytes_per_sector_load"),
     "chained": ("sectors_per_load", "occupancy", "sms", "hbm", *_STALLS),
-    "local_use": ("local_sectors", "registers"),
+    "local_use": ("local_sectors", "registers", "integer_instructions"),
     "fp64_share": ("vector.fp64", "vector.fp32"),
     "l2_excess": ("l2_to_sm", "hbm_read"),
     "inner_intensity": ("l1", "l2", "shared"),
@@ -261,7 +263,7 @@ def _access(gap: Gap) -> Known:
         "reuse_lost": (target.intensity or 0.0) / intensity if intensity else None,
         "conflict_share": _share(counters.get("bank_conflicts"), counters.get("shared_wavefronts")),
         "spilled": max(spilled) if spilled else None,
-        "local_use": _local_use(counters),
+        "local_use": _local_use(gap),
         "block_share": block_share,
         "fill": waves or block_share,
         "wave_fill": waves / ceil(waves) if waves else None,
@@ -271,16 +273,20 @@ def _access(gap: Gap) -> Known:
     }
 
 
-def _local_use(counters: Mapping[str, float]) -> str | None:
+def _local_use(gap: Gap) -> str | None:
     """What local memory is used for: spilled registers, or arrays of a thread; None where there is none, or no sign.
 
     The tightest launch bounds leave a thread MIN_REGISTER_CAP registers. A kernel with fewer had registers to spare.
+    A spilled register has a fixed address; that of an element is computed, where the integers are not the work itself.
     """
+    counters = gap.measurement.counters
     if not counters.get("local_sectors", counters.get("spills")):
         return None
     if "spills" in counters:
         return "registers" if counters["spills"] > 0 else "arrays"
-    registers = counters.get("registers")
+    registers, integers = counters.get("registers"), counters.get("integer_instructions", 0.0) / WARP
+    if gap.counts.flops and integers * LOCAL_SECTORS >= MIN_INDEXING * counters["local_sectors"]:
+        return "arrays"
     return None if registers is None else "registers" if registers >= MIN_REGISTER_CAP else "arrays"
 
 
