@@ -79,7 +79,7 @@ def test_names_cannot_inject(tmp_path: Path) -> None:
     shown = Table(EVIL, columns("name", Column(EVIL)), [{"name": EVIL, EVIL: EVIL}], (EVIL,))
     sections = [html.Section(EVIL, EVIL, [small_chart(EVIL)], [shown])]
     hostile = Elements(html.text(html.Page(EVIL, sections, {EVIL: EVIL}, [EVIL], {EVIL: EVIL})))
-    harmless = Elements(html.text(html.Page("a", [html.Section("a", "a", [small_chart()], [Table("a", columns("name", "b"), [{"name": "a", "b": "b"}], ("a",))])], {}, ["a"], {"a": "a"})))  # fmt: skip
+    harmless = Elements(html.text(html.Page("a", [html.Section("a", "a", [small_chart()], [Table("a", columns("name", "b"), [{"name": "a", "b": "b" * len(EVIL)}], ("a",))])], {}, ["a"], {"a": "a"})))  # fmt: skip
     assert hostile.tags == harmless.tags
     assert hostile.handlers == []
 
@@ -127,6 +127,13 @@ def test_long_cells_are_broken_into_lines_and_short_ones_are_not() -> None:
     table = html.table(["name", "how"], [["a", "x" * 32], ["b", "y" * 33]])
     assert f"<td>{'x' * 32}</td>" in table
     assert f'<td class="long">{"y" * 33}</td>' in table
+    # the print style shows three lines of what is in a span
+    assert f'<td class="long"><span>{"z" * 61}</span></td>' in html.table(["name", "how"], [["a", "z" * 61]])
+
+
+def test_words_keep_their_lines() -> None:
+    page = html.text(html.Page("a", [html.Section("Next", "for <b>:\n  ncu --csv\n  python x.py")], {}))
+    assert '<p class="lines">for &lt;b&gt;:<br>  ncu --csv<br>  python x.py</p>' in page
 
 
 def test_every_drawn_colour_follows_the_reader() -> None:

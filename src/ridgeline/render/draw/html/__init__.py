@@ -172,7 +172,9 @@ def _answer(page: Page) -> str:
 
 
 def _section(place: int, section: Section, points: Sequence[Point]) -> str:
-    parts = [f"<p>{markup(section.words)}</p>"] if section.words else []
+    lines = [markup(line) for line in section.words.split("\n")]
+    kind = ' class="lines"' if len(lines) > 1 else ""  # such as a command
+    parts = [f"<p{kind}>{'<br>'.join(lines)}</p>"] if section.words else []
     parts += [f'<ol class="cards">{"".join(map(_card, section.cards))}</ol>'] if section.cards else []
     parts += [figure(picture, f"s{place}p{index}-") for index, picture in enumerate(section.pictures)]
     parts += [titled_table(shown, points) for shown in section.tables]

@@ -14,6 +14,7 @@ from ...chart import Point
 from ...table import ROW_KEY, Table
 
 MAX_UNBROKEN_CELL = 32  # characters; a longer cell is broken into lines
+MAX_PRINTED_CELL = 60  # characters; of a longer cell a printed page has three lines
 MAX_FLAT_ROWS = 14  # a longer table scrolls in its own box
 MAX_NOTES = 4  # more are folded
 UNKNOWN = ("", "-")
@@ -136,6 +137,8 @@ def _row(cells: Sequence[Any], numeric: Sequence[bool], key: str) -> str:
         tag = "td" if index else 'th scope="row"'
         look = _class("n" if number else "long" if len(text) > MAX_UNBROKEN_CELL else "")
         sorts = "" if value is None or text in UNKNOWN else f' data-value="{value:.9g}"'
-        parts.append(f"<{tag}{look}{sorts}>{markup(text)}</{tag[:2]}>")
+        # what a printed row shows the first lines of
+        shown = f"<span>{markup(text)}</span>" if index and len(text) > MAX_PRINTED_CELL else markup(text)
+        parts.append(f"<{tag}{look}{sorts}>{shown}</{tag[:2]}>")
     marked = f' data-key="{markup(key)}"' if key else ""
     return f"<tr{marked}>{''.join(parts)}</tr>"
