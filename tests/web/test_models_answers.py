@@ -38,6 +38,11 @@ def test_details_have_memory_curve_and_other_machines(client):
     assert {chart["kind"] for chart in reply["charts"]} >= {"model memory"}
     cells = [cell for table in reply["tables"] for row in table["cells"] for cell in row]
     assert any("h100-sxm" in cell for cell in cells)
+    first = reply["tables"][0]  # what another machine would bring is what people ask
+    rate, gain = (first["heads"].index(head) for head in ("tok/s", f"tok/s vs {QUESTION['machine']}"))
+    own, other = ([float(row[place].replace(",", "")) for place in (rate, gain)] for row in first["cells"])
+    assert own[1] == 1
+    assert other[1] == pytest.approx(other[0] / own[0], rel=0.01)
     assert reply["document"]["ttft_ms"] > 0
 
 

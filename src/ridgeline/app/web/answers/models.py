@@ -25,7 +25,7 @@ from ....programs.models.load import architecture, known, resolve
 from ....render.chart import Picture
 from ....render.charts.models import curve_chart, model_memory, model_phases
 from ....render.charts.scaling import energy_chart
-from ....render.table import Table
+from ....render.table import Column, Table, columns
 from ....render.tables.models import both_table, choice_table, critical_table, remedy_table
 from ...reports.modelled import model_figures
 from ...reports.parts import drawable
@@ -116,6 +116,21 @@ def _curves(made: ModelPrediction, swept: str) -> list[Picture]:
     return drawable(*makers)
 
 
+def _other_machines(asked: ModelQuestion, machines: Sequence[str]) -> Table:
+    """The same load on each machine, with its throughput over that of the first; those that cannot serve it say why below."""
+    rows, refused = [], []
+    for name in machines:
+        try:
+            rows.append(best(predicted(asked, name), ServiceLevel(), None))
+        except RidgelineError as error:
+            refused.append(f"{name}: {error}")
+    table = choice_table(rows, "On other machines")
+    first = next((row.tokens_per_s for row in rows if row.machine == asked.machine), 0.0)
+    gains = [{**line, "gain": row.tokens_per_s / first if first and row.tokens_per_s else None} for line, row in zip(table.rows, rows, strict=True)]  # fmt: skip
+    gain = columns(Column("gain", f"tok/s vs {asked.machine}"))
+    return Table(table.title, (*table.columns[:-1], *gain, table.columns[-1]), gains, (*table.notes, *refused))
+
+
 def model_details(asked: ModelQuestion, swept: str, others: Sequence[str]) -> dict[str, Any]:
     """What takes longer: memory, a curve, energy, changes with their gain, the same on other machines."""
     made = predicted(asked)
@@ -123,15 +138,7 @@ def model_details(asked: ModelQuestion, swept: str, others: Sequence[str]) -> di
     tables: list[Table] = [remedy_table(remedies(made)), critical_table(made)]
     machines = list(dict.fromkeys([asked.machine, *others]))
     if len(machines) > 1:
-        rows, refused = [], []
-        for name in machines:
-            try:
-                rows.append(best(predicted(asked, name), ServiceLevel(), None))
-            except RidgelineError as error:
-                refused.append(f"{name}: {error}")
-        if rows:
-            compared = choice_table(rows, "On other machines")
-            tables.append(Table(compared.title, compared.columns, compared.rows, (*compared.notes, *refused)))
+        tables.insert(0, _other_machines(asked, machines))
     return {
         "charts": [pictured(picture) for picture in pictures],
         "tables": [tabled(table) for table in tables],
