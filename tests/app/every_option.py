@@ -82,7 +82,7 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--p-value": [("--p-value", "0.05")],
     "--as": [("--as", "plain"), ("--as", "ncu"), ("--as", "json")],
     "--expect": [("--expect", "0" * 64)],
-    "--ledger": [("--ledger", "other.sqlite"), ("--ledger", "sealed.sqlite")],
+    "--ledger": [("--ledger", "sealed.sqlite"), ("--ledger", "other.sqlite")],
     "--against": [("--against", "machine.toml")],
     "--resident": [("--resident", level) for level in ("l1", "l2", "l3", "hbm", "registers")],
     "--efficiency": [("--efficiency", "0.78")],
@@ -117,7 +117,7 @@ VALUES: Mapping[str, Sequence[Words]] = {
     "--shard": [("--shard", "3")],
     "--tokens": [("--tokens", "512")],
     "--micro": [("--micro", "1")],
-    "--interleaved": [("--interleaved", "2"), ("--interleaved", "2", "--pp", "2")],
+    "--interleaved": [("--interleaved", "2", "--pp", "2"), ("--interleaved", "2")],
     "--software": [("--software", "gpt-fast"), ("--software", "none")],
     "--curve": [
         ("--curve", "batch=1..8"),
