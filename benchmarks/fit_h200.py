@@ -8,8 +8,9 @@
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: h200-calibration.csv.gz,
 h200-further-, h200-smooth-, h200-wider-, h200-training-, h200-dense-, h200-programs-,
-h200-convolutions-, h200-convolutions2- and h200-images-calibration.csv.gz are fitted to.
-Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz, h200-programs-test.csv.gz, h200-convolutions-test.csv.gz), layers of
+h200-convolutions-, h200-convolutions2-, h200-images- and h200-random-calibration.csv.gz are fitted to.
+Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz,
+h200-programs-test.csv.gz, h200-convolutions-test.csv.gz, h200-random-test.csv.gz), layers of
 networks (h200-layers.csv) and projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 
@@ -46,7 +47,7 @@ APART_KERNELS = (  # how these op names begin
 RENEW, AGAIN = "--renew", "--again"
 SETS = (
     *("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-"),
-    *("convolutions-", "convolutions2-", "images-"),
+    *("convolutions-", "convolutions2-", "images-", "random-"),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"

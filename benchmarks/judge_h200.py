@@ -30,6 +30,7 @@ HELD_OUT = (
     "h200-smooth-test.csv.gz",
     "h200-training-test.csv.gz",
     "h200-programs-test.csv.gz",
+    "h200-random-test.csv.gz",
 )
 OTHER_SETS = ("h200-layers.csv", "h200-projections.csv", "h200-convolutions-test.csv.gz")
 PRODUCTS = ("gemm", "bmm", "linear")

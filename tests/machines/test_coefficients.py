@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.documents import to_document
 from ridgeline.core.dtypes import dtype
-from ridgeline.core.families import FORMULAS, Key, formula
+from ridgeline.core.families import FORMULAS, Key, formula, nearby
 from ridgeline.core.intake import Door, clean
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.machines import coefficients as files
@@ -49,6 +49,18 @@ def test_timings_that_formats_share_are_written_once(tmp_path: Path, monkeypatch
     assert stored == {"gemm.bf16": text, "gemm.fp16": "same as gemm.bf16"}
     monkeypatch.setattr(files, "FOLDER", tmp_path)
     assert files.of_machine("mine") == fitted
+
+
+def test_a_table_of_timings_is_written_by_columns_and_read_by_columns_and_by_cases() -> None:
+    by_case = nearby.read("m n weight\nreach 1 2\n300 7 0.5\n20 123456 -0.25")
+    text = by_case.text()
+    assert text == "columns m n weight\nreach 1 2\n20 300\n123500 7\n-0.250 0.500"
+    again = nearby.read(text)
+    assert again.names == ("m", "n")
+    assert again.reach.tolist() == [1, 2]
+    assert again.text() == text
+    sizes = {"m": 100.0, "n": 100.0}
+    assert again.correction(sizes) == pytest.approx(by_case.correction(sizes), abs=1e-3)
 
 
 @st.composite
@@ -149,6 +161,8 @@ FAULTS: list[tuple[str, dict[str, Any] | Any, str]] = [
             "m n k b missed\n1 1 1 1 9e9",
             "\x1b[31m missed\n1",
             "m missed\n1 nan",
+            "columns b m n k weight\nreach 1 1 1 1\n1\n1\n1\n1",
+            "columns b m n k weight\nreach 1 1 1 1\n1 2\n1\n1\n1\n1",
             HEAVY,
         )
     ),

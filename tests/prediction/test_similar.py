@@ -1,4 +1,4 @@
-"""The correction by similar timings: likelihood, leave-one-out errors, and what a search finds in made-up errors."""
+"""The correction by similar timings: likelihood, held-out errors, and what a search finds in made-up errors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from ridgeline.core.families import nearby
 from ridgeline.prediction.fit import similar
+from ridgeline.prediction.fit.least_squares import folds
 
 pytest.importorskip("scipy")
 SHAPE = ("m", "n")
@@ -36,22 +37,40 @@ def test_the_gradient_is_that_of_the_likelihood() -> None:
 def test_leave_one_out_errors_are_those_of_tables_without_the_case() -> None:
     sizes, ratio = made_up(25, 0.05)
     process = similar.Process(np.log([1.5, 3.0, 0.2, 0.05]), np.linspace(1.0, 2.0, 25))
-    rest = similar.left_out(SHAPE, sizes, ratio, process)
+    coordinates = np.asarray(nearby.octaves(nearby.rows(SHAPE, sizes, 25)))
+    rest = similar._left_out(coordinates, np.log(ratio), process)
     for place in range(25):
         kept = np.arange(25) != place
         rows = nearby.rows(SHAPE, {name: size[kept] for name, size in sizes.items()}, 24)
         table = nearby.solved(SHAPE, rows, np.log(ratio[kept]), process.reach, process.noise[kept])
-        at = np.asarray(nearby.octaves(np.array([[sizes[name][place]] for name in SHAPE])))
-        there = nearby.likeness(at, np.asarray(nearby.octaves(rows)), process.reach) @ table.weights
-        assert rest[place] == pytest.approx(ratio[place] / np.exp(there[0]), rel=1e-9)
+        there = nearby.likeness(coordinates[:, [place]], coordinates[:, kept], process.reach) @ table.weights
+        assert rest[place] == pytest.approx(np.log(ratio[place]) - there[0], rel=1e-9, abs=1e-12)
+
+
+def test_held_out_errors_do_not_see_their_fold() -> None:
+    """A timing that is changed moves the predictions of other folds alone."""
+    sizes, ratio = made_up(60, 0.05)
+    process = similar.search(SHAPE, sizes, ratio)
+    changed = ratio.copy()
+    changed[7] *= 1.5
+    before, after = (each / similar.held_out(SHAPE, sizes, each, process) for each in (ratio, changed))
+    (fold,) = folds([60], similar.FOLDS)
+    same = fold == fold[7]
+    assert 1 < same.sum() < 10
+    assert after[same] == pytest.approx(before[same])
+    assert np.max(np.abs(after[~same] - before[~same])) > 0.005
+
+
+def test_errors_that_neighbours_share_are_predicted_from_other_folds() -> None:
+    sizes, ratio = made_up(300, 0.02)
+    rest = np.log(similar.held_out(SHAPE, sizes, ratio, similar.search(SHAPE, sizes, ratio)))
+    assert 0.015 < float(np.std(rest)) < 0.05  # of 0.14 before; the noise is 0.02, and cells are a quarter octave wide
 
 
 def test_errors_over_one_size_give_it_a_short_reach_and_the_other_a_long_one() -> None:
     sizes, ratio = made_up(200, 0.02)
     process = similar.search(SHAPE, sizes, ratio)
     assert process.reach[1] > 3 * process.reach[0]
-    rest = np.log(similar.left_out(SHAPE, sizes, ratio, process))
-    assert float(np.std(rest)) < 0.04  # of 0.14 before; the noise is 0.02
     table = similar.table(SHAPE, sizes, ratio, process)
     crest = table.correction({"m": 2.0**9, "n": 2.0**7})
     assert crest == pytest.approx(0.2, abs=0.05)

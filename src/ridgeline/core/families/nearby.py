@@ -39,6 +39,7 @@ REACHES = (0.05, 1e3)  # octaves
 # of tables that only say by how much the formula missed each case
 USUAL_REACH, USUAL_NOISE = 2.0, 0.3  # octaves; variance of the noise over that which neighbours share
 MAX_SOLVED = 2000  # cases of such a table, of which more are thinned
+COLUMNS = "columns"  # before the names of a table with a line per size; otherwise it has a line per case
 
 Vector = NDArray[np.float64]
 Cells = NDArray[np.int64]
@@ -47,6 +48,11 @@ Cells = NDArray[np.int64]
 def octaves(size: Array) -> Array:
     """How far above the smallest size, in octaves."""
     return np.log2(np.maximum(size, MIN_SIZE) / MIN_SIZE)
+
+
+def cell_centers(coordinates: Vector) -> Vector:
+    """The coordinates in octaves at which cases are corrected."""
+    return np.asarray(np.rint(CELLS_PER_OCTAVE * coordinates) / CELLS_PER_OCTAVE)
 
 
 def likeness(first: Vector, second: Vector, reach: Vector) -> Vector:
@@ -145,11 +151,15 @@ class Nearby:
         return np.clip(correction, -MAX_LOG_ERROR, MAX_LOG_ERROR)
 
     def text(self) -> str:
-        """A line of names, one of reaches, then a line per timed case; what `read` takes."""
-        lines = [" ".join((*self.names, "weight")), " ".join(("reach", *(f"{octave:.4g}" for octave in self.reach)))]
-        for *sizes, weight in zip(*self.sizes, self.weights, strict=True):
-            lines.append(" ".join((*(f"{size:.10g}" for size in sizes), f"{weight:.4f}")))
-        return "\n".join(lines)
+        """What `read` takes: a line of names, one of reaches, then a line per size and one of weights.
+
+        Cases are in the order of their sizes and columns on lines of their own, which a compressed file needs less for.
+        """
+        order = np.lexsort(self.sizes[::-1])
+        lines = [" ".join((COLUMNS, *self.names, "weight"))]
+        lines.append(" ".join(("reach", *(f"{octave:.4g}" for octave in self.reach))))
+        lines += [" ".join(f"{float(f'{size:.4g}'):.10g}" for size in row[order]) for row in self.sizes]
+        return "\n".join([*lines, " ".join(f"{weight:.3f}" for weight in self.weights[order])])
 
 
 def rows(shape: Sequence[str], sizes: Sizes, count: int) -> Vector:
@@ -170,25 +180,35 @@ def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vecto
 
 @cache
 def read(text: str) -> Nearby:
-    """What `text` wrote, or a table of misses as earlier versions wrote it; ValueError where it is neither."""
+    """What `text` wrote, or a table with a line per case, of weights or misses, as earlier versions wrote it; ValueError
+    where it is none of them."""
     head, *lines = text.strip().split("\n")
-    names = tuple(head.split())
+    by_column = head.startswith(f"{COLUMNS} ")
+    names = tuple(head.removeprefix(f"{COLUMNS} ").split())
     reach = np.full(len(names) - 1, USUAL_REACH)
     if names[-1:] == ("weight",) and lines and lines[0].startswith("reach "):
         reach = np.array(lines.pop(0).split()[1:], dtype=np.float64)
     elif names[-1:] != ("missed",):
         lines = []
     if not 2 <= len(names) <= MAX_COORDINATES + 1 or not lines:
-        raise ValueError("must begin with the names of the sizes and 'weight', and have a line per timed case")
+        raise ValueError("must begin with the names of the sizes and 'weight', and have timed cases")
     if len(reach) != len(names) - 1 or not np.all((reach >= REACHES[0]) & (reach <= REACHES[1])):
         raise ValueError(f"must have a reach from {REACHES[0]:g} to {REACHES[1]:g} octaves for every size")
-    columns = [line.split() for line in lines]
-    if any(len(row) != len(names) for row in columns):
-        raise ValueError(f"must have {len(names)} numbers in every line")
-    values = np.array(columns, dtype=np.float64)
+    values = _numbers(lines, len(names), by_column)
+    if names[-1] == "missed":
+        values = values[:, :: -(-values.shape[1] // MAX_SOLVED)]
+        return solved(names[:-1], values[:-1], values[-1], reach, USUAL_NOISE)
+    return Nearby(names[:-1], values[:-1], reach, values[-1])
+
+
+def _numbers(lines: Sequence[str], count: int, by_column: bool) -> Vector:
+    """The numbers of a table, a row per name."""
+    cells = [line.split() for line in lines]
+    if by_column and (len(cells) != count or len({len(row) for row in cells}) != 1):
+        raise ValueError(f"must have {count} lines of as many numbers")
+    if not by_column and any(len(row) != count for row in cells):
+        raise ValueError(f"must have {count} numbers in every line")
+    values = np.array(cells, dtype=np.float64)
     if not np.all(np.isfinite(values)):
         raise ValueError("must have numbers that are finite")
-    if names[-1] == "missed":
-        values = values[:: -(-len(values) // MAX_SOLVED)]
-        return solved(names[:-1], values[:, :-1].T, values[:, -1], reach, USUAL_NOISE)
-    return Nearby(names[:-1], values[:, :-1].T, reach, values[:, -1])
+    return values if by_column else values.T

@@ -79,7 +79,7 @@ def renewed(known: Fitted, groups: Sequence[Group], source: str) -> Fitted:
     """
     shape, sizes, ratio = _timings(groups, known.coefficients)
     process = similar.search(shape, sizes, ratio)
-    ways = [(ratio, None), (similar.left_out(shape, sizes, ratio, process), process)]
+    ways = [(ratio, None), (similar.held_out(shape, sizes, ratio, process), process)]
     return _judged(groups, known.coefficients, ways, source)
 
 
@@ -125,13 +125,13 @@ def _ratios(
     coefficients: Mapping[str, float],
     process: similar.Process | None,
 ) -> Vector:
-    """Measured over predicted times of what was held out; with a process, each corrected by all timings but its own.
+    """Measured over predicted times of what was held out; with a process, each corrected by nine tenths of the others.
 
     A prediction is corrected by every timing there is: judged by half of them, its interval would be too wide.
     """
     if process is None:
         return _timings([timed.part(chosen) for timed, chosen in zip(groups, held_out, strict=True)], coefficients)[2]
-    return similar.left_out(*_timings(groups, coefficients), process)[np.concatenate(held_out)]
+    return similar.held_out(*_timings(groups, coefficients), process)[np.concatenate(held_out)]
 
 
 def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Nearby | None) -> Vector:

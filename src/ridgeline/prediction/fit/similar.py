@@ -2,7 +2,8 @@
 
 The logarithm of measured over the formula's time is taken as a Gaussian process of variance `scale`^2 whose correlation
 is 1 / (1 + d^2), plus noise. A timing unlike those around it (another kernel ran) gets more noise, so that it moves its
-neighbours less. Leave-one-out errors follow from the same matrix: those of case i are w_i / (inverse matrix)_ii.
+neighbours less. Leave-one-out errors follow from the same matrix: those of case i are w_i / (inverse matrix)_ii. They
+say which timings are unlike others; errors and intervals come from folds, because a timing has a say in that too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.families import nearby
 from ...core.families.family import Sizes
-from .least_squares import require
+from .least_squares import folds, require
 
 Vector = NDArray[np.float64]
 MAX_SAMPLE = 450  # timings that decide reach and noise; all of them get a weight
@@ -25,6 +26,7 @@ SCALES, NOISES = (0.005, 3.0), (0.015, 3.0)  # of the logarithm of a time
 STEPS = (25, 10, 10)  # of the search: at first, and after the noise of unlike timings has been raised
 TYPICAL = 2.0  # times the spread of leave-one-out errors beyond which a timing is unlike those around it
 UNLIKE_POWER = 1.5  # of its distance, by which its noise grows
+FOLDS, FOLDS_OF_MANY, MANY = 10, 5, 1000  # of cases that are predicted by the others; of so many cases or more
 MAD = 0.6745  # median absolute deviation of a normal distribution of width 1
 
 
@@ -51,9 +53,7 @@ def search(shape: Sequence[str], sizes: Sizes, ratio: Vector) -> Process:
     coordinates, errors = _of_cases(shape, sizes, ratio)
     sample = np.random.default_rng(len(ratio)).permutation(len(ratio))[:MAX_SAMPLE]
     process = Process(_search(coordinates[:, sample], errors[sample]), np.ones(len(ratio)))
-    for _ in STEPS[1:]:
-        process = replace(process, shares=_shares(_left_out(coordinates, errors, process)))
-    return process
+    return _with_shares(process, coordinates, errors)
 
 
 def table(shape: Sequence[str], sizes: Sizes, ratio: Vector, process: Process) -> nearby.Nearby:
@@ -62,11 +62,24 @@ def table(shape: Sequence[str], sizes: Sizes, ratio: Vector, process: Process) -
     return nearby.solved(shape, rows, np.log(ratio), process.reach, process.noise)
 
 
-def left_out(shape: Sequence[str], sizes: Sizes, ratio: Vector, process: Process) -> Vector:
-    """Measured over predicted times of each case, predicted by the formula and all other cases."""
+def held_out(shape: Sequence[str], sizes: Sizes, ratio: Vector, process: Process) -> Vector:
+    """Measured over predicted times of each case, predicted by the formula and the cases of the other folds.
+
+    Which timings are unlike those around them is decided without the fold as well; each case is predicted at its cell.
+    """
     coordinates, errors = _of_cases(shape, sizes, ratio)
-    beyond = np.log(ratio) - errors  # what a correction never reaches
-    return np.asarray(np.exp(_left_out(coordinates, errors, process) + beyond))
+    number = FOLDS_OF_MANY if len(ratio) >= MANY else FOLDS
+    (fold,) = folds([len(ratio)], number)
+    correction = np.zeros(len(ratio))
+    for part in range(number):
+        kept = fold != part
+        others, known = coordinates[:, kept], errors[kept]
+        inside = _with_shares(replace(process, shares=np.ones(len(known))), others, known)
+        matrix = nearby.likeness(others, others, inside.reach) + np.diag(inside.noise)
+        alike = nearby.likeness(nearby.cell_centers(coordinates[:, ~kept]), others, inside.reach)
+        correction[~kept] = alike @ np.linalg.solve(matrix, known)
+    limit = nearby.MAX_LOG_ERROR
+    return np.asarray(ratio / np.exp(np.clip(correction, -limit, limit)))
 
 
 def _of_cases(shape: Sequence[str], sizes: Sizes, ratio: Vector) -> tuple[Vector, Vector]:
@@ -81,6 +94,13 @@ def _left_out(coordinates: Vector, errors: Vector, process: Process) -> Vector:
     inverse = np.linalg.inv(matrix)
     rest: Vector = (inverse @ errors) / np.diag(inverse)
     return rest
+
+
+def _with_shares(process: Process, coordinates: Vector, errors: Vector) -> Process:
+    """The process with more noise for timings unlike those around them."""
+    for _ in STEPS[1:]:
+        process = replace(process, shares=_shares(_left_out(coordinates, errors, process)))
+    return process
 
 
 def _shares(rest: Vector) -> Vector:
