@@ -25,6 +25,8 @@ from browser import CHROMIUM
 collect_ignore_glob = [] if all(map(find_spec, ("fastapi", "uvicorn", "plotly"))) else ["test_*.py"]
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 PATIENCE = 30_000  # milliseconds until a condition that never comes true is a failure; a passing test does not wait
+# forget what was done, and mark what is shown, to see when the next place has replaced it
+LEAVE = """() => { localStorage.clear(); for (const each of document.querySelectorAll("#view > *")) each.dataset.left = ""; }"""
 REFUSED = re.compile(r"status of (400|413|422)\b")
 
 
@@ -103,8 +105,10 @@ def visit(tab: tuple[Any, list[str]], explorer: str) -> Iterator[Callable[..., A
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(**{"color_scheme": "light", "reduced_motion": "no-preference", **media})
         page.goto(f"{explorer}/#/")
-        page.evaluate("localStorage.clear()")
-        page.goto(f"{explorer}/#{place}")
+        page.evaluate(LEAVE)
+        if place != "/":
+            page.goto(f"{explorer}/#{place}")
+            page.locator("#view > :not([data-left])").first.wait_for(state="attached")
         return page
 
     yield visited
