@@ -821,9 +821,10 @@ def test_a_correction_is_the_same_together_as_alone_and_after_reading(timed: Any
     assert near(together, [table.correction({"m": m, "n": n}) for m, n in cases])
     again = nearby.read(table.text())
     assert again.names == table.names
-    assert again.sizes.tolist() == table.sizes.tolist()
+    order = np.lexsort(table.sizes[::-1])  # as they are stored, with four digits
+    assert np.allclose(again.sizes, table.sizes[:, order], rtol=5.1e-4)
     assert again.reach.tolist() == table.reach.tolist()
-    assert np.allclose(again.weights, table.weights, atol=5e-5)
+    assert np.allclose(again.weights, table.weights[order], atol=5.1e-4)
 
 
 @pytest.mark.parametrize(

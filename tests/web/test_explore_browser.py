@@ -49,6 +49,9 @@ def test_a_question_leads_to_a_dot_that_follows_mouse_keys_and_numbers(open_page
     assert moved(page, at) > at  # while the button is still down
     page.mouse.up()
     address_settles(page, '"m":8192')
+    until(
+        page, "document.querySelector('.shown .chart').chart.points.some((point) => point.name.includes('gemm 8192x'))"
+    )
     dragged = place_of_dot(page)
     slider.press("ArrowLeft")
     assert moved(page, dragged) < dragged
