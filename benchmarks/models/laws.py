@@ -43,7 +43,7 @@ from ridgeline.core.work import total
 from ridgeline.prediction.models.memory import device_cache, device_weights, step_activations
 from ridgeline.prediction.models.result import ModelPrediction, step_rows
 from ridgeline.prediction.models.speculative import verify_time
-from ridgeline.prediction.models.step import StepPrediction, longest_step, predict_step
+from ridgeline.prediction.models.step import StepPrediction, longest_step, predict_steps
 from ridgeline.prediction.models.training import TrainingPrediction, predict_training
 from ridgeline.programs.models.architecture import Architecture, Experts
 from ridgeline.programs.models.layout import Layout
@@ -192,7 +192,7 @@ def check_chunks(count: Count, asked: Question, made: ModelPrediction, source: S
 
     def timed(phase: Phase) -> StepPrediction:
         stages = stage_ops(asked.architecture, phase, asked.formats, layout)
-        steps = [predict_step(ops, asked.machine, None, False, layout, made.software.light) for ops in stages]
+        steps = predict_steps(stages, asked.machine, None, False, layout, made.software.light)
         return longest_step(steps, [step.time for step in steps])
 
     tokens, context, batch = source.sizes(0, 13), source.sizes(0, 15), source.sizes(0, 8)

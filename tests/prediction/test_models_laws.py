@@ -14,7 +14,7 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.prediction.models.memory import device_cache, device_weights
-from ridgeline.prediction.models.step import predict_step
+from ridgeline.prediction.models.step import predict_steps
 from ridgeline.prediction.models.training import LIGHT, Job, predict_training
 from ridgeline.programs.models.layout import Layout, stages
 from ridgeline.programs.models.load import architecture
@@ -87,10 +87,9 @@ def test_collectives_beyond_all_kernels_are_exposed() -> None:
 def test_the_stage_of_a_training_step_is_the_one_that_takes_longest() -> None:
     made = predict_training(architecture("gemma-3-1b"), "h100-sxm", Job(8, 1024), layout=Layout(pp=4))
     phase = train(8, 1024, 8)
-    times = [
-        replace(made, step=predict_step(ops, made.machine, layout=made.layout, light=LIGHT)).time
-        for ops in stage_ops(made.architecture, phase, made.formats, made.layout, routing="balanced")
-    ]
+    stages = stage_ops(made.architecture, phase, made.formats, made.layout, routing="balanced")
+    steps = [predict_steps([ops], made.machine, layout=made.layout, light=LIGHT)[0] for ops in stages]  # none shared
+    times = [replace(made, step=step).time for step in steps]
     assert len(times) > 1
     assert made.time == max(times) > min(times)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...core.machine import Machine
 from ...programs.models.program import COMMUNICATION, ModelOp
-from .step import StepPrediction, has_products, predict_step
+from .step import StepPrediction, has_products, predict_steps
 
 STEP, WEIGHTS = "step", "products with weights"
 BATCHES = np.unique(np.round(np.geomspace(1, 2**14, 400)))
@@ -31,7 +31,7 @@ def critical_batches(
     ops_at: Callable[[NDArray[np.float64]], tuple[ModelOp, ...]], machine: Machine, ceilings: str | None = None
 ) -> tuple[CriticalBatch, ...]:
     """Of the entire step, of all products with weights together, then of every op that does matrix products; `ops_at` gives the ops for batches."""
-    step = predict_step(ops_at(BATCHES), machine, ceilings)
+    [step] = predict_steps([ops_at(BATCHES)], machine, ceilings)
     weighted = tuple(item for item in step.ops if np.any(np.asarray(item.op.weights)) and has_products(item.op))
     rows = [
         CriticalBatch(STEP, _first(*_sides(step))),

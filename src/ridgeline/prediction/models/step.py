@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -212,21 +212,6 @@ class StepPrediction:
         return np.maximum(self.time + sign * width, self.floor)
 
 
-def predict_step(
-    ops: Iterable[ModelOp],
-    machine: Machine,
-    ceilings: str | None = None,
-    graph: bool = False,
-    layout: Layout | None = None,
-    light: float | None = None,
-    attention: float | None = None,
-) -> StepPrediction:
-    """Every op at its expected time; collectives over the links that the ranks of their degree have. `attention` is the share of the
-    roofline that attention itself reaches, where that is given."""
-    [step] = predict_steps([tuple(ops)], machine, ceilings, graph, layout, light, attention)
-    return step
-
-
 def predict_steps(
     stages: Sequence[Sequence[ModelOp]],
     machine: Machine,
@@ -236,7 +221,8 @@ def predict_steps(
     light: float | None = None,
     attention: float | None = None,
 ) -> list[StepPrediction]:
-    """`predict_step` of every stage of a pipeline; a work that several of them have is priced once."""
+    """Every stage of a pipeline, each op at its expected time; a work that several stages have is priced once. Collectives go over the links
+    that the ranks of their degree have. `attention` is the share of the roofline that attention itself reaches, where that is given."""
     degrees = dict.fromkeys(op.over for ops in stages for op in ops)
     seen_by = {over: between(machine, layout or Layout(), over) for over in degrees}
     priced: dict[tuple[int, str], OpTime] = {}
