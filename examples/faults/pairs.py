@@ -1,4 +1,4 @@
-"""Pairs of kernels: `NAME_a` has a planted fault, `NAME_b` does the same work without it.
+"""Pairs of kernels: `NAME_a` has a planted fault, `NAME_b` does the same work without it. A healthy kernel has no second version.
 
 python pairs.py SET --check             every version against torch
 python pairs.py SET --time OUT.csv      every version with CUDA events, L2 emptied before each run
@@ -49,7 +49,7 @@ class Version:
 @dataclass(frozen=True)
 class Pair:
     code: str
-    versions: tuple[Version, Version]
+    versions: tuple[Version, ...]  # the faulty one and the fixed one, or a healthy one
     wanted: Callable[[], Tensor]
     work: tuple[str, int, int]  # dtype, FLOPs, bytes
     error: float = 1e-5  # largest difference allowed, relative to the largest number wanted
