@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
+from ridgeline.core.work import Program, Step
+from ridgeline.gaps import kernels
+from ridgeline.gaps.counted import counted_targets, counted_work
 from ridgeline.gaps.kernel_ops import NAMED, RECORDED, known_op
-from ridgeline.gaps.kernels import KernelReport, ProfiledKernel, counted_work, report_of_kernels
+from ridgeline.gaps.kernels import KernelReport, Profile, ProfiledKernel, kernel_at, report_of_kernels
+from ridgeline.gaps.target import target
 from ridgeline.machines.load import load
+from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
+from ridgeline.render.tables.kernels import kernels_answer
 
 NCU = Path(__file__).parents[1] / "fixtures" / "ncu"
 H200 = load("h200-sxm")
@@ -161,3 +168,39 @@ def test_the_moves_worth_most_are_those_of_all_kernels_diagnosed(report: KernelR
     assert "conv3x3_fp16" in asked
     assert len(report.moves(100)) == len(gains)
     assert all(item.gain <= item.most_gain for item in report.kernels)
+
+
+@pytest.mark.parametrize("name", ["h200-sxm", "mi300x", "xeon-8480plus"])
+def test_kernels_predicted_together_have_the_targets_of_each_alone(name: str) -> None:
+    machine = load(name)
+    items = [item for file in ("raw", "faults", "details") for item in observe.load(NCU / f"h200_{file}.csv")]
+    together = counted_targets([*items, profiled(flops={}, bytes={})], machine)
+    assert together.pop() is None
+    assert len({tuple(found.needs) for found in together if found}) > 1
+    for item, found in zip(items, together, strict=True):
+        work = counted_work(item, machine)
+        assert (work is None) == (found is None), item.name
+        if work is not None:
+            alone = target(predict(Program((Step(work.name, work),)), machine), (0,))
+            assert found == replace(alone, algorithm_known=False), item.name
+
+
+def test_one_kernel_of_a_profile_is_that_of_the_report(report: KernelReport) -> None:
+    profile = Profile.of(report.observations)
+    for place in (0, 3):
+        alone = kernel_at(profile, H200, place)
+        assert (alone.name, alone.gap, alone.diagnosis) == (report.kernels[place].name, report.kernels[place].gap, report.kernels[place].diagnosis)  # fmt: skip
+
+
+def test_an_answer_from_the_longest_kernels_alone_says_so(
+    report: KernelReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any("diagnosed" in line for line in kernels_answer(report))
+    monkeypatch.setattr(kernels, "MAX_DIAGNOSED", 4)
+    fresh = report_of_kernels(report.observations, H200)
+    share = sum(item.time for item in fresh.kernels[:4]) / fresh.time
+    assert fresh.searched_share(fresh.moves(3), 3) == pytest.approx(share)
+    assert sum("advice" in item.__dict__ for item in fresh.kernels) == 4
+    assert "were diagnosed" in kernels_answer(fresh)[-1]
+    best = fresh.moves(1)  # worth more than any other kernel can gain
+    assert fresh.searched_share(best, 1) == 1

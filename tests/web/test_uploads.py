@@ -271,10 +271,12 @@ def test_files_are_forgotten(monkeypatch):
     with pytest.raises(recent.Forgotten):
         held.reading("a", b"")  # newer ones need the room
     assert held.reading("b", b"").source is print
+    assert held.reading("b", b"x").source is print  # the same file again
+    assert held.reading("b", b"y").source is None  # another file under a token that was used
     monkeypatch.setattr(recent, "MAX_BYTES", 3)
     held.reading("large", b"12345")
     with pytest.raises(recent.Forgotten):
-        held.reading("b", b"")
+        held.reading("c", b"")
     monkeypatch.setattr(recent, "FORGET_AFTER", 0.0)
     held.reading("old", b"x").source = print
     for _ in range(1000):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -36,20 +37,28 @@ def to_document(value: Any) -> Any:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    listed = getattr(type(value), "DOCUMENT", None)
-    if listed is None:
-        listed = [field.name for field in fields(value) if not field.name.startswith("_")]
     document = {}
-    for entry in listed:
-        key, _, name = entry.replace("?", "").partition("=")
-        item = attrgetter(name or key)(value)
+    for key, get, in_microseconds, optional in _entries(type(value)):
+        item = get(value)
         item = item() if callable(item) else item
-        if key.endswith("_us") and name and not name.endswith("_us"):
-            item = microseconds(item)
-        item = to_document(item)
-        if item or "?" not in entry:
+        item = to_document(microseconds(item) if in_microseconds else item)
+        if item or not optional:
             document[key] = item
     return document
+
+
+@lru_cache(maxsize=None)
+def _entries(kind: type[Any]) -> list[tuple[str, attrgetter[Any], bool, bool]]:
+    """What the document of a class has: key, attribute, whether it is written in microseconds, whether it may be left out."""
+    listed = getattr(kind, "DOCUMENT", None)
+    if listed is None:
+        listed = [field.name for field in fields(kind) if not field.name.startswith("_")]
+    entries = []
+    for entry in listed:
+        key, _, name = entry.replace("?", "").partition("=")
+        in_microseconds = key.endswith("_us") and bool(name) and not name.endswith("_us")
+        entries.append((key, attrgetter(name or key), in_microseconds, "?" in entry))
+    return entries
 
 
 def microseconds(seconds: Any) -> Any:

@@ -67,15 +67,17 @@ class _Replacing:
 
     def __init__(self, target: Target) -> None:
         self.needs = dict(target.needs)
+        self.longest = target.floor
         self.entries = [Entry(Cause.FLOOR, target.floor)]
 
     def __call__(self, longer: Cause, shorter: Cause, changed: Mapping[str, Need | None], *names: str) -> None:
-        before = longest(self.needs)
+        before = self.longest
         for name, need in changed.items():
             self.needs.pop(name, None)
             if need is not None:
                 self.needs[name] = need
-        added = longest(self.needs) - before
+        self.longest = longest(self.needs)
+        added = self.longest - before
         if added:
             self.entries.append(Entry(longer if added > 0 else shorter, added, names))
 
@@ -85,17 +87,17 @@ def observed_work(target: Target, counts: Counts) -> ObservedWork:
     needs = replacing.needs
     known = counts.bytes is not None
     if counts.bytes is not None and target.main in needs:
-        traffic = {target.main: replace(needs[target.main], amount=counts.bytes)}
+        traffic = {target.main: needs[target.main].of(counts.bytes)}
         replacing(Cause.EXTRA_TRAFFIC, Cause.CACHED_TRAFFIC, traffic)
     if target.engine and engine is None:
         known = known and counts.no_flops  # the algorithm's count stays
     elif target.engine and engine is not None:
         ran = counts.engines.get(engine, needs[target.engine])
         if engine != target.engine:
-            moved = {target.engine: None, engine: replace(ran, amount=target.flops)}
+            moved = {target.engine: None, engine: ran.of(target.flops)}
             replacing(Cause.SLOWER_ENGINE, Cause.FASTER_ENGINE, moved)
         replacing(Cause.EXTRA_WORK, Cause.LESS_WORK, {**counts.engines, engine: ran})
-    floor = longest(needs)
+    floor = replacing.longest
     for name, need in counts.inner.items():
         replacing(Cause.INNER_TRAFFIC, Cause.INNER_TRAFFIC, {name: need}, unit_name(name))
     roof = counts.measurement.counters.get(f"roof.{engine}", 0.0)

@@ -77,7 +77,11 @@ class Gap:
     def of(cls, prediction: Prediction, pair: Pair, sent: str | None = None) -> Gap:
         """A pair as one gap; `sent` is how its kernels are launched, for tools that do not record it."""
         side = target(prediction, pair.steps)
-        measurement = combine(pair.observations, side.work, side.count, pair.how == NVTX)
+        return cls.against(side, combine(pair.observations, side.work, side.count, pair.how == NVTX), pair, sent)
+
+    @classmethod
+    def against(cls, side: Target, measurement: Measurement, pair: Pair, sent: str | None = None) -> Gap:
+        """A measurement of a pair against a target, where both are made."""
         ways = {way for item in pair.observations if (way := item.settings.get("sent")) in SENT}
         if ways:
             sent = ways.pop() if len(ways) == 1 else None

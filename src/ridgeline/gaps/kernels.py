@@ -9,7 +9,7 @@ need is then unknown, so extra bytes and extra FLOPs are shown only by counters 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,16 +19,17 @@ from typing import Any
 from ..core.errors import InputError, RidgelineError
 from ..core.machine import MAIN, Machine
 from ..core.observation import Observation
-from ..core.work import READ, FlopKey, MoveKey, Program, Step, Work
+from ..core.work import Program, Step, Work
 from ..prediction.predict import predict
 from .advice import Advice, advise
+from .counted import COUNTED, counted_targets, main_bytes
 from .gap import Gap
 from .join import Pair
 from .kernel_ops import KnownOp, known_op
-from .regime import MAIN_NAMES
+from .measurement import Measurement, combine
+from .target import Target, target
 
-ENGINES = {"tensor": "matrix", "vector": "vector"}  # a machine's units by the engines of Work
-COUNTED = "counters"
+MAX_DIAGNOSED = 500  # kernels, the longest first, among which the moves worth most are looked for
 
 
 @dataclass(frozen=True)
@@ -154,12 +155,6 @@ def _peak(machine: Machine, engine: str) -> float | None:
         return None
 
 
-def main_bytes(machine: Machine, item: Observation) -> float | None:
-    """Counted bytes at the main memory, None where they were not counted."""
-    names = (machine.main.name, *MAIN_NAMES)
-    return next((item.bytes[name] for name in names if name in item.bytes), None)
-
-
 @dataclass(frozen=True)
 class KernelReport:
     machine: Machine
@@ -189,18 +184,29 @@ class KernelReport:
         """Share of the time in kernels with counters."""
         return sum(kernel.time for kernel in self.kernels if kernel.gap is not None) / self.time
 
+    @cached_property
+    def _by_most_gain(self) -> list[ProfiledKernel]:
+        return sorted(self.kernels, key=lambda kernel: -kernel.most_gain)
+
     def moves(self, count: int) -> list[ProfiledKernel]:
         """The kernels with the largest gains of a shown cause over all launches, so many of them, the largest first.
 
-        Kernels that cannot gain as much as those are not diagnosed for it.
+        Kernels that cannot gain as much as those are not diagnosed for it, and no more than MAX_DIAGNOSED are.
         """
         best: list[ProfiledKernel] = []
-        for kernel in sorted(self.kernels, key=lambda kernel: -kernel.most_gain):
+        for kernel in self._by_most_gain[:MAX_DIAGNOSED]:
             if len(best) == count and kernel.most_gain <= best[-1].gain:
                 break
             if kernel.gain > 0:
                 best = sorted([*best, kernel], key=lambda each: -each.gain)[:count]
         return best
+
+    def searched_share(self, moves: Sequence[ProfiledKernel], count: int) -> float:
+        """Share of the time in the kernels that `moves` was chosen from; 1 where no other can gain as much."""
+        others = self._by_most_gain[MAX_DIAGNOSED:]
+        if not others or others[0].most_gain <= (moves[-1].gain if len(moves) == count else 0.0):
+            return 1.0
+        return 1 - sum(kernel.time for kernel in others) / self.time
 
     def document(self) -> list[dict[str, Any]]:
         """Figures of every observation, in order."""
@@ -215,35 +221,63 @@ def no_progress(done: int, total: int) -> None:
     """For callers that do not show it."""
 
 
+@dataclass(frozen=True)
+class Launches:
+    """The launches of one kernel in one place of the program; `single` is the typical one, as a run of median time."""
+
+    observations: tuple[Observation, ...]
+    single: Observation
+    op: KnownOp | None
+
+    @classmethod
+    def of(cls, items: tuple[Observation, ...]) -> Launches:
+        item = _typical(items)
+        return cls(items, item if len(item.samples) == 1 else replace(item, samples=(item.median,)), known_op(item))
+
+    @property
+    def name(self) -> str:
+        return self.single.name or self.single.kernel
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        return combine((self.single,), Work())  # a single run is one of whatever work
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The observations of a profile, and what holds on every machine: which are launches of one kernel, and its op."""
+
+    observations: tuple[Observation, ...]
+
+    @classmethod
+    def of(cls, observations: Iterable[Observation]) -> Profile:
+        return cls(tuple(observations))
+
+    @cached_property
+    def kernels(self) -> tuple[Launches, ...]:
+        """Those that took longest first."""
+        groups: dict[tuple[Any, ...], list[Observation]] = defaultdict(list)
+        for item in self.observations:
+            groups[_identity(item)].append(item)
+        ranked = sorted(groups.values(), key=lambda group: -sum(sum(item.samples) for item in group))
+        return tuple(Launches.of(tuple(group)) for group in ranked)
+
+
 def report_of_kernels(
-    observations: Iterable[Observation], machine: Machine, progress: Progress = no_progress
+    observations: Iterable[Observation] | Profile, machine: Machine, progress: Progress = no_progress
 ) -> KernelReport:
-    items = tuple(observations)
-    if not items:
+    profile = observations if isinstance(observations, Profile) else Profile.of(observations)
+    if not profile.observations:
         raise InputError("there are no kernels to report on; give a profile that has some")
-    groups = kernel_groups(items)
-    kernels = []
-    for done, group in enumerate(groups):
-        progress(done, len(groups))
-        kernels.append(_profiled(group, machine))
-    return KernelReport(machine, tuple(kernels), items)
+    return KernelReport(machine, tuple(_profiled(profile.kernels, machine, progress)), profile.observations)
 
 
-def kernel_groups(observations: Iterable[Observation]) -> list[tuple[Observation, ...]]:
-    """The launches of each kernel in one place, those that took longest first."""
-    groups: dict[tuple[Any, ...], list[Observation]] = defaultdict(list)
-    for item in observations:
-        groups[_identity(item)].append(item)
-    ranked = sorted(groups.values(), key=lambda group: -sum(sum(item.samples) for item in group))
-    return [tuple(group) for group in ranked]
-
-
-def kernel_at(observations: Iterable[Observation], machine: Machine, place: int) -> ProfiledKernel:
+def kernel_at(profile: Profile, machine: Machine, place: int) -> ProfiledKernel:
     """The kernel at a place of the report, from 0, without making the others."""
-    groups = kernel_groups(observations)
-    if not 0 <= place < len(groups):
-        raise InputError(f"there is no kernel {place + 1}; the profile has {len(groups)}")
-    return _profiled(groups[place], machine)
+    if not 0 <= place < len(profile.kernels):
+        raise InputError(f"there is no kernel {place + 1}; the profile has {len(profile.kernels)}")
+    (kernel,) = _profiled(profile.kernels[place : place + 1], machine)
+    return kernel
 
 
 def diagnosed(observations: Iterable[Observation], machine: Machine) -> list[dict[str, Any]]:
@@ -269,39 +303,28 @@ def _typical(items: Sequence[Observation]) -> Observation:
     return sorted(items, key=lambda item: item.median)[(len(items) - 1) // 2]
 
 
-def _profiled(items: tuple[Observation, ...], machine: Machine) -> ProfiledKernel:
-    item = _typical(items)
-    op = known_op(item)
-    gap = _gap(item, machine, op)
-    name = item.name or item.kernel
-    return ProfiledKernel(name, item.kernel, items, machine, op, gap)
+def _profiled(
+    kernels: Sequence[Launches], machine: Machine, progress: Progress = no_progress
+) -> Iterator[ProfiledKernel]:
+    """Kernels on a machine: against the op where it is known, else against the counted work."""
+    unknown = [each for each in kernels if each.op is None]
+    counted = iter(counted_targets([each.single for each in unknown], machine))
+    of_op: dict[int, Target | None] = {}  # kernels that ran one op share its prediction
+    for done, each in enumerate(kernels):
+        progress(done, len(kernels))
+        if each.op is None:
+            target = next(counted)
+        else:
+            if id(each.op.work) not in of_op:
+                of_op[id(each.op.work)] = _target_of_op(each.op, machine)
+            known = of_op[id(each.op.work)]
+            target = None if known is None else replace(known, name=each.name, steps=(each.name,))
+        gap = None if target is None else Gap.against(target, each.measurement, Pair((0,), (each.single,), COUNTED))
+        yield ProfiledKernel(each.name, each.single.kernel, each.observations, machine, each.op, gap)
 
 
-def _gap(item: Observation, machine: Machine, op: KnownOp | None) -> Gap | None:
-    """Against the op where it is known, else against the counted work; None where there is neither."""
-    work = op.work if op is not None else counted_work(item, machine)
-    if work is None:
-        return None
-    name = item.name or item.kernel
+def _target_of_op(op: KnownOp, machine: Machine) -> Target | None:
     try:
-        prediction = predict(Program((Step(name, work),)), machine)
-        gap = Gap.of(prediction, Pair((0,), (replace(item, samples=(item.median,)),), COUNTED))
+        return target(predict(Program((Step(op.text, op.work),)), machine), (0,))
     except RidgelineError:
         return None  # the machine has no ceiling for it
-    return gap if op is not None else replace(gap, target=replace(gap.target, algorithm_known=False))
-
-
-def counted_work(item: Observation, machine: Machine) -> Work | None:
-    """The counted FLOPs and bytes as work; None where nothing was counted that the machine has a ceiling for."""
-    counts: dict[FlopKey, Any] = {}
-    for engine, flops in item.flops.items():
-        unit, _, dtype = engine.partition(".")
-        if flops > 0 and unit in ENGINES and engine in machine.peaks and machine.engine(ENGINES[unit], dtype) == engine:
-            counts[ENGINES[unit], dtype, COUNTED] = flops
-    moved = main_bytes(machine, item)
-    moves: Mapping[MoveKey, Any] = {(MAIN, "data", READ): moved} if moved else {}
-    if not counts and not moves:
-        return None
-    dtype = max(counts, key=lambda key: counts[key])[1] if counts else ""
-    name = item.name or item.kernel
-    return Work(counts=counts, moves=moves, waits={"launch": 1.0}, name=name, family="custom", dtype=dtype)

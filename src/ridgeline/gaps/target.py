@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.machine import MAIN, Machine
-from ..core.work import Array, Work
+from ..core.work import Array, Work, total
 from ..prediction.predict import Prediction
 
 # Share of roofline that a kernel without faults achieves, by the kind of ceilings.
@@ -29,6 +30,10 @@ class Need:
     @property
     def time(self) -> float:
         return self.amount / self.rate
+
+    def of(self, amount: float) -> Need:
+        """Another amount at the same ceiling."""
+        return Need(self.side, amount, self.rate, self.uncertainty, self.kind)
 
 
 def longest(needs: Mapping[str, Need], side: str = "") -> float:
@@ -124,12 +129,8 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
     )
     name = " + ".join(dict.fromkeys(step.name for step in steps))
     needs = _needs(part, name)
-    seconds = {"launch": 0.0, "shape": 0.0}
-    for item in part.items:
-        if item.kind in seconds:
-            seconds[item.kind] += _number(item.seconds, name)
+    seconds = {kind: _number(_seconds(part, kind), name) for kind in ("launch", "shape")}
     limiter = max(needs, key=lambda label: needs[label].time, default="")
-    engines = [label for label, need in needs.items() if need.side == "compute" and not label.startswith("special.")]
     single = part.bounds[0] if len(steps) == 1 else None
     return Target(
         name=name,
@@ -145,16 +146,54 @@ def target(prediction: Prediction, places: Sequence[int]) -> Target:
         shape_items=seconds["shape"],
         bound=str(single.bound) if single else needs[limiter].side if limiter else "overhead",
         limiter=str(single.limiter) if single else limiter or "launch",
-        engine=max(engines, key=lambda label: needs[label].time, default=""),
-        matrix_flops=sum(
-            _number(value * step.count, name)
-            for step in part.steps
-            for (engine, _, _), value in step.work.counts.items()
-            if engine == "matrix"
-        ),
+        engine=_engine(needs),
+        matrix_flops=sum(_number(_matrix_flops(step.work, step.count), name) for step in part.steps),
         count=common,
         steps=tuple(step.name for step in steps),
     )
+
+
+def target_cases(
+    prediction: Prediction, names: Sequence[str], works: Sequence[Work], algorithm_known: bool = True
+) -> list[Target]:
+    """The target of each case of a step that was predicted over arrays, with its name and its work."""
+    bound = prediction.bounds[0]
+
+    def column(value: Any) -> list[Any]:
+        listed: list[Any] = np.broadcast_to(np.asarray(value), (len(works),)).tolist()
+        return listed
+
+    terms = [(label, term.side, term.ceiling, column(term.amount), column(term.time)) for label, term in bound.terms.items()]  # fmt: skip
+    launch, shape = (column(_seconds(prediction, kind)) for kind in ("launch", "shape"))
+    columns = (prediction.time, prediction.low, prediction.high, bound.bound, bound.limiter)
+    rows = zip(names, works, *map(column, columns), launch, shape, strict=True)
+    targets = []
+    for place, (name, work, time, low, high, side, limiter, waited, shaped) in enumerate(rows):
+        needs = {}
+        for label, kind, ceiling, amounts, times in terms:
+            rate = amounts[place] / times[place] if times[place] else ceiling.value
+            needs[label] = Need(kind, amounts[place], rate, ceiling.uncertainty, ceiling.kind)
+        targets.append(
+            Target(
+                name, prediction.machine, bound.ceilings, work, time, low, high, longest(needs), needs, waited, shaped,
+                side, limiter, _engine(needs), float(_matrix_flops(work)), 1.0, (name,), algorithm_known,
+            )  # fmt: skip
+        )
+    return targets
+
+
+def _seconds(prediction: Prediction, kind: str) -> Array:
+    return total(item.seconds for item in prediction.items if item.kind == kind)
+
+
+def _engine(needs: Mapping[str, Need]) -> str:
+    """Of the longest arithmetic; special functions are not arithmetic proper."""
+    engines = [label for label, need in needs.items() if need.side == "compute" and not label.startswith("special.")]
+    return max(engines, key=lambda label: needs[label].time, default="")
+
+
+def _matrix_flops(work: Work, count: Array = 1.0) -> Array:
+    return total(value * count for (engine, _, _), value in work.counts.items() if engine == "matrix")
 
 
 def _needs(prediction: Prediction, name: str) -> dict[str, Need]:

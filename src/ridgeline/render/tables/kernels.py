@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.units import counted, percent, show
 from ...gaps.advice import Advice
-from ...gaps.kernels import KernelReport, ProfiledKernel
+from ...gaps.kernels import MAX_DIAGNOSED, KernelReport, ProfiledKernel
 from ...gaps.sentences import as_expected, kernel_bound, kernel_judgement
 from ..table import Column, Table, columns
 from ..table import percent as percent_column
@@ -15,6 +15,7 @@ from ..table import percent as percent_column
 MAX_NAME, MIN_DIAGNOSIS, MAX_WIDTH = 24, 24, 118  # characters
 MAX_MOVES = 3
 MAX_CAUSES = 3  # of a kernel with -v
+MAX_SILENT_SHARE = 0.995  # of the time in the kernels that were searched for moves: what rounds to all of it is
 
 
 NO_COUNTERS = {
@@ -42,6 +43,9 @@ def kernels_answer(report: KernelReport) -> list[str]:
         lines.append(clip(text, MAX_WIDTH))
     if not moves:
         lines.append("no shown cause promises a gain; see the possible ones with -v")
+    searched = report.searched_share(moves, MAX_MOVES)
+    if searched < MAX_SILENT_SHARE:
+        lines.append(f"only the {MAX_DIAGNOSED} longest kernels were diagnosed, {percent(searched)} of the time")
     return lines
 
 

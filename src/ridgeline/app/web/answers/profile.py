@@ -23,7 +23,15 @@ from ....core.tabular import header
 from ....core.timeline import Timeline
 from ....core.units import percent, show
 from ....gaps.item import Item
-from ....gaps.kernels import KernelReport, ProfiledKernel, Progress, kernel_at, no_progress, report_of_kernels
+from ....gaps.kernels import (
+    KernelReport,
+    ProfiledKernel,
+    Profile,
+    Progress,
+    kernel_at,
+    no_progress,
+    report_of_kernels,
+)
 from ....gaps.report import other_machines
 from ....gaps.steps.report import ProgramReport, program_report
 from ....machines.files import by_driver_name
@@ -134,12 +142,13 @@ def _recorded(title: str, path: Path, progress: Progress) -> Source:
         observations = load(path)
         conditions = observations[0].conditions
         known = _guessed(conditions)
+        profiled = Profile.of(observations)
 
         def kernels(chosen: Machine | None) -> Answered:
             machine = chosen or known
             if machine is None:
                 return Unplaced(title, observations, _device(conditions))
-            return KernelsAnswer(title, observations, machine, chosen is None, progress)
+            return KernelsAnswer(title, profiled, machine, chosen is None, progress)
 
         return kernels
     named = _guessed(recorded.conditions)
@@ -211,14 +220,14 @@ class KernelsAnswer:
     """A profile with counters: every kernel on the roofline, diagnosed, as `ridgeline import --on` has it."""
 
     title: str
-    observations: Sequence[Observation]
+    profile: Profile
     machine: Machine
     guessed: bool
     progress: Progress = no_progress
 
     @cached_property
     def report(self) -> KernelReport:
-        return report_of_kernels(self.observations, self.machine, self.progress)
+        return report_of_kernels(self.profile, self.machine, self.progress)
 
     def answer(self) -> dict[str, Any]:
         report, machine = self.report, self.machine
@@ -234,7 +243,7 @@ class KernelsAnswer:
     def card(self, place: int) -> dict[str, Any]:
         if "report" in self.__dict__:
             return self._card(picked(self.report.kernels, place))
-        return self._card(kernel_at(self.observations, self.machine, place))
+        return self._card(kernel_at(self.profile, self.machine, place))
 
     def _card(self, kernel: ProfiledKernel) -> dict[str, Any]:
         if kernel.gap is None:

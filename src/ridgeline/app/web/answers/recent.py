@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from ....core.errors import InputError
@@ -30,6 +31,7 @@ class Reading:
     """A file while questions about it come: what was read, the answers for machines, how far the work is."""
 
     size: int = 0
+    digest: bytes = b""  # of the file, to know another one that comes under the same token
     source: Callable[[Any], Any] | None = None
     answers: dict[str | None, Any] = field(default_factory=dict)
     done: int = 0
@@ -63,14 +65,16 @@ class Recent:
         self._timers: dict[str, threading.Timer] = {}
 
     def reading(self, token: str, content: bytes) -> Reading:
-        """That of a token; a new one for content that comes with it. Forgotten where there is neither."""
+        """That of a token; a new one for other content that comes with it. Forgotten where there is neither."""
         if not token:
             return Reading()
+        digest = sha256(content).digest() if content else b""
         with self._lock:
             reading = self._readings.pop(token, None)
             if not content and (reading is None or reading.source is None):
                 raise Forgotten("the file is no longer in memory; send it again")
-            reading = reading or Reading(len(content) * (PACKED if content.startswith(GZIP) else 1))
+            if reading is None or (content and reading.digest != digest):
+                reading = Reading(len(content) * (PACKED if content.startswith(GZIP) else 1), digest)
             self._readings[token] = reading
             self._make_room()
             self._restart(token)

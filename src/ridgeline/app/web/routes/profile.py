@@ -111,4 +111,8 @@ def _json(answer: dict[str, Any]) -> Response:
 
 
 def _json_text(value: Any) -> str:
-    return sound_json(json.dumps(finite(to_document(value)), allow_nan=False))
+    try:
+        text = json.dumps(value, allow_nan=False, default=to_document)
+    except ValueError:  # infinity or NaN, which are rare: only then all of it is looked through
+        text = json.dumps(finite(to_document(value)), allow_nan=False)
+    return sound_json(text)
