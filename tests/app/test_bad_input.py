@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from commands import run
 
+from ridgeline.app import cli
 from ridgeline.machines import write as save
 from ridgeline.machines.load import load
 
@@ -148,3 +149,29 @@ def test_what_cannot_be_is_refused_before_any_work(
     assert result.exit_code == 2
     assert says in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["here.toml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("model", "llama-3-8b", "--tp", "0"), "invalid value for '--tp': 0 is not in the range x>=1; see `ridgeline model --help`"),
+        (("serve", "--port", "abc"), "invalid value for '--port': 'abc' is not a valid number; see `ridgeline serve --help`"),
+        (("ops", "--zzz"), "no such option '--zzz'; see `ridgeline ops --help`"),
+        (("gate",), "missing argument 'FILES...'; see `ridgeline gate --help`"),
+    ],
+)  # fmt: skip
+def test_words_that_no_command_takes_get_one_line(
+    words: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ridgeline", *words])
+    assert cli.run() == 2
+    assert capsys.readouterr() == ("", f"ridgeline: {says}\n")
+
+
+def test_a_machine_file_in_place_of_a_profile_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[peak.vector]\nfp32 = "1 TFLOP/s"\n')
+    result = run("import", str(path))
+    assert result.exit_code == 2
+    assert "is TOML, as machine files are" in result.stderr
+    assert "--on" in result.stderr

@@ -209,6 +209,7 @@ def test_gradients_are_exchanged_by_stage_of_sharding() -> None:
         (replace(GEMMA, layers=(replace(GEMMA.layers[0], attention=replace(GEMMA.layers[0].attention, heads=12, kv_heads=6)),)), {"tp": 4}, "6 key heads can be neither split over tp=4 nor repeated"),
         (LLAMA_8B, {"pp": 33}, "llama-3-8b has 32 layers, fewer than pp=33 stages; pp can be at most 32"),
         (LLAMA_8B, {"dp": 2, "ep": 2}, "llama-3-8b has no experts to split over ep=2; ep must be 1"),
+        (LLAMA_8B, {"ep": 2}, "llama-3-8b has no experts to split over ep=2; ep must be 1"),
         (MIXTRAL, {"dp": 3, "ep": 3}, "8 experts cannot be split over ep=3; ep can be 1, 2, 4, 8"),
         (MIXTRAL, {"tp": 2, "dp": 2, "ep": 3}, "ep=3 does not fit tp=2 dp=2"),
         (LLAMA_8B, {"shard": 3}, "shard=3 splits what training keeps; a decode step has shard=0"),

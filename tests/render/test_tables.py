@@ -50,6 +50,7 @@ def test_an_option_a_table_does_not_have_is_refused() -> None:
 def test_columns_may_be_given_by_their_key_alone() -> None:
     assert columns("op", Column("time", unit="s")) == (Column("op"), Column("time", unit="s"))
     assert percent("share").cell(0.1234) == "12.3 %"
+    assert percent("share").cell(9.3e-9) == "<0.1 %"
     assert facts_table("t", {"a": "1"}, ("n",)) == Table(
         "t", columns("fact", "value"), [{"fact": "a", "value": "1"}], ("n",), headed=False
     )

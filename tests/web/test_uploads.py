@@ -264,6 +264,16 @@ def test_later_questions_need_not_send_the_file_again(client, raw, monkeypatch):
     assert ask(client, b"", token="b").status_code == 410
 
 
+@pytest.mark.parametrize(("content", "found"), [(b"[peak]\nx = 1\n", "is TOML, as machine files are"), (b"hello", "it starts with 'hello'")])  # fmt: skip
+def test_other_files_are_refused_with_what_is_read(client, content, found):
+    reply = ask(client, content, name="mine.toml")
+    assert reply.status_code == 400
+    text = reply.json()["error"]
+    assert found in text
+    assert "the page reads an Nsight Compute CSV" in text
+    assert "--" not in text
+
+
 def test_files_are_forgotten(monkeypatch):
     held = recent.Recent()
     for token in "abcde":

@@ -11,9 +11,8 @@ otherwise; `key=part.name` reaches into a part; `key?` and `key?=name` leave the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,9 @@ def to_document(value: Any) -> Any:
 
 def _object(value: Any) -> dict[str, Any]:
     document = {}
-    for key, get, in_microseconds, optional in _entries(type(value)):
+    if type(value) not in _ENTRIES:
+        _ENTRIES[type(value)] = _entries(type(value))
+    for key, get, in_microseconds, optional in _ENTRIES[type(value)]:
         item = get(value)
         item = item() if callable(item) else item
         item = to_document(microseconds(item) if in_microseconds else item)
@@ -47,13 +48,16 @@ def _object(value: Any) -> dict[str, Any]:
     return document
 
 
-@lru_cache(maxsize=None)
-def _entries(kind: type[Any]) -> list[tuple[str, attrgetter[Any], bool, bool]]:
+Entry = tuple[str, Callable[[Any], Any], bool, bool]
+_ENTRIES: dict[type[Any], list[Entry]] = {}  # of the classes that were written: thousands of points have one
+
+
+def _entries(kind: type[Any]) -> list[Entry]:
     """What the document of a class has: key, attribute, whether it is written in microseconds, whether it may be left out."""
     listed = getattr(kind, "DOCUMENT", None)
     if listed is None:
         listed = [field.name for field in fields(kind) if not field.name.startswith("_")]
-    entries = []
+    entries: list[Entry] = []
     for entry in listed:
         key, _, name = entry.replace("?", "").partition("=")
         in_microseconds = key.endswith("_us") and bool(name) and not name.endswith("_us")

@@ -158,14 +158,14 @@ def rounded_text(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
-def percent(share: float | None) -> str:
-    """A share of 1 in a sentence: `84 %`, `5.4 %`, `<0.1 %`."""
+def percent(share: float | None, digits: int = 2) -> str:
+    """A share of 1 as people read it: `84 %`, `5.4 %`, `<0.1 %`."""
     if share is None or math.isnan(share):
         return "-"
     value = share * 100
     if 0 < abs(value) < 0.1:
-        return "<0.1 %"
-    return f"{rounded_text(value, 2)} %"
+        return "<0.1 %" if value > 0 else ">-0.1 %"
+    return show(float(value), "%", digits)
 
 
 def time_unit(seconds: Iterable[float]) -> tuple[float, str]:

@@ -173,12 +173,11 @@ def target_cases(
         for label, kind, ceiling, amounts, times in terms:
             rate = amounts[place] / times[place] if times[place] else ceiling.value
             needs[label] = Need(kind, amounts[place], rate, ceiling.uncertainty, ceiling.kind)
-        targets.append(
-            Target(
-                name, prediction.machine, bound.ceilings, work, time, low, high, longest(needs), needs, waited, shaped,
-                side, limiter, _engine(needs), float(_matrix_flops(work)), 1.0, (name,), algorithm_known,
-            )  # fmt: skip
-        )
+        made = Target(
+            name, prediction.machine, bound.ceilings, work, time, low, high, longest(needs), needs, waited, shaped,
+            side, limiter, _engine(needs), float(_matrix_flops(work)), 1.0, (name,), algorithm_known,
+        )  # fmt: skip
+        targets.append(made)
     return targets
 
 

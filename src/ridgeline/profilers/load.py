@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..core.timeline import Timeline
 from .plain import not_json
 
 FORMATS = "`ridgeline import --help` lists the formats"
+TOML_HINT = ": name a machine file with --on"
 
 
 @cache
@@ -74,11 +76,22 @@ def _recognised(path: str | Path, as_: str | None) -> tuple[Path, str]:
     start = head(path)
     if not start.strip():
         raise InputError(f"'{path}' is empty; {FORMATS}")
+    if as_ is None and _is_toml(start):
+        raise InputError(f"'{path}' is TOML, as machine files are, and no profile{TOML_HINT}; {FORMATS}")
     if as_ is None:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
     if as_ is None:
         raise _unrecognised(start, path)
     return path, as_
+
+
+def _is_toml(start: str) -> bool:
+    """Whether the lines at the start of a file are TOML: it has tables in brackets, as JSON has lists."""
+    lines = start if len(start) < HEAD else start.rpartition("\n")[0]
+    try:
+        return bool(tomllib.loads(lines.removeprefix("\ufeff")))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _unrecognised(start: str, path: Path) -> InputError:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ..core.escaping import markdown_line, markdown_table
 from ..core.intake.text import clean, guarded
+from ..core.units import percent as percent_text
 from ..core.units import rounded_text, show, time_unit
 
 
@@ -37,8 +38,9 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
-            shown, unit = (value * 100, "%") if self.percent else (value, unit or self.unit)
-            return show(shown, unit, self.digits, self.binary)
+            if self.percent:
+                return percent_text(value, self.digits)
+            return show(value, unit or self.unit, self.digits, self.binary)
         return clean(str(value))
 
 

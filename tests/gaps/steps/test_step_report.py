@@ -230,3 +230,10 @@ def test_a_machine_without_a_figure_leaves_the_item_unpredicted() -> None:
     made = program_report(repeated(lambda story: story.launch(fp8, 30.0)), load("l4"))
     assert len(made.items) + len(made.uncounted) == 1
     assert all(row["reason"] for row in made.coverage)
+
+
+@pytest.mark.parametrize(("name", "named"), [("here", "the CPU of this machine"), ("xeon-8480plus", "xeon-8480plus, a CPU")])  # fmt: skip
+def test_a_trace_of_a_gpu_compared_with_a_cpu_says_so(name: str, named: str) -> None:
+    cpu = replace(load("xeon-8480plus"), name=name)
+    made = program_report(repeated(lambda story: story.launch(ADD, 30.0)), cpu)
+    assert f"recorded on a GPU, predicted for {named}: the gaps compare two machines" in made.warnings[-1]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from importlib import import_module
-from io import StringIO
 from typing import Any
 
 import click
@@ -104,15 +104,23 @@ def main(limits: tuple[str, ...]) -> None:
         set_limits(limits)
 
 
+def message(error: click.ClickException) -> str:
+    """One message, without the lines of usage; only no words at all get the help."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"; see `{context.command_path} --help`" if context is not None else ""
+    text = re.sub(r"a valid (?:integer|float)( range)?", "a valid number", error.format_message().rstrip("."))
+    return f"ridgeline: {text[:1].lower()}{text[1:]}{hint}"
+
+
 def run() -> int:
     """The command line of this process; its exit code."""
     try:
         code = main.main(prog_name="ridgeline", standalone_mode=False)
     except click.ClickException as error:  # of the words of the command line
-        text = StringIO()
-        error.show(text)
         with suppress(OSError):  # standard error is full or gone
-            echo(text.getvalue().rstrip("\n"), err=True)
+            echo(message(error), err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED

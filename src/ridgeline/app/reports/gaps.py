@@ -109,7 +109,7 @@ def step_figures(report: ProgramReport) -> dict[str, str]:
         "step": show(view.step, "s", 3),
         "device busy": show(view.device, "s", 3),
         "predicted device time": show(view.predicted, "s", 3),
-        "explained": f"{show(view.explained_share * 100, '', 2)} %",
+        "explained": percent(view.explained_share),
     }
 
 
@@ -121,6 +121,6 @@ def scores(items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     inside = sum(bool(item["inside"]) for item in items)
     return {
         "measured": show(sum(item["measured_us"] * item["count"] for item in items) / 1e6, "s", 3),
-        "median error": f"{show(median([abs(item['error']) for item in items]) * 100, '', 2)} %",
+        "median error": percent(median([abs(item["error"]) for item in items])),
         "inside the 80 % interval": f"{inside} of {len(items)}",
     }

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from ...core.machine import Machine
 from ...core.timeline import Timeline
 from ...core.version import __version__
+from ...machines.files import HERE
 from ...prediction.predict import Prediction
 from ..report import other_machines
 from . import wording
@@ -116,8 +117,10 @@ def _other_kind(machine: Machine, on_host: bool) -> tuple[str, ...]:
     """A warning where operators of a CPU are compared with a GPU, or kernels of a GPU with a CPU."""
     if (machine.kind == "gpu") != on_host:
         return ()
-    ran = "a CPU" if on_host else "a GPU"
-    return (f"recorded on {ran}, predicted for {machine.name}, which is none: the gaps compare two machines",)
+    ran, other = ("CPU", "GPU") if on_host else ("GPU", "CPU")
+    named = f"the {other} of this machine" if machine.name == HERE else f"{machine.name}, a {other}"
+    hint = "use --on with the machine of the trace"
+    return (f"recorded on a {ran}, predicted for {named}: the gaps compare two machines; {hint}",)
 
 
 def _is_overhead(timeline: Timeline, on_host: bool, group: Group) -> bool:

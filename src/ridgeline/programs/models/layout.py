@@ -41,11 +41,6 @@ class Layout:
                 raise InputError(f"{name} must be a whole number of at least 1, got {degree!r}")
         if self.shard not in range(4):
             raise InputError(f"shard must be a ZeRO stage from 0 to 3, got {self.shard!r}")
-        if max(self.ep, self.tp) % min(self.ep, self.tp) or (self.tp * self.dp) % self.ep:
-            raise InputError(
-                f"ep={self.ep} does not fit tp={self.tp} dp={self.dp}: experts are split over a divisor of tp, or over "
-                f"whole tensor-parallel groups up to tp x dp = {self.tp * self.dp}"
-            )
 
     @property
     def devices(self) -> int:
@@ -82,6 +77,11 @@ def check_layout(architecture: Architecture, layout: Layout) -> None:
         )
     if layout.ep > 1 and not any(isinstance(layer.mlp, Experts) for layer in architecture.layers):
         raise InputError(f"{architecture.name} has no experts to split over ep={layout.ep}; ep must be 1")
+    if max(layout.ep, layout.tp) % min(layout.ep, layout.tp) or (layout.tp * layout.dp) % layout.ep:
+        raise InputError(
+            f"ep={layout.ep} does not fit tp={layout.tp} dp={layout.dp}: experts are split over a divisor of tp, or over "
+            f"whole tensor-parallel groups up to tp x dp = {layout.tp * layout.dp}"
+        )
     for layer in architecture.layers:
         _check_attention(layer.attention, layout.tp)
         _check_mlp(layer.mlp, layout)

@@ -25,8 +25,8 @@ from ....core.units import percent, show
 from ....gaps.item import Item
 from ....gaps.kernels import (
     KernelReport,
-    ProfiledKernel,
     Profile,
+    ProfiledKernel,
     Progress,
     kernel_at,
     no_progress,

@@ -14,12 +14,17 @@ from tempfile import TemporaryDirectory
 from ....core.errors import InputError, RidgelineError, first_line
 from ....core.intake import clean
 from ....core.intake.source import GZIP
+from ....profilers.load import FORMATS, TOML_HINT
 from ....profilers.ncu import HOW, MAGIC, SUFFIXES
 
 MAX_UNPACKED = 512 * 2**20  # bytes; more is for the command line, which reads piece by piece and can be stopped
 MAX_NAME = 80  # characters of the name of a file that messages repeat
 PIECE = 1 << 20
 FILE = "profile"  # whatever name the page gives
+KINDS = (
+    "the page reads an Nsight Compute CSV, a torch or JAX trace, the tables of other profilers, a table of cases, "
+    "and JSON that ridgeline wrote"
+)
 XPLANE = ".xplane.pb"  # the twin of a JAX trace, which is read together with it
 
 
@@ -56,7 +61,7 @@ def upload_file(upload: Upload) -> Iterator[Path]:
         try:
             yield path
         except RidgelineError as error:
-            text = str(error)
+            text = str(error).replace(TOML_HINT, "").replace(FORMATS, KINDS)
             for name in sorted({*map(str, Path(folder).iterdir()), str(path)}, key=len, reverse=True):
                 text = text.replace(f"'{name}'", upload.title).replace(name, upload.title)
             raise InputError(text) from error

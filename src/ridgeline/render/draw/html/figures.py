@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ....core.units import show
+from ....core.units import percent, show
 from ...chart import Axis, Chart, Picture, Point
 from ...table import Table, columns
 from .. import mpl
@@ -125,7 +125,7 @@ def facts(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if share is None and floor is not None and time:
         share = floor / time
     if share is not None:
-        yield "% of roofline", f"{show(share * 100, '', 3)} %"
+        yield "% of roofline", percent(share, 3)
     if bound:
         yield "bound", f"{bound} ({limiter})" if limiter else str(bound)
     for key, value in rest.items():
@@ -141,7 +141,7 @@ def _fact(key: str, value: str | float) -> str:
         return value
     if key.endswith(("_us", "_ms")):
         return _time(value * (1 if key.endswith("_us") else 1e3))
-    return f"{show(value * 100, '', 3)} %" if key in SHARES else show(value, UNITS.get(key, ""), 3)
+    return percent(value, 3) if key in SHARES else show(value, UNITS.get(key, ""), 3)
 
 
 def _time(microseconds: float) -> str:
