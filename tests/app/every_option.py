@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from amount import WIDE
+from amount import WIDE, some
 from ridgeline.app.cli import COMMANDS, main
 
 Words = tuple[str, ...]
@@ -180,14 +180,15 @@ def joined(base: Words, *added: Words) -> Words:
 
 
 def singles(command: str) -> Iterator[tuple[str, list[Words]]]:
-    """By option: each of its values added to the first base of the command, and the first to the others."""
+    """By option: its values added to the first base of the command, and the first to the others in turn; in a wide run everything to all."""
     first, *others = BASES[command]
-    for name, values in options(command).items():
-        lines = [joined(first, words) for words in values]
+    for turn, (name, values) in enumerate(options(command).items()):
+        lines = [joined(first, words) for words in (*values[:1], *some(values[1:], 2))]
+        bases = others if WIDE else others[turn % len(others) :][:1] if others else []
         yield (
             name,
             lines
-            + [joined(base, words) for base in others for words in values[: 2 if WIDE else 1] if not _drawn(words)],
+            + [joined(base, words) for base in bases for words in values[: 2 if WIDE else 1] if not _drawn(words)],
         )
 
 

@@ -1,7 +1,7 @@
 """Draws a chart with matplotlib: .svg, .png and .pdf; text stays text, elements carry ids, the same chart gives the same file.
 
-Constrained layout finds the margins of the axes. It reserves only the largest of several texts at one edge of a figure,
-not their sum, so `Page` stacks the blocks above and below the axes and the layout gets the rectangle between them.
+`Page` stacks the blocks of text above and below the axes and gives the axes the rectangle between them. matplotlib's own
+layouts reserve only the largest of several texts at one edge, and take most of the time of a drawing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.errors import InputError
 from ...core.escaping import markup
@@ -28,6 +28,7 @@ from .themes import BODY_SIZE, HEAD_SIZE, SMALL_SIZE, TITLE_SIZE, ChartStyle, En
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.transforms import Transform
 
@@ -185,21 +186,26 @@ def measurer() -> Measure:
     return measure
 
 
+class Margins(NamedTuple):
+    """Left and right of each column of axes, below and above each row, in points."""
+
+    columns: tuple[tuple[float, float], ...]
+    rows: tuple[tuple[float, float], ...]
+
+
 class Page:
     """A figure of fixed width, at 72 dots per inch so that a pixel is a point."""
 
     def __init__(self, width: float, palette: dict[str, str], prefix: str, measure: Measure) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        # not attached to the figure: it runs when `lay_out` says so, not with every drawing
-        self.engine = ConstrainedLayoutEngine(w_pad=MARGIN / 72, h_pad=0, wspace=0, hspace=ROW_GAP)
         self.figure: Figure = Figure((width / 72, width / 72), 72, facecolor=palette["background"])
         self.canvas = FigureCanvasAgg(self.figure)
         self.palette, self.prefix, self.measure = palette, prefix, measure
         self.room = width - 2 * MARGIN
         self.above = self.below = MARGIN  # heights of the blocks so far
+        self.margins: Margins | None = None
 
     def write(
         self, words: Sequence[str], size: float, colour: str, gid: str, weight: str = "normal", top: bool = False
@@ -260,19 +266,45 @@ class Page:
             axes.set_position((x, (y * before + height) / after, wide, high * before / after))
 
     def lay_out(self, height: float, rows: int = 1) -> None:
-        """Give the axes of every row their margins and this height, and the page the height that takes."""
-        previous: list[float] = []
+        """Give the axes of every row this height and the margins their texts need, and the page the height that takes."""
         for _ in range(MAX_LAYOUTS):
-            page = self.figure.bbox.height
-            below, above = self.below + AXES_GAP, self.above + AXES_GAP
-            self.engine.set(rect=(0, below / page, 1, 1 - (above + below) / page))
-            self.engine.execute(self.figure)
-            areas = [axes.get_window_extent() for axes in self.figure.axes]
-            sides = [round(side, 2) for area in areas for side in (area.x0, area.x1)]
-            if sides == previous:
+            margins = self._margins(rows)
+            wide = (self.figure.bbox.width - sum(map(sum, margins.columns))) / len(margins.columns)
+            gaps = ROW_GAP * height * (rows - 1)
+            page = self.above + self.below + 2 * AXES_GAP + sum(map(sum, margins.rows)) + rows * height + gaps
+            self.figure.set_figheight(page / 72)
+            for axes, row, column in self._cells():
+                left = sum(map(sum, margins.columns[:column])) + margins.columns[column][0] + column * wide
+                below = (
+                    sum(map(sum, margins.rows[row + 1 :]))
+                    + margins.rows[row][0]
+                    + (rows - 1 - row) * height * (1 + ROW_GAP)
+                )
+                bottom = self.below + AXES_GAP + below
+                axes.set_position(
+                    (left / self.figure.bbox.width, bottom / page, wide / self.figure.bbox.width, height / page)
+                )
+            if margins == self.margins:
                 break
-            previous = sides
-            self.figure.set_figheight((page + rows * (height - areas[0].height)) / 72)
+            self.margins = margins
+
+    def _cells(self) -> list[tuple[Axes, int, int]]:
+        """The axes with their row and column; they have a place of the grid until they get one of ours."""
+        return [(axes, spec.rowspan.start, spec.colspan.start) for axes in self.figure.axes if (spec := axes.get_subplotspec()) is not None]  # fmt: skip
+
+    def _margins(self, rows: int) -> Margins:
+        """What texts take around the axes: left and right of each column, below and above each row."""
+        cells = self._cells()
+        columns = 1 + max(column for _, _, column in cells)
+        across, up = [(0.0, 0.0)] * columns, [(0.0, 0.0)] * rows
+        for axes, row, column in cells:
+            area, whole = axes.get_window_extent(), axes.get_tightbbox(self.canvas.get_renderer(), for_layout_only=True)
+            assert whole is not None  # of axes that are drawn
+            sides = (round(area.x0 - whole.x0 + MARGIN, 2), round(whole.x1 - area.x1 + MARGIN, 2))
+            heights = (round(area.y0 - whole.y0, 2), round(whole.y1 - area.y1, 2))
+            across[column] = max(across[column][0], sides[0]), max(across[column][1], sides[1])
+            up[row] = max(up[row][0], heights[0]), max(up[row][1], heights[1])
+        return Margins(tuple(across), tuple(up))
 
 
 def _columns_that_fit(widths: Sequence[float], room: float) -> int:
