@@ -298,10 +298,10 @@ class Page:
         columns = 1 + max(column for _, _, column in cells)
         across, up = [(0.0, 0.0)] * columns, [(0.0, 0.0)] * rows
         for axes, row, column in cells:
-            area, whole = axes.get_window_extent(), axes.get_tightbbox(self.canvas.get_renderer(), for_layout_only=True)
-            assert whole is not None  # of axes that are drawn
-            sides = (round(area.x0 - whole.x0 + MARGIN, 2), round(whole.x1 - area.x1 + MARGIN, 2))
-            heights = (round(area.y0 - whole.y0, 2), round(whole.y1 - area.y1, 2))
+            area, outer = axes.get_window_extent(), axes.get_tightbbox(self.canvas.get_renderer(), for_layout_only=True)
+            assert outer is not None  # of axes that are drawn
+            sides = (round(area.x0 - outer.x0 + MARGIN, 2), round(outer.x1 - area.x1 + MARGIN, 2))
+            heights = (round(area.y0 - outer.y0, 2), round(outer.y1 - area.y1, 2))
             across[column] = max(across[column][0], sides[0]), max(across[column][1], sides[1])
             up[row] = max(up[row][0], heights[0]), max(up[row][1], heights[1])
         return Margins(tuple(across), tuple(up))
