@@ -4,15 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-wide test-random fuzz coverage bench pages clean
+.PHONY: run test style types tests test-wide test-random fuzz coverage bench pages clean
 
 run: $(STAMP)
 	$(BIN)/ridgeline run
 
-test: $(STAMP)
+# Types are checked beside the tests: mypy takes one core, and the tests often wait.
+test: style
+	+$(MAKE) --no-print-directory -j 2 types tests
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(STAMP)
 	$(BIN)/mypy
+
+tests: $(STAMP)
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The same tests with all machines, charts, lessons and mixtures of options where `make test` takes a sample: an hour of two cores.
@@ -46,10 +54,11 @@ pages: $(STAMP)
 	$(BIN)/python docs/make_consoles.py
 
 # The stamp is newer than what it was made from: a changed dependency installs again, an unchanged one costs nothing.
+# Compiling every module of every package takes a minute; what is imported is compiled then.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[test]"
 	touch $(STAMP)
 
 clean:
