@@ -51,6 +51,10 @@ POWERS = {
     "integer_instructions": 5e8,
     "thread_instructions": 6.7e9,
 }
+# load, wait, compute, wait
+STAGES = {"stall.barrier": 4.0, "issue": 0.5, "hbm_busy": 0.45, "lsu_busy": 0.1}
+# one atomic per warp on one address: most of what its slice does
+ONE_WORD = {"atomics": 5e5, "atomic_busy": 0.31, "l2_imbalance": 2.95, "l2_slice_busy": 0.48}
 WORK = {"integer_instructions": 7e9, "thread_instructions": 1.3e10, "issue": 0.8}
 
 
@@ -81,7 +85,9 @@ def slow(**counters: float) -> Gap:
         ("few in flight", {}, "sectors_per_load", 16.0),
         ("repeated loads", {"l2_to_sm": 4 * COPIED}, "l2_to_sm", 0.5 * COPIED),
         ("integer overhead", WORK, "integer_instructions", 1e9),
-        ("no overlap", {"stall.barrier": 4.0, "issue": 0.5, "hbm_busy": 0.45}, "stall.barrier", 0.0),
+        ("no overlap", STAGES, "stall.barrier", 0.0),
+        ("no overlap", STAGES, "lsu_busy", 0.6),  # then steps of an exchange through shared memory end at the barriers
+        ("contended atomics", ONE_WORD, "l2_slice_busy", 0.9),
         ("channels", {"hbm_imbalance": 2.0, "sectors_per_load": 16.0, "stall.long_scoreboard": 0.1}, "hbm_imbalance", 1.0),
         ("no vectorization", {"lsu_busy": 0.8, "issue": 0.65}, "lsu_busy", 0.2),
         ("divergence", {"threads_per_instruction": 8.0, "issue": 0.9}, "threads_per_instruction", 31.0),

@@ -36,6 +36,7 @@ def excess(**counters: float) -> list[Advice]:
         ({"l2_to_sm": 8 * LOADED}, "redundant loads"),
         ({"l1_hit": 0.4}, "cache thrash"),
         ({"l1_hit": 0.2}, "extra bytes"),  # a table besides the data
+        ({"l1_hit": 0.4, "bytes_per_sector_load": 20.0}, "extra bytes"),  # a sector in two loads, the second one a hit
     ],
 )
 def test_the_kind_of_extra_bytes(counters: dict[str, float], rule: str) -> None:

@@ -11,7 +11,7 @@ WARP, MAX_WARPS = 32, 64  # threads of a warp, warps of an SM at full occupancy
 MIN_SCATTERED_SECTORS = 8.0  # per request, from which partly used sectors are scattered access and not a broadcast
 FULL_VECTOR_SECTORS = 16.0  # of a coalesced request of 16 bytes per thread
 MIN_SHARE_OF_SECTORS = 0.2  # of loads or stores in all sectors, from which their waste matters
-NARROW = 4.0  # bytes per thread, below which a load is thin
+NARROW = 3.0  # bytes per thread, below which loads are thin: of 1 or 2 bytes, or many of these among wider ones
 MIN_CONTIGUOUS = 30.0  # bytes used of a sector, from which the bytes of a load lie side by side
 MAX_INTERLEAVED, MIN_OF_THREAD = (
     17.0,
@@ -31,6 +31,7 @@ def access_figures(gap: Gap, long_share: float | None) -> Known:
     loads = _loads(gap)
     return {
         "wasted": wasted(counters),
+        "absorbed": _absorbed(counters),
         "bytes_per_thread": bytes_per_request(counters, WARP),
         "thin": _thin(counters),
         "in_flight": _in_flight(gap, counters.get("bytes_per_sector_load")),
@@ -104,6 +105,15 @@ def _chained(loads: float | str | None, long_share: float | None, sectors: float
     stalls = MIN_SCATTERED_STALLS if sectors >= MIN_SCATTERED_SECTORS else MIN_SERIAL_STALLS
     low, high = SERIAL_LOADS
     return "yes" if low <= loads <= high and long_share >= stalls else "no"
+
+
+def _absorbed(counters: Mapping[str, float]) -> str | None:
+    """Whether L1 serves the rest of each sector that loads use in part, so that scattered loads fetch nothing in vain."""
+    ratio, used, hit = wasted(counters), counters.get("bytes_per_sector_load"), counters.get("l1_hit")
+    if ratio is None or not used or hit is None:
+        return None
+    of_loads = ratio == SECTOR / used
+    return "yes" if of_loads and hit >= 1 - 1 / ratio else "no"
 
 
 def wasted(counters: Mapping[str, float]) -> float | None:

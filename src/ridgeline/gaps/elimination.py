@@ -31,6 +31,7 @@ _OF_L1 = ("l1_busy", "cycles", "sms", "shared_wavefronts", "l2_to_sm", *_REQUEST
 SOURCES: dict[str, tuple[str, ...]] = {
     "l1_uncounted": (*_OF_L1, "local_sectors", "atomics"),
     "sm_uncounted": ("compute_busy", *PIPES),
+    "shared_busy": ("shared_wavefronts", "cycles", "sms"),
     "queue_share": ("stall.mio_throttle", "stall.short_scoreboard"),
     "instructions_per_function": ("issue", "special_busy"),
     "alu_per_function": ("alu_busy", "special_busy"),
@@ -45,6 +46,7 @@ def eliminated(counters: Mapping[str, float], stalls: Mapping[str, float]) -> Kn
     return {
         "l1_uncounted": _l1(counters),
         "sm_uncounted": _sm(counters),
+        "shared_busy": _shared(counters),
         "queue_share": queued / total if total else None,
         "instructions_per_function": ISSUE_PER_SPECIAL * issue / special if issue is not None and special else None,
         "alu_per_function": ALU_PER_SPECIAL * alu / special if alu is not None and special else None,
@@ -61,6 +63,12 @@ def _l1(counters: Mapping[str, float]) -> float | None:
     cycles = counters["cycles"] * counters["sms"]
     active = counters.get("sm_active", 1.0)
     return counters["l1_busy"] * active - (counters["shared_wavefronts"] + sectors) / cycles if cycles else None
+
+
+def _shared(counters: Mapping[str, float]) -> float | None:
+    """The share of time in which shared memory serves loads and stores, at one wavefront a cycle."""
+    wavefronts, cycles, sms = (counters.get(name) for name in ("shared_wavefronts", "cycles", "sms"))
+    return wavefronts / (cycles * sms) if wavefronts is not None and cycles and sms else None
 
 
 def _sm(counters: Mapping[str, float]) -> float | None:

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 from ..core.dtypes import ALIASES, TABLE, Dtype
 from ..core.work import WRITE
-from .access import Known
+from .access import SECTOR, Known
 from .gap import Gap
 
 MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
 MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its reads and writes are not known apart
 MIN_SHARE_OF_EXCESS = 0.25  # of such writes in the extra bytes; half of these where a buffer is written and read once
 # Hit rates of L1 and of reads in L2, where data are reused but not held by L2. A table besides the data has a few hits in L1.
-MIN_REUSE, MAX_SERVED = 0.3, 0.1
+MIN_REUSE, MAX_SERVED = 0.25, 0.25
 
 SOURCES: dict[str, tuple[str, ...]] = {
     "read_hit": ("l2_to_sm", "hbm_read", "l2_hit"),
     "converted": ("conversions",),
     "scratch": ("hbm_write",),
-    "evicted": ("l1_hit", "l2_to_sm", "hbm_read", "l2_hit"),
+    "evicted": ("l1_hit", "bytes_per_sector_load", "l2_to_sm", "hbm_read", "l2_hit"),
 }
 
 
@@ -74,8 +74,12 @@ def _scratch(gap: Gap) -> str | None:
 
 
 def _evicted(counters: Mapping[str, float]) -> str | None:
-    """Whether data are reused while they are in L1, and no longer in L2 when they are needed again later."""
+    """Whether data are reused while they are in L1, and no longer in L2 when they are needed again later.
+
+    A load that uses part of a sector leaves the rest to the next one, which hits in L1 without any reuse.
+    """
     served, near = read_hit(counters), counters.get("l1_hit")
     if served is None or near is None:
         return None
-    return "yes" if near >= MIN_REUSE and served < MAX_SERVED else "no"
+    parts = 1 - counters.get("bytes_per_sector_load", SECTOR) / SECTOR
+    return "yes" if near - parts >= MIN_REUSE and served < MAX_SERVED else "no"

@@ -13,9 +13,9 @@ from ..core.work import READ
 from ..prediction.host import graph_node_share, launch_latency
 from .access import SECTOR
 from .accounting import Cause
-from .elimination import ISSUE_PER_SPECIAL
 from .excess import element_bytes
 from .gap import Gap
+from .instructions import Gain, arithmetic, down_to, index, overlapped, single, up, wider
 from .regime import COMPUTE, LATENCY, LAUNCH, MEMORY
 from .rules import Signs
 from .signs import faster_engine
@@ -23,14 +23,6 @@ from .target import longest
 
 WARP = 32  # threads
 MIN_WAITS = 0.5  # share of stalls on loads, from which they take the time of a kernel without a busy unit
-FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
-
-Gain = Callable[[Gap, Signs], float | None]
-
-
-def _down_to(gap: Gap, time: float) -> float:
-    """From the measured time down to another one, or to the achievable one where that is longer."""
-    return gap.measured - max(gap.achievable, time)
 
 
 def _at_most(gap: Gap, seconds: float) -> float:
@@ -48,18 +40,21 @@ def _without(gap: Gap, ratio: float) -> float:
 
 
 def _waste(gap: Gap, signs: Signs) -> float:
-    """Only the bytes that are used are moved."""
+    """Only the bytes that are used are moved. Where L1 serves the rest of each sector, only L1 has less to do."""
     ratio = signs.get("wasted")
     if not isinstance(ratio, float):
-        return _down_to(gap, 0.0)
+        return down_to(gap, 0.0)
     scaled = gap.measured / ratio
+    if signs.get("absorbed") == "yes":
+        near = next((share.value for share in gap.shares if share.name == "l1"), 1.0)
+        scaled = gap.measured * (1 - near * (1 - 1 / ratio))
     if gap.target.algorithm_known:
-        return _down_to(gap, scaled)
+        return down_to(gap, scaled)
     return gap.measured - max(scaled, _without(gap, ratio))
 
 
 def _reach(gap: Gap, signs: Signs) -> float:
-    return _down_to(gap, 0.0)
+    return down_to(gap, 0.0)
 
 
 def _scaled(sign: str, factor: Callable[[float], float]) -> Gain:
@@ -67,7 +62,7 @@ def _scaled(sign: str, factor: Callable[[float], float]) -> Gain:
 
     def gain(gap: Gap, signs: Signs) -> float:
         value = signs.get(sign)
-        return _down_to(gap, gap.measured * factor(value) if isinstance(value, float) else 0.0)
+        return down_to(gap, gap.measured * factor(value) if isinstance(value, float) else 0.0)
 
     return gain
 
@@ -76,21 +71,21 @@ def _inner(gap: Gap, signs: Signs) -> float:
     """Each byte comes from L2 once. Instructions stay, but for those that are repeated as the FLOPs are."""
     ratio, repeated = signs.get("l2_excess"), signs.get("excess_flops")
     if not isinstance(ratio, float):
-        return _down_to(gap, 0.0)
+        return down_to(gap, 0.0)
     busy = max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0)
     kept = busy / max(repeated, 1.0) if isinstance(repeated, float) else busy
-    return _down_to(gap, gap.measured * max(1 / ratio, min(kept / gap.target.achievable_share, 1.0)))
+    return down_to(gap, gap.measured * max(1 / ratio, min(kept / gap.target.achievable_share, 1.0)))
 
 
 def _lanes(gap: Gap, signs: Signs) -> float:
     """All threads of a warp are active. Where warps wait for loads, what counts are the threads that load."""
     active, each, size = signs.get("threads_per_instruction"), signs.get("bytes_per_thread"), element_bytes(gap)
     if not isinstance(active, float):
-        return _down_to(gap, 0.0)
+        return down_to(gap, 0.0)
     used, waits = active / WARP, signs.get("long_share")
     if gap.regime.bound == LATENCY and isinstance(waits, float) and waits >= MIN_WAITS and isinstance(each, float):
         used = min(used, each / size) if size else used
-    return _down_to(gap, gap.measured * used)
+    return down_to(gap, gap.measured * used)
 
 
 def _fill(gap: Gap, signs: Signs) -> float | None:
@@ -174,7 +169,7 @@ def _uncounted(gap: Gap, signs: Signs) -> float | None:
     share, busy = signs.get("l1_uncounted"), next((share.value for share in gap.shares if share.name == "l1"), None)
     if not isinstance(share, float) or busy is None:
         return None
-    return _down_to(gap, _next_unit(gap, {"l1": max(busy - share, 0.0)}))
+    return down_to(gap, _next_unit(gap, {"l1": max(busy - share, 0.0)}))
 
 
 def _retries(gap: Gap, signs: Signs) -> float | None:
@@ -189,19 +184,7 @@ def _retries(gap: Gap, signs: Signs) -> float | None:
         "l1": max(shares.get("l1", 0.0) - share - wavefronts, 0.0),
         "issue": shares.get("issue", 0.0) * active / WARP,
     }
-    return _down_to(gap, _next_unit(gap, left))
-
-
-def _arithmetic(gap: Gap, signs: Signs) -> float:
-    """Only arithmetic and memory traffic remain: FLOPs without FMAs and special functions need more than the roofline says.
-
-    The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions.
-    """
-    shares = {share.name: share.value for share in gap.shares}
-    integer = signs.get("integer_share")
-    indexing = integer * shares.get("issue", 0.0) if isinstance(integer, float) else shares.get(FP32_UNIT, 0.0)
-    busy = max(shares.get(SPECIAL_UNIT, 0.0), shares.get(FP64_UNIT, 0.0), shares.get(FP32_UNIT, 0.0) - indexing)
-    return _down_to(gap, gap.measured * min(busy / gap.target.achievable_share, 1.0))
+    return down_to(gap, _next_unit(gap, left))
 
 
 def _engine(gap: Gap, signs: Signs) -> float | None:
@@ -216,44 +199,12 @@ def _engine(gap: Gap, signs: Signs) -> float | None:
     return gap.measured - max(needs) / gap.target.achievable_share - gap.target.launch
 
 
-def _single(gap: Gap, signs: Signs) -> float | None:
-    """The fp64 arithmetic at the peak of fp32; the busiest unit after that is used as well as the busiest is today.
-
-    Of the instructions, those of fp64 stay (at least one for two FLOPs) as fp32 ones, conversions go, and the others, which
-    take a 64-bit value in two halves, become half as many. Special functions of fp64 begin with those of fp32 and convert.
-    """
-    machine, ceilings = gap.target.machine, gap.target.ceilings
-    if not {FP64_UNIT, FP32_UNIT} <= machine.peaks.keys():
-        return None
-    # caches serve the present kernel and are not its limit
-    shares = {share.name: share.value for share in gap.shares if share.name not in (LAUNCH, *gap.counts.inner)}
-    double, slower = shares.pop(FP64_UNIT, 0.0), machine.peak(FP32_UNIT, ceilings).value / machine.peak(FP64_UNIT, ceilings).value  # fmt: skip
-    before = max(*shares.values(), double, 0.0)
-    for unit, kept in _instructions_kept(gap).items():
-        shares[unit] = shares.get(unit, 0.0) * kept
-    after = max(*shares.values(), shares.get(FP32_UNIT, 0.0) + double / slower)
-    return gap.measured * (1 - after / before) if after < before else 0.0
-
-
-def _instructions_kept(gap: Gap) -> dict[str, float]:
-    """The share of instructions, and of those of the special-function pipe, that fp32 in place of fp64 leaves."""
-    counters = gap.measurement.counters
-    every, conversions = counters.get("thread_instructions"), counters.get("conversions")
-    if not every or conversions is None:
-        return {}
-    double = min(gap.measurement.flops.get(FP64_UNIT, 0.0) / 2 / every, 1.0)
-    others = max(1 - double - conversions / every, 0.0)
-    special = counters.get("special_busy", 0.0) * counters.get("issue", 0.0)
-    converted = (
-        conversions / every * ISSUE_PER_SPECIAL * counters["issue"] / counters["special_busy"] if special else 0.0
-    )
-    return {"issue": double + others / 2, SPECIAL_UNIT: max(1 - converted, 0.0)}
-
-
 def _tail(gap: Gap, signs: Signs) -> float | None:
-    """The last wave is full: time falls to the filled share of the waves."""
-    share = signs.get("wave_fill")
-    return _at_most(gap, gap.measured * (1 - share)) if isinstance(share, float) else None
+    """The last wave is full: time falls to the filled share of the waves, and by no more than the SMs are idle today."""
+    share, active = signs.get("wave_fill"), signs.get("sm_active")
+    if not isinstance(share, float):
+        return None
+    return _at_most(gap, gap.measured * (1 - max(share, active if isinstance(active, float) else 0.0)))
 
 
 def _uneven(gap: Gap, signs: Signs) -> float | None:
@@ -313,8 +264,10 @@ def _tensor(gap: Gap, signs: Signs) -> float | None:
 
 GAINS: dict[str, Gain] = {
     "reach": _reach,
-    # to the achievable share of the limiting unit, at the observed counts
-    "up": lambda gap, signs: _down_to(gap, longest(gap.work.needs) / gap.target.achievable_share + gap.target.launch),
+    "up": up,
+    "wider": wider,
+    "overlapped": overlapped,
+    "index": index,
     "waste": _waste,
     "tail": _tail,
     "uneven": _uneven,
@@ -331,9 +284,9 @@ GAINS: dict[str, Gain] = {
     "conflicts": _conflicts,
     "uncounted": _uncounted,
     "retries": _retries,
-    "arithmetic": _arithmetic,
+    "arithmetic": arithmetic,
     "engine": _engine,
-    "single": _single,
+    "single": single,
     "padding": _padding,
     "graph": lambda gap, signs: _launching(gap) * (1 - graph_node_share()),
     "launch": lambda gap, signs: min(_launching(gap), gap.measured),

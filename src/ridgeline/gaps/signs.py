@@ -27,17 +27,18 @@ MAX_UNTILED_INTENSITY = 4.0  # flop/B in the caches, below which a product is no
 REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from which data are reused like in a product
 LARGE_TILE = 256.0
 MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2,048 threads
-MIN_INDEXING = 2.0  # integer instructions per access of local memory, from which its addresses are computed
+MIN_INDEXING = 1.0  # integer instructions per access of local memory, from which its addresses are computed
 LOCAL_SECTORS = 4.0  # of an access of a warp to local memory, 4 bytes per thread side by side
 TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c_in", "c_out", "seq_q", "seq_kv")
 MAX_CAPPED = 0.25  # occupancy that registers and shared memory of a block allow, below which they are the cause
 MIN_FLOPS_PER_INSTRUCTION = 0.25  # from which arithmetic fills the issue slots; 1 without FMAs and other instructions
 MIN_MANY_FLOPS = 2.0  # over the algorithm's, which may count a function as one
 FP32, FP32_BYTES = "fp32", 4.0
+FLOATS = ("fp64", FP32, "fp16", "bf16")
 STATED = "custom"  # family of work whose counts are stated
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
-_BUSY = ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "tensor_busy", "sm_active")
+_BUSY = ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "alu_busy", "tensor_busy", "sm_active")
 _STALLS = tuple(
     f"stall.{reason}"
     for reason in (
@@ -170,10 +171,11 @@ def _padded(shape: Mapping[str, object]) -> float:
 
 def _busy(gap: Gap) -> Known:
     """Utilization by the counters."""
-    regime = gap.regime
+    regime, counters = gap.regime, gap.measurement.counters
+    alu = counters.get("alu_busy", 0.0) * counters.get("sm_active", 1.0)  # comparisons and logic: no unit of a roofline
     shares = {share.name: share.value for share in gap.shares if share.name != LAUNCH}
     return {
-        "busiest": max(shares.values(), default=0.0),
+        "busiest": max(alu, *shares.values()),
         "limiter_side": regime.bound if regime.limited else "none",
         "limiter": regime.limiter if regime.limited else "none",
         "main_share": shares.get(gap.target.main),
@@ -279,13 +281,13 @@ def _local_use(gap: Gap) -> str | None:
     The tightest launch bounds leave a thread MIN_REGISTER_CAP registers. A kernel with fewer had registers to spare.
     A spilled register has a fixed address; that of an element is computed, where the integers are not the work itself.
     """
-    counters = gap.measurement.counters
+    counters, known = gap.measurement.counters, gap.target.work.dtype if gap.target.algorithm_known else ""
     if not counters.get("local_sectors", counters.get("spills")):
         return None
     if "spills" in counters:
         return "registers" if counters["spills"] > 0 else "arrays"
     registers, integers = counters.get("registers"), counters.get("integer_instructions", 0.0) / WARP
-    if gap.counts.flops and integers * LOCAL_SECTORS >= MIN_INDEXING * counters["local_sectors"]:
+    if (gap.counts.flops or known in FLOATS) and integers * LOCAL_SECTORS >= MIN_INDEXING * counters["local_sectors"]:
         return "arrays"
     return None if registers is None else "registers" if registers >= MIN_REGISTER_CAP else "arrays"
 

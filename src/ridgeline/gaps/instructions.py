@@ -1,0 +1,107 @@
+"""Gains of fewer or better placed instructions, in seconds: what the units that remain need is the least time.
+
+Memory, at its achievable share, is one of them; the pipes and the issue slots are the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .access import WARP
+from .elimination import ISSUE_PER_SPECIAL
+from .gap import Gap
+from .regime import COMPUTE, LAUNCH
+from .rules import Signs
+from .target import longest
+
+FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
+
+Gain = Callable[[Gap, Signs], float | None]
+
+
+def down_to(gap: Gap, time: float) -> float:
+    """From the measured time down to another one, or to the achievable one where that is longer."""
+    return gap.measured - max(gap.achievable, time)
+
+
+def _time_of(gap: Gap, busy: float) -> float:
+    """Seconds in which a unit that is so busy today does the same at its achievable share."""
+    return gap.measured * min(busy / gap.target.achievable_share, 1.0)
+
+
+def up(gap: Gap, signs: Signs) -> float:
+    """To the achievable share of the limiting unit, at the observed counts."""
+    return down_to(gap, longest(gap.work.needs) / gap.target.achievable_share + gap.target.launch)
+
+
+def overlapped(gap: Gap, signs: Signs) -> float:
+    """Loads run beside the compute, which has as many instructions as today."""
+    busy = max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0)
+    return min(up(gap, signs), down_to(gap, _time_of(gap, busy)))
+
+
+def wider(gap: Gap, signs: Signs) -> float:
+    """Fewer and wider loads; conversions and arithmetic stay."""
+    pipes = (FP32_UNIT, FP64_UNIT, SPECIAL_UNIT)
+    busy = max((share.value for share in gap.shares if share.name in pipes), default=0.0)
+    return min(up(gap, signs), down_to(gap, _time_of(gap, busy)))
+
+
+def index(gap: Gap, signs: Signs) -> float:
+    """Integer instructions go, but for one per load and store: its address."""
+    counters, share = gap.measurement.counters, signs.get("integer_share")
+    every, requests = (
+        counters.get("thread_instructions"),
+        (counters.get("load_requests"), counters.get("store_requests")),
+    )
+    issue = next((share.value for share in gap.shares if share.name == "issue"), 0.0)
+    if not isinstance(share, float) or not every:
+        return down_to(gap, 0.0)
+    addresses = WARP * sum(count or 0.0 for count in requests) / every
+    return down_to(gap, _time_of(gap, issue * min(1 - share + addresses, 1.0)))
+
+
+def arithmetic(gap: Gap, signs: Signs) -> float:
+    """Only arithmetic and memory traffic remain: FLOPs without FMAs and special functions need more than the roofline says.
+
+    The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions.
+    """
+    shares = {share.name: share.value for share in gap.shares}
+    integer = signs.get("integer_share")
+    indexing = integer * shares.get("issue", 0.0) if isinstance(integer, float) else shares.get(FP32_UNIT, 0.0)
+    busy = max(shares.get(SPECIAL_UNIT, 0.0), shares.get(FP64_UNIT, 0.0), shares.get(FP32_UNIT, 0.0) - indexing)
+    return down_to(gap, gap.measured * min(busy / gap.target.achievable_share, 1.0))
+
+
+def single(gap: Gap, signs: Signs) -> float | None:
+    """The fp64 arithmetic at the peak of fp32; the busiest unit after that is used as well as the busiest is today.
+
+    Of the instructions, those of fp64 stay (at least one for two FLOPs) as fp32 ones, conversions go, and the others, which
+    take a 64-bit value in two halves, become half as many. Special functions of fp64 begin with those of fp32 and convert.
+    """
+    machine, ceilings = gap.target.machine, gap.target.ceilings
+    if not {FP64_UNIT, FP32_UNIT} <= machine.peaks.keys():
+        return None
+    # caches serve the present kernel and are not its limit
+    shares = {share.name: share.value for share in gap.shares if share.name not in (LAUNCH, *gap.counts.inner)}
+    double, slower = shares.pop(FP64_UNIT, 0.0), machine.peak(FP32_UNIT, ceilings).value / machine.peak(FP64_UNIT, ceilings).value  # fmt: skip
+    before = max(*shares.values(), double, 0.0)
+    for unit, kept in _instructions_kept(gap).items():
+        shares[unit] = shares.get(unit, 0.0) * kept
+    after = max(*shares.values(), shares.get(FP32_UNIT, 0.0) + double / slower)
+    return gap.measured * (1 - after / before) if after < before else 0.0
+
+
+def _instructions_kept(gap: Gap) -> dict[str, float]:
+    """The share of instructions, and of those of the special-function pipe, that fp32 in place of fp64 leaves."""
+    counters = gap.measurement.counters
+    every, conversions = counters.get("thread_instructions"), counters.get("conversions")
+    if not every or conversions is None:
+        return {}
+    double = min(gap.measurement.flops.get(FP64_UNIT, 0.0) / 2 / every, 1.0)
+    others = max(1 - double - conversions / every, 0.0)
+    special = counters.get("special_busy", 0.0) * counters.get("issue", 0.0)
+    converted = (
+        conversions / every * ISSUE_PER_SPECIAL * counters["issue"] / counters["special_busy"] if special else 0.0
+    )
+    return {"issue": double + others / 2, SPECIAL_UNIT: max(1 - converted, 0.0)}
