@@ -276,8 +276,13 @@ def _words() -> dict[str, dict[str, str]]:
 def _glossary() -> str:
     """The terms that `ridgeline glossary` prints."""
     terms = sorted(_words()["terms"].items())
-    rows = [f'<dt id="{anchor(term)}">{escape(term)}</dt><dd>{escape(meaning)}</dd>' for term, meaning in terms]
+    rows = [f'<dt id="{anchor(term)}">{escape(term)}</dt><dd>{_with_code(meaning)}</dd>' for term, meaning in terms]
     return '<dl class="glossary">\n' + "\n".join(rows) + "\n</dl>\n"
+
+
+def _with_code(text: str) -> str:
+    """Text as HTML, what stands in backquotes as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _reading(begins: list[str], where: str) -> str:

@@ -318,15 +318,13 @@ function annotations(frame, chart, seen) {
   const font = `12px ${FONT}`;
   const taken = [], made = [];
   const add = (x, y, text, ink, extra = {}) => made.push({ xref: "paper", yref: "paper", x: x / seen.width, y: 1 - y / seen.height, xanchor: "left", yanchor: "middle", text: plain(text), showarrow: false, font: { color: ink, size: 12 }, borderpad: 0, ...extra });
+  const roofs = chart.lines.map((line) => obstacles(line, pixel, seen)), roofBoxes = roofs.flat();
   for (const mark of chart.marks.filter((each) => each.label && each.axis === "x")) {
-    const wide = textWidth(mark.label, font) + 4;
     const [x] = pixel(mark.value, chart.y.range[0]);
     if (x < 0 || x > seen.width) continue;
-    const x0 = x + 4 + wide < seen.width ? x + 4 : Math.max(0, x - 4 - wide);
-    let y = seen.height - 9;
-    while (taken.some((box) => box.y0 < y + 7 && y - 7 < box.y1 && box.x0 < x0 + wide && x0 < box.x1)) y -= 15;
-    taken.push({ x0, x1: x0 + wide, y0: y - 7, y1: y + 7 });
-    add(x0, y, mark.label, groupColour(chart, mark.group, mark.role === "ridge" ? "ridge" : "muted"));
+    const spot = markLabel(mark.label, x, seen, font, taken, roofBoxes);
+    taken.push(spot.box);
+    add(spot.box.x0, spot.y, spot.text, groupColour(chart, mark.group, mark.role === "ridge" ? "ridge" : "muted"));
   }
   for (const mark of chart.marks.filter((each) => each.label && each.axis === "y")) {
     const wide = textWidth(mark.label, font) + 4;
@@ -358,9 +356,9 @@ function annotations(frame, chart, seen) {
   const inView = chart.points.map((point, index) => ({ point, index, spot: pixel(point.x, point.y) })).filter(({ spot }) => within(spot));
   const spots = inView.map(({ point, spot }) => ({ x: spot[0], y: spot[1], radius: radius(point) })), dots = crowd(spots);
   const dotBoxes = spots.slice(0, MAX_OBSTACLES).map(({ x, y, radius: size }) => ({ x0: x - size - 2, x1: x + size + 2, y0: y - size - 2, y1: y + size + 2 }));
-  const roofs = chart.lines.map((line) => obstacles(line, pixel, seen)), arrows = chart.arrows.flatMap(({ start, end }) => obstacles({ points: [start, end] }, pixel, seen));
+  const arrows = chart.arrows.flatMap(({ start, end }) => obstacles({ points: [start, end] }, pixel, seen));
   const others = (line) => [...dotBoxes, ...arrows, ...roofs.flatMap((boxes, index) => (chart.lines[index] === line ? [] : boxes))];
-  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, others(line), dotBoxes, (x, y, angle) => add(x, y, line.label, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center" }));
+  for (const line of chart.lines.filter((each) => each.label)) lineLabel(line, pixel, seen, font, taken, others(line), dotBoxes, ({ x, y, angle, text, crossing }) => add(x, y, text, groupColour(chart, line.group, "ink"), { textangle: angle, xanchor: "center", ...(crossing ? ON_LINES() : {}) }));
   const wanted = inView.filter(({ point }) => point.label).map(({ point, index, spot }) => ({ ...point, index, spot })).sort((a, b) => (b.share ?? 1) - (a.share ?? 1)).slice(0, crowded(chart) ? MAX_LABELS_CROWDED : MAX_LABELS);
   const items = wanted.map((point) => ({ x: point.spot[0], y: point.spot[1], text: labelText(point), radius: radius(point) }));
   // off the lines where there is room, else across one
@@ -368,11 +366,11 @@ function annotations(frame, chart, seen) {
   const left = items.map((_, index) => index).filter((index) => !clear.some((spot) => spot.index === index));
   const crossing = place(left.map((index) => items[index]), dots, [...taken, ...clear.map((spot) => spot.box)], seen, font);
   frame.labelled = [];
-  for (const { index, x, y, box, far } of [...clear, ...crossing.map((spot) => ({ ...spot, index: left[spot.index] }))]) {
+  for (const { index, x, y, box, far, ground } of [...clear, ...crossing.map((spot) => ({ ...spot, index: left[spot.index], ground: ON_LINES() }))]) {
     taken.push(box);
     const ink = groupColour(chart, wanted[index].group, "ink"), [atX, atY] = wanted[index].spot;
     frame.labelled.push({ point: wanted[index].index, annotation: made.length, at: wanted[index].spot, leader: far ? made.length + 1 : null });
-    add(x, y, items[index].text, ink, { captureevents: false });
+    add(x, y, items[index].text, ink, { captureevents: false, ...ground });
     if (far) add(atX, atY, "", ink, { showarrow: true, arrowhead: 0, arrowwidth: 0.8, arrowcolor: ink, standoff: items[index].radius + 1, ax: Math.min(Math.max(atX, box.x0), box.x1) - atX, ay: Math.min(Math.max(atY, box.y0 + 2), box.y1 - 2) - atY });
   }
   for (const arrow of chart.arrows) {
@@ -392,13 +390,30 @@ function annotations(frame, chart, seen) {
 function lineLabel(line, pixel, seen, font, labels, others, dots, add) {
   const spots = line.points.map((point) => pixel(...point));
   const draw = Math.abs(spots.at(-1)[1] - spots[0][1]) < 2 ? flatLabel : slopedLabel;
+  const texts = [line.label, ...(draw === flatLabel && seen.width < FEW_WORDS ? [line.label.replace(ENGINE, "")] : [])];
   for (const avoided of [others, dots]) {
     const free = (box) => !labels.some((other) => hits(box, other)) && !avoided.some((other) => hits(box, other));
-    const found = draw(spots, textWidth(line.label, font), seen, free);
-    if (!found) continue;
-    labels.push(...found.boxes);
-    return add(found.x, found.y, found.angle);
+    for (const text of new Set(texts)) {
+      const found = draw(spots, textWidth(text, font), seen, free);
+      if (!found) continue;
+      labels.push(...found.boxes);
+      return add({ ...found, text, crossing: avoided === dots });
+    }
   }
+}
+
+/* At the foot of an upright mark: to its right or left, off other labels and off the roofs; where there is no room for the words, the number alone,
+   in the colour of its line, as the axis has the unit. */
+function markLabel(label, x, seen, font, taken, roofs) {
+  const number = label.match(/[\d.,]+(?= (?:FLOP|OP)\/B$)/)?.[0];
+  const boxed = (text, right, y) => {
+    const wide = textWidth(text, font) + 4, x0 = right ? x + 4 : x - 4 - wide;
+    return { text, y, box: { x0, x1: x0 + wide, y0: y - 7, y1: y + 7 } };
+  };
+  const free = ({ box }, avoided) => box.x0 >= 0 && box.x1 <= seen.width && !taken.some((other) => hits(box, other)) && !avoided.some((other) => hits(box, other));
+  const rows = Array.from({ length: 5 }, (_, row) => seen.height - 9 - 15 * row);
+  const spots = [label, ...(number && seen.width < FEW_WORDS ? [number] : [])].flatMap((text) => rows.flatMap((y) => [true, false].map((right) => boxed(text, right, y))));
+  return spots.find((spot) => free(spot, roofs)) ?? spots.find((spot) => free(spot, [])) ?? boxed(number ?? label, x < seen.width / 2, rows[0]);
 }
 
 function flatLabel(spots, wide, seen, free) {
@@ -458,6 +473,9 @@ function obstacles(line, pixel, seen) {
   return boxes;
 }
 
+const FEW_WORDS = 340; // pixels of a plot, below which words are left to the colours and the axis
+const ENGINE = /(?<=\S) (?:fp|bf|tf|int|mxfp|nvfp)\d+(?:_\w+)? (?:tensor|vector)(?= )/;
+const ON_LINES = () => ({ bgcolor: `${colour("background")}d0` }); // a label that had to cross a line
 const labelText = (point) => shortened(point.label);
 const hits = (a, b) => a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
 function fitting(text, room, font) {
