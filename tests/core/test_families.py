@@ -549,7 +549,8 @@ CONVS = [
     ({"kernel": 7.0, "c_out": 96.0}, "conv-large-wide"),
     ({"kernel": 7.0, "c_out": 99.0}, "conv-odd-large-wide"),
     ({"groups": 8.0}, "conv-grouped"),  # 8 channels a group
-    ({"groups": 2.0}, "conv-grouped-broad"),  # 32
+    ({"groups": 2.0}, "conv-grouped-broad-block"),  # 32
+    ({"groups": 2.0, "c_in": 96.0, "c_out": 96.0}, "conv-grouped-broad"),  # 48
     ({"groups": 32.0}, "conv-grouped-odd"),  # 2
     ({"groups": 64.0}, "conv-grouped-alone"),
     ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),

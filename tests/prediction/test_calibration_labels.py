@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ridgeline as rl
 from ridgeline.core.errors import MissingFigure
+from ridgeline.core.timeline import Call, Tensor
 from ridgeline.prediction.predict import predict
+from ridgeline.programs.aten import Settings, count
 from ridgeline.programs.ops import OPS
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -28,7 +32,30 @@ def timed() -> set[tuple[str, str, str, str]]:
             for row in csv.DictReader(file):
                 weights = (row.get("weights") or "").partition("_g")[0]
                 rows.add((row["op"], row["dtype"], weights, row.get("backend") or ""))
+    return rows | single_calls()
+
+
+def single_calls() -> set[tuple[str, str, str, str]]:
+    """Of calls that were timed one at a time: attention by its op, others by the name of their kernel."""
+    rows = set()
+    with gzip.open(DATA.parent / "programs" / "h200-single-calls.jsonl.gz", "rt") as file:
+        for row in map(json.loads, file):
+            name = row.get("name", "").partition("::")[2]
+            if name.startswith("_scaled_dot_product"):
+                rows.add(("attention_backward" if "backward" in name else "attention", row["args"][0]["dtype"], "", ""))
+            elif name in ("clone", "mul", "div") and row["args"][0]["dtype"] == "fp16":
+                rows |= {(kernel, "fp16", "", "") for kernel in kernels_of(row)}
     return rows
+
+
+def kernels_of(row: dict[str, Any]) -> set[str]:
+    args = tuple(
+        Tensor(tuple(arg["shape"]), arg["dtype"], tuple(arg["strides"])) if isinstance(arg, dict) else arg
+        for arg in row["args"]
+    )
+    outputs = tuple(Tensor(tuple(out["shape"]), out["dtype"], tuple(out["strides"])) for out in row["outputs"])
+    work = count(Call(row["name"], args, outputs), Settings(device="cuda", leaf=True)).work
+    return {kernel.op or kernel.family for kernel in work.kernels} if work is not None else set()
 
 
 @pytest.mark.parametrize("backend", ["", "flash2", "cudnn", "efficient", "triton", "rowwise"])
@@ -49,6 +76,7 @@ def test_what_is_called_calibrated_was_timed(backend: str) -> None:
                 labels.add(label)
                 if label == "calibrated":
                     names = {op.name, SAME_KERNELS.get(op.name, op.name), "linear" if op.name == "gemm" else op.name}
+                    names |= {kernel.op or kernel.family for kernel in op(**sizes, **words).kernels}
                     stored = words.get("weights", "").partition("_g")[0]
                     assert any((name, dtype, stored, backend) in timed() for name in names), (op.name, words)
     assert labels == {"calibrated", "transferred", "uncalibrated"}

@@ -30,6 +30,9 @@ SUBSTITUTES = {
     "fp8": ("int8", "bf16"), "int8": ("fp8", "bf16"), "int4": ("int8", "fp8"), "nvfp4": ("fp8", "bf16"),
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
+HALVES = ("bf16", "fp16")
+# Families whose kernels move as many bytes in either: timings of one serve the other before those of other kernels in its own.
+SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose")
 # Kernels of another library that serve where the default path has none for such weights, and formats of weights that are unpacked alike.
 OTHER_PATHS = {"weight_only": ("triton",)}
 UNPACKED_ALIKE = dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8")
@@ -59,11 +62,13 @@ def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tup
     narrow = [f"{other}-{stored}" for other in others for stored in weights]
     narrow += [f"{other}-{UNPACKED_ALIKE[stored]}" for other in (arithmetic, *others) for stored in weights if stored in UNPACKED_ALIKE]  # fmt: skip
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
+    twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if key.family in SAME_HALVES else {}
     return tuple(
-        (wider, place > 0)
+        (wider._replace(dtype=each), each != key.dtype)
         for place, dtype in enumerate(filter(None, dtypes))
         for path in (*backends(backend), *OTHER_PATHS.get(key.family, ()))
         for wider in key._replace(dtype=dtype, backend=path).wider(like)
+        for each in ((dtype, twins[dtype]) if place == 0 and dtype in twins else (dtype,))
     )
 
 

@@ -23,6 +23,11 @@ HALF_BLOCK = 16.0  # or half a step
 MAX_FEW_CHANNELS = (
     16.0  # channels for which libraries have kernels of their own; of a group, those of which a tile takes several
 )
+GROUP_BLOCKS = (
+    32.0,
+    64.0,
+    128.0,
+)  # channels of a group that one kernel takes as they are; others are padded or cut out first
 MIN_LARGE_KERNEL = 7.0  # side of a kernel from which they do
 MAX_NARROW_OUTPUT = 64.0  # channels of the output up to which large kernels always get tensor units
 MIN_BROAD_KERNEL = 5.0  # and from which gradients rarely take the transform of 3x3 taps
@@ -73,6 +78,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     rest = ~grouped & ~point & ~skip & ~spread
     off_group = off(in_group, VECTOR_CHANNELS) | off(out_group, VECTOR_CHANNELS)
     broad_group = np.maximum(in_group, out_group) > MAX_FEW_CHANNELS
+    blocks = (in_group == out_group) & np.isin(in_group, GROUP_BLOCKS)
     halved, usual = off(c_in, HALF_BLOCK), rest & ~odd & ~few & ~large
     by_channels = {
         "conv": usual & ~loose_channels,
@@ -86,7 +92,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     return {
         **by_channels,
         "conv-grouped": grouped & ~alone & ~off_group & ~broad_group,
-        "conv-grouped-broad": grouped & ~alone & ~off_group & broad_group,
+        "conv-grouped-broad": grouped & ~alone & ~off_group & broad_group & ~blocks,
+        "conv-grouped-broad-block": grouped & ~alone & ~off_group & broad_group & blocks,
         "conv-grouped-odd": grouped & ~alone & off_group,
         "conv-grouped-alone": grouped & alone & ~large,
         "conv-grouped-alone-large": grouped & alone & large,

@@ -224,7 +224,7 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), _softmaxes),
     **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), _softmax_gradients),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
-    **dict.fromkeys(BATCH_NORMS, _channels),
+    **dict.fromkeys((*BATCH_NORMS, "group_moments", "group_gradients"), _channels),
     **{f"batchnorm_{part}": _kept_channels(part) for part in KEPT_CHANNEL},
     **dict.fromkeys((f"batchnorm_{part}_native_nhwc" for part in KEPT_CHANNEL), _split_channels),
     "embedding": _gathers,

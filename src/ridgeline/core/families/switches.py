@@ -12,7 +12,14 @@ import numpy as np
 
 from . import columns, row_kernels
 from .attention import NARROW_HEAD, USUAL_HEAD
-from .convolution import BLOCK_CHANNELS, MAX_FEW_CHANNELS, MAX_NARROW_OUTPUT, MIN_LARGE_KERNEL, VECTOR_CHANNELS
+from .convolution import (
+    BLOCK_CHANNELS,
+    GROUP_BLOCKS,
+    MAX_FEW_CHANNELS,
+    MAX_NARROW_OUTPUT,
+    MIN_LARGE_KERNEL,
+    VECTOR_CHANNELS,
+)
 from .effects import Array
 from .family import Mask, Sizes, element_width, off
 from .product import MAX_FEW_ROWS
@@ -105,6 +112,8 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
             yield larger, cases
     if family == "gemm":
         yield from _more_rows(sizes)
+    if family == "conv":
+        yield from _larger_groups(sizes)
     if family == "stream" and op == "copy":
         yield from _longer_copies(sizes)
     if op == "sum_columns":
@@ -120,6 +129,16 @@ def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
         if np.any(few := np.minimum(m, n) <= at):
             columns = np.where(n <= at, Switch("n", at, ALIGNED_COLUMNS).above(n), n)
             yield {**sizes, "m": np.where(m <= at, at + 1, m), "n": columns}, few
+
+
+def _larger_groups(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Groups whose channels are padded or cut out have those above them that a kernel takes as they are."""
+    c_in, c_out, groups = (np.asarray(sizes[name], dtype=np.float64) for name in ("c_in", "c_out", "groups"))
+    width = np.maximum(c_in, c_out) / groups
+    for block in GROUP_BLOCKS:
+        if np.any(below := (groups > 1) & (groups < c_in) & (width < block)):
+            channels = groups * block
+            yield {**sizes, "c_in": np.where(below, channels, c_in), "c_out": np.where(below, channels, c_out)}, below
 
 
 def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:

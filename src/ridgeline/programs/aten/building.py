@@ -30,10 +30,11 @@ def streamed(
     family: str = "stream",
     launches: float = 1.0,
     count: float = 0.0,
+    further: Mapping[str, Array] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Work:
     """A pass over tensors. `op` names the timed op whose kernel it runs, `like` one that is built alike, where its own was
-    never timed; `count` the elements that are handled."""
+    never timed; `count` the elements that are handled, `further` the sizes that only this kernel has."""
     moves = {(MAIN, tensor, READ): size for tensor, operand in read.items() if (size := _bytes(operand))}
     moves |= {(MAIN, tensor, WRITE): size for tensor, operand in write.items() if (size := _bytes(operand))}
     handled = count or max([_count(operand) for operand in (*read.values(), *write.values())], default=0.0)
@@ -42,7 +43,7 @@ def streamed(
     sizes: dict[str, Array] = {
         "read": sum(size for (_, _, way), size in moves.items() if way == READ),
         "written": sum(size for (_, _, way), size in moves.items() if way == WRITE),
-        "flops": flops, "special": special, "elements": handled, "launches": launches,
+        "flops": flops, "special": special, "elements": handled, "launches": launches, **(further or {}),
     }  # fmt: skip
     return Work(
         counts={("vector", arithmetic, name): flops} if flops else {},

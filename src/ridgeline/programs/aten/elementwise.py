@@ -171,7 +171,11 @@ def elementwise(arguments: Arguments) -> Work:
 def _crossed(work: Work, read: tuple[Tensor, ...], out: Tensor) -> Work:
     """Of operands whose neighbours are not those of the result: threads load them a row apart, as a transpose does."""
     along = innermost(out)
-    across = [tensor for tensor in read if tensor.shape == out.shape and innermost(tensor) not in (None, along)]
+    across = [
+        tensor
+        for tensor in read
+        if tensor.shape == out.shape and innermost(tensor) not in (None, along) and distinct(tensor) == elements(tensor)
+    ]
     if along is None or not across:
         return work
     cols = across[0].shape[innermost(across[0]) or 0]

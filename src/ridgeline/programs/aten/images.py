@@ -15,6 +15,8 @@ from .counted import Rule
 from .formats import REAL, known
 from .memory import result
 
+MAX_ADDED = 8.0  # gradients that are added to one pixel at once without waiting for each other
+BLOCK = 1024.0  # threads of a block that blends pixels
 TAPS = {
     "nearest": 0.0,
     "linear": 3.0,
@@ -77,7 +79,10 @@ def _pool(arguments: Arguments) -> Work:
     write: dict[str, Tensor | tuple[float, str]] = {"y": out}
     if arguments.base.endswith("_with_indices"):
         write["places"] = (float(elements(out)), "int64")
-    work = streamed(arguments.base, {"x": x}, write, known(x), max(taps - 1.0, 1.0) * elements(out))
+    work = streamed(
+        arguments.base, {"x": x}, write, known(x), max(taps - 1.0, 1.0) * elements(out), op=_by_layout(arguments.base, x),
+        further={"piece": float(taps)},
+    )  # fmt: skip
     if "places" not in write or not _timed_image(x) or not elements(out):
         return work
     form, layout = known(x).copied, "nhwc" if channels_last(x) else "nchw"
@@ -119,7 +124,10 @@ def _pool_backward(arguments: Arguments) -> Work:
         )
         reads["places"] = indices or (float(elements(dy)), "int64")
         adds = float(elements(dy))
-    work = streamed(arguments.base.strip("_"), reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds)
+    name, taps = arguments.base.strip("_"), elements(x) / max(elements(dy), 1)
+    work = streamed(
+        name, reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds, op=_by_layout(name, x), further={"piece": taps}
+    )
     if arguments.base != "max_pool2d_with_indices_backward" or not _timed_image(x) or not elements(dy):
         return work
     kernel = _expanded(arguments.integers(2, "kernel_size"), 2)
@@ -129,6 +137,20 @@ def _pool_backward(arguments: Arguments) -> Work:
     outputs, layout = elements(dy) / planes, "nhwc" if channels_last(x) else "nchw"
     gradient = gradient_kernel(planes, float(x.shape[1]), sides, outputs, windows, known(dy).copied, layout)
     return replace(work, kernels=(gradient,))
+
+
+def _by_layout(name: str, x: Tensor) -> str:
+    """The kernel of an operator on images: those with channels last have kernels of their own."""
+    return f"{name}_nhwc" if channels_last(x) else name
+
+
+def _loops(name: str, out: Tensor, x: Tensor) -> dict[str, float]:
+    """How much larger the image gets; where a thread blends a pixel of all images and channels, one after the other, its steps and
+    the blocks of such threads."""
+    scale = {"piece": elements(out) / max(elements(x), 1)}
+    if "nearest" in name or len(out.shape) != 4 or channels_last(x):
+        return scale
+    return {**scale, "steps": float(out.shape[0] * out.shape[1]), "blocks": out.shape[2] * out.shape[3] / BLOCK}
 
 
 def _method(base: str) -> float:
@@ -144,15 +166,27 @@ def _upsample(arguments: Arguments) -> Work:
     if len(out.shape) != len(x.shape):
         raise Missing("argument 1 (output_size) was not recorded")
     name = arguments.base.strip("_")
-    return streamed(name, {"x": x}, {"y": out}, known(x), _method(name) * elements(out))
+    return streamed(
+        name,
+        {"x": x},
+        {"y": out},
+        known(x),
+        _method(name) * elements(out),
+        op=_by_layout(name, x),
+        further=_loops(name, out, x),
+    )
 
 
 def _upsample_backward(arguments: Arguments) -> Work:
     """upsample_bilinear2d_backward(dy, output size, input size, ...): dy read, dx written."""
     dy = arguments.tensor(0)
     out = result(arguments, arguments.integers(2, "input_size", ()) or None, dy.dtype)
-    name = arguments.base.strip("_")
-    return streamed(name, {"dy": dy}, {"dx": out}, known(dy), max(_method(name), 1.0) * elements(dy))
+    name, scale = arguments.base.strip("_"), elements(dy) / max(elements(out), 1)
+    waiting = 1.0 if "nearest" in name or channels_last(dy) else max(scale / MAX_ADDED, 1.0)
+    return streamed(
+        name, {"dy": dy}, {"dx": out}, known(dy), max(_method(name), 1.0) * elements(dy), op=_by_layout(name, dy),
+        count=waiting * elements(dy), further={"piece": scale},
+    )  # fmt: skip
 
 
 def _pad(arguments: Arguments) -> Work:

@@ -7,6 +7,7 @@ decide how much is moved, the count is that of all being selected, with a note t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...core.notes import ASSUMED, Note
@@ -15,11 +16,12 @@ from ...core.work import Work
 from .. import ops
 from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
-from .building import like, named, streamed, with_moves
+from .building import after, like, named, streamed, with_moves
 from .counted import Rule
+from .elementwise import dense, order
 from .formats import BOOL, known
 from .matmul import broadcast
-from .memory import result
+from .memory import copied, result
 
 DATA_DEPENDENT = Note(ASSUMED, "the data decide how many elements are selected: counted as if all were")
 Reads = dict[str, Tensor | tuple[float, str]]
@@ -53,11 +55,19 @@ def _index(arguments: Arguments) -> Work:
     table, indices = arguments.tensor(0), _indices(arguments, 1)
     shape, assumed = _selected(table, indices)
     out = result(arguments, shape, table.dtype)
+    if _takes_rows(table, indices, assumed):
+        return replace(_rows(table, next(item for item in indices if item is not None)), name="index")
     taken = float(min(elements(out), elements(table)))
     return streamed(
         "index", {"x": (taken, table.dtype), **_reads(indices)}, {"y": out}, known(table),
         notes=(DATA_DEPENDENT,) if assumed and not arguments.outputs else (),
     )  # fmt: skip
+
+
+def _takes_rows(table: Tensor, indices: tuple[Tensor | None, ...], masked: bool) -> bool:
+    """Whether entire rows of a table that lies in order are taken, which the kernel of an embedding does."""
+    plain = dense(table) and order(table) == order(Tensor(table.shape))
+    return plain and not masked and len(indices) == 1 and indices[0] is not None and len(table.shape) > 1
 
 
 def _rows(table: Tensor, index: Tensor) -> Work:
@@ -133,14 +143,16 @@ def _written(arguments: Arguments, values: Tensor | None, index: Reads, count: f
     target = arguments.tensor(0)
     touched: tuple[float, str] = (min(count, float(elements(target))), target.dtype)
     reads: Reads = {**named("values", values), **index}
-    write: Reads = {"x": touched}
-    if not arguments.in_place:
-        reads, write = {**reads, "copied": target}, {"y": (elements(target) + touched[0], target.dtype)}
     if adds:
         reads["x"] = touched
-    if adds:
-        return streamed(name, reads, write, known(target), count, count=count)
-    return streamed(name, reads, write, known(target), count=count, op=name, like=STRIDED)  # every element is indexed
+    repeated = (
+        {"piece": count / max(touched[0], 1.0)} if adds else {}
+    )  # additions to one element, which wait for each other
+    work = streamed(
+        name, reads, {"x": touched}, known(target), count if adds else 0.0, count=count, op=f"{name}_adding" if adds else name,
+        like=STRIDED, further=repeated,
+    )  # fmt: skip
+    return work if arguments.in_place else after(name, copied("copy", target, target), work)
 
 
 def _index_put(arguments: Arguments) -> Work:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .arguments import Arguments, Missing, elements
@@ -27,18 +29,26 @@ def _reduction(arguments: Arguments, place: int) -> int:
 
 
 def elementwise_loss(arguments: Arguments) -> Work:
-    """mse_loss(x, target, reduction) and the like; a mean or sum adds one flop per element and writes one value."""
+    """mse_loss(x, target, reduction) and the like; a mean or sum adds one flop per element and writes one value.
+
+    Its kernel goes over what the first one wrote, which a compiler spares.
+    """
     each, special, _, place, _ = ELEMENTWISE[arguments.base]
     x, target = arguments.tensor(0), arguments.tensor(1, "target")
     weight = arguments.optional(2) if place == 3 else None
     reduced = _reduction(arguments, place) != NO_REDUCTION
     size = float(elements(x))
-    write: tuple[float, str] = (1.0 if reduced else size, x.dtype)
-    return streamed(
-        arguments.base, named("x target weight", x, target, weight), {"loss": write}, known(x),
-        (each + reduced) * size, special * size, family="reduce" if reduced else "stream",
-        count=size,
-    )  # fmt: skip
+    every: tuple[float, str] = (size, x.dtype)
+    reads, special = named("x target weight", x, target, weight), special * size
+    work = streamed(arguments.base, reads, {"loss": every}, known(x), each * size, special, count=size)
+    if not reduced:
+        return work
+    one: tuple[float, str] = (1.0, x.dtype)
+    summed = streamed("sum", {"loss": every}, {"mean": one}, known(x), size, family="reduce", count=size)
+    merged = streamed(
+        arguments.base, reads, {"loss": one}, known(x), (each + 1) * size, special, family="reduce", count=size
+    )
+    return replace(merged, kernels=(*work.kernels, *summed.kernels))
 
 
 def elementwise_backward(arguments: Arguments) -> Work:
@@ -76,7 +86,22 @@ def _nll(arguments: Arguments) -> Work:
     write: tuple[float, str] = (2.0 if reduced else rows + 1, logp.dtype)
     taken: tuple[float, str] = (rows, logp.dtype)
     reads = {"logp": taken, **named("target weight", target, arguments.optional(2))}
-    return streamed("nll_loss", reads, {"loss": write}, known(logp), 2.0 * rows, family="reduce", count=rows)
+    images = "2d" in arguments.base
+    # of rows that are no images one block takes all
+    further = {} if images else {"steps": rows, "blocks": 1.0}
+    op = "nll_loss2d" if images else "nll_loss"
+    return streamed(
+        "nll_loss",
+        reads,
+        {"loss": write},
+        known(logp),
+        2.0 * rows,
+        family="reduce",
+        count=rows,
+        op=op,
+        like="sum",
+        further=further,
+    )
 
 
 def _nll_backward(arguments: Arguments) -> Work:
@@ -94,6 +119,7 @@ def _nll_backward(arguments: Arguments) -> Work:
         {"dx": (float(written), logp.dtype)},
         known(logp),
         rows,
+        op=arguments.base,
         count=float(written),
     )
 

@@ -7,12 +7,14 @@ statistics of the data first: one pass to reduce them, one to apply them.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import ceil, log2, prod
 
+from ...core.families.vector import CORE_BLOCKS
 from ...core.timeline import Tensor
-from ...core.work import Work
+from ...core.work import Kernel, Work
 from .. import ops
 from ..ops.channel_norms import NATIVE, inference_kernel
+from ..ops.kernels import row_kernel
 from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import after, named, rows_and_columns, streamed, with_moves
@@ -23,6 +25,10 @@ from .formats import REAL, known
 from .memory import copied, rows_first
 
 INFERENCE = {"native_batch_norm": NATIVE, "cudnn_batch_norm": ""}  # operators of inference, and whose kernels they run
+MAX_THREADS, MAX_SHARING = (
+    1024,
+    64,
+)  # of a block of a softmax across; columns up to which several of them share a column
 LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD = 13.0, 9.0  # flops per element, as ops.layernorm_backward derives them
 
 
@@ -105,7 +111,33 @@ def _softmax(arguments: Arguments) -> Work:
     work = ops.softmax(rows=rows, cols=cols, dtype=_row_format(x), out_dtype=out)
     if masked:
         return with_moves(work, named("mask", arguments.optional(1)))
+    work = _across(work, x, arguments.integer(1, "dim"), "softmax_across", 3.0)
     return replace(work, name="log_softmax") if arguments.base == "_log_softmax" else work
+
+
+def _across(work: Work, x: Tensor, dimension: int, op: str, passes: float) -> Work:
+    """Over elements that do not lie next to each other: a thread, or a few of a block, goes over them one after the other.
+
+    They are read in so many passes (over one or two tensors), by blocks that have a core to themselves.
+    """
+    length, inner = x.shape[dimension], prod(x.shape[dimension % len(x.shape) + 1 :]) if x.shape else 1
+    if inner <= 1 or not elements(x):
+        return work
+    size = float(elements(x))
+    along = min(inner, MAX_THREADS)
+    shared = 2 ** int(log2(min(MAX_THREADS / along, length))) if along <= MAX_SHARING and length >= MAX_SHARING else 1
+    columns = size / length / inner * ceil(inner / along)
+    moved = size * known(x).bytes
+    sizes = {
+        "read": passes * moved,
+        "written": moved,
+        "flops": 5 * size,
+        "special": size,
+        "elements": size,
+        "launches": 1.0,
+    }
+    sizes |= {"steps": length / shared, "blocks": CORE_BLOCKS * columns * along * shared / MAX_THREADS}
+    return replace(work, kernels=tuple(Kernel("stream", sizes, op, kernel.dtype, "exp") for kernel in work.kernels))
 
 
 def _safe_softmax(arguments: Arguments) -> Work:
@@ -134,6 +166,7 @@ def _softmax_backward(arguments: Arguments) -> Work:
     of_logarithm = arguments.base.startswith("_log")
     gradient = ops.log_softmax_backward if of_logarithm else ops.softmax_backward
     work = gradient(rows=rows, cols=cols, dtype=_row_format(dy))
+    work = _across(work, y, arguments.integer(2, "dim"), "softmax_across_backward", 4.0)
     if arguments.outputs and arguments.outputs[0].dtype != dy.dtype:
         work = with_moves(work, write={"dx": arguments.outputs[0]})
     return work
@@ -247,6 +280,7 @@ def _group_norm(arguments: Arguments) -> Work:
         {"y": x},
         known(x),
         4.0 * elements(x),
+        like=STRIDED,
     )
     return after("group_norm", reduced, apply)
 
@@ -256,7 +290,12 @@ def _group_statistics(x: Tensor, rows: float) -> Work:
     cols = elements(x) / rows if rows else 0.0
     work = ops.sum_rows(rows=rows, cols=int(cols), dtype=known(x).arithmetic, out_dtype="fp32")
     counts = {(engine, dtype, "moments"): 4.0 * elements(x) for engine, dtype, _ in work.counts}
-    return replace(work, name="group_norm_stats", counts=counts)
+    return replace(work, name="group_norm_stats", counts=counts, kernels=_summed(work, "group_moments"))
+
+
+def _summed(work: Work, op: str) -> tuple[Kernel, ...]:
+    """The kernels of sums of rows, under the name of those that sum more than one thing."""
+    return tuple(replace(kernel, op=op, like="sum_rows") for kernel in work.kernels)
 
 
 def _group_norm_backward(arguments: Arguments) -> Work:
@@ -264,6 +303,10 @@ def _group_norm_backward(arguments: Arguments) -> Work:
     dy, x = arguments.tensor(0), arguments.tensor(1)
     images, channels = arguments.integer(5, "N"), arguments.integer(6, "C")
     reduced = _statistics("group_norm_backward_reduce", {"dy": dy, "x": x}, float(images * channels), x, 4.0)
+    planes, pixels = float(images * channels), elements(x) / max(images * channels, 1)
+    form = _row_format(x)
+    (rows,) = row_kernel("group_gradients", planes, pixels, form, form, per_row=2.0, fresh=2.0)
+    reduced = replace(reduced, kernels=(replace(rows, like="sum_rows"),))
     sums: tuple[float, str] = (float(images * channels), "fp32")
     apply = streamed(
         "group_norm_backward",
@@ -271,6 +314,7 @@ def _group_norm_backward(arguments: Arguments) -> Work:
         {"dx": x},
         known(x),
         5.0 * elements(x),
+        like=STRIDED,
     )
     return after("group_norm_backward", reduced, apply)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log2
+from math import log2, prod
 
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
+from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
 from .building import like, named, streamed, with_moves
 from .counted import Rule
@@ -57,8 +58,13 @@ def _kth(arguments: Arguments) -> Work:
 def _scan(arguments: Arguments) -> Work:
     """cumsum(x, dim, dtype), cumprod, cummax (with places), logcumsumexp (4 flops, 2 of them special)."""
     x = arguments.tensor(0)
-    rows, cols = _rows(arguments, x, arguments.integer(1, "dim"))
+    dimension = arguments.integer(1, "dim")
+    rows, cols = _rows(arguments, x, dimension)
     work = ops.cumsum(rows=rows, cols=cols, dtype=_timed(x))
+    if (
+        x.shape and prod(x.shape[dimension % len(x.shape) + 1 :]) > 1
+    ):  # a thread goes along a column: all move as a copy does
+        work = replace(work, kernels=streamed("cumsum", {"x": x}, {"y": x}, known(x), like=STRIDED).kernels)
     name = arguments.base.strip("_").removesuffix("_helper")
     counts = {("vector", known(x).arithmetic, "scan"): float(max(elements(x) - rows, 0))}
     work = replace(work, name=name, counts=counts, dtype=known(x).arithmetic)

@@ -78,9 +78,9 @@ class Recorder:
         counted = Counted(FREE) if on_host else self._counted(call, args)
         if is_collective(call.name):
             phase = COMMUNICATION
-        summed = phase == BACKWARD and self._sums_gradients(func, args, read)
-        if summed:
-            call = replace(call, name="aten::add_")
+        in_place = self._in_place(func, args, given, read) if phase == BACKWARD else ""
+        if in_place:
+            call = replace(call, name=in_place)
             counted = self._counted(call, args)
             self.storages.continued(result, read[0][0])
         self._enter(Site(call, phase, modules, source), counted)
@@ -109,6 +109,12 @@ class Recorder:
             return torch.empty_like(result, memory_format=layout)
         grads = [torch.empty_like(item, memory_format=layout) if item is not None else None for item in result[:2]]
         return (*grads, result[2])
+
+    def _in_place(self, func: Any, args: Any, given: tuple[Any, ...], read: list[Access]) -> str:
+        """The operator in place that autograd calls unless its tensors are fake; empty where it calls this one."""
+        if func is self.torch.ops.aten.index_put.default and given[3] is True:
+            return "aten::_index_put_impl_"
+        return "aten::add_" if self._sums_gradients(func, args, read) else ""
 
     def _sums_gradients(self, func: Any, args: Any, read: list[Access]) -> bool:
         """Whether autograd adds two gradients of one tensor, which it does in place unless its tensors are fake."""

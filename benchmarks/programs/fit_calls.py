@@ -1,0 +1,186 @@
+"""Fit kernels of the H200 to the calls that `single_calls.py` recorded, and write them beside its other coefficients.
+
+    python benchmarks/programs/fit_calls.py FILE [FILE ...] [--only group_norm,upsample] [--dry]
+
+A call of several kernels is taken apart by the order or the names of its recorded kernels. Of the 16-bit formats bf16 is fitted, and
+serves fp16, which runs the same kernels over the same bytes: its timings are a check. Depthwise convolutions differ and are fitted apart.
+Every fit is judged on timings that it did not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from single_calls import SETTINGS, read
+
+from ridgeline.core.families import Key, formula, keys
+from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.timeline import Call
+from ridgeline.core.work import Kernel
+from ridgeline.machines import coefficients
+from ridgeline.machines import load as machines
+from ridgeline.prediction.coefficients import hardware, kernels
+from ridgeline.prediction.fit import Group, fit
+from ridgeline.programs.aten import count
+
+SOURCE = "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17"
+HALVES = ("bf16", "fp16")
+MIN_TIMINGS = 7
+SAME = 0.05  # the most that times of two formats of one width differ by
+FIRST_APART = ("native_group_norm", "native_group_norm_backward", "index_add", "scatter_add")
+OPS = (  # how the names of the kernels begin that are fitted here
+    *(
+        "group_",
+        "upsample_",
+        "avg_pool2d",
+        "softmax_across",
+        "index_add_adding",
+        "index_put_adding",
+        "scatter_add_adding",
+    ),
+    *("gather", "constant_pad_nd", "roll", "mse_loss_backward", "columns", "nll_loss"),
+)
+TALL = "rows-tall.layernorm_backward"
+BLOCKS, ALONE = (
+    "conv-grouped-broad-block",
+    "conv-grouped-alone",
+)  # and convolutions: groups of one size, channels by themselves
+LARGE = "-large"  # kernels whose gradients are fitted with those of smaller ones
+START = {"stream": "strided", "rows": "sum_rows"}
+
+
+def _sides(call: Call, row: dict[str, Any]) -> list[float]:
+    """Microseconds of the gradient of the images and of the weights, by the names of kernels; those without one go with the next."""
+    times, pending, side = [0.0, 0.0], 0.0, 0
+    for name, duration in row["kernels"]:
+        of_weights = any(part in name for part in ("wgrad", "grad_weight"))
+        if of_weights or any(part in name for part in ("dgrad", "backward_kernel")):
+            side = int(of_weights)
+            times[side] += pending + duration
+            pending = 0.0
+        else:
+            pending += duration
+    times[side] += pending
+    return times
+
+
+def timed_kernels(call: Call, row: dict[str, Any]) -> Iterator[tuple[Kernel, float]]:
+    """The kernels of a call, each with the seconds it took."""
+    work, base = count(call, SETTINGS).work, call.name.partition("::")[2]
+    if work is None or row.get("time_us", 0) <= 0:
+        return
+    listed = [kernel for step in work.steps for kernel in kernels(step.work)]
+    if len(listed) == 1:
+        times = [row["time_us"] / float(np.max(np.asarray(work.steps[0].count)))]
+    elif len(listed) == 2 and base in FIRST_APART:
+        times = [row["kernels"][0][1], row["time_us"] - row["kernels"][0][1]]
+    elif len(listed) == 2 and base == "convolution_backward":
+        times = _sides(call, row)
+    else:
+        return
+    for kernel, time in zip(listed, times, strict=True):
+        if time > 0:
+            yield kernel, time * 1e-6
+
+
+def groups(files: Sequence[Path], machine: Machine) -> dict[Key, Group]:
+    """Timings by the key of their kernel."""
+    listed: dict[Key, list[tuple[Kernel, float]]] = defaultdict(list)
+    for path in files:
+        for call, row in read(path):
+            for kernel, seconds in timed_kernels(call, row):
+                (key, _), *_ = keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op)
+                listed[key].append((kernel, seconds))
+    made: dict[Key, Group] = {}
+    for key, timings in listed.items():
+        known = hardware(machine, key.dtypes[0])
+        if known is None:
+            continue
+        names = set.intersection(*(set(kernel.sizes) for kernel, _ in timings))
+        sizes = {name: np.array([float(kernel.sizes[name]) for kernel, _ in timings]) for name in sorted(names)}
+        made[key] = Group(formula(key.family), known, sizes, np.array([seconds for _, seconds in timings]))
+    return made
+
+
+def _optional(key: Key, timed: Group) -> tuple[str, ...]:
+    if key.family != "conv":
+        return ("chain",) if "steps" in timed.sizes else ("deep",) if "tall" in key.variant else ()
+    return ("layout", "parts") if key.op.startswith("wgrad") and "alone" not in key.variant else ("layout",)
+
+
+def wanted(key: Key, only: Sequence[str]) -> bool:
+    gradient = key.op.startswith(("dgrad", "wgrad"))
+    ours = key.op.startswith(OPS) or key.kernels == BLOCKS or (key.kernels.startswith(ALONE) and gradient)
+    ours = ours or str(key).startswith(TALL) or (key.family.startswith("attention") and key.dtype == "fp32")
+    return ours and (not only or any(part in str(key) for part in only))
+
+
+def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) -> dict[Key, Fitted]:
+    joined: dict[Key, list[Group]] = defaultdict(list)
+    for key, group in timed.items():
+        apart = key.kernels.startswith(ALONE)  # cuDNN has kernels for fp16 that it has not for bf16
+        if wanted(key, only) and (apart or not (key.dtype == HALVES[1] and key._replace(dtype=HALVES[0]) in timed)):
+            joined[key._replace(variant=key.variant.removesuffix(LARGE))].append(group)
+    made: dict[Key, Fitted] = {}
+    for key, members in sorted(joined.items(), key=lambda item: str(item[0])):
+        like = machine.fitted.get(key._replace(variant="", op=START.get(key.family, key.op)))
+        start = like.coefficients if like else None
+        row = fit(members, SOURCE, _optional(key, members[0]), start, True, MIN_TIMINGS)
+        print(
+            f"{key}: {row.cases} timings, {row.errors}" if row else f"{key}: too few timings",
+            file=sys.stderr,
+            flush=True,
+        )
+        if row is not None:
+            made[key] = row
+            if key.kernels == ALONE:
+                made[key._replace(variant=key.variant + LARGE)] = row
+            if key.variant == "narrow" and len(timed.get(key._replace(variant=""), ())) < MIN_TIMINGS:
+                made[key._replace(variant="")] = row
+            for each in [each for each in made if each.dtype == HALVES[0] and not each.kernels.startswith(ALONE)]:
+                made[each._replace(dtype=HALVES[1])] = made[each]
+    return made
+
+
+def shared(timed: dict[Key, Group], known: Mapping[Key, Fitted]) -> dict[Key, Fitted]:
+    """Kernels that were fitted in bf16 before, under fp16 too where calls show that both take as long."""
+    made: dict[Key, Fitted] = {}
+    for key, group in timed.items():
+        twin = key._replace(dtype=HALVES[0])
+        row = known.get(twin)
+        if key.dtype != HALVES[1] or key in known or row is None or row.borrowed or twin not in timed:
+            continue
+        if len(group) == len(timed[twin]):
+            ratio = float(np.median(group.times / timed[twin].times))
+            print(f"{key}: {ratio:.2f} of bf16, {len(group)} pairs", file=sys.stderr, flush=True)
+            if abs(ratio - 1) < SAME:
+                made[key] = row
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--dry", action="store_true")
+    given = parser.parse_args()
+    machine = machines.load("h200-sxm")
+    only = [part.strip() for part in given.only.split(",") if part.strip()]
+    timed = groups(given.files, machine)
+    made = fitted_to(timed, replace(machine), only) if only != [HALVES[1]] else {}
+    made |= shared(timed, coefficients.of_machine("h200-sxm"))
+    if not given.dry:
+        coefficients.write(
+            coefficients.FOLDER / "h200-sxm.json", {"fitted": coefficients.of_machine("h200-sxm") | made}
+        )
+
+
+if __name__ == "__main__":
+    main()

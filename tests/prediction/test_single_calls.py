@@ -1,0 +1,95 @@
+"""Times of operators whose kernels were timed one by one: within a third of what an H200 took, and by the kernel that ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ridgeline as rl
+from ridgeline.core.timeline import Call, Tensor
+from ridgeline.core.work import Program, Step, Work
+from ridgeline.programs.aten import Settings, count
+
+SETTINGS = Settings(False, True, "cuda", leaf=True)
+
+
+def tensor(*shape: int, dtype: str = "bf16", last: bool = False) -> Tensor:
+    strides = tuple(int(np.prod(shape[place + 1 :])) for place in range(len(shape)))
+    if last:
+        _, channels, height, width = shape
+        strides = (channels * height * width, 1, width * channels, channels)
+    return Tensor(shape, dtype, strides)
+
+
+def work(name: str, *args: Any, outputs: tuple[Tensor, ...] = ()) -> Work:
+    made = count(Call(name, args, outputs), SETTINGS).work
+    assert made is not None
+    return made
+
+
+def microseconds(made: Work) -> float:
+    prediction = rl.predict(Program((Step(made.name, made, 1.0),)), rl.machine("h200-sxm"))
+    return float(np.max(np.asarray(prediction.time))) * 1e6
+
+
+def image(dtype: str = "bf16", last: bool = False) -> Tensor:
+    return tensor(4, 256, 128, 128, dtype=dtype, last=last)
+
+
+LARGE = {kind: tensor(4, 256, 256, 256, dtype=kind) for kind in ("fp32", "bf16")}
+CASES = [  # what a call took, in us
+    (109.4, "aten::native_group_norm_backward", (image(), image(), tensor(4, 32), tensor(4, 32), tensor(256), 4, 256, 16384, 32, (True,) * 3)),
+    (117.3, "aten::upsample_nearest2d_backward", (LARGE["bf16"], (256, 256), (4, 256, 128, 128), None, None)),
+    (573.6, "aten::upsample_bilinear2d_backward", (LARGE["fp32"], (256, 256), (4, 256, 128, 128), False, None, None)),
+    (193.8, "aten::_index_put_impl_", (tensor(40000, 128), (Tensor((400000,), "int64"),), tensor(400000, 128), True, True)),
+    (31.8, "aten::index", (tensor(2000, 256), (Tensor((50000,), "int64"),))),
+    (917.6, "aten::avg_pool2d_backward", (tensor(64, 256, 28, 28), tensor(64, 256, 56, 56), (2, 2), (), (0, 0), False, True, None)),
+    (126.4, "aten::_softmax", (tensor(8, 150, 64, 64, dtype="fp32"), 1, False)),
+    (64.2, "aten::convolution", (tensor(64, 128, 56, 56, last=True), tensor(128, 64, 3, 3, last=True), None, (1, 1), (1, 1), (1, 1), False, (0, 0), 2)),
+    (100.4, "aten::_scaled_dot_product_cudnn_attention", (*(tensor(48, 12, 197, 64),) * 3, tensor(48, 12, 197, 197), False, 0.0, False, False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("took", "name", "args"), CASES, ids=[name for _, name, _ in CASES])
+def test_calls_take_what_they_were_timed_at(took: float, name: str, args: tuple[Any, ...]) -> None:
+    assert microseconds(work(name, *args)) == pytest.approx(took, rel=0.34)
+
+
+def test_half_formats_share_their_timings() -> None:
+    """fp16 moves as many bytes as bf16: a kernel that was timed in one of them is not priced as another one in the other."""
+    times = [
+        microseconds(work("aten::mul", tensor(64, 256, 56, 56, dtype=kind), tensor(64, 256, 1, 1, dtype=kind)))
+        for kind in ("bf16", "fp16")
+    ]
+    assert times[0] == pytest.approx(times[1], rel=0.02)
+
+
+def test_rows_of_a_table_are_taken_by_the_kernel_of_an_embedding() -> None:
+    table, places = tensor(1000, 64), Tensor((50,), "int64")
+    assert work("aten::index", table, (places,)).kernels[0].op == "embedding"
+    assert work("aten::index", table, (None, places)).kernels[0].op == "index"
+    assert work("aten::index", table, (Tensor((1000,), "bool"),)).kernels[0].op == "index"
+
+
+def test_groups_of_few_sizes_are_taken_as_they_are() -> None:
+    """Groups of 32, 64 or 128 channels have one kernel; those of other sizes are padded or cut out first, which takes longer."""
+
+    def grouped(width: int) -> Work:
+        x, weights = tensor(16, 8 * width, 28, 28, last=True), tensor(8 * width, width, 3, 3, last=True)
+        return work("aten::convolution", x, weights, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 8)
+
+    assert microseconds(grouped(64)) < microseconds(grouped(48))
+
+
+def test_a_softmax_over_neighbours_is_one_of_rows() -> None:
+    assert work("aten::_softmax", tensor(8, 16, 64), 2, False).kernels[0].op == "softmax"
+    assert work("aten::_softmax", tensor(8, 16, 64), 1, False).kernels[0].op == "softmax_across"
+    assert work("aten::_softmax", tensor(8, 16, 1), 1, False).kernels[0].op == "softmax"
+
+
+def test_an_expanded_operand_is_not_read_across() -> None:
+    """The gradient of a mean repeats a value for every pixel: nothing is transposed."""
+    repeated = Tensor((8, 64, 14, 14), "bf16", (64, 1, 0, 0))
+    assert work("aten::div", repeated, 196, outputs=(tensor(8, 64, 14, 14),)).kernels[0].family == "stream"
