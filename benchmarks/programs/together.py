@@ -1,6 +1,6 @@
 """Record many programs within minutes: each in a process of its own, all built and compiled at once, then timed one by one.
 
-    python benchmarks/programs/together.py --out FOLDER [--set held_out_4] [--compiled "gemma2-2b prefill,mixer-b train"]
+    python benchmarks/programs/together.py --out FOLDER [--set held_out_5] [--compiled "gemma2-2b prefill,mixer-b train"]
                                            [--eager NAMES] [--ready 100] [--turn 30]
 
 Every process builds its program, runs it until its kernels are compiled, and waits. When all of them wait, or after `--ready` seconds,
@@ -141,7 +141,7 @@ def turn(key: tuple[str, str], link: Connection, seconds: float) -> dict[str, An
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--set", choices=SETS, default="held_out_4")
+    parser.add_argument("--set", choices=SETS, default="held_out_5")
     parser.add_argument("--eager", default="")
     parser.add_argument("--compiled", default="")
     parser.add_argument("--ready", type=float, default=100)
