@@ -22,7 +22,7 @@ from ...prediction.ceilings import default_dtype, engine_for, known_peak
 from ..chart import NO_AXIS, Arrow, Axis, Bar, Chart, Line, Point
 from ..draw.labels import shorten
 from .plane import MIN_GAP, Roofs, Spot, roof_chart
-from .wording import INTENSITY, bound_title, times
+from .wording import INTENSITY, bound_title, name_of, times
 
 MIN_REPORTED_GAP = 1.25  # smaller gaps of a report are not drawn
 MAX_NAMED_KERNELS = 14  # the longest ones are named
@@ -139,11 +139,7 @@ def report_chart(report: Report) -> Chart:
         raise InputError("no kernel of this report does arithmetic, so none has a place on the roofline")
     left_out = [_label(item) for item in report.items if not (item.gap.target.flops and item.gap.target.bytes)]
     kernels = [landed_item(machine, item) for item in shown]
-    title = (
-        f"Predicted vs measured on {machine.name}"
-        if machine.name != "here"
-        else "Predicted vs measured on this machine"
-    )
+    title = f"Predicted vs measured on {name_of(machine)}"
     return _with_causes(landed_chart(machine, title, kernels, left_out), shown)
 
 
@@ -209,7 +205,7 @@ def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Char
             "no kernel of this file has counted flops and bytes, so none has a place on the roofline; "
             "profile with Nsight Compute (`ridgeline profile`), which counts them"
         )
-    title = f"{len(kernels)} kernels on the roofline of {machine.name}"
+    title = f"{len(kernels)} kernels on the roofline of {name_of(machine)}"
     return landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
 
 

@@ -18,7 +18,7 @@ from ..chart import Arrow, Chart, Line, Point
 from ..draw.labels import shorten
 from .gaps import MIN_REPORTED_GAP, Landed, landed_chart, landed_item
 from .plane import MIN_GAP, Roofs, Spot, roof_chart
-from .wording import bound_title, times
+from .wording import bound_title, name_of, times
 
 MAX_DOTS = 10_000  # the longest kernels are drawn
 MAX_MOVES = 4  # arrows of one kernel
@@ -38,7 +38,7 @@ def kernels_chart(report: KernelReport) -> Chart:
         )
     placed = {int(kernel.key) for kernel in landed}
     left_out = [kernel.name for place, kernel in enumerate(report.kernels) if place not in placed]
-    title = f"{counted(len(landed), 'kernel')} on the roofline of {report.machine.name}"
+    title = f"{counted(len(landed), 'kernel')} on the roofline of {name_of(report.machine)}"
     return placed_chart(report.machine, title, landed, list(dict.fromkeys(left_out)))
 
 
@@ -53,7 +53,7 @@ def operators_chart(report: ProgramReport) -> Chart:
         raise InputError("no operator of this program does arithmetic, so none has a place on the roofline")
     placed = {int(kernel.key) for kernel in landed}
     left_out = [item.name for place, item in enumerate(report.by_time) if place not in placed]
-    return placed_chart(report.machine, f"Operators on the roofline of {report.machine.name}", landed, left_out)
+    return placed_chart(report.machine, f"Operators on the roofline of {name_of(report.machine)}", landed, left_out)
 
 
 def placed_chart(machine: Machine, title: str, landed: Sequence[Landed], left_out: Sequence[str]) -> Chart:
@@ -98,7 +98,7 @@ def moves_chart(machine: Machine, kernel: Landed, moves: Iterable[Destination] =
             points.append(Point(*move.spot, "", kernel.bound, "target", f"{number} {move.move}"))
             notes.append(f"{number}  {move.move}")
     spots = [(point.x, point.y) for point in points]
-    title = f"{shorten(kernel.name)} on the roofline of {machine.name}"
+    title = f"{shorten(kernel.name)} on the roofline of {name_of(machine)}"
     return roof_chart("moves", title, [roofs], roofs.ranges(spots), lines, points, arrows, notes)
 
 

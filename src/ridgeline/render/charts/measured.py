@@ -20,7 +20,7 @@ from ...prediction.score import Evaluation
 from ..chart import LOG, Axis, Bar, Chart, Line, Mark, Point
 from ..tables.measured import ceiling_rows
 from .plane import Roofs, roof_chart
-from .wording import level_title
+from .wording import level_title, name_of
 
 MIXES = ("read", "write", "write_nt", "copy", "scale", "add", "triad")
 ONE_CORE = "read, 1 core"  # next to the lines of all cores
@@ -232,7 +232,7 @@ def shares(machine: Machine) -> Chart:
         bars.append(Bar("", row["share"], None, text, "measured", "measured"))
     top = max(1.0, *(row["share"] for row in rows)) * 1.05
     return Chart(
-        "shares", f"Measured vs stated or derived ceilings of {machine.name}", Axis("share of the limit", "", "linear", (0.0, top)),
+        "shares", f"Measured vs stated or derived ceilings of {name_of(machine)}", Axis("share of the limit", "", "linear", (0.0, top)),
         Axis("", "", "linear", (0.0, 1.0), False), machine.title, bars=tuple(bars), look="bars",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from ...core.units import show
 from ...gaps.steps.report import ProgramReport
 from ..chart import NO_AXIS, Axis, Bar, Chart, Panel, Picture
 from .gaps import landed_chart, landed_item
-from .wording import bound_title
+from .wording import bound_title, name_of
 
 
 def step_chart(report: ProgramReport) -> Picture:
@@ -23,11 +23,7 @@ def step_chart(report: ProgramReport) -> Picture:
 
 
 def step_title(report: ProgramReport) -> str:
-    return f"Where a step of {show(report.view.step, 's', 3)} goes on {_machine(report)}"
-
-
-def _machine(report: ProgramReport) -> str:
-    return "this machine" if report.machine.name == "here" else report.machine.name
+    return f"Where a step of {show(report.view.step, 's', 3)} goes on {name_of(report.machine)}"
 
 
 def op_chart(report: ProgramReport) -> Chart:
@@ -37,7 +33,7 @@ def op_chart(report: ProgramReport) -> Chart:
         raise InputError("no operator of this program does arithmetic, so none has a place on the roofline")
     left_out = [item.name for item in report.by_time if not (item.gap.target.flops and item.gap.target.bytes)]
     kernels = [replace(landed_item(report.machine, item), bound=bound_title(item.gap.target.bound)) for item in shown]
-    return landed_chart(report.machine, f"Operators on the roofline of {_machine(report)}", kernels, left_out)
+    return landed_chart(report.machine, f"Operators on the roofline of {name_of(report.machine)}", kernels, left_out)
 
 
 def phase_chart(report: ProgramReport) -> Chart:
@@ -60,5 +56,5 @@ def phase_chart(report: ProgramReport) -> Chart:
         bars.append(Bar("idle", device + idle, device, show(idle, "s", 3), "idle", "loss", {"us": idle * 1e6}))
     limit = max((bar.value for bar in bars), default=1.0) * 1.02
     across = Axis("time per step", "s", "linear", (0.0, limit))
-    title = f"Device time of a step by phase on {_machine(report)}"
+    title = f"Device time of a step by phase on {name_of(report.machine)}"
     return Chart("phases", title, across, NO_AXIS, report.view.regime, bars=tuple(bars), look="bars")

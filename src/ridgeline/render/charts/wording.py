@@ -17,6 +17,11 @@ def title_of(machine: Machine) -> str:
     return machine.title or machine.name
 
 
+def name_of(machine: Machine) -> str:
+    """In a sentence: `here` is the name of the machine one is at, and no word for it."""
+    return "this machine" if machine.name == "here" else machine.name
+
+
 def engine_title(engine: str) -> str:
     """`tensor.bf16` as people say it."""
     owner, _, dtype = engine.partition(".")

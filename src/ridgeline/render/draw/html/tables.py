@@ -43,7 +43,7 @@ def titled_table(shown: Table, points: Sequence[Point] = ()) -> str:
 
     Rows that belong to one of the points carry its key.
     """
-    title = f"<h3>{markup(shown.title)}</h3>" if shown.title else ""
+    title = f"<h3>{markup(shown.title[:1].upper() + shown.title[1:])}</h3>" if shown.title else ""
     if not shown.rows:
         return title + notes(shown.notes)
     filled = [column for column in shown.columns if any(row.get(column.key) is not None for row in shown.rows)]
