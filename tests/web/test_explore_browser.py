@@ -36,8 +36,8 @@ def address_settles(page, text):
     until(page, f"decodeURIComponent(location.hash).includes({json.dumps(text)})")
 
 
-def test_a_question_leads_to_a_dot_that_follows_mouse_keys_and_numbers(open_page):
-    page = open_page()
+def test_a_question_leads_to_a_dot_that_follows_mouse_keys_and_numbers(visit):
+    page = visit()
     page.get_by_role("link", name="Will my kernel be memory- or compute-bound?").click()
     at = place_of_dot(page)
     slider = page.get_by_role("slider", name="m", exact=True)
@@ -78,8 +78,8 @@ MOVING = """() => {
 
 
 @pytest.mark.parametrize("machines", ["h100-sxm", "a100-sxm-80gb,h100-sxm,b200-sxm"])
-def test_a_dragged_dot_moves_on_axes_that_stay_and_is_drawn_in_full_at_rest(open_page, machines):
-    page = open_page(f"/explore?machines={machines}")
+def test_a_dragged_dot_moves_on_axes_that_stay_and_is_drawn_in_full_at_rest(visit, machines):
+    page = visit(f"/explore?machines={machines}")
     place_of_dot(page)
     exact = page.get_by_role("textbox", name="m, exact value")
     exact.fill("1")  # the axes now reach as far to the left as they must
@@ -101,8 +101,8 @@ def test_a_dragged_dot_moves_on_axes_that_stay_and_is_drawn_in_full_at_rest(open
     until(page, f"{axes} !== {json.dumps(before)}")
 
 
-def test_a_link_restores_everything_and_a_dot_opens_its_card(open_page):
-    page = open_page("/explore?machines=a100-sxm-80gb,h200-sxm")
+def test_a_link_restores_everything_and_a_dot_opens_its_card(open_page, visit):
+    page = visit("/explore?machines=a100-sxm-80gb,h200-sxm")
     place_of_dot(page)
     page.locator("tr.pick").nth(1).click()
     page.get_by_role("checkbox", name="batch x8").check()
@@ -120,8 +120,8 @@ def test_a_link_restores_everything_and_a_dot_opens_its_card(open_page):
     assert other.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_keys_alone_add_a_machine_and_an_op_and_remove_them(open_page):
-    page = open_page("/explore")
+def test_keys_alone_add_a_machine_and_an_op_and_remove_them(visit):
+    page = visit("/explore")
     place_of_dot(page)
     page.get_by_role("combobox", name="Add to machines").focus()
     page.keyboard.type("mi300x")
@@ -158,16 +158,16 @@ def test_files_are_saved_and_the_page_among_them_opens_without_a_network(open_pa
     assert page.locator("svg").count()
 
 
-def test_names_from_an_address_stay_text(open_page):
+def test_names_from_an_address_stay_text(visit):
     cases = quote(json.dumps([{"op": HOSTILE, "values": {HOSTILE: HOSTILE}}]))
-    page = open_page(f"/explore?machines={quote(HOSTILE)}&cases={cases}&chosen=[0,0]&do={quote(HOSTILE)}")
+    page = visit(f"/explore?machines={quote(HOSTILE)}&cases={cases}&chosen=[0,0]&do={quote(HOSTILE)}")
     page.get_by_role("alert").first.wait_for()
     assert page.get_by_role("heading", name=HOSTILE).count() == 1
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_comparison_answers_with_factors_of_pasted_cases(open_page):
-    page = open_page("/compare?machines=h100-sxm,h200-sxm")
+def test_a_comparison_answers_with_factors_of_pasted_cases(visit):
+    page = visit("/compare?machines=h100-sxm,h200-sxm")
     page.get_by_text("run").first.wait_for()
     page.get_by_text("Paste ops").click()
     page.locator("textarea").fill("op,m,n,k,dtype\ngemm,1,4096,4096,bf16\n")
@@ -181,8 +181,8 @@ def test_a_comparison_answers_with_factors_of_pasted_cases(open_page):
     assert page.get_by_role("slider", name="m", exact=True).count() == 2
 
 
-def test_a_comparison_follows_sliders_swaps_and_restores_from_its_link(open_page):
-    page = open_page("/compare?machines=h100-sxm,h200-sxm")
+def test_a_comparison_follows_sliders_swaps_and_restores_from_its_link(open_page, visit):
+    page = visit("/compare?machines=h100-sxm,h200-sxm")
     page.get_by_text("these 4 ops run").wait_for()
     until(page, "document.querySelector('.shown .chart')?.chart?.points.length")
     axes = "JSON.stringify(document.querySelector('.shown .chart').chart.x.range)"

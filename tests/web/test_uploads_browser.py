@@ -23,8 +23,8 @@ DROP = """([text, name]) => {
 }"""
 
 
-def test_a_recorded_profile_leads_to_a_gap_card(open_page):
-    page = open_page("/profile")
+def test_a_recorded_profile_leads_to_a_gap_card(visit):
+    page = visit("/profile")
     page.set_input_files("#profile-file", RAW)
     page.wait_for_selector(".answer >> text=14 kernels")
     row = page.locator(".results tbody tr").first
@@ -45,8 +45,8 @@ def test_a_recorded_profile_leads_to_a_gap_card(open_page):
     page.wait_for_selector(".error >> text=two machines")
 
 
-def test_a_dot_opens_its_card(open_page):
-    page = open_page("/profile?example=faults")
+def test_a_dot_opens_its_card(visit):
+    page = visit("/profile?example=faults")
     page.wait_for_selector(".results tbody tr")
     plot = page.locator(".results .chart").first
     plot.locator(".points path").first.wait_for()
@@ -65,14 +65,14 @@ def test_a_dot_opens_its_card(open_page):
     page.wait_for_url("**kernel=1**")  # written when the page rests
 
 
-def test_a_link_to_an_example_restores_the_card(open_page):
-    page = open_page("/profile?example=kernels&kernel=2")
+def test_a_link_to_an_example_restores_the_card(visit):
+    page = visit("/profile?example=kernels&kernel=2")
     page.wait_for_selector(".gap-card h2 >> text=flash_attention_bf16")
     assert "not known" in page.inner_text(".two-gaps")
 
 
-def test_a_pasted_table_asks_for_its_machine(open_page):
-    page = open_page("/profile")
+def test_a_pasted_table_asks_for_its_machine(visit):
+    page = visit("/profile")
     page.click("text=Paste text")
     page.fill("#profile-text", f"{HEADER}mine,100,1e10,1e8\n")
     page.click("text=Read the text")
@@ -83,8 +83,8 @@ def test_a_pasted_table_asks_for_its_machine(open_page):
     page.wait_for_selector(".gap-card h2 >> text=mine")
 
 
-def test_files_and_text_can_be_dropped(open_page):
-    page = open_page("/profile?machine=h200-sxm")
+def test_files_and_text_can_be_dropped(visit):
+    page = visit("/profile?machine=h200-sxm")
     page.wait_for_selector(".drop")
     page.evaluate(DROP, [f"{HEADER}as_file,100,1e10,1e8\n", "kernels.csv"])
     page.wait_for_selector("td >> text=as_file")
@@ -92,14 +92,14 @@ def test_files_and_text_can_be_dropped(open_page):
     page.wait_for_selector("td >> text=as_text")
 
 
-def test_a_wrong_file_gets_one_message(open_page):
-    page = open_page("/profile")
+def test_a_wrong_file_gets_one_message(visit):
+    page = visit("/profile")
     page.set_input_files("#profile-file", {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n" * 50})
     assert "photo.png has no known format" in page.inner_text(".results .error")
 
 
-def test_a_hostile_name_stays_a_name(open_page):
-    page = open_page("/profile?machine=h200-sxm")
+def test_a_hostile_name_stays_a_name(visit):
+    page = visit("/profile?machine=h200-sxm")
     rows = "".join(f'"{name}",{100 + place},1e10,{1e8 * (place + 1)}\n' for place, name in enumerate(HOSTILE))
     page.set_input_files("#profile-file", {"name": '<img src=x onerror="window.stolen=1">.csv', "mimeType": "text/csv", "buffer": f"{HEADER}{rows}".encode()})  # fmt: skip
     table = page.locator(".results tbody tr")
@@ -127,7 +127,7 @@ def test_the_report_is_saved_and_opens_offline(open_page, tmp_path):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_window(open_page, width):
-    page = open_page("/profile?example=kernels&kernel=0", width=width)
+def test_nothing_is_wider_than_the_window(visit, width):
+    page = visit("/profile?example=kernels&kernel=0", width=width)
     page.locator(".gap-card .charts .js-plotly-plot").nth(1).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
