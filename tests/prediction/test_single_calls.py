@@ -93,3 +93,13 @@ def test_an_expanded_operand_is_not_read_across() -> None:
     """The gradient of a mean repeats a value for every pixel: nothing is transposed."""
     repeated = Tensor((8, 64, 14, 14), "bf16", (64, 1, 0, 0))
     assert work("aten::div", repeated, 196, outputs=(tensor(8, 64, 14, 14),)).kernels[0].family == "stream"
+
+
+def test_attention_keeps_fp32_where_products_may_run_in_tf32() -> None:
+    """PyTorch's kernel took 232 us with and without the flag."""
+    q, k = tensor(32, 8, 2048, 32, dtype="fp32"), tensor(32, 8, 32, 32, dtype="fp32")
+    call = Call("aten::_scaled_dot_product_efficient_attention", (q, k, k, None, False, 0.0, False))
+    made = count(call, Settings(True, True, "cuda", leaf=True)).work
+    assert made is not None
+    assert made.dtype == "fp32"
+    assert microseconds(made) == pytest.approx(231.8, rel=0.34)

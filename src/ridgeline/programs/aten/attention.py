@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
 from .arguments import Arguments, Missing, elements
@@ -95,6 +96,12 @@ def _causal(arguments: Arguments, places: Places) -> bool:
     return arguments.flag(places.causal, "is_causal")
 
 
+def _format(arguments: Arguments, queries: Tensor) -> str:
+    """The format of the products: a kernel of attention keeps the digits of fp32, whatever is allowed for products of matrices."""
+    name = product_format(arguments, queries)
+    return "fp32" if name == "tf32" else name
+
+
 def _op_sizes(sizes: Sizes, head: int, causal: bool) -> dict[str, int | bool]:
     return {
         "batch": sizes.batch, "heads": sizes.heads, "kv_heads": sizes.kv_heads, "seq_q": sizes.seq_q,
@@ -111,7 +118,7 @@ def _forward(arguments: Arguments) -> Counted:
     sizes, causal = _sizes(arguments, places), _causal(arguments, places)
     if (sizes.head + sizes.v_head) % 2:
         raise Missing(f"heads of {sizes.head} and {sizes.v_head} are not counted")
-    dtype = product_format(arguments, arguments.tensor(places.q))
+    dtype = _format(arguments, arguments.tensor(places.q))
     # a single query sees every key, and the flag means nothing
     work = ops.attention(**_op_sizes(sizes, (sizes.head + sizes.v_head) // 2, causal and sizes.seq_q > 1), dtype=dtype)
     return by(places.backend, _with_bias(arguments, places, work))
@@ -140,7 +147,7 @@ def _backward(arguments: Arguments) -> Counted:
     sizes, causal = _sizes(arguments, places), _causal(arguments, places)
     tensor = arguments.tensor(places.q)
     work = ops.attention_backward(
-        **_op_sizes(sizes, sizes.head, causal and sizes.seq_q > 1), dtype=product_format(arguments, tensor)
+        **_op_sizes(sizes, sizes.head, causal and sizes.seq_q > 1), dtype=_format(arguments, tensor)
     )
     if sizes.v_head != sizes.head:
         factor = sizes.v_head / sizes.head
