@@ -27,7 +27,7 @@ from ridgeline.core.work import Kernel
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
 from ridgeline.prediction.coefficients import hardware, kernels
-from ridgeline.prediction.fit import Group, fit
+from ridgeline.prediction.fit import Group, fit, group
 from ridgeline.programs.aten import count
 
 SOURCE = "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17"
@@ -48,6 +48,7 @@ OPS = (  # how the names of the kernels begin that are fitted here
     *("gather", "constant_pad_nd", "roll", "mse_loss_backward", "columns", "nll_loss"),
 )
 TALL = "rows-tall.layernorm_backward"
+SUMS = "rows-parted.sum_columns"
 BLOCKS, ALONE = (
     "conv-grouped-broad-block",
     "conv-grouped-alone",
@@ -124,10 +125,10 @@ def wanted(key: Key, only: Sequence[str]) -> bool:
 
 def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) -> dict[Key, Fitted]:
     joined: dict[Key, list[Group]] = defaultdict(list)
-    for key, group in timed.items():
+    for key, timings in timed.items():
         apart = key.kernels.startswith(ALONE)  # cuDNN has kernels for fp16 that it has not for bf16
         if wanted(key, only) and (apart or not (key.dtype == HALVES[1] and key._replace(dtype=HALVES[0]) in timed)):
-            joined[key._replace(variant=key.variant.removesuffix(LARGE))].append(group)
+            joined[key._replace(variant=key.variant.removesuffix(LARGE))].append(timings)
     made: dict[Key, Fitted] = {}
     for key, members in sorted(joined.items(), key=lambda item: str(item[0])):
         like = machine.fitted.get(key._replace(variant="", op=START.get(key.family, key.op)))
@@ -152,16 +153,40 @@ def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) ->
 def shared(timed: dict[Key, Group], known: Mapping[Key, Fitted]) -> dict[Key, Fitted]:
     """Kernels that were fitted in bf16 before, under fp16 too where calls show that both take as long."""
     made: dict[Key, Fitted] = {}
-    for key, group in timed.items():
+    for key, timings in timed.items():
         twin = key._replace(dtype=HALVES[0])
         row = known.get(twin)
         if key.dtype != HALVES[1] or key in known or row is None or row.borrowed or twin not in timed:
             continue
-        if len(group) == len(timed[twin]):
-            ratio = float(np.median(group.times / timed[twin].times))
-            print(f"{key}: {ratio:.2f} of bf16, {len(group)} pairs", file=sys.stderr, flush=True)
+        if len(timings) == len(timed[twin]):
+            ratio = float(np.median(timings.times / timed[twin].times))
+            print(f"{key}: {ratio:.2f} of bf16, {len(timings)} pairs", file=sys.stderr, flush=True)
             if abs(ratio - 1) < SAME:
                 made[key] = row
+    return made
+
+
+def sums(timed: dict[Key, Group], machine: Machine) -> dict[Key, Fitted]:
+    """Sums over columns that several blocks share, fitted again to these calls and to the timings that they were fitted to before."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from fit_h200 import CALIBRATIONS
+    from judge_h200 import DATA, rows
+
+    cases = [row for name in CALIBRATIONS for row in rows(DATA / name) if row["op"] == "sum_columns"]
+    before, made = group(cases, machine, lambda kernel: True), dict[Key, Fitted]()
+    for key in (Key.parse(f"{SUMS}.{dtype}") for dtype in (HALVES[0], "fp32")):
+        served = (key, key._replace(dtype=HALVES[1])) if key.dtype == HALVES[0] else (key,)
+        members = [*(before[each] for each in served if each in before), timed[key]]
+        row = fit(
+            members,
+            f"{machine.fitted[key].source}; {SOURCE}",
+            ("deep", "chain"),
+            machine.fitted[key].coefficients,
+            True,
+        )
+        if row is not None:
+            print(f"{key}: {row.cases} timings, {row.errors}", file=sys.stderr, flush=True)
+            made |= dict.fromkeys(served, row)
     return made
 
 
@@ -176,6 +201,8 @@ def main() -> None:
     timed = groups(given.files, machine)
     made = fitted_to(timed, replace(machine), only) if only != [HALVES[1]] else {}
     made |= shared(timed, coefficients.of_machine("h200-sxm"))
+    if not only or SUMS in only:
+        made |= sums(timed, machine)
     if not given.dry:
         coefficients.write(
             coefficients.FOLDER / "h200-sxm.json", {"fitted": coefficients.of_machine("h200-sxm") | made}
