@@ -179,16 +179,26 @@ def joined(base: Words, *added: Words) -> Words:
     return (*kept[:end], *words, *kept[end:])
 
 
-def singles(command: str) -> Iterator[tuple[str, list[Words]]]:
-    """By option: its values added to the first base of the command, and the first to the others in turn; in a wide run everything to all."""
+def singles(command: str) -> Iterator[tuple[str, list[Words], list[Words]]]:
+    """By option: its values added to the first base of the command, and the first to the others in turn; in a wide run everything to all.
+
+    Then the values that were left out, for options whose sample leads to no answer.
+    """
     first, *others = BASES[command]
     for turn, (name, values) in enumerate(options(command).items()):
-        lines = [joined(first, words) for words in (*values[:1], *some(values[1:], 2))]
+        tried = [*values[:1], *some(values[1:], 2)]
+        lines = [joined(first, words) for words in tried]
         bases = others if WIDE else others[turn % len(others) :][:1] if others else []
         yield (
             name,
             lines
             + [joined(base, words) for base in bases for words in values[: 2 if WIDE else 1] if not _drawn(words)],
+            [
+                joined(base, words)
+                for base in (first, *others)
+                for words in values
+                if base is not first or words not in tried
+            ],
         )
 
 

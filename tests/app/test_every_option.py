@@ -110,12 +110,17 @@ def checked(words: Words) -> Result:
     return result
 
 
+def code(line: Words, seal: str) -> int:
+    return checked(tuple(seal if word == "SEAL" else word for word in line)).exit_code
+
+
 @pytest.mark.parametrize("command", sorted(BASES))
 def test_every_option_of_a_command(command: str, place: Path) -> None:
     seal = json.loads((place / "seal.json").read_text(encoding="utf-8"))["id"]
-    for name, lines in singles(command):
-        codes = [checked(tuple(seal if word == "SEAL" else word for word in line)).exit_code for line in lines]
-        assert min(codes) < 2, f"{command} {name} never led to an answer"
+    for name, lines, others in singles(command):
+        codes = [code(line, seal) for line in lines]
+        answered = min(codes) < 2 or any(code(line, seal) < 2 for line in others)
+        assert answered, f"{command} {name} never led to an answer"
     for line in mixtures(command, MIXTURES):
         checked(line)
     assert not [name for name in os.listdir(place) if ".part" in name]
