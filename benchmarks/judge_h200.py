@@ -32,7 +32,13 @@ HELD_OUT = (
     "h200-programs-test.csv.gz",
     "h200-random-test.csv.gz",
 )
-OTHER_SETS = ("h200-layers.csv", "h200-projections.csv", "h200-convolutions-test.csv.gz")
+OTHER_SETS = (
+    "h200-layers.csv",
+    "h200-projections.csv",
+    "h200-convolutions-test.csv.gz",
+    "h200-networks-test.csv.gz",
+    "h200-networks-last-test.csv.gz",
+)
 PRODUCTS = ("gemm", "bmm", "linear")
 GOALS = {"all": (0.05, 0.18), "products": (0.045, 0.14), "other": (0.08, 0.25)}  # median error, P90
 INSIDE = (0.75, 0.85)

@@ -552,14 +552,20 @@ CONVS = [
     ({"groups": 2.0}, "conv-grouped-broad-block"),  # 32
     ({"groups": 2.0, "c_in": 96.0, "c_out": 96.0}, "conv-grouped-broad"),  # 48
     ({"groups": 32.0}, "conv-grouped-odd"),  # 2
+    ({"groups": 16.0}, "conv-grouped-odd-quads"),  # 4
     ({"groups": 64.0}, "conv-grouped-alone"),
+    ({"groups": 64.0, "stride": 2.0}, "conv-grouped-alone-stepped"),
     ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),
     ({"kernel": 1.0}, "conv-point"),
     ({"kernel": 1.0, "ho": 7.0, "wo": 7.0}, "conv-point-odd-pixels"),  # 49 pixels of 2 bytes: 98 = 6 x 16 + 2
     ({"kernel": 1.0, "c_in": 60.0}, "conv-point-odd"),
+    ({"kernel": 1.0, "c_out": 60.0}, "conv-point"),  # rows of weights and of pixels are on 16 bytes
     ({"kernel": 1.0, "ho": 1.0, "wo": 1.0}, "conv-point-one"),
+    ({"kernel": 1.0, "ho": 1.0, "wo": 1.0, "c_out": 60.0}, "conv-point-one-odd"),  # rows of y are channels
     ({"kernel": 1.5, "spread": 2.0}, "conv-spread"),  # the gradient of images that a 3x3 kernel went over in steps of 2
     ({"kernel": 0.5, "spread": 2.0}, "conv-spread-point"),
+    ({"kernel": 1.0, "spread": 2.0}, "conv-spread-patch"),  # 2x2 in steps of 2: every pixel has one tap
+    ({"kernel": 3.5, "spread": 2.0, "c_out": 3.0}, "conv-spread-few"),  # the gradient of the images of a first layer
     ({"kernel": 1.0, "spread": 1.0}, "conv-point"),
     ({"kernel": 1.0, "stride": 2.0}, "conv-skip"),
     ({"kernel": 1.0, "stride": 2.0, "c_in": 63.0}, "conv-skip-odd"),
@@ -633,6 +639,26 @@ def test_groups_one_after_the_other_take_as_long_as_convolutions_of_one_group() 
 def test_pixels_are_no_rows_where_channels_lie_together() -> None:
     case = CONV | {"kernel": 1.0, "ho": 7.0, "wo": 7.0}
     assert [key.kernels for key, _ in keys("conv", case, "bf16", "nhwc")] == ["conv-point"]
+
+
+@pytest.mark.parametrize(
+    ("op", "odd"),
+    [
+        ("nchw", "c_in"),
+        ("dgrad_nchw", "c_out"),
+        ("transposed_nchw", "c_out"),
+        ("nhwc", "c_out"),
+        ("wgrad_nchw", "c_in"),
+    ],
+)
+def test_rows_of_channels_decide_what_a_point_is_off(op: str, odd: str) -> None:
+    """Channel by channel, only the weights have rows of channels, those of the input; channels last, everything has."""
+    case = CONV | {"kernel": 1.0}
+    assert [key.kernels for key, _ in keys("conv", case | {odd: 60.0}, "bf16", op)] == ["conv-point-odd"]
+    other = {"c_in": "c_out", "c_out": "c_in"}[odd]
+    both = op in ("nhwc", "wgrad_nchw")
+    wanted = "conv-point-odd" if both else "conv-point"
+    assert [key.kernels for key, _ in keys("conv", case | {other: 60.0}, "bf16", op)] == [wanted]
 
 
 def test_a_family_without_variants_is_its_own_and_some_borrow_a_formula() -> None:

@@ -378,20 +378,25 @@ def test_what_is_known_stays_where_it_tells_the_timings_better() -> None:
     assert (other["gemm.bf16"].cases, other["gemm.bf16"].source) == (30, "a test")
 
 
-def test_timings_renew_a_correction_and_leave_the_coefficients() -> None:
-    """They took half as long again, which similar timings say and the coefficients do not."""
+def test_more_timings_bring_a_machine_up_to_date() -> None:
+    """They took half as long again; the coefficients that are there stay where new ones predict no better."""
     cases = timed("gemm", 30, 1, dtype="bf16", slower=1.5)
-    (key,), (row,) = zip(*fitting.renew_cases(cases, H200, "a test").items(), strict=True)
+    (key,), (row,) = zip(*fitting.update_cases(cases, H200, "a test").items(), strict=True)
     assert (str(key), row.cases, row.source) == ("gemm.bf16", 30, "a test")
-    assert row.coefficients == known("gemm.bf16").coefficients
     assert row.error < 0.1
-    assert row.nearby
-    assert fitting.renew_cases(cases[:3], H200, "a test") == {}  # too few to say anything
-    again = fitting.renew_cases(cases, H200, "a test", again=True)[key]  # coefficients too, where that predicts better
-    assert again.error * again.p90 <= row.error * row.p90
+    kept = fitting_families.renewed(known("gemm.bf16"), [fitting.group(cases, H200, every)[key]], "a test")
+    assert kept.coefficients == known("gemm.bf16").coefficients
+    assert row.error * row.p90 <= kept.error * kept.p90
+    assert fitting.update_cases(cases[:3], H200, "a test") == {}  # too few to say anything
+    updated = replace(H200, fitted={**H200.fitted, key: row})
+    assert fitting.update_cases(cases, updated, "a test") == {}  # the same timings again
+    assert list(fitting.update_cases(cases, updated, "a test", every_kernel=True)) == [key]
+
+
+def test_a_kernel_without_coefficients_of_its_machine_is_fitted() -> None:
+    cases, key = timed("gemm", 30, 1, dtype="bf16", slower=1.5), Key.parse("gemm.bf16")
     lent = replace(H200, fitted={key: replace(known("gemm.bf16"), borrowed=True)})
-    fresh = fitting.renew_cases(cases, lent, "a test")[key]  # numbers of other machines are not kept
-    assert fresh.coefficients != row.coefficients
+    assert fitting.update_cases(cases, lent, "a test")[key].coefficients != known("gemm.bf16").coefficients
 
 
 def test_a_variant_that_was_not_timed_keeps_what_is_known_of_it() -> None:

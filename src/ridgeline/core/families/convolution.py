@@ -20,6 +20,7 @@ NOT_FROM_GEMM = ("reuse", "prepare", "row", "most")  # coefficients of products 
 VECTOR_CHANNELS = 8.0  # that are loaded at once
 BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
 HALF_BLOCK = 16.0  # or half a step
+QUAD_CHANNELS = 4.0  # of a group, for which libraries have kernels of their own
 MAX_FEW_CHANNELS = (
     16.0  # channels for which libraries have kernels of their own; of a group, those of which a tile takes several
 )
@@ -65,20 +66,19 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
     groups, pixels = np.asarray(g["groups"]), np.asarray(g["ho"]) * g["wo"]
-    in_group, out_group = c_in / groups, c_out / groups
-    grouped, alone, large = groups > 1, groups == c_in, kernel >= MIN_LARGE_KERNEL
+    grouped, large = groups > 1, kernel >= MIN_LARGE_KERNEL
     wide = c_out > MAX_NARROW_OUTPUT
     point = ~grouped & (kernel == 1) & (np.asarray(g["stride"]) == 1)
     odd = off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
+    one = pixels == 1
+    odd_point = odd if layout(op) == CHANNELS_LAST else np.where(one, odd, _odd_rows(c_in, c_out, op))
     loose = (layout(op) != CHANNELS_LAST) & (pixels > 1) & off(pixels * g["x"], ALIGNMENT)
     loose_channels = off(c_in, BLOCK_CHANNELS) | off(c_out, BLOCK_CHANNELS)
     spread = ~grouped & (np.asarray(g.get("spread", 1.0)) > 1)
     point = point & ~spread
     skip, few = ~grouped & ~point & ~spread & (kernel == 1), c_in <= MAX_FEW_CHANNELS
     rest = ~grouped & ~point & ~skip & ~spread
-    off_group = off(in_group, VECTOR_CHANNELS) | off(out_group, VECTOR_CHANNELS)
-    broad_group = np.maximum(in_group, out_group) > MAX_FEW_CHANNELS
-    blocks = (in_group == out_group) & np.isin(in_group, GROUP_BLOCKS)
+    to_few = c_out <= MAX_FEW_CHANNELS
     halved, usual = off(c_in, HALF_BLOCK), rest & ~odd & ~few & ~large
     by_channels = {
         "conv": usual & ~loose_channels,
@@ -91,17 +91,15 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         by_channels = {f"{name}{kind}": mask & of for name, mask in by_channels.items() for kind, of in kinds.items()}
     return {
         **by_channels,
-        "conv-grouped": grouped & ~alone & ~off_group & ~broad_group,
-        "conv-grouped-broad": grouped & ~alone & ~off_group & broad_group & ~blocks,
-        "conv-grouped-broad-block": grouped & ~alone & ~off_group & broad_group & blocks,
-        "conv-grouped-odd": grouped & ~alone & off_group,
-        "conv-grouped-alone": grouped & alone & ~large,
-        "conv-grouped-alone-large": grouped & alone & large,
-        "conv-point": point & ~loose & ~odd & (pixels > 1),
-        "conv-point-one": point & ~odd & (pixels == 1),
-        "conv-point-odd": point & odd,
-        "conv-point-odd-pixels": point & loose & ~odd,
-        "conv-spread": spread & (kernel >= 1),
+        **_of_groups(g, op, grouped, c_in / groups, c_out / groups),
+        "conv-point": point & ~loose & ~odd_point & ~one,
+        "conv-point-one": point & ~odd_point & one,
+        "conv-point-one-odd": point & odd_point & one,
+        "conv-point-odd": point & odd_point & ~one,
+        "conv-point-odd-pixels": point & loose & ~odd_point & ~one,
+        "conv-spread": spread & (kernel > 1) & ~to_few,
+        "conv-spread-patch": spread & (kernel == 1) & ~to_few,
+        "conv-spread-few": spread & (kernel >= 1) & to_few,
         "conv-spread-point": spread & (kernel < 1),
         "conv-skip": skip & ~few & ~odd,
         "conv-skip-odd": skip & ~few & odd,
@@ -116,6 +114,47 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         "conv-odd-large": rest & ~few & odd & large & ~wide,
         "conv-odd-large-wide": rest & ~few & odd & large & wide,
     }
+
+
+def _of_groups(g: Sizes, op: str, grouped: Mask, inputs: Array, outputs: Array) -> dict[str, Mask]:
+    """Variants of groups by their channels of input and output; a channel by itself also by the kernel and its steps.
+
+    Of gradients too few were timed for more than groups of one size, other groups, and channels by themselves.
+    """
+    alone = grouped & (np.asarray(g["groups"]) == g["c_in"])
+    several, large = grouped & ~alone, np.asarray(g["kernel"]) >= MIN_LARGE_KERNEL
+    blocks = several & (inputs == outputs) & np.isin(inputs, GROUP_BLOCKS)
+    if layout(op) != op:
+        return {
+            "conv-grouped": several & ~blocks,
+            "conv-grouped-broad-block": blocks,
+            "conv-grouped-alone": alone,
+        }
+    odd = off(inputs, VECTOR_CHANNELS) | off(outputs, VECTOR_CHANNELS)
+    broad = np.maximum(inputs, outputs) > MAX_FEW_CHANNELS
+    quads = ~off(inputs, QUAD_CHANNELS) & ~off(outputs, QUAD_CHANNELS)
+    stepped = np.maximum(g["stride"], g.get("spread", 1.0)) > 1
+    return {
+        "conv-grouped": several & ~odd & ~broad,
+        "conv-grouped-broad": several & ~odd & broad & ~blocks,
+        "conv-grouped-broad-block": several & ~odd & broad & blocks,
+        "conv-grouped-odd": several & odd & ~quads,
+        "conv-grouped-odd-quads": several & odd & quads,
+        "conv-grouped-alone": alone & ~large & ~stepped,
+        "conv-grouped-alone-stepped": alone & ~large & stepped,
+        "conv-grouped-alone-large": alone & large,
+    }
+
+
+def _odd_rows(c_in: Array, c_out: Array, op: str) -> Mask:
+    """Whether a 1x1 convolution over images stored channel by channel has weights with rows off a vector load.
+
+    It is a product whose images have rows of pixels, so that only the rows of the weights are rows of channels: those of
+    the input, which the gradient of the images and the transposed convolution write.
+    """
+    if op.startswith("wgrad_"):
+        return off(c_in, VECTOR_CHANNELS) | off(c_out, VECTOR_CHANNELS)
+    return off(c_in if layout(op) == op and not op.startswith("transposed_") else c_out, VECTOR_CHANNELS)
 
 
 def conv(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:

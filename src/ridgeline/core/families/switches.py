@@ -61,6 +61,10 @@ OUTPUTS = tuple(
     Switch("c_out", MAX_NARROW_OUTPUT, step, only=lambda sizes: sizes["kernel"] >= MIN_LARGE_KERNEL)
     for step in (VECTOR_CHANNELS, BLOCK_CHANNELS)
 )
+SPREAD_OUTPUTS = tuple(
+    Switch("c_out", MAX_FEW_CHANNELS, step, only=lambda sizes: np.asarray(sizes.get("spread", 1.0)) > 1)
+    for step in (VECTOR_CHANNELS, BLOCK_CHANNELS)
+)
 HEADS = (Switch("d", NARROW_HEAD, HEAD_STEP), Switch("d", USUAL_HEAD, HEAD_STEP))
 NORMS = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.VECTOR_LOAD),)
 SOFTMAXES = tuple(
@@ -93,7 +97,7 @@ BY_OP: dict[str, tuple[Switch, ...]] = {
 SWITCHES: dict[str, tuple[Switch, ...]] = {
     "attention": (Switch("q", 1.0), *HEADS),
     "attention_backward": HEADS,
-    "conv": (*CHANNELS, *OUTPUTS, Switch("kernel", 1.0), Switch("kernel", MIN_LARGE_KERNEL - 1)),
+    "conv": (*CHANNELS, *OUTPUTS, *SPREAD_OUTPUTS, Switch("kernel", 1.0), Switch("kernel", MIN_LARGE_KERNEL - 1)),
     "scan": (Switch("rows", 1.0),),
 }
 

@@ -1,9 +1,10 @@
 """Everything that is fitted: coefficients of kernel families, linear models."""
 
-from .families import fit, fit_cases, renew_cases, rounded
+from .families import fit, fit_cases, rounded
 from .groups import Group, group
 from .least_squares import available, linear, require, solve
 from .small import fit_small
+from .updates import update_cases
 
 __all__ = [
     "Group",
@@ -13,8 +14,8 @@ __all__ = [
     "fit_small",
     "group",
     "linear",
-    "renew_cases",
     "require",
     "rounded",
     "solve",
+    "update_cases",
 ]

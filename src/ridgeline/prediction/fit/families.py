@@ -48,15 +48,17 @@ def fit(
     start: Mapping[str, float] | None = None,
     keep_timings: bool = False,
     min_timings: int = MIN_TIMINGS["gpu"],
+    choice: Mapping[str, float] | None = None,
 ) -> Fitted | None:
     """Coefficients for groups that share a formula (one, or the same kernels on several machines); None for too few timings.
 
-    `keep_timings` keeps the timings too, to correct the formula by those nearby; they must then be of one machine.
+    `keep_timings` keeps the timings too, to correct the formula by those nearby; they must then be of one machine. `choice` are
+    the coefficients that take one of a few values, where they are known.
     """
     count = sum(map(len, groups))
     if count < min_timings:
         return None
-    fixed = _choice(groups, optional, start)
+    fixed = _choice(groups, optional, start) if choice is None else choice
     coefficients = {name: rounded(value) for name, value in _coefficients(groups, optional, start, fixed).items()}
     process = similar.search(*_timings(groups, coefficients)) if keep_timings else None
     parts = FOLDS if keep_timings else 2
@@ -220,7 +222,7 @@ SAME_NUMBERS = ("scan",)  # families whose variants differ in sizes that their f
 SHARED_KERNELS = ("attention", "moe", "transpose")  # families whose ops share their kernels
 
 
-def _optional(key: Key) -> tuple[str, ...]:
+def optional(key: Key) -> tuple[str, ...]:
     """Effects that not all fits bring: rows one after the other; chunks of tensors; steps of a thread; the parts of a split k; layout changes of images; several tiles on a core at once; Winograd in fp32 alone."""
     if key.op in ROW_AFTER_ROW:
         return ("deep", "chain") if key.op in STEPPED else ("deep",)
@@ -230,13 +232,15 @@ def _optional(key: Key) -> tuple[str, ...]:
         return ("chain",)
     if key.family != "conv":
         return ("parts", "several") if key.family == "gemm" else ()
+    if "alone" in key.variant:  # sums tap by tap, no products in tiles
+        return ("layout",)
     split: tuple[str, ...] = ("parts",) if key.op.startswith("wgrad_") else ()
-    split += ("apart",) if key.variant.startswith("grouped") and "alone" not in key.variant else ()
+    split += ("apart",) if key.variant.startswith("grouped") else ()
     transform = ("winograd", "transform") if key.dtype == "fp32" else ()
     return (*transform, *split, "padded", "layout", "several")
 
 
-def _together(key: Key) -> Key:
+def together(key: Key) -> Key:
     """The key a group is fitted under: 16-bit dtypes share kernels, but for products and convolutions of few channels."""
     apart = key.family == "gemm" or key.kernels.startswith(("conv-grouped-alone", "conv-few"))
     return key if key.dtype not in HALF_DTYPES or apart else key._replace(dtype=HALF_DTYPES[0])
@@ -265,7 +269,7 @@ def fit_cases(
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
     every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
     for key, timed in every.items():
-        joined.setdefault(_together(key), []).append(timed)
+        joined.setdefault(together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)
     few = MIN_TIMINGS.get(machine.kind, MIN_TIMINGS["gpu"])
     fitted: dict[Key, Fitted] = {}
@@ -273,54 +277,23 @@ def fit_cases(
     for key, groups in sorted(joined.items(), key=lambda item: str(item[0])):
         if not wanted(key):
             continue
-        pool, optional = _pool(key), _optional(key)
+        pool, effects = _pool(key), optional(key)
         if pool not in pool_fits:
             known = machine.fitted.get(pool)
             start = known.coefficients if known else None
             sample = by_hardware(thinned(pooled[pool], POOL_TIMINGS))
-            pool_fits[pool] = fit(sample, source, optional, start, min_timings=few)
+            pool_fits[pool] = fit(sample, source, effects, start, min_timings=few)
         known = machine.fitted.get(key)
         nearest = known or pool_fits[pool]
         start = nearest.coefficients if nearest else None
-        new = fit(groups, source, optional, start, keep_timings=True, min_timings=few)
+        new = fit(groups, source, effects, start, keep_timings=True, min_timings=few)
         better = _better(known, new, groups)
         if better is None:
             continue
         fitted[key] = better
         if tell:
             tell(f"{key}: {better.cases} timings, {better.errors}")
-    return _both_halves(_completed(fitted, pool_fits, machine), every)
-
-
-def renew_cases(
-    cases: Iterable[Mapping[str, Any]], machine: Machine, source: str, tell: Callable[[str], None] | None = None,
-    again: bool = False,
-) -> dict[Key, Fitted]:  # fmt: skip
-    """As `fit_cases`, but the coefficients of this machine stay; kernels that have none start from the next wider ones.
-
-    With `again` they are also fitted again from where they are, and stay where that predicts held-out timings no better.
-    """
-    every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
-    joined: dict[Key, list[Group]] = {}
-    for key, timed in every.items():
-        joined.setdefault(_together(key), []).append(timed)
-    few = MIN_TIMINGS.get(machine.kind, MIN_TIMINGS["gpu"])
-    fitted: dict[Key, Fitted] = {}
-    timed_here = {key: row for key, row in machine.fitted.items() if not row.borrowed}
-    for key, groups in sorted(joined.items(), key=lambda item: str(item[0])):
-        known, wider = timed_here.get(key), [timed_here[each] for each in key.wider() if each in timed_here]
-        if sum(map(len, groups)) < few:
-            continue
-        start = wider[0].coefficients if wider else None
-        new = renewed(known, groups, source) if known else fit(groups, source, _optional(key), start, True, few)
-        if again and known and new is not None:
-            refitted = fit(groups, source, _optional(key), known.coefficients, True, few) or new
-            new = min(new, refitted, key=lambda row: row.error * row.p90)
-        if new is not None:
-            fitted[key] = new
-            if tell:
-                tell(f"{key}: {new.cases} timings, {new.errors}")
-    return _both_halves(fitted, every)
+    return both_halves(_completed(fitted, pool_fits, machine), every)
 
 
 def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], machine: Machine) -> dict[Key, Fitted]:
@@ -338,7 +311,7 @@ def _completed(fitted: dict[Key, Fitted], pools: Mapping[Key, Fitted | None], ma
     return fitted
 
 
-def _both_halves(fitted: Mapping[Key, Fitted], timed: Iterable[Key]) -> dict[Key, Fitted]:
+def both_halves(fitted: Mapping[Key, Fitted], timed: Iterable[Key]) -> dict[Key, Fitted]:
     """With the coefficients that 16-bit dtypes share under both of them, for ops that were timed in both."""
     first, second = HALF_DTYPES
     both = {(key.family, key.op, key.backend) for key in timed if key.dtype == second}
