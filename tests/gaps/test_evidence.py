@@ -221,6 +221,11 @@ def test_fp64_arithmetic_on_fp32_data_is_a_cause_of_its_own() -> None:
     assert first.device == pytest.approx(item.samples[0] * (1 - (0.45 + 0.05) / 0.9), rel=0.02)
     meant = replace(item, counters={**item.counters, "sectors_per_load": 8.0})  # 8 bytes per thread: the data are fp64
     assert "accidental fp64" not in {each.rule for each in all_advice(meant)}
+    # every 4 bytes that were read are converted, and results have 4 bytes
+    several = {"conversions": 0.25e9, "hbm_read": 1e9, "sectors_per_store": 4.0, "bytes_per_sector_store": 32.0}
+    assert kernel_advice(replace(meant, counters={**meant.counters, **several})).rule == "accidental fp64"
+    fewer = {**meant.counters, **several, "conversions": 0.1e9}
+    assert "accidental fp64" not in {each.rule for each in all_advice(replace(meant, counters=fewer))}
 
 
 def test_fp64_costs_instructions_too() -> None:
@@ -235,6 +240,21 @@ def test_fp64_costs_instructions_too() -> None:
     item = profiled(1e-3, engine="vector.fp64", flops=flops, moved=1e9, counters=counters)
     gain = next(each.device for each in all_advice(item) if each.rule == "accidental fp64")
     assert gain == pytest.approx(1e-3 * (1 - (0.5 + 0.4 / 2)), rel=0.02)
+
+
+def test_multiply_adds_that_refine_functions_go_with_them() -> None:
+    """Special functions fill 38 % of their pipe, an eighth of that is one instruction of all: 5 multiply-adds each are 24 %."""
+    gap = slow(**POWERS, fma_busy=0.8)
+    indexing = 5e8 / 6.7e9 * 0.9
+    assert top(gap).rule == "costly functions"
+    left = 0.8 - indexing - 5 * 0.38 / 8
+    assert top(gap).gain == pytest.approx(gap.measured * (1 - left / gap.target.achievable_share), rel=0.05)
+
+
+def test_integers_are_the_cause_while_memory_is_not_busy() -> None:
+    gap = slow(**WORK, hbm_busy=0.65, sectors_per_load=16.0)
+    assert top(gap).rule == "integer overhead"
+    assert "integer overhead" not in {item.rule for item in advise(slow(**WORK, hbm_busy=0.9))}
 
 
 def test_special_functions_remain_when_instructions_go() -> None:

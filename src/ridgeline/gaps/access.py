@@ -40,9 +40,9 @@ def access_figures(gap: Gap, long_share: float | None) -> Known:
     }
 
 
-def bytes_per_request(counters: Mapping[str, float], parts: float = 1.0) -> float | None:
-    """Bytes that a load of a warp uses, over `parts`; None where there are no loads through L1."""
-    sectors, used = counters.get("sectors_per_load"), counters.get("bytes_per_sector_load")
+def bytes_per_request(counters: Mapping[str, float], parts: float = 1.0, way: str = "load") -> float | None:
+    """Bytes that a load or store of a warp uses, over `parts`; None where there are none through L1."""
+    sectors, used = counters.get(f"sectors_per_{way}"), counters.get(f"bytes_per_sector_{way}")
     return sectors * used / parts if sectors and used else None
 
 

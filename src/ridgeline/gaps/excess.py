@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..core.dtypes import ALIASES, TABLE, Dtype
 from ..core.work import WRITE
-from .access import SECTOR, Known
+from .access import SECTOR, WARP, Known, bytes_per_request
 from .gap import Gap
 
 MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
@@ -14,6 +14,7 @@ MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its r
 MIN_SHARE_OF_EXCESS = 0.25  # of such writes in the extra bytes; half of these where a buffer is written and read once
 # Hit rates of L1 and of reads in L2, where data are reused but not held by L2. A table besides the data has a few hits in L1.
 MIN_REUSE, MAX_SERVED = 0.25, 0.25
+FP32, FP32_BYTES = "fp32", 4.0
 
 SOURCES: dict[str, tuple[str, ...]] = {
     "read_hit": ("l2_to_sm", "hbm_read", "l2_hit"),
@@ -36,6 +37,25 @@ def excess_figures(gap: Gap) -> Known:
 def _format(gap: Gap) -> Dtype | None:
     name = gap.target.work.dtype
     return TABLE.get(ALIASES.get(name, name))
+
+
+def format_needed(gap: Gap) -> str | None:
+    """The format of the data: of the operator, else fp32 where threads load 4 bytes each; None where it is not known.
+
+    Wider loads may be of several numbers. They are fp32 where results are, and every 4 bytes that are read are converted.
+    """
+    counters = gap.measurement.counters
+    if gap.target.algorithm_known:
+        return gap.target.work.dtype or None
+    loaded, stored = (_of_words(counters, way) for way in ("load", "store"))
+    words = counters.get("hbm_read", float("inf")) / FP32_BYTES
+    return FP32 if loaded or (stored and counters.get("conversions", 0.0) >= words) else None
+
+
+def _of_words(counters: Mapping[str, float], way: str) -> bool:
+    """Whether each thread loads, or stores, 4 bytes at a time."""
+    each = bytes_per_request(counters, WARP, way)
+    return each is not None and abs(each - FP32_BYTES) < 0.1 * FP32_BYTES
 
 
 def element_bytes(gap: Gap) -> float | None:

@@ -15,7 +15,7 @@ from .access import SECTOR
 from .accounting import Cause
 from .excess import element_bytes
 from .gap import Gap
-from .instructions import Gain, arithmetic, down_to, index, overlapped, single, up, wider
+from .instructions import Gain, arithmetic, down_to, functions, index, overlapped, single, up, wider
 from .regime import COMPUTE, LATENCY, LAUNCH, MEMORY
 from .rules import Signs
 from .signs import faster_engine
@@ -285,6 +285,7 @@ GAINS: dict[str, Gain] = {
     "uncounted": _uncounted,
     "retries": _retries,
     "arithmetic": arithmetic,
+    "functions": functions,
     "engine": _engine,
     "single": single,
     "padding": _padding,

@@ -15,6 +15,7 @@ from .rules import Signs
 from .target import longest
 
 FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
+PRECISE_STEPS = 5.0  # multiply-adds that refine the special function of a precise division or root; a power has more
 
 Gain = Callable[[Gap, Signs], float | None]
 
@@ -66,11 +67,21 @@ def arithmetic(gap: Gap, signs: Signs) -> float:
 
     The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions.
     """
+    return _computing(gap, signs, 0.0)
+
+
+def functions(gap: Gap, signs: Signs) -> float:
+    """The same with fast functions: special functions stay, the multiply-adds that refine them go."""
+    return _computing(gap, signs, PRECISE_STEPS)
+
+
+def _computing(gap: Gap, signs: Signs, refining: float) -> float:
+    """Only arithmetic and memory traffic remain, without so many multiply-adds per special function."""
     shares = {share.name: share.value for share in gap.shares}
-    integer = signs.get("integer_share")
+    special, integer = shares.get(SPECIAL_UNIT, 0.0), signs.get("integer_share")
     indexing = integer * shares.get("issue", 0.0) if isinstance(integer, float) else shares.get(FP32_UNIT, 0.0)
-    busy = max(shares.get(SPECIAL_UNIT, 0.0), shares.get(FP64_UNIT, 0.0), shares.get(FP32_UNIT, 0.0) - indexing)
-    return down_to(gap, gap.measured * min(busy / gap.target.achievable_share, 1.0))
+    fp32 = shares.get(FP32_UNIT, 0.0) - indexing - refining * special / ISSUE_PER_SPECIAL
+    return down_to(gap, _time_of(gap, max(special, shares.get(FP64_UNIT, 0.0), fp32)))
 
 
 def single(gap: Gap, signs: Signs) -> float | None:

@@ -7,13 +7,13 @@ from math import ceil, prod
 
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
-from .access import SECTOR, WARP, Known, access_figures, bytes_per_request, wasted
+from .access import SECTOR, WARP, Known, access_figures, wasted
 from .contention import SOURCES as OF_CONTENTION
 from .contention import contention_figures
 from .elimination import SOURCES as ELIMINATED
 from .elimination import eliminated
 from .excess import SOURCES as OF_EXCESS
-from .excess import excess_figures
+from .excess import excess_figures, format_needed
 from .gap import Gap
 from .kernel_families import is_product
 from .regime import COMPUTE, COUNTERS, LAUNCH
@@ -33,8 +33,7 @@ TILED_SIZES = ("m", "n", "k", "rows", "batch", "in_features", "out_features", "c
 MAX_CAPPED = 0.25  # occupancy that registers and shared memory of a block allow, below which they are the cause
 MIN_FLOPS_PER_INSTRUCTION = 0.25  # from which arithmetic fills the issue slots; 1 without FMAs and other instructions
 MIN_MANY_FLOPS = 2.0  # over the algorithm's, which may count a function as one
-FP32, FP32_BYTES = "fp32", 4.0
-FLOATS = ("fp64", FP32, "fp16", "bf16")
+FLOATS = ("fp64", "fp32", "fp16", "bf16")
 STATED = "custom"  # family of work whose counts are stated
 NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
@@ -205,7 +204,7 @@ def _execution(gap: Gap) -> Known:
         "long_share": _share(stalls.get("long_scoreboard"), total) if stalls else None,
         "integer_share": _share(counters.get("integer_instructions"), counters.get("thread_instructions")),
         "legacy": _legacy(gap),
-        "format_needed": _format_needed(gap),
+        "format_needed": format_needed(gap),
         "fp64_share": _share(gap.measurement.flops.get("vector.fp64"), sum(gap.measurement.flops.values())),
         "clock_share": _clock_share(gap),
         "engine": gap.counts.engine.partition(".")[0] if gap.counts.engine else None,
@@ -290,14 +289,6 @@ def _local_use(gap: Gap) -> str | None:
     if (gap.counts.flops or known in FLOATS) and integers * LOCAL_SECTORS >= MIN_INDEXING * counters["local_sectors"]:
         return "arrays"
     return None if registers is None else "registers" if registers >= MIN_REGISTER_CAP else "arrays"
-
-
-def _format_needed(gap: Gap) -> str | None:
-    """The format of the data: of the operator, else fp32 where every thread loads 4 bytes; None where it is not known."""
-    if gap.target.algorithm_known:
-        return gap.target.work.dtype or None
-    each = bytes_per_request(gap.measurement.counters, WARP)
-    return FP32 if each is not None and abs(each - FP32_BYTES) < 0.1 * FP32_BYTES else None
 
 
 def _occupancy_by(counters: Mapping[str, float]) -> str | None:
