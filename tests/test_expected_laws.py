@@ -71,10 +71,26 @@ def test_the_next_size_is_the_smallest_beyond_that_is_aligned_as_well(size: int,
 def test_next_sizes_raise_one_size_of_the_cases_below(data: Any, family: str) -> None:
     names = sorted({switch.size for switch in SWITCHES[family]})
     sizes = {name: np.array(data.draw(st.lists(st.integers(1, 4096), min_size=3, max_size=3)), float) for name in names}
+    sizes |= {"groups": np.ones(3)} if family == "conv" else {}
     for larger, below in next_sizes(family, "", sizes):
         (changed,) = [name for name in names if np.any(larger[name] != sizes[name])]
         assert np.any(below)
         assert np.all(larger[changed][below] > sizes[changed][below])
+
+
+def test_channels_of_small_groups_grow_to_a_block_of_each() -> None:
+    sizes = {name: np.array([value, value]) for name, value in {"c_in": 192.0, "c_out": 96.0, "kernel": 3.0}.items()}
+    raised = [
+        (larger, below)
+        for larger, below in next_sizes("conv", "", sizes | {"groups": np.array([8.0, 192.0])})
+        if not below[1]
+    ]
+    wider = [
+        larger for larger, below in raised if below[0] and larger["c_in"][0] != 192.0 and larger["c_out"][0] != 96.0
+    ]
+    assert wider
+    assert all(larger["c_in"][0] == larger["c_out"][0] and larger["c_in"][0] / 8 > 24 for larger in wider)
+    assert all(larger["c_in"][1] == 192.0 for larger in wider)  # depthwise ones have no block
 
 
 # -- corrections --------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_every_result_with_tables_has_a_page_that_answers_first(tmp_path: Path) 
     result = Result(lambda: [FIRST, SECOND], Score(0.5), picture=nothing_to_draw, answer=lambda: ["167 us"])
     present(result, Output(out=out))
     page = out.read_text(encoding="utf-8")
-    order = ["<h1>first</h1>", "<p>167 us</p>", "x|y", "a note", "<h3>second</h3>", "2.5", '{"median":0.5']
+    order = ["<h1>first</h1>", "<p>167 us</p>", "x|y", "a note", "<h3>Second</h3>", "2.5", '{"median":0.5']
     assert sorted(order, key=page.index) == order
 
 
