@@ -528,6 +528,78 @@ def attention() -> Iterator[Call]:
                 yield from listed(with_bias, q, k, v, bias, keep=ATTENTION)
 
 
+def further_calls() -> Iterator[Call]:
+    """More of the kinds that had fewer than twelve calls, of other sizes: pools, losses, tall norms, tables, fp32 attention."""
+    for dtype in FORMATS:
+        for images, channels, side, window in FURTHER_IMAGES:
+            for layout in LAYOUTS:
+                x = full(images, channels, side, side, dtype=dtype, layout=layout)
+                yield from listed(lambda x, window=window: functional.avg_pool2d(x, window), x)
+        for rows, width in FURTHER_ROWS:
+            x, weight, bias = full(rows, width, dtype=dtype), full(width, dtype=dtype), full(width, dtype=dtype)
+            yield from listed(lambda x, w, b: functional.layer_norm(x, x.shape[-1:], w, b), x, weight, bias)
+    for dtype in (FP32, BF16):
+        for rows, classes in FURTHER_CLASSES:
+            values = full(rows, classes, dtype=dtype)
+            yield from listed(lambda x, y: functional.nll_loss(x, y), values, indices(rows))
+            yield from listed(functional.mse_loss, values, values)
+        for images, classes, side in FURTHER_MAPS:
+            labels = torch.empty(images, side, side, device="meta", dtype=torch.int64)
+            yield from listed(
+                lambda x, y: functional.nll_loss(x, y), full(images, classes, side, side, dtype=dtype), labels
+            )
+        for rows, taken, width in FURTHER_TABLES:
+            table, index, values = full(rows, width, dtype=dtype), indices(taken), full(taken, width, dtype=dtype)
+            yield from listed(lambda x, i, v: x.index_add(0, i, v), table, index, values, backward=False)
+    for images, channels, side, _ in FURTHER_IMAGES:
+        x, size = full(images, channels, side, side), 2 * side
+        yield from listed(lambda x, size=size: functional.interpolate(x, (size, size), mode="bicubic"), x)
+    for batch, heads, queries, keys, width in FURTHER_HEADS:
+        q, k, v = (full(batch, heads, length, width) for length in (queries, keys, keys))
+        yield from listed(functional.scaled_dot_product_attention, q, k, v)
+
+
+FURTHER_IMAGES = (
+    *((32, 64, 112, 2), (16, 192, 28, 2), (128, 512, 14, 2), (4, 32, 256, 4), (256, 1280, 7, 7), (8, 3, 512, 2)),
+    *((64, 128, 56, 2), (2, 256, 64, 2), (48, 384, 24, 3), (1, 64, 200, 2), (12, 768, 16, 2), (96, 48, 40, 4)),
+)
+FURTHER_ROWS = (
+    *(
+        (81920, 160),
+        (250000, 48),
+        (120000, 384),
+        (66000, 1024),
+        (400000, 64),
+        (300000, 256),
+        (90000, 640),
+        (180000, 96),
+    ),
+    *((150528, 128), (1000000, 32), (75000, 320), (230400, 192)),
+)
+FURTHER_CLASSES = (
+    *((64, 1000), (128, 10), (1024, 50257), (2048, 32000), (16384, 1000), (65536, 100), (4096, 128256), (300, 2)),
+    *((8192, 30522), (100000, 21), (512, 65536), (32768, 256)),
+)
+FURTHER_MAPS = (
+    *((8, 21, 128), (4, 150, 128), (16, 2, 256), (2, 19, 512), (8, 19, 256), (1, 1000, 64), (32, 10, 64), (4, 21, 320)),
+    *((16, 59, 96), (2, 150, 256), (64, 4, 48), (8, 33, 160)),
+)
+FURTHER_TABLES = (
+    *((20000, 200000, 64), (5000, 250000, 128), (300000, 600000, 16), (1000, 4000, 512), (80000, 40000, 256)),
+    *((2500, 10000, 32), (150000, 1500000, 64), (60000, 60000, 768), (200, 100000, 96), (12000, 48000, 300)),
+)
+FURTHER_HEADS = (
+    *(
+        (16, 8, 1024, 1024, 64),
+        (8, 16, 384, 384, 64),
+        (32, 12, 128, 128, 64),
+        (4, 8, 1500, 1500, 64),
+        (2, 32, 512, 512, 128),
+    ),
+    *((64, 6, 197, 197, 64), (128, 8, 49, 49, 32), (8, 8, 64, 4096, 32), (8, 8, 4096, 64, 32), (16, 4, 1000, 100, 48)),
+    *((1, 8, 4096, 4096, 40), (512, 4, 16, 16, 32), (6, 10, 1024, 77, 64), (24, 3, 300, 900, 96)),
+)
+
 ATTENTION = tuple(
     f"_scaled_dot_product_{name}_attention{part}"
     for name in ("efficient", "cudnn", "flash")
@@ -537,7 +609,7 @@ ATTENTION = tuple(
 KINDS: tuple[Callable[[], Iterator[Call]], ...] = (
     *(group_norms, resized, rows_of_tables, gathers, grouped_convolutions, rows_of_signals, dilated_convolutions),
     *(pointwise_images, strided, sums, over_channels, weight_norms, biased_attention),
-    *(summed_rows, depthwise_convolutions, tall_norms, losses, moved, attention),
+    *(summed_rows, depthwise_convolutions, tall_norms, losses, moved, attention, further_calls),
 )
 
 

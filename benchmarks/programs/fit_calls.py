@@ -32,7 +32,7 @@ from ridgeline.programs.aten import count
 
 SOURCE = "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17"
 HALVES = ("bf16", "fp16")
-MIN_TIMINGS = 7
+MIN_TIMINGS = 12
 SAME = 0.05  # the most that times of two formats of one width differ by
 FIRST_APART = ("native_group_norm", "native_group_norm_backward", "index_add", "scatter_add")
 OPS = (  # how the names of the kernels begin that are fitted here
