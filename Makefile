@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Modules are compiled once, when they are first imported, also where the caller's environment says not to keep them: tests start
+# hundreds of processes, and each would compile all of PyTorch again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test style types tests test-wide test-random fuzz coverage bench pages clean
 
