@@ -124,6 +124,14 @@ def test_render_shows_predictions_and_makes_none() -> None:
                 assert "predict" not in {alias.name for alias in node.names}, path.name
 
 
+def test_properties_are_cached_without_a_lock() -> None:
+    """The lock that `functools.cached_property` of Python 3.11 holds stopped a server whose threads computed at once."""
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node.module == "functools" and path.name != "cached.py":
+                assert "cached_property" not in {alias.name for alias in node.names}, path
+
+
 def test_the_core_asks_no_clock_and_no_environment_and_prints_nothing() -> None:
     for path in ROOMS["core"]:
         outside = {module.split(".")[0] for module, ours, _ in imports(path) if not ours}
@@ -170,6 +178,7 @@ def test_drawers_see_no_physics(path: Path) -> None:
         "render.chart",
         "render.table",
         "render.draw",
+        "core.cached",
         "core.documents",
         "core.escaping",
         "core.errors",

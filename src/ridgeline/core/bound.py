@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cached import cached_property
 from .machine import MAIN, Machine
 from .notes import PROVISIONAL, Note
 from .roofline import intensity, label, scalar_or_array

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cached import cached_property
 from .errors import MissingFigure
 from .figure import MESH, NETWORK, TORUS, Link
 from .machine import Machine

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from . import statistics
+from .cached import cached_property
 from .errors import InputError
 from .intake import Door, clean, limit, refuse_over
 from .intake.door import MAX_NUMBER, shown

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from math import hypot
 
 import numpy as np
 
+from ..core.cached import cached_property
 from ..core.machine import MAIN
 from ..core.work import READ, WRITE
 from ..prediction.host import GRAPH, SENT, waiting

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import Any
 
+from ..core.cached import cached_property
 from ..core.errors import InputError, RidgelineError
 from ..core.machine import MAIN, Machine
 from ..core.observation import Observation

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import takewhile
 from math import fsum, gcd, inf
 from typing import Any
 
 import numpy as np
 
+from ..core.cached import cached_property
 from ..core.errors import InputError
 from ..core.machine import Machine
 from ..core.observation import Observation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 
+from ..core.cached import cached_property
 from ..core.errors import MissingFigure
 from ..core.machine import ANY, MAIN
 from ..prediction.host import launch_latency

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
+from ..core.cached import cached_property
 from ..core.documents import microseconds
 from ..core.errors import InputError, unknown
 from ..core.machine import Machine

@@ -9,10 +9,11 @@ import operator
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from ..core.cached import cached_property
 from ..core.errors import unknown
 from ..core.roofline import attainable, ridge
 from .target import ACHIEVABLE_SHARE

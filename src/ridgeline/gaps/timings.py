@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..core.cached import cached_property
 from ..core.errors import MAX_QUOTED, InputError
 from ..core.files import user_path
 from ..core.intake import Door, at, clean, refuse_over

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..core.bound import Bound
+from ..core.cached import cached_property
 from ..core.documents import to_document
 from ..core.errors import InputError
 from ..core.machine import Machine

@@ -12,13 +12,13 @@ No expected time lies below the floor.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bound import Bound
+from ..core.cached import cached_property
 from ..core.families import TimeItem, merged
 from ..core.figure import UNCERTAINTY, Figure
 from ..core.roofline import label

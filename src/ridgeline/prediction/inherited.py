@@ -17,13 +17,13 @@ takes as long as the longest at least; where its floor is below that of one alon
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bound import bound
+from ..core.cached import cached_property
 from ..core.families import TimeItem, merged
 from ..core.machine import Machine
 from ..core.roofline import label

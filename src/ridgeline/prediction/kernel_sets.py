@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from ..core.bound import Bound
+from ..core.cached import cached_property
 from ..core.errors import MissingFigure
 from ..core.machine import Machine
 from ..core.work import Step, Work

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..core.bound import Bound, bound
+from ..core.cached import cached_property
 from ..core.columns import listed as plain_list
 from ..core.errors import InputError
 from ..core.families import TimeItem, merged

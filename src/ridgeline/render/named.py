@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from ..core.cached import cached_property
 from ..core.errors import InputError
 from ..core.machine import Machine
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...core.cached import cached_property
 from ...core.errors import InputError, MissingFigure
 from ...core.notes import DRIFT, NOISE, of_kind
 from ...core.statistics import Vector, bootstrap_medians, quantile

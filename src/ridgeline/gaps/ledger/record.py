@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
 
+from ...core.cached import cached_property
 from ...core.errors import InputError
 from ...core.intake import Door, at, clean
 from ...core.intake.door import shown

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.dtypes import ALIASES
 from ...core.machine import Machine
 from ...core.statistics import median

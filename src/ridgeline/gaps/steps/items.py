@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
+from ...core.cached import cached_property
 from ...core.errors import RidgelineError
 from ...core.machine import Machine
 from ...core.work import Program, Step

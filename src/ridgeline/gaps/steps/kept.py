@@ -7,11 +7,11 @@ its first launch to that of the next one, is not the same stretch of time as on 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.cached import cached_property
 from ...core.errors import InputError
 from ...core.timeline import COLLECTIVE, COPY, OPERATOR, Timeline
 

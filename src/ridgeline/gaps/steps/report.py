@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
+from ...core.cached import cached_property
 from ...core.machine import Machine
 from ...core.timeline import Timeline
 from ...core.version import __version__

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.documents import to_document
 from ...core.machine import Machine
 from ...core.statistics import median

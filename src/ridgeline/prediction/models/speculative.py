@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.errors import InputError
 from ...core.units import percent, show
 from ...core.work import Array

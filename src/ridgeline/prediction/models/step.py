@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.machine import Machine
 from ...core.roofline import label
 from ...core.work import Array, Work, total

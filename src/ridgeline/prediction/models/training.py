@@ -12,12 +12,12 @@ The step lies between a perfect overlap (the longer of kernels and links) and no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.dtypes import dtype
 from ...core.errors import InputError, RidgelineError
 from ...core.machine import Machine

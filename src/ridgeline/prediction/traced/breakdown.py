@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
+from ...core.cached import cached_property
 from ...core.errors import unknown
 from ...core.timeline import OPTIMIZER
 from ...core.units import percent, show

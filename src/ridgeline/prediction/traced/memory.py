@@ -7,11 +7,11 @@ what libraries take as workspace is not part of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.trace import HOLDS, Buffers, Trace
 from ..queue import Floats, Ints
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ..predict import Prediction
 from .kernels import LABELS
 from .plan import Unit

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.machine import Machine
 from ...core.trace import Trace
 from ...core.units import percent, show

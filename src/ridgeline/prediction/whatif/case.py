@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ...core.cached import cached_property
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import result
 from ...core.errors import InputError

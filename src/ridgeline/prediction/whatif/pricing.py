@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from ...core.bound import Bound
+from ...core.cached import cached_property
 from ...core.documents import to_document
 from ...core.errors import InputError, MissingFigure
 from ...core.units import show

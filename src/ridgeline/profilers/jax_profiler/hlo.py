@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from ...core.cached import cached_property
 from ...core.intake import clean, refuse_over
 from ...core.timeline import Tensor
 from ..frames import user_line

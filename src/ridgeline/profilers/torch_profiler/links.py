@@ -11,9 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
+from ...core.cached import cached_property
 from ...core.errors import InputError
 from ..chrome_trace import FRAME, LAUNCH, MODULE, OP, RANGE, Span, nested
 from .events import Events, Record

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...core.cached import cached_property
 from ...core.dtypes import dtype as dtype_row
 from ...core.work import Array, Work, total
 from .. import ops

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...core.cached import cached_property
 from ...core.spelling import in_ascii
 from .labels import wrap
 from .themes import colour_roles

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...core.cached import cached_property
 from ...core.errors import unknown
 from ...core.units import percent
 from ..chart import Chart, Mark, Point

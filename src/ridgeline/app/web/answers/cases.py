@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
+from ....core.cached import cached_property
 from ....core.columns import Columns
 from ....core.documents import to_document
 from ....core.errors import InputError

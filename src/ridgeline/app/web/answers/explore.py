@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
+from ....core.cached import cached_property
 from ....core.errors import InputError
 from ....core.machine import Machine
 from ....prediction.answer import Answer

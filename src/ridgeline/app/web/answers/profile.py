@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from ....core.cached import cached_property
 from ....core.documents import to_document
 from ....core.errors import InputError
 from ....core.intake.source import head

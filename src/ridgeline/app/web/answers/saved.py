@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ....core.cached import cached_property
 from ....core.errors import InputError, RidgelineError
 from ....core.intake import Door, refuse_over
 from ....core.intake.door import MAX_NUMBER, shown
