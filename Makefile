@@ -23,7 +23,9 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# A look through all tests compiles their modules once, while mypy has the other core; each of the processes would do it again.
 tests: $(STAMP)
+	$(BIN)/python -m pytest --collect-only >/dev/null || true
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The same tests with all machines, charts, lessons and mixtures of options where `make test` takes a sample: an hour of two cores.

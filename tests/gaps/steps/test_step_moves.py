@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -395,6 +396,12 @@ def test_a_slow_operator_is_possible_and_names_what_would_decide() -> None:
     assert alone is not None
     assert "ncu" in alone.move
     assert move(lambda story: products(story), "slower than expected") is None
+
+
+def test_an_operator_that_kept_to_its_interval_in_one_step_is_not_blamed() -> None:
+    """Another program took the cores in the other steps."""
+    times = cycle((10 * PRODUCT_TIME, 10 * PRODUCT_TIME, PRODUCT_TIME))
+    assert move(lambda story: story.launch(MM, next(times)), "slower than expected") is None
 
 
 def test_moves_come_by_gain_and_shown_ones_first() -> None:
