@@ -186,7 +186,7 @@ def singles(command: str) -> Iterator[tuple[str, list[Words], list[Words]]]:
     """
     first, *others = BASES[command]
     for turn, (name, values) in enumerate(options(command).items()):
-        tried = [*values[:1], *some(values[1:], 2)]
+        tried = [*values[:1], *some(values[1:], 4)]
         lines = [joined(first, words) for words in tried]
         bases = others if WIDE else others[turn % len(others) :][:1] if others else []
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ from ridgeline.machines.load import load
 
 GEMM = ("gemm", "m=8", "n=8", "k=8")
 TWO = ("--peak", "1 TFLOP/s", "--bandwidth", "1 TB/s")
+
+
+@cache
+def machine_text() -> str:
+    return save.text(load("h200-sxm"))
 
 
 BAD = [
@@ -144,7 +150,7 @@ def test_what_cannot_be_is_refused_before_any_work(
     words: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "here.toml").write_text(save.text(load("h200-sxm")), encoding="utf-8")
+    (tmp_path / "here.toml").write_text(machine_text(), encoding="utf-8")
     result = run(*words)
     assert result.exit_code == 2
     assert says in result.output
