@@ -296,6 +296,14 @@ def test_files_are_forgotten(monkeypatch):
     assert "old" not in held._readings
 
 
+def test_a_question_while_a_file_is_being_read_does_not_forget_it():
+    held = recent.Recent()
+    being_read = held.reading("a", b"x")
+    with pytest.raises(recent.Forgotten):
+        held.reading("a", b"")
+    assert held.reading("a", b"x") is being_read
+
+
 def test_many_kernels_have_dots_and_a_limited_table(client):
     content = many_kernels(800)
     reply = ask(client, content, machine="h200-sxm").json()

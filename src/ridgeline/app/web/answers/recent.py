@@ -70,11 +70,12 @@ class Recent:
             return Reading()
         digest = sha256(content).digest() if content else b""
         with self._lock:
-            reading = self._readings.pop(token, None)
+            reading = self._readings.get(token)
             if not content and (reading is None or reading.source is None):
                 raise Forgotten("the file is no longer in memory; send it again")
             if reading is None or (content and reading.digest != digest):
                 reading = Reading(len(content) * (PACKED if content.startswith(GZIP) else 1), digest)
+            self._readings.pop(token, None)
             self._readings[token] = reading
             self._make_room()
             self._restart(token)
