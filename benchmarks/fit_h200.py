@@ -48,7 +48,7 @@ APART_KERNELS = (  # how these op names begin
 SCRATCH, ALL = "--scratch", "--all"
 SETS = (
     *("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-"),
-    *("convolutions-", "convolutions2-", "images-", "random-", "networks-", "groups-", "products-"),
+    *("convolutions-", "convolutions2-", "images-", "random-", "networks-", "groups-", "products-", "gradients-", "bmm-"),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"

@@ -3,9 +3,12 @@
     python benchmarks/network_convolutions.py calibration 19000 7101 > calibration.csv
     python benchmarks/network_convolutions.py test 2600 7102 > test.csv
     python benchmarks/network_convolutions.py groups 1400 7103 > groups.csv
+    python benchmarks/network_convolutions.py gradients 20000 7201 > gradients.csv
+    python benchmarks/network_convolutions.py beyond 600 7301 > beyond.csv
 
 Every family is on one side only; `groups` are further cases for calibration, of no network: groups of 2 to 64 channels, large
-depthwise kernels and patches. A case is a layer of a network at one of its resolutions, with a batch, format, layout and
+depthwise kernels and patches. `gradients` are further ones too, of the calibration's networks and of `groups`, three in five
+with groups of channels and nine in ten a gradient. `beyond` are depthwise kernels of more than 7x7 taps. A case is a layer of a network at one of its resolutions, with a batch, format, layout and
 pass drawn at random; the same arguments give the same table. Test cases that a calibration holds are left out. Only square
 kernels are listed: `conv2d` has one side of a kernel, so that 1D, 3D and 1x7 layers are not.
 """
@@ -26,6 +29,7 @@ from ridgeline.measure.cuda.kernels import table
 Case = dict[str, Any]
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256)
 PASSES = (("conv2d", 0.5), ("conv2d_dgrad", 0.25), ("conv2d_wgrad", 0.25))
+GRADIENTS = (("conv2d", 0.1), ("conv2d_dgrad", 0.4), ("conv2d_wgrad", 0.5))
 DTYPES = (("bf16", 0.3), ("fp16", 0.22), ("tf32", 0.24), ("fp32", 0.24))
 MAX_FLOPS = {"bf16": 4e12, "fp16": 4e12, "tf32": 2e12, "fp32": 3e11}  # some 10 ms each, so that many cases can be timed
 
@@ -506,6 +510,33 @@ def of_groups(rng: np.random.Generator) -> Layer:
     return Layer(channels, min(2 * channels, 1024), side // patch * patch or patch, patch, patch, 0, 1, 1, "conv2d")
 
 
+def depthwise(rng: np.random.Generator) -> Layer:
+    """A depthwise layer of a small kernel, of widths that the networks of the test do not have."""
+    channels = int(
+        rng.choice((32, 48, 64, 72, 80, 112, 120, 160, 200, 224, 256, 288, 320, 400, 448, 640, 672, 800, 1024))
+    )
+    side = int(rng.choice((7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)))
+    kernel, stride = int(rng.choice((3, 3, 5))), int(rng.choice((1, 1, 2)))
+    return Layer(channels, channels, side, kernel, stride, kernel // 2, channels, 1, "conv2d")
+
+
+def beyond(rng: np.random.Generator) -> Layer:
+    """A depthwise layer of a kernel that is larger than those that libraries have kernels of their own for."""
+    channels = int(rng.choice((32, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024)))
+    side, kernel = int(rng.choice((7, 10, 14, 16, 20, 28, 32, 40, 56))), int(rng.choice((9, 9, 11, 13, 15, 21, 31)))
+    return Layer(channels, channels, side, kernel, 1, kernel // 2, channels, 1, "conv2d")
+
+
+def of_gradients(rng: np.random.Generator) -> Layer:
+    """A layer of a network of the calibration, or one with groups of channels."""
+    kind = rng.random()
+    if kind < 0.3:
+        return depthwise(rng)
+    if kind < 0.55:
+        return of_groups(rng)
+    return of_network(rng, CALIBRATION)
+
+
 def chosen(rng: np.random.Generator, shares: Sequence[tuple[str, float]]) -> str:
     return str(rng.choice([name for name, _ in shares], p=[share for _, share in shares]))
 
@@ -517,9 +548,9 @@ def of_network(rng: np.random.Generator, families: dict[str, tuple[Sequence[Netw
     return layers[int(rng.integers(len(layers)))]
 
 
-def drawn(rng: np.random.Generator, layer: Layer) -> Case:
+def drawn(rng: np.random.Generator, layer: Layer, passes: Sequence[tuple[str, float]]) -> Case:
     """A layer with a batch, format, layout and pass."""
-    op = chosen(rng, PASSES) if layer.op == "conv2d" and layer.dilation == 1 else layer.op
+    op = chosen(rng, passes) if layer.op == "conv2d" and layer.dilation == 1 else layer.op
     case: Case = {
         **{"op": op, "dtype": chosen(rng, DTYPES), "batch": int(rng.choice(BATCHES))},
         **{"c_in": layer.c_in, "c_out": layer.c_out, "h": layer.side, "w": layer.side},
@@ -553,9 +584,12 @@ def timed_before() -> set[tuple[Any, ...]]:
 def cases(side: str, count: int, seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     known = timed_before() if side == "test" else set()
+    layers: dict[str, Callable[[np.random.Generator], Layer]] = {
+        **{"groups": of_groups, "gradients": of_gradients, "beyond": beyond},
+        **{"calibration": lambda rng: of_network(rng, CALIBRATION), "test": lambda rng: of_network(rng, TEST)},
+    }
     while count:
-        layer = of_groups(rng) if side == "groups" else of_network(rng, TEST if side == "test" else CALIBRATION)
-        case = drawn(rng, layer)
+        case = drawn(rng, layers[side](rng), GRADIENTS if side == "gradients" else PASSES)
         flops = 2.0 * case["batch"] * case["c_in"] * case["c_out"] * case["kernel"] ** 2 / case.get("groups", 1)
         if case["op"] != "conv_transpose2d":
             flops *= (case["h"] / case["stride"]) ** 2

@@ -119,17 +119,13 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 def _of_groups(g: Sizes, op: str, grouped: Mask, inputs: Array, outputs: Array) -> dict[str, Mask]:
     """Variants of groups by their channels of input and output; a channel by itself also by the kernel and its steps.
 
-    Of gradients too few were timed for more than groups of one size, other groups, and channels by themselves.
+    Channels by themselves that are stored together have kernels of their own for up to 7x7 taps; more are far slower.
     """
     alone = grouped & (np.asarray(g["groups"]) == g["c_in"])
-    several, large = grouped & ~alone, np.asarray(g["kernel"]) >= MIN_LARGE_KERNEL
+    taps = np.asarray(g["kernel"]) * g.get("spread", 1.0)
+    several, large = grouped & ~alone, taps >= MIN_LARGE_KERNEL
+    beyond = (taps > MIN_LARGE_KERNEL) & (layout(op) == CHANNELS_LAST)
     blocks = several & (inputs == outputs) & np.isin(inputs, GROUP_BLOCKS)
-    if layout(op) != op:
-        return {
-            "conv-grouped": several & ~blocks,
-            "conv-grouped-broad-block": blocks,
-            "conv-grouped-alone": alone,
-        }
     odd = off(inputs, VECTOR_CHANNELS) | off(outputs, VECTOR_CHANNELS)
     broad = np.maximum(inputs, outputs) > MAX_FEW_CHANNELS
     quads = ~off(inputs, QUAD_CHANNELS) & ~off(outputs, QUAD_CHANNELS)
@@ -142,7 +138,8 @@ def _of_groups(g: Sizes, op: str, grouped: Mask, inputs: Array, outputs: Array) 
         "conv-grouped-odd-quads": several & odd & quads,
         "conv-grouped-alone": alone & ~large & ~stepped,
         "conv-grouped-alone-stepped": alone & ~large & stepped,
-        "conv-grouped-alone-large": alone & large,
+        "conv-grouped-alone-large": alone & large & ~beyond,
+        "conv-grouped-alone-beyond": alone & beyond,
     }
 
 
