@@ -12,7 +12,7 @@ The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda
 that are fitted to.
 Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz,
 h200-programs-test.csv.gz, h200-convolutions-test.csv.gz, h200-random-test.csv.gz), layers of
-networks (h200-layers.csv, h200-networks-test.csv.gz, h200-networks-last-test.csv.gz) and projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
+networks (h200-layers.csv, h200-networks-test.csv.gz, h200-networks-last-test.csv.gz, h200-networks-new-test.csv.gz) and projections of language models (h200-projections.csv) never are. The conditions files say how and when they were timed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,18 @@ APART_KERNELS = (  # how these op names begin
 SCRATCH, ALL = "--scratch", "--all"
 SETS = (
     *("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-"),
-    *("convolutions-", "convolutions2-", "images-", "random-", "networks-", "groups-", "products-", "gradients-", "bmm-"),
+    *(
+        "convolutions-",
+        "convolutions2-",
+        "images-",
+        "random-",
+        "networks-",
+        "groups-",
+        "products-",
+        "gradients-",
+        "bmm-",
+        "beyond-",
+    ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
 SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
@@ -102,8 +113,10 @@ def main() -> None:
             fitted = from_scratch(of_side, side, fitted)
         else:
             machine = replace(machines.load("h200-sxm"), fitted=fitted)
-            # kernels that other timings of this machine were taken for, as of calls of programs
-            others = {key for key, row in fitted.items() if not row.borrowed and row.source != SOURCE}
+            # kernels that other timings of this machine were taken for, as of calls of programs; of convolutions there are more here
+            others = {
+                key for key, row in fitted.items() if not row.borrowed and row.source != SOURCE and key.family != "conv"
+            }
             fitted = fitted | update_cases(of_side, machine, SOURCE, tell, every_kernel, others)
         coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 

@@ -3,7 +3,7 @@
     python benchmarks/programs/fit_calls.py FILE [FILE ...] [--only group_norm,upsample] [--dry]
 
 A call of several kernels is taken apart by the order or the names of its recorded kernels. Of the 16-bit formats bf16 is fitted, and
-serves fp16, which runs the same kernels over the same bytes: its timings are a check. Depthwise convolutions differ and are fitted apart.
+serves fp16, which runs the same kernels over the same bytes: its timings are a check.
 Every fit is judged on timings that it did not have.
 """
 
@@ -49,27 +49,7 @@ OPS = (  # how the names of the kernels begin that are fitted here
 )
 TALL = "rows-tall.layernorm_backward"
 SUMS = "rows-parted.sum_columns"
-BLOCKS, ALONE = (
-    "conv-grouped-broad-block",
-    "conv-grouped-alone",
-)  # and convolutions: groups of one size, channels by themselves
-LARGE = "-large"  # kernels whose gradients are fitted with those of smaller ones
 START = {"stream": "strided", "rows": "sum_rows"}
-
-
-def _sides(call: Call, row: dict[str, Any]) -> list[float]:
-    """Microseconds of the gradient of the images and of the weights, by the names of kernels; those without one go with the next."""
-    times, pending, side = [0.0, 0.0], 0.0, 0
-    for name, duration in row["kernels"]:
-        of_weights = any(part in name for part in ("wgrad", "grad_weight"))
-        if of_weights or any(part in name for part in ("dgrad", "backward_kernel")):
-            side = int(of_weights)
-            times[side] += pending + duration
-            pending = 0.0
-        else:
-            pending += duration
-    times[side] += pending
-    return times
 
 
 def timed_kernels(call: Call, row: dict[str, Any]) -> Iterator[tuple[Kernel, float]]:
@@ -82,8 +62,6 @@ def timed_kernels(call: Call, row: dict[str, Any]) -> Iterator[tuple[Kernel, flo
         times = [row["time_us"] / float(np.max(np.asarray(work.steps[0].count)))]
     elif len(listed) == 2 and base in FIRST_APART:
         times = [row["kernels"][0][1], row["time_us"] - row["kernels"][0][1]]
-    elif len(listed) == 2 and base == "convolution_backward":
-        times = _sides(call, row)
     else:
         return
     for kernel, time in zip(listed, times, strict=True):
@@ -111,24 +89,20 @@ def groups(files: Sequence[Path], machine: Machine) -> dict[Key, Group]:
 
 
 def _optional(key: Key, timed: Group) -> tuple[str, ...]:
-    if key.family != "conv":
-        return ("chain",) if "steps" in timed.sizes else ("deep",) if "tall" in key.variant else ()
-    return ("layout", "parts") if key.op.startswith("wgrad") and "alone" not in key.variant else ("layout",)
+    return ("chain",) if "steps" in timed.sizes else ("deep",) if "tall" in key.variant else ()
 
 
 def wanted(key: Key, only: Sequence[str]) -> bool:
-    gradient = key.op.startswith(("dgrad", "wgrad"))
-    ours = key.op.startswith(OPS) or key.kernels == BLOCKS or (key.kernels.startswith(ALONE) and gradient)
-    ours = ours or str(key).startswith(TALL) or (key.family.startswith("attention") and key.dtype == "fp32")
+    ours = key.op.startswith(OPS) or str(key).startswith(TALL)
+    ours = ours or (key.family.startswith("attention") and key.dtype == "fp32")
     return ours and (not only or any(part in str(key) for part in only))
 
 
 def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) -> dict[Key, Fitted]:
     joined: dict[Key, list[Group]] = defaultdict(list)
     for key, timings in timed.items():
-        apart = key.kernels.startswith(ALONE)  # cuDNN has kernels for fp16 that it has not for bf16
-        if wanted(key, only) and (apart or not (key.dtype == HALVES[1] and key._replace(dtype=HALVES[0]) in timed)):
-            joined[key._replace(variant=key.variant.removesuffix(LARGE))].append(timings)
+        if wanted(key, only) and not (key.dtype == HALVES[1] and key._replace(dtype=HALVES[0]) in timed):
+            joined[key].append(timings)
     made: dict[Key, Fitted] = {}
     for key, members in sorted(joined.items(), key=lambda item: str(item[0])):
         like = machine.fitted.get(key._replace(variant="", op=START.get(key.family, key.op)))
@@ -141,11 +115,9 @@ def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) ->
         )
         if row is not None:
             made[key] = row
-            if key.kernels == ALONE:
-                made[key._replace(variant=key.variant + LARGE)] = row
             if key.variant == "narrow" and len(timed.get(key._replace(variant=""), ())) < MIN_TIMINGS:
                 made[key._replace(variant="")] = row
-            for each in [each for each in made if each.dtype == HALVES[0] and not each.kernels.startswith(ALONE)]:
+            for each in [each for each in made if each.dtype == HALVES[0]]:
                 made[each._replace(dtype=HALVES[1])] = made[each]
     return made
 

@@ -556,6 +556,7 @@ CONVS = [
     ({"groups": 64.0}, "conv-grouped-alone"),
     ({"groups": 64.0, "stride": 2.0}, "conv-grouped-alone-stepped"),
     ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),
+    ({"groups": 64.0, "kernel": 9.0}, "conv-grouped-alone-large"),  # stored channel by channel
     ({"kernel": 1.0}, "conv-point"),
     ({"kernel": 1.0, "ho": 7.0, "wo": 7.0}, "conv-point-odd-pixels"),  # 49 pixels of 2 bytes: 98 = 6 x 16 + 2
     ({"kernel": 1.0, "c_in": 60.0}, "conv-point-odd"),
