@@ -326,9 +326,11 @@ def test_samples_are_written_for_the_gate(inner: Any, pytester: pytest.Pytester)
     own = next(name for name in old if name.endswith("::test_one"))
     assert set(old) == {own, f"{own} (2)", "product", "two"}
     assert old["two"].samples == pytest.approx([1e-3] * 15)
-    verdict = gate.compare(old, gate.load(pytester.path / "new.json"))
-    assert {item.name: item.verdict for item in verdict.items}["two"] == gate.SLOWER
-    assert [item.name for item in verdict.items if item.verdict != gate.SAME] == ["two"]
+    new = gate.load(pytester.path / "new.json")
+    assert set(new) == set(old)
+    # the others were really timed, and how much they changed on a busy machine decides about `two` as well
+    (item,) = gate.compare({"two": old["two"]}, {"two": new["two"]}).items
+    assert item.verdict == gate.SLOWER
     assert json.loads((pytester.path / "old.json").read_text())["schema"] == 1
 
 
