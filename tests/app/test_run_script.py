@@ -48,9 +48,13 @@ def test_unchanged_scripts_are_explained(
         monkeypatch.setenv(name, value)
     recorded = launch.run_program((sys.executable, str(SCRIPTS / words[0]), *words[1:]), tmp_path, 3, 60.0)
     outcome = job.report_of(recorded, MACHINE, print)
-    step = outcome.document()["step"]
+    document = outcome.document()
+    step = document["step"]
     assert (recorded.exit_code, recorded.library) == (0, "torch")
-    assert step["explained_share"] >= 0.95
+    # by calls: on a busy machine any one of them may take a tenth of the time
+    explained, others = (sum(row["count"] for row in document[key]) for key in ("items", "coverage"))
+    assert explained >= 0.95 * (explained + others)
+    assert {row["op"] for row in document["coverage"]} <= {"aten::cat"}  # of a list of tensors no shapes are recorded
     assert step["steps"] >= 2
     assert {name for name, phase in step["phases"].items() if phase["device_us"] > 0} >= phases
     assert step["predicted_device_us"] > 0
