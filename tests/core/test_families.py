@@ -553,6 +553,7 @@ CONVS = [
     ({"groups": 2.0, "c_in": 96.0, "c_out": 96.0}, "conv-grouped-broad"),  # 48
     ({"groups": 32.0}, "conv-grouped-odd"),  # 2
     ({"groups": 16.0}, "conv-grouped-odd-quads"),  # 4
+    ({"groups": 15.0, "c_in": 60.0, "c_out": 60.0}, "conv-grouped-odd"),  # 4, but 60 = 7 x 8 + 4
     ({"groups": 64.0}, "conv-grouped-alone"),
     ({"groups": 64.0, "stride": 2.0}, "conv-grouped-alone-stepped"),
     ({"groups": 64.0, "kernel": 7.0}, "conv-grouped-alone-large"),

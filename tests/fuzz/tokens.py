@@ -131,7 +131,7 @@ def mutated(chance: random.Random, data: bytes, others: Sequence[bytes]) -> byte
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5, 8))):
         data = chance.choice(MUTATIONS)(chance, data, others)[:MAX_INPUT]
     if chance.random() < 1 / 30:
-        data = gzip.compress(data, 1)
+        data = gzip.compress(data, 1, mtime=0)
         if chance.random() < 0.3:
             data = flip(chance, data, ())
     return data
@@ -139,7 +139,7 @@ def mutated(chance: random.Random, data: bytes, others: Sequence[bytes]) -> byte
 
 @cache
 def _packed(piece: bytes, size: int) -> bytes:
-    return gzip.compress(piece * (size // len(piece)), 6)
+    return gzip.compress(piece * (size // len(piece)), 6, mtime=0)
 
 
 def bombs(seed: bytes) -> list[bytes]:
@@ -148,9 +148,9 @@ def bombs(seed: bytes) -> list[bytes]:
     start = seed[:20_000]
     member = 1 << 24
     return [
-        gzip.compress(start) + _packed(row, member) * 128,
-        gzip.compress(start) + _packed(b"0", member) * 128,
-        gzip.compress(start[:200]) + _packed(b"[", member) * 128,
+        gzip.compress(start, mtime=0) + _packed(row, member) * 128,
+        gzip.compress(start, mtime=0) + _packed(b"0", member) * 128,
+        gzip.compress(start[:200], mtime=0) + _packed(b"[", member) * 128,
         start[:2000] + b"9" * 3_000_000,
         start[:2000] + b"," * 2_000_000,
         start[:2000] + b'"' + b"x" * 3_000_000,

@@ -129,6 +129,9 @@ def _of_groups(g: Sizes, op: str, grouped: Mask, inputs: Array, outputs: Array) 
     odd = off(inputs, VECTOR_CHANNELS) | off(outputs, VECTOR_CHANNELS)
     broad = np.maximum(inputs, outputs) > MAX_FEW_CHANNELS
     quads = ~off(inputs, QUAD_CHANNELS) & ~off(outputs, QUAD_CHANNELS)
+    # of which all together are loaded eight at a time; else the images are copied and padded, and two groups have a slow kernel
+    quads &= ~off(inputs * g["groups"], VECTOR_CHANNELS) & ~off(outputs * g["groups"], VECTOR_CHANNELS)
+    quads &= inputs * g["groups"] > VECTOR_CHANNELS
     stepped = np.maximum(g["stride"], g.get("spread", 1.0)) > 1
     return {
         "conv-grouped": several & ~odd & ~broad,
