@@ -11,7 +11,7 @@ whole=$(mktemp -d)
 mkdir -p "$out"
 
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit --format=csv > "$out/conditions.txt"
-$python -c "import cupy, torch; print('torch', torch.__version__, 'cupy', cupy.__version__)" >> "$out/conditions.txt"
+$python -c "import cupy, torch, triton; print('torch', torch.__version__, 'cupy', cupy.__version__, 'triton', triton.__version__)" >> "$out/conditions.txt"
 ncu --version | tail -n 1 >> "$out/conditions.txt"
 
 $python $pairs --check 2> "$out/check.txt" || sed -n '/^wrong: /p' "$out/check.txt" >&2
