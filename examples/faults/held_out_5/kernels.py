@@ -1044,7 +1044,7 @@ extern "C" __global__ void __launch_bounds__(256) srgb_a(const float4* __restric
     float part[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        part[k] = part[k] <= 0.0031308 ? 12.92 * part[k] : 1.055 * pow(part[k], 1.0 / 2.4) - 0.055;
+        part[k] = part[k] <= 0.0031308 ? 12.92 * part[k] : 1.055 * pow((double)part[k], 1.0 / 2.4) - 0.055;
     y[i] = make_float4(part[0], part[1], part[2], part[3]);
 }
 
