@@ -42,14 +42,19 @@ def _format(gap: Gap) -> Dtype | None:
 def format_needed(gap: Gap) -> str | None:
     """The format of the data: of the operator, else fp32 where threads load 4 bytes each; None where it is not known.
 
-    Wider loads may be of several numbers. They are fp32 where results are, and every 4 bytes that are read are converted.
+    Wider loads may be of several numbers. They are fp32 where every 4 bytes that are read are converted, and results are
+    fp32 too: each has 4 bytes, or is converted as well.
     """
     counters = gap.measurement.counters
     if gap.target.algorithm_known:
         return gap.target.work.dtype or None
     loaded, stored = (_of_words(counters, way) for way in ("load", "store"))
-    words = counters.get("hbm_read", float("inf")) / FP32_BYTES
-    return FP32 if loaded or (stored and counters.get("conversions", 0.0) >= words) else None
+    conversions, words = counters.get("conversions", 0.0), counters.get("hbm_read", float("inf")) / FP32_BYTES
+    both = sum(
+        counters.get(f"{way}_requests", 0.0) * counters.get(f"sectors_per_{way}", 0.0) for way in ("load", "store")
+    )
+    every = 0 < both * SECTOR / FP32_BYTES <= conversions
+    return FP32 if loaded or (stored and conversions >= words) or every else None
 
 
 def _of_words(counters: Mapping[str, float], way: str) -> bool:

@@ -15,7 +15,19 @@ from .access import SECTOR
 from .accounting import Cause
 from .excess import element_bytes
 from .gap import Gap
-from .instructions import Gain, arithmetic, down_to, functions, index, overlapped, single, up, wider
+from .instructions import (
+    Gain,
+    arithmetic,
+    down_to,
+    functions,
+    index,
+    overlapped,
+    single,
+    unsynchronized,
+    up,
+    vectorized,
+    wider,
+)
 from .regime import COMPUTE, LATENCY, LAUNCH, MEMORY
 from .rules import Signs
 from .signs import faster_engine
@@ -214,8 +226,12 @@ def _uneven(gap: Gap, signs: Signs) -> float | None:
 
 
 def _padding(gap: Gap, signs: Signs) -> float | None:
-    """Extra FLOPs at the achieved rate of their engine."""
-    extra = gap.time_of(Cause.EXTRA_WORK)
+    """Extra FLOPs at the achieved rate of their engine. Where their instructions fill the issue slots, these go with them."""
+    extra, ratio = gap.time_of(Cause.EXTRA_WORK), signs.get("excess_flops")
+    engine, filled = (signs.get(name) for name in ("engine_share", "arithmetic_busy"))
+    by_issue = isinstance(engine, float) and isinstance(filled, float) and filled > engine
+    if by_issue and isinstance(filled, float) and isinstance(ratio, float) and signs.get("engine") == "vector":
+        return down_to(gap, gap.measured * (1 - filled * (1 - 1 / ratio)))
     return _at_most(gap, extra / min(gap.share, 1.0)) if extra and gap.share else extra
 
 
@@ -267,6 +283,8 @@ GAINS: dict[str, Gain] = {
     "up": up,
     "wider": wider,
     "overlapped": overlapped,
+    "unsynchronized": unsynchronized,
+    "vectorized": vectorized,
     "index": index,
     "waste": _waste,
     "tail": _tail,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .access import WARP
-from .elimination import ISSUE_PER_SPECIAL
+from .elimination import ALU_PER_SPECIAL, ISSUE_PER_SPECIAL
 from .gap import Gap
 from .regime import COMPUTE, LAUNCH
 from .rules import Signs
@@ -48,6 +48,33 @@ def wider(gap: Gap, signs: Signs) -> float:
     return min(up(gap, signs), down_to(gap, _time_of(gap, busy)))
 
 
+def vectorized(gap: Gap, signs: Signs) -> float:
+    """Loads, stores and indices take no time; comparisons stay."""
+    return down_to(gap, _time_of(gap, _comparing(gap, signs)))
+
+
+def unsynchronized(gap: Gap, signs: Signs) -> float:
+    """What waits, exchanges and computes indices goes; multiply-adds, comparisons and special functions stay."""
+    pipes = (FP32_UNIT, FP64_UNIT, SPECIAL_UNIT)
+    busy = max((share.value for share in gap.shares if share.name in pipes), default=0.0)
+    return down_to(gap, _time_of(gap, max(busy, _comparing(gap, signs))))
+
+
+def _comparing(gap: Gap, signs: Signs) -> float:
+    """Utilization of the pipe of comparisons and selections, without integer instructions: it issues at half the rate of an SM."""
+    integer = signs.get("integer_share")
+    indexing = (
+        integer * _pipe(gap, "issue") * ISSUE_PER_SPECIAL / ALU_PER_SPECIAL if isinstance(integer, float) else 0.0
+    )
+    return max(_pipe(gap, "alu_busy") - indexing, 0.0)
+
+
+def _pipe(gap: Gap, counter: str) -> float:
+    """Utilization of a pipe that is no unit of a roofline, over the whole time."""
+    counters = gap.measurement.counters
+    return counters.get(counter, 0.0) * counters.get("sm_active", 1.0)
+
+
 def index(gap: Gap, signs: Signs) -> float:
     """Integer instructions go, but for one per load and store: its address."""
     counters, share = gap.measurement.counters, signs.get("integer_share")
@@ -67,12 +94,12 @@ def arithmetic(gap: Gap, signs: Signs) -> float:
 
     The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions.
     """
-    return _computing(gap, signs, 0.0)
+    return min(_computing(gap, signs, 0.0), vectorized(gap, signs))
 
 
 def functions(gap: Gap, signs: Signs) -> float:
-    """The same with fast functions: special functions stay, the multiply-adds that refine them go."""
-    return _computing(gap, signs, PRECISE_STEPS)
+    """The same with fast functions: special functions, loads and stores stay, the multiply-adds that refine functions go."""
+    return min(_computing(gap, signs, PRECISE_STEPS), down_to(gap, _time_of(gap, _pipe(gap, "lsu_busy"))))
 
 
 def _computing(gap: Gap, signs: Signs, refining: float) -> float:

@@ -13,7 +13,7 @@ from .contention import contention_figures
 from .elimination import SOURCES as ELIMINATED
 from .elimination import eliminated
 from .excess import SOURCES as OF_EXCESS
-from .excess import excess_figures, format_needed
+from .excess import element_bytes, excess_figures, format_needed
 from .gap import Gap
 from .kernel_families import is_product
 from .regime import COMPUTE, COUNTERS, LAUNCH
@@ -26,6 +26,8 @@ WARP_ONLY = ("tensor.fp64", "tensor.int4", "tensor.int1")  # formats whose produ
 MAX_UNTILED_INTENSITY = 4.0  # flop/B in the caches, below which a product is not tiled
 REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from which data are reused like in a product
 LARGE_TILE = 256.0
+MIN_ENGINE_BUSY = 0.35  # utilization of the vector units, from which they hold a product back
+MAX_TENSOR_BYTES = 2.0  # of an element whose products tensor cores are made for
 MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2,048 threads
 MIN_INDEXING = 1.0  # integer instructions per access of local memory, from which its addresses are computed
 LOCAL_SECTORS = 4.0  # of an access of a warp to local memory, 4 bytes per thread side by side
@@ -70,6 +72,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "turns": ("hbm", "issue", "fma_busy", "tensor_busy"),
     "clock_share": ("sm_clock",),
     "engine_share": ("fma_busy", "tensor_busy"),
+    "outclassed": ("fma_busy", "tensor_busy"),
     "arithmetic_busy": ("fma_busy", "tensor_busy", "issue", "thread_instructions"),
     "main_share": ("hbm", "hbm_busy"),
     "excess_bytes": ("hbm",),
@@ -182,6 +185,7 @@ def _busy(gap: Gap) -> Known:
         + max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0),
         "engine_share": shares.get(gap.counts.engine or "", 0.0),
         "arithmetic_busy": _arithmetic_busy(gap, shares),
+        "outclassed": _outclassed(gap, shares),
     }
 
 
@@ -191,6 +195,13 @@ def _arithmetic_busy(gap: Gap, shares: Mapping[str, float]) -> float:
     arithmetic = instructions and (gap.counts.flops or 0.0) >= MIN_FLOPS_PER_INSTRUCTION * instructions
     many = (gap.excess_flops or 0.0) >= MIN_MANY_FLOPS
     return max(engine, shares.get("issue", 0.0)) if arithmetic and many else engine
+
+
+def _outclassed(gap: Gap, shares: Mapping[str, float]) -> str:
+    """Whether the vector units hold a product back: they are busy, or its format is one that tensor cores are made for."""
+    size = element_bytes(gap) if gap.target.algorithm_known else None
+    busy = shares.get(gap.counts.engine or "", 0.0) >= MIN_ENGINE_BUSY
+    return _yes(busy or (size is not None and size <= MAX_TENSOR_BYTES))
 
 
 def _execution(gap: Gap) -> Known:
