@@ -1,27 +1,44 @@
-"""Cases of batched products, fp64, fp32 and int8 products and pools, to time in addition to the calibration of every family.
+"""Cases of products and pools, to time in addition to the calibration of every family, and a test of products.
 
-    python benchmarks/further_products.py > cases.csv
+    python benchmarks/further_products.py first > cases.csv      batched products, fp64, fp32 and int8 products, pools
+    python benchmarks/further_products.py second > cases.csv     fp32, tf32, fp64 and 16-bit products
+    python benchmarks/further_products.py test > cases.csv       products of every format, never to be fitted to
 
 Sizes people use mixed with odd ones, and sizes drawn log-uniformly; the same table every time.
 """
 
 from __future__ import annotations
 
+import sys
+
 from ridgeline.measure.cuda.cases import calibration_cases, random_cases
 from ridgeline.measure.cuda.kernels import table
 
-MIXED = ((5, 7110, ("bmm",)), (4, 7120, ("gemm int8", "gemm fp64")), (2, 7130, ("gemm fp32",)))  # draws, seed, families
-RANDOM = ((2000, 7140, ("bmm",)), (800, 7141, ("gemm fp64",)), (1400, 7142, ("pools",)))  # cases, seed, families
+WIDE, HALVES = ("gemm tf32", "gemm fp32", "gemm fp64"), ("gemm bf16", "gemm fp16")
+# draws, seed, families
+MIXED = {
+    "first": ((5, 7110, ("bmm",)), (4, 7120, ("gemm int8", "gemm fp64")), (2, 7130, ("gemm fp32",))),
+    "second": ((4, 7410, WIDE), (1, 7420, HALVES)),
+    "test": ((1, 7430, ("gemm",)),),
+}
+# cases, seed, families
+RANDOM = {
+    "first": ((2000, 7140, ("bmm",)), (800, 7141, ("gemm fp64",)), (1400, 7142, ("pools",))),
+    "second": ((3800, 7440, WIDE), (1100, 7441, HALVES)),
+    "test": ((500, 7450, ("gemm",)),),
+}
+FIRST = {"test": 300}  # cases of each mixed draw that are taken, where not all are
 
 
 def main() -> None:
+    chosen = sys.argv[1]
     cases = [
         case
-        for draws, seed, only in MIXED
+        for draws, seed, only in MIXED[chosen]
         for further in range(draws)
-        for case in calibration_cases(seed=seed + further, only=only)
+        for case in calibration_cases(seed=seed + further, only=only)[: FIRST.get(chosen)]
     ]
-    cases += [case for count, seed, only in RANDOM for case in random_cases(count, seed, only=only)]
+    cases += [case for count, seed, only in RANDOM[chosen] for case in random_cases(count, seed, only=only)]
     print(table(cases), end="")
 
 

@@ -5,10 +5,14 @@
     python benchmarks/network_convolutions.py groups 1400 7103 > groups.csv
     python benchmarks/network_convolutions.py gradients 20000 7201 > gradients.csv
     python benchmarks/network_convolutions.py beyond 600 7301 > beyond.csv
+    python benchmarks/network_convolutions.py further 9000 7401 > further.csv
+    python benchmarks/network_convolutions.py fresh 1200 7402 > fresh.csv
 
 Every family is on one side only; `groups` are further cases for calibration, of no network: groups of 2 to 64 channels, large
 depthwise kernels and patches. `gradients` are further ones too, of the calibration's networks and of `groups`, three in five
-with groups of channels and nine in ten a gradient. `beyond` are depthwise kernels of more than 7x7 taps. A case is a layer of a network at one of its resolutions, with a batch, format, layout and
+with groups of channels and nine in ten a gradient. `beyond` are depthwise kernels of more than 7x7 taps. `further` are cases for calibration of all its networks and
+those of `further_networks.py`, two in three with channels off 8, few channels, groups, or transposed; `fresh` are a test of networks on no other
+side. A case is a layer of a network at one of its resolutions, with a batch, format, layout and
 pass drawn at random; the same arguments give the same table. Test cases that a calibration holds are left out. Only square
 kernels are listed: `conv2d` has one side of a kernel, so that 1D, 3D and 1x7 layers are not.
 """
@@ -18,10 +22,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import further_networks
 import numpy as np
 from judge_h200 import DATA, rows
+from networks import Images, Layer, Network, inverted, residual
 
 from ridgeline.measure.cuda.cases import fits
 from ridgeline.measure.cuda.kernels import table
@@ -31,95 +37,9 @@ BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 1
 PASSES = (("conv2d", 0.5), ("conv2d_dgrad", 0.25), ("conv2d_wgrad", 0.25))
 GRADIENTS = (("conv2d", 0.1), ("conv2d_dgrad", 0.4), ("conv2d_wgrad", 0.5))
 DTYPES = (("bf16", 0.3), ("fp16", 0.22), ("tf32", 0.24), ("fp32", 0.24))
+FURTHER = (("conv2d", 0.34), ("conv2d_dgrad", 0.3), ("conv2d_wgrad", 0.36))
+FEW_CHANNELS, UNCOMMON_SHARE = 16, 0.65
 MAX_FLOPS = {"bf16": 4e12, "fp16": 4e12, "tf32": 2e12, "fp32": 3e11}  # some 10 ms each, so that many cases can be timed
-
-
-class Layer(NamedTuple):
-    c_in: int
-    c_out: int
-    side: int
-    kernel: int
-    stride: int
-    padding: int
-    groups: int
-    dilation: int
-    op: str
-
-
-class Images:
-    """Images on their way through a network; every convolution on the way is listed."""
-
-    def __init__(self, side: int, channels: int = 3) -> None:
-        self.side, self.channels = side, channels
-        self.layers: list[Layer] = []
-
-    def at(self, side: int, channels: int) -> Images:
-        self.side, self.channels = max(side, 1), channels
-        return self
-
-    def conv(
-        self,
-        c_out: int,
-        kernel: int = 3,
-        stride: int = 1,
-        groups: int = 1,
-        dilation: int = 1,
-        padding: int | None = None,
-    ) -> Images:
-        pad = dilation * (kernel - 1) // 2 if padding is None else padding
-        layer = Layer(self.channels, c_out, self.side, kernel, stride, pad, groups, dilation, "conv2d")
-        side = (self.side + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
-        if side >= 1:
-            self.layers.append(layer)
-        return self.at(side, c_out)
-
-    def alone(self, kernel: int = 3, stride: int = 1) -> Images:
-        return self.conv(self.channels, kernel, stride, self.channels)
-
-    def transposed(self, c_out: int, kernel: int = 2, stride: int = 2, padding: int = 0) -> Images:
-        layer = Layer(self.channels, c_out, self.side, kernel, stride, padding, 1, 1, "conv_transpose2d")
-        self.layers.append(layer)
-        return self.at((self.side - 1) * stride - 2 * padding + kernel, c_out)
-
-    def pool(self, stride: int = 2) -> Images:
-        return self.at(-(-self.side // stride), self.channels)
-
-
-Network = Callable[[int], Images]
-
-
-def residual(
-    widths: Sequence[int], outs: Sequence[int], group_width: int = 0, stem: Sequence[int] = (64,), basic: bool = False,
-    dilated: bool = False,
-) -> Network:  # fmt: skip
-    """Stem, then stages of 1x1, 3x3, 1x1 (or 3x3, 3x3) with a shortcut; `group_width` channels a group."""
-
-    def network(side: int) -> Images:
-        x = Images(side)
-        if len(stem) == 1:
-            x.conv(stem[0], 7 if stem[0] == 64 else 3, 2)
-        else:
-            for place, width in enumerate(stem):
-                x.conv(width, 3, 1 if place else 2)
-        if stem[-1] >= 64:
-            x.pool()
-        for stage, (width, out) in enumerate(zip(widths, outs, strict=True)):
-            stride = 2 if stage or stem[-1] < 64 else 1
-            dilation = 2 ** max(stage - 1, 0) if dilated else 1
-            stride = 1 if dilated and stage > 1 else stride
-            groups = width // group_width if group_width else 1
-            begin = x.side, x.channels
-            for block in range(2):
-                step = 1 if block else stride
-                if basic:
-                    x.conv(width, 3, step).conv(out, 3)
-                else:
-                    x.conv(width, 1).conv(width, 3, step, groups, dilation).conv(out, 1)
-            end = x.side, x.channels
-            x.at(*begin).conv(out, 1, stride).at(*end)
-        return x
-
-    return network
 
 
 def vgg(side: int) -> Images:
@@ -129,29 +49,6 @@ def vgg(side: int) -> Images:
             x.conv(width)
         x.pool()
     return x
-
-
-def inverted(stem: int, blocks: Sequence[tuple[int, int, int, int, int]], last: int, fused: int = 0) -> Network:
-    """Stem, then blocks of 1x1 expansion, depthwise kernel, 1x1: (expanded, out, kernel, stride, squeezed); the first `fused`
-    blocks have one full 3x3 for the first two."""
-
-    def network(side: int) -> Images:
-        x = Images(side).conv(stem, 3, 2)
-        for place, (expanded, out, kernel, stride, squeezed) in enumerate(blocks):
-            if place < fused:
-                x.conv(expanded, kernel, stride)
-            else:
-                if expanded != x.channels:
-                    x.conv(expanded, 1)
-                x.alone(kernel, stride)
-            if squeezed:
-                end = x.side
-                x.at(1, x.channels).conv(squeezed, 1).conv(expanded, 1).at(end, expanded)
-            if expanded != out or place >= fused:
-                x.conv(out, 1)
-        return x.conv(last, 1)
-
-    return network
 
 
 def separable(side: int) -> Images:
@@ -537,6 +434,21 @@ def of_gradients(rng: np.random.Generator) -> Layer:
     return of_network(rng, CALIBRATION)
 
 
+def is_uncommon(layer: Layer) -> bool:
+    """Whether a layer has channels off 8, few channels, groups, or is transposed: of these kernels there are few timings."""
+    few = min(layer.c_in, layer.c_out) <= FEW_CHANNELS
+    return bool(layer.c_in % 8 or layer.c_out % 8) or few or layer.groups > 1 or layer.op == "conv_transpose2d"
+
+
+def of_further(rng: np.random.Generator) -> Layer:
+    """A layer of a network of the calibration or of the further ones, mostly an uncommon one."""
+    families = CALIBRATION if rng.random() < 0.4 else further_networks.CALIBRATION
+    wanted = rng.random() < UNCOMMON_SHARE
+    while is_uncommon(layer := of_network(rng, families)) != wanted:
+        pass
+    return layer
+
+
 def chosen(rng: np.random.Generator, shares: Sequence[tuple[str, float]]) -> str:
     return str(rng.choice([name for name, _ in shares], p=[share for _, share in shares]))
 
@@ -583,13 +495,15 @@ def timed_before() -> set[tuple[Any, ...]]:
 
 def cases(side: str, count: int, seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
-    known = timed_before() if side == "test" else set()
+    known = timed_before() if side in ("test", "fresh", "further") else set()
     layers: dict[str, Callable[[np.random.Generator], Layer]] = {
         **{"groups": of_groups, "gradients": of_gradients, "beyond": beyond},
         **{"calibration": lambda rng: of_network(rng, CALIBRATION), "test": lambda rng: of_network(rng, TEST)},
+        **{"further": of_further, "fresh": lambda rng: of_network(rng, further_networks.FRESH)},
     }
+    passes = {"gradients": GRADIENTS, "further": FURTHER}.get(side, PASSES)
     while count:
-        case = drawn(rng, layers[side](rng), GRADIENTS if side == "gradients" else PASSES)
+        case = drawn(rng, layers[side](rng), passes)
         flops = 2.0 * case["batch"] * case["c_in"] * case["c_out"] * case["kernel"] ** 2 / case.get("groups", 1)
         if case["op"] != "conv_transpose2d":
             flops *= (case["h"] / case["stride"]) ** 2
