@@ -59,6 +59,8 @@ SETS = (
         "gradients-",
         "bmm-",
         "beyond-",
+        "networks2-",
+        "products2-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
