@@ -3,6 +3,7 @@
     python benchmarks/fit_h200.py          bring src/ridgeline/machines/catalog/fitted/h200-sxm.json up to date with the timings
     python benchmarks/fit_h200.py gemm     only the families of these ops, the others as they are
     python benchmarks/fit_h200.py --all [gemm]        also kernels whose timings did not change, as after a change of a formula
+    python benchmarks/fit_h200.py --corrections conv2d      corrections, errors and intervals of every kernel; coefficients as they are
     python benchmarks/fit_h200.py --scratch [gemm]    all coefficients from their defaults, which takes hours
 
 Kernels whose number of timings changed are fitted again from the coefficients they have, and keep those where that predicts
@@ -45,7 +46,7 @@ APART_KERNELS = (  # how these op names begin
     *("batchnorm_", "strided", "converted", "cat", "dgrad_", "wgrad_"),
     *("max_pool", "sum_columns", "log_softmax_backward", "expanded", "stack_strided", "gelu_erf"),
 )
-SCRATCH, ALL = "--scratch", "--all"
+SCRATCH, ALL, CORRECTIONS = "--scratch", "--all", "--corrections"
 SETS = (
     *("", "further-", "smooth-", "wider-", "training-", "dense-", "programs-"),
     *(
@@ -101,8 +102,9 @@ def from_scratch(cases: list[dict[str, Any]], side: tuple[str, ...], fitted: dic
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    scratch, every_kernel = SCRATCH in wanted, ALL in wanted
-    wanted -= {SCRATCH, ALL}
+    scratch, corrections = SCRATCH in wanted, CORRECTIONS in wanted
+    every_kernel = ALL in wanted or corrections
+    wanted -= {SCRATCH, ALL, CORRECTIONS}
     cases = [row for name in CALIBRATIONS for row in rows(DATA / name)]
     listed = {op for side in (*SIDES, *APART) for op in side}
     sides = [*SIDES, tuple({row["op"] for row in cases} - listed), *APART]
@@ -119,7 +121,9 @@ def main() -> None:
             others = {
                 key for key, row in fitted.items() if not row.borrowed and row.source != SOURCE and key.family != "conv"
             }
-            fitted = fitted | update_cases(of_side, machine, SOURCE, tell, every_kernel, others)
+            fitted = fitted | update_cases(
+                of_side, machine, SOURCE, tell, every_kernel, others, keep_coefficients=corrections
+            )
         coefficients.write(coefficients.FOLDER / "h200-sxm.json", {"fitted": fitted})
 
 

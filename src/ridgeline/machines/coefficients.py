@@ -125,7 +125,7 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
         door.complain(place, str(error))
         return ""
     shape = (*family.shape, *(name for name in family.further if name in timings.names))
-    if timings.names != shape:
+    if timings.names not in (shape, family.finer):
         door.complain(place, f"must have the sizes {', '.join(shape)}, found {', '.join(timings.names)}")
     elif not (
         timings.sizes.min() >= 0 and timings.sizes.max() <= RANGE[1] and max(abs(timings.weights)) <= nearby.MAX_WEIGHT

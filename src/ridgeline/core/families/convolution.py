@@ -220,4 +220,16 @@ def _transformed(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], r
 CHANNELS, TRANSFORM = Effect("channels", "few channels", "shape"), Effect("transform", "fewer multiplications")
 LAYOUT, GROUPS = Effect("layout", "layout changes"), Effect("groups", "groups one after the other", "shape")
 EFFECTS = (TILES, FILL, CHANNELS, GROUPS, TRANSFORM, CLOCK, OVERLAP, LAYOUT, LAUNCH)
-CONVOLUTION = Family("conv", conv, CONV, EFFECTS, ("images", "c_in", "c_out", "h", "kernel", "stride", "groups"))
+SHAPE = ("images", "c_in", "c_out", "h", "kernel", "stride", "groups")
+DENSE_SHAPE = (
+    *("images", "all_pixels", "c_in", "c_out", "kernel", "stride"),
+    *("c_in_step", "c_out_step", "pixel_step"),
+)
+
+
+def is_dense(g: Sizes) -> bool:
+    """Whether no case has groups."""
+    return bool(np.all(np.asarray(g["groups"]) == 1))
+
+
+CONVOLUTION = Family("conv", conv, CONV, EFFECTS, SHAPE, finer=DENSE_SHAPE, has_finer=is_dense)

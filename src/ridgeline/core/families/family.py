@@ -58,6 +58,14 @@ class Family:
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
     main: str = "work at achieved rates"
     further: tuple[str, ...] = ()  # sizes of the shape that only some ops have
+    finer: tuple[str, ...] = ()  # a shape that tells some cases apart better, in place of it
+    has_finer: Callable[[Sizes], bool] = lambda sizes: False  # whether these cases are such
+
+    def near_by(self, sizes: Sizes) -> tuple[str, ...]:
+        """The coordinates by which these cases are near each other."""
+        if self.has_finer(sizes):
+            return self.finer
+        return (*self.shape, *(name for name in self.further if name in sizes))
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:
         return self.formula(sizes, hardware, self.filled(given), frozenset())

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
+from .coordinates import STEPS, coordinate
 from .effects import Array
 from .family import Sizes
 
@@ -30,9 +31,9 @@ CELLS_PER_OCTAVE = 4.0  # cells per octave of a size
 MIN_SIZE = 0.25  # what a size of 0 (a flag that is off) counts as
 MAX_LOG_ERROR = 0.7  # beyond twice or half another kernel ran, which says nothing of the cases around
 MAX_WEIGHT = 1e3  # of a timed case; a fit keeps them far below
-SIZE_BITS = 8  # of a coordinate in the number of a cell: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size
-MAX_PLACE = 2**SIZE_BITS - 1
-MAX_COORDINATES = 7  # that fit in the number of a cell
+CELL_BITS = 63  # of the number of a cell, which its coordinates share
+SIZE_BITS = 8  # of a coordinate: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size; one less is beyond any image
+MAX_COORDINATES = 9  # that fit in the number of a cell
 STEPS_ABOVE = (1, 2, 4, 8, 16)  # cells, up to four octaves
 MAX_PAIRS = 1 << 21  # pairs of cells and timed cases that are held at once
 MAX_CELLS = 1 << 20  # cells that are kept
@@ -97,6 +98,15 @@ class Nearby:
     reach: Vector  # of each name
     weights: Vector
 
+    @cached_property
+    def _bits(self) -> int:
+        """Of a coordinate in the number of a cell."""
+        return min(SIZE_BITS, CELL_BITS // len(self.names))
+
+    @cached_property
+    def _max_place(self) -> int:
+        return int(2**self._bits - 1)
+
     def correction(self, sizes: Sizes) -> Array:
         """The logarithm of what the formula's times are to be multiplied with."""
         return self._of_cases(self._corrections, sizes)
@@ -108,8 +118,8 @@ class Nearby:
     def _of_cases(self, of_cells: Kept, sizes: Sizes) -> Array:
         number: Any = np.int64(0)  # of the cell of a case: the places of its sizes, one after the other
         for name in self.names:
-            place = np.minimum(np.rint(CELLS_PER_OCTAVE * octaves(sizes[name])), MAX_PLACE)
-            number = (number << SIZE_BITS) | np.asarray(place).astype(np.int64)
+            place = np.minimum(np.rint(CELLS_PER_OCTAVE * octaves(coordinate(sizes, name))), self._max_place)
+            number = (number << self._bits) | np.asarray(place).astype(np.int64)
         values = of_cells(np.ravel(number)).reshape(np.shape(number))
         return values if values.ndim else float(values)
 
@@ -123,8 +133,9 @@ class Nearby:
 
     @cached_property
     def _lowest(self) -> Kept:
-        # along a size that all timings have in common, the correction only fades
-        varied = [back for back, row in enumerate(reversed(self.sizes)) if np.ptp(row)]
+        # along a size that all timings have in common, the correction only fades; alignment stays as it is
+        by_back = enumerate(zip(reversed(self.names), reversed(self.sizes), strict=True))
+        varied = [back for back, (name, row) in by_back if np.ptp(row) and name not in STEPS]
         # neighbours in a shape often grow together (queries and keys), as do the tensors of a stream
         together = {(back,) for back in varied} | set(pairwise(varied)) | {tuple(varied)}
 
@@ -133,8 +144,8 @@ class Nearby:
             for step, sizes in product(STEPS_ABOVE, together):
                 larger = cells
                 for back in sizes:
-                    place = (larger >> (SIZE_BITS * back)) & MAX_PLACE
-                    larger = larger + ((np.minimum(place + step, MAX_PLACE) - place) << (SIZE_BITS * back))
+                    place = (larger >> (self._bits * back)) & self._max_place
+                    larger = larger + ((np.minimum(place + step, self._max_place) - place) << (self._bits * back))
                 around.append(larger)
             lowest: Vector = self._corrections(np.concatenate(around)).reshape(len(around), -1).min(axis=0)
             return lowest
@@ -147,7 +158,7 @@ class Nearby:
 
     def _computed(self, cells: Cells) -> Vector:
         backs = reversed(range(len(self.names)))
-        places = np.stack([(cells >> (SIZE_BITS * back)) & MAX_PLACE for back in backs]) / CELLS_PER_OCTAVE
+        places = np.stack([(cells >> (self._bits * back)) & self._max_place for back in backs]) / CELLS_PER_OCTAVE
         correction: Vector = likeness(places, self._coordinates, self.reach) @ self.weights
         return np.clip(correction, -MAX_LOG_ERROR, MAX_LOG_ERROR)
 
@@ -165,7 +176,9 @@ class Nearby:
 
 def rows(shape: Sequence[str], sizes: Sizes, count: int) -> Vector:
     """The sizes of a shape, a row each."""
-    return np.stack([np.broadcast_to(np.asarray(sizes[name], dtype=np.float64), (count,)) for name in shape])
+    return np.stack(
+        [np.broadcast_to(np.asarray(coordinate(sizes, name), dtype=np.float64), (count,)) for name in shape]
+    )
 
 
 def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vector, noise: Vector | float) -> Nearby:

@@ -149,9 +149,7 @@ def _timings(
     ratios = [timed.times / timed.formula_times(coefficients) for timed in groups]
     shared = [name for name in groups[0].sizes if all(name in timed.sizes for timed in groups)]
     sizes = {name: np.concatenate([timed.sizes[name] for timed in groups]) for name in shared}
-    family = groups[0].family
-    shape = (*family.shape, *(name for name in family.further if name in sizes))
-    return shape, sizes, np.concatenate(ratios)
+    return groups[0].family.near_by(sizes), sizes, np.concatenate(ratios)
 
 
 def _coefficients(

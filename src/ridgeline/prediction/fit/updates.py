@@ -31,12 +31,14 @@ def update_cases(
     tell: Tell | None = None,
     every_kernel: bool = False,
     leave: Collection[Key] = (),
+    keep_coefficients: bool = False,
 ) -> dict[Key, Fitted]:
     """Coefficients, correction, error and interval of every kernel whose number of timings changed since it was fitted.
 
     Coefficients are fitted again from where they are, and stay where that predicts held-out timings no better; kernels that
     have none start from the next wider ones. The same cases again change nothing, unless `every_kernel` is asked for, as after a
-    change of a formula or of how intervals are made. Kernels to `leave` stay as they are.
+    change of a formula or of how intervals are made. Kernels to `leave` stay as they are. `keep_coefficients` makes only
+    corrections, errors and intervals anew.
     """
     every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
     joined: dict[Key, list[Group]] = {}
@@ -50,7 +52,11 @@ def update_cases(
         if key in leave or count < few or (known and known.cases == count and not every_kernel):
             continue
         wider = [timed_here[each] for each in key.wider() if each in timed_here]
-        new = _refitted(key, known, groups, source) if known else _fitted(key, wider, groups, source, few)
+        if known is None:
+            new = _fitted(key, wider, groups, source, few)
+        else:
+            kept = renewed(known, groups, source)
+            new = kept if keep_coefficients else _better(key, known, kept, groups)
         if new is not None:
             fitted[key] = new
             if tell:
@@ -62,9 +68,8 @@ def _fitted(key: Key, wider: Sequence[Fitted], groups: Sequence[Group], source: 
     return fit(groups, source, optional(key), wider[0].coefficients if wider else None, True, few)
 
 
-def _refitted(key: Key, known: Fitted, groups: Sequence[Group], source: str) -> Fitted:
+def _better(key: Key, known: Fitted, kept: Fitted, groups: Sequence[Group]) -> Fitted:
     """The coefficients that are there, or fitted again from them, whichever predicts held-out timings better."""
-    kept = renewed(known, groups, source)
     names = formula(key.family).coefficients
     choice = {
         name: known.coefficients.get(name, 0.0)
@@ -72,6 +77,6 @@ def _refitted(key: Key, known: Fitted, groups: Sequence[Group], source: str) -> 
         if name in names and (not names[name].optional or name in optional(key))
     }
     sample = thinned(groups, MAX_FITTED)  # which decides the coefficients; all timings give the correction
-    again = fit(sample, source, optional(key), known.coefficients, False, 1, choice)
-    moved = renewed(again, groups, source) if again else kept
+    again = fit(sample, kept.source, optional(key), known.coefficients, False, 1, choice)
+    moved = renewed(again, groups, kept.source) if again else kept
     return min(kept, moved, key=lambda row: row.error * row.p90)
