@@ -13,13 +13,13 @@ import numpy as np
 from .effects import Array
 from .family import Sizes
 
-MAX_STEP = 128  # the largest power of two that alignment is told by
+MAX_STEP = 128  # the largest power of two that counts as alignment
 
 
 def step(size: Array) -> Array:
     """The largest power of two, up to MAX_STEP, that a size is a multiple of."""
-    whole = np.asarray(size).astype(np.int64)
-    power: Array = np.minimum(whole & -whole, MAX_STEP).astype(np.float64)
+    integer = np.asarray(size).astype(np.int64)
+    power: Array = np.minimum(integer & -integer, MAX_STEP).astype(np.float64)
     return power
 
 
