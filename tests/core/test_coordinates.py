@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ridgeline.core.families import formula, nearby
-from ridgeline.core.families.coordinates import MAX_STEP, coordinate, step
+from ridgeline.core.families.coordinates import MAX_STEP, alignment, coordinate
 
 LAYER = {
     **{"images": 16.0, "c_in": 96.0, "c_out": 20.0, "h": 28.0, "w": 28.0, "ho": 14.0, "wo": 14.0},
@@ -14,7 +14,7 @@ LAYER = {
 
 @pytest.mark.parametrize(("size", "power"), [(1, 1), (20, 4), (96, 32), (128, 128), (4096, MAX_STEP), (255, 1)])
 def test_a_step_is_the_largest_power_of_two_that_divides(size: float, power: float) -> None:
-    assert step(float(size)) == power
+    assert alignment(float(size)) == power
 
 
 def test_coordinates_follow_from_the_sizes() -> None:

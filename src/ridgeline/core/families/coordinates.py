@@ -16,7 +16,7 @@ from .family import Sizes
 MAX_STEP = 128  # the largest power of two that counts as alignment
 
 
-def step(size: Array) -> Array:
+def alignment(size: Array) -> Array:
     """The largest power of two, up to MAX_STEP, that a size is a multiple of."""
     integer = np.asarray(size).astype(np.int64)
     power: Array = np.minimum(integer & -integer, MAX_STEP).astype(np.float64)
@@ -25,11 +25,14 @@ def step(size: Array) -> Array:
 
 Derived = Mapping[str, Callable[[Sizes], Array]]
 STEPS: Derived = {
-    "c_in_step": lambda sizes: step(sizes["c_in"]),
-    "c_out_step": lambda sizes: step(sizes["c_out"]),
-    "pixel_step": lambda sizes: step(sizes["h"] * sizes["w"]),
+    "c_in_step": lambda sizes: alignment(sizes["c_in"]),
+    "c_out_step": lambda sizes: alignment(sizes["c_out"]),
+    "pixel_step": lambda sizes: alignment(sizes["h"] * sizes["w"]),
 }  # which no growth at equal alignment changes
 DERIVED: Derived = {**STEPS, "all_pixels": lambda sizes: sizes["images"] * sizes["ho"] * sizes["wo"]}
+
+
+OF_ONE_SIZE = {"c_in_step": "c_in", "c_out_step": "c_out"}  # which a table need not hold: the size says it
 
 
 def coordinate(sizes: Sizes, name: str) -> Array:

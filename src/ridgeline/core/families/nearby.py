@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
-from .coordinates import STEPS, coordinate
+from .coordinates import OF_ONE_SIZE, STEPS, alignment, coordinate
 from .effects import Array
 from .family import Sizes
 
@@ -41,6 +41,7 @@ REACHES = (0.05, 1e3)  # octaves
 # of tables that only say by how much the formula missed each case
 USUAL_REACH, USUAL_NOISE = 2.0, 0.3  # octaves; variance of the noise over that which neighbours share
 MAX_SOLVED = 2000  # cases of such a table, of which more are thinned
+DIGITS, FEW_DIGITS = 4, 3  # of a size that is written: a cell is a fifth of it wide
 COLUMNS = "columns"  # before the names of a table with a line per size; otherwise it has a line per case
 
 Vector = NDArray[np.float64]
@@ -165,12 +166,16 @@ class Nearby:
     def text(self) -> str:
         """What `read` takes: a line of names, one of reaches, then a line per size and one of weights.
 
-        Cases are in the order of their sizes and columns on lines of their own, which a compressed file needs less for.
+        Cases are in the order of their sizes and columns on lines of their own, which a compressed file needs less for. What
+        follows from one of the sizes has no line.
         """
         order = np.lexsort(self.sizes[::-1])
         lines = [" ".join((COLUMNS, *self.names, "weight"))]
         lines.append(" ".join(("reach", *(f"{octave:.4g}" for octave in self.reach))))
-        lines += [" ".join(f"{float(f'{size:.4g}'):.10g}" for size in row[order]) for row in self.sizes]
+        for name, row in zip(self.names, self.sizes, strict=True):
+            digits = FEW_DIGITS if name == "all_pixels" else DIGITS
+            if name not in OF_ONE_SIZE:
+                lines.append(" ".join(f"{float(f'{size:.{digits}g}'):.10g}" for size in row[order]))
         return "\n".join([*lines, " ".join(f"{weight:.3f}" for weight in self.weights[order])])
 
 
@@ -208,7 +213,11 @@ def read(text: str) -> Nearby:
         raise ValueError("must begin with the names of the sizes and 'weight', and have timed cases")
     if len(reach) != len(names) - 1 or not np.all((reach >= REACHES[0]) & (reach <= REACHES[1])):
         raise ValueError(f"must have a reach from {REACHES[0]:g} to {REACHES[1]:g} octaves for every size")
-    values = _numbers(lines, len(names), by_column)
+    written = [name for name in names if name not in OF_ONE_SIZE]
+    values = _numbers(lines, len(written), by_column)
+    if len(written) < len(names):
+        of = dict(zip(written, values, strict=True))
+        values = np.stack([alignment(of[OF_ONE_SIZE[name]]) if name in OF_ONE_SIZE else of[name] for name in names])
     if names[-1] == "missed":
         values = values[:, :: -(-values.shape[1] // MAX_SOLVED)]
         return solved(names[:-1], values[:-1], values[-1], reach, USUAL_NOISE)
