@@ -62,7 +62,6 @@ SETS = (
         "bmm-",
         "beyond-",
         "networks2-",
-        "products2-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
