@@ -864,7 +864,8 @@ def test_a_correction_is_the_same_together_as_alone_and_after_reading(timed: Any
         *(
             "m weight\nreach x\n1 1",
             "m weight\nreach 1\n1 inf",
-            "a b c d e f g h weight\nreach 1 1 1 1 1 1 1 1\n" + "1 " * 9,
+            "a b c d e f g h i j weight\nreach 1 1 1 1 1 1 1 1 1 1\n" + "1 " * 11,
+            "columns m c_in_step weight\nreach 1 1\n1\n1",
         ),
     ],
 )

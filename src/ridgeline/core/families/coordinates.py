@@ -13,12 +13,13 @@ import numpy as np
 from .effects import Array
 from .family import Sizes
 
+MAX_EXACT = 2.0**53  # the largest of the integers that floating point holds one by one
 MAX_STEP = 128  # the largest power of two that counts as alignment
 
 
 def alignment(size: Array) -> Array:
     """The largest power of two, up to MAX_STEP, that a size is a multiple of."""
-    integer = np.asarray(size).astype(np.int64)
+    integer = np.minimum(size, MAX_EXACT).astype(np.int64)
     power: Array = np.minimum(integer & -integer, MAX_STEP).astype(np.float64)
     return power
 

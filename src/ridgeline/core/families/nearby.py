@@ -216,6 +216,8 @@ def read(text: str) -> Nearby:
     written = [name for name in names if name not in OF_ONE_SIZE]
     values = _numbers(lines, len(written), by_column)
     if len(written) < len(names):
+        if any(OF_ONE_SIZE[name] not in written for name in set(names) - set(written)):
+            raise ValueError("must have the sizes that others follow from")
         of = dict(zip(written, values, strict=True))
         values = np.stack([alignment(of[OF_ONE_SIZE[name]]) if name in OF_ONE_SIZE else of[name] for name in names])
     if names[-1] == "missed":
