@@ -1,6 +1,6 @@
 """Fit the host costs of calls (`call_factor` in machines/defaults.toml) to recorded host times; errors of models left out.
 
-    python benchmarks/programs/host_fit.py [--record FILE] [--on MACHINE]
+    python benchmarks/programs/host_fit.py [--record FILE ...] [--on MACHINE]
 
 A record has, per program, the time until the host had dispatched a step to an idle device, and what calls of PyTorch took around it
 (`record.py`). The calls set the speed of the host at that minute, so that a fit of all programs is one of the programs and not of
@@ -30,7 +30,11 @@ from ridgeline.prediction.traced.dispatch import host_costs, module_costs
 
 RECORD = Path(__file__).with_name("h200-hosts.json")
 FIXED = (
-    "compiled",
+    "compiled_kernel",
+    "compiled_product",
+    "compiled_convolution",
+    "compiled_attention",
+    "compiled_call",
     "compiled_training",
     "compiled_parameter",
     "graph_break",
@@ -55,9 +59,12 @@ class Program:
         return math.log(float(replace(self.queue, cost=cost).schedule(steps=1).host[-1]) / self.host)
 
 
-def read(path: Path, machine: Machine) -> list[Program]:
+def read(paths: list[Path], machine: Machine) -> list[Program]:
     programs = []
-    for record in json.loads(path.read_text(encoding="utf-8"))["programs"]:
+    records = [record for path in paths for record in json.loads(path.read_text(encoding="utf-8"))["programs"]]
+    for record in records:
+        if record.get("mode", "eager") != "eager" or "call_us" not in record:
+            continue
         trace = traced(record["case"], "eager")
         host = on_host(machine, record)
         seconds = min(record["host_us"], record["wall_us"]) / 1e6
@@ -120,7 +127,7 @@ def shown(title: str, errors: dict[str, float]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--record", type=Path, nargs="+", default=[RECORD])
     parser.add_argument("--on", default="h200-sxm")
     given = parser.parse_args()
     programs = read(given.record, rl.machine(given.on))

@@ -9,8 +9,9 @@
 
 Of compiled programs, as multiples of `eager_call` too:
 
-    kernel      a launch by compiled code
-    parameter   of a training step: checks that the compiled code still holds for it, handing it over, keeping its gradient
+    kernel      a launch by compiled code: of a generated kernel, or of a library by what it computes
+    call        of an inference step: checks that the compiled code still holds, and calling it
+    parameter   of a training step: the same for each of them, handing it over, keeping its gradient
     break       where Python reads a number in the forward pass the compiler ends a graph and begins another
 
 Hosts differ by more than programs do: `eager_call` is measured (`ridgeline measure cuda`), else the default of usual hosts.
@@ -19,7 +20,7 @@ The multiples are data (`machines/defaults.toml`, fitted by benchmarks/programs/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def host_costs(trace: Trace, machine: Machine, factors: Factors | None = None) -
     """Seconds of host time per op of the trace, for one call; without the modules around it."""
     used = defaults("call_factor") if factors is None else factors
     forward, backward = (call_cost(machine, figure) for figure in (FORWARD_CALL, BACKWARD_CALL))
-    trained = any(op.site.phase == BACKWARD for op in trace.ops)
+    trained = _trained(trace)
     costs = [
         backward * _backward(op, used) if op.site.phase == BACKWARD else forward * _forward(op, trained, used)
         for op in trace.ops
@@ -92,14 +93,17 @@ def module_costs(trace: Trace, machine: Machine, factors: Factors | None = None)
     return np.asarray(entered * used["module"] * call_cost(machine, FORWARD_CALL), dtype=np.float64)
 
 
-def compiled_cost(trace: Trace, machine: Machine) -> float:
-    """Seconds of host time per kernel that compiled code launches."""
-    trained = any(op.site.phase == BACKWARD for op in trace.ops)
-    return call_cost(machine, FORWARD_CALL) * defaults("call_factor")["compiled_training" if trained else "compiled"]
+def compiled_costs(trace: Trace, ops: Sequence[TracedOp], machine: Machine) -> Floats:
+    """Seconds of host time of each kernel that compiled code launches for these ops."""
+    used, each = defaults("call_factor"), call_cost(machine, FORWARD_CALL)
+    if _trained(trace):
+        return np.full(len(ops), each * used["compiled_training"])
+    kinds = (call_kind(op.site.call.name) for op in ops)
+    return np.array([each * used.get(f"compiled_{kind}", used["compiled_kernel"]) for kind in kinds], dtype=np.float64)
 
 
 def graph_costs(trace: Trace, calls: Ints, machine: Machine) -> Floats:
-    """Seconds of host time before each of the kernels that begin with these calls, for parameters and broken graphs.
+    """Seconds of host time before each of the kernels that begin with these calls, for calling graphs, parameters and breaks.
 
     Half of what parameters cost is due before the first kernel, half before the last phase of the step.
     """
@@ -110,6 +114,8 @@ def graph_costs(trace: Trace, calls: Ints, machine: Machine) -> Floats:
     phases = [op.site.phase for op in trace.ops]
     parameters = int((np.asarray(trace.buffers.holds) == HOLDS.index(GRADIENT)).sum())
     listed = trace.op.tolist()
+    if not _trained(trace):
+        costs[0] += used["compiled_call"] * each
     last = next((call for call, place in enumerate(listed) if phases[place] == OPTIMIZER), 0)
     for call in (0, last):
         costs[_first(calls, call)] += parameters * used["compiled_parameter"] / 2 * each
@@ -117,6 +123,10 @@ def graph_costs(trace: Trace, calls: Ints, machine: Machine) -> Floats:
         if trace.ops[place].site.call.name == READ and phases[place] == FORWARD:
             costs[_first(calls, call)] += used["graph_break"] * each
     return costs
+
+
+def _trained(trace: Trace) -> bool:
+    return any(op.site.phase == BACKWARD for op in trace.ops)
 
 
 def _first(calls: Ints, call: int) -> int:

@@ -35,11 +35,10 @@ def device_width(ops: Iterable[OpTime], end: str) -> float:
     return sqrt((1 - shared) * sum(width**2 for width in widths.values()) + shared * sum(widths.values()) ** 2)
 
 
-def host_ends(machine: Machine) -> dict[str, float]:
+def host_ends(machine: Machine, compiled: bool = False) -> dict[str, float]:
     """The ends of the 80 % interval of host times, as multiples of the predicted ones."""
-    factor = 1 + hypot(
-        machine.eager_call.spread or defaults("dispatch_spread")["host"], defaults("dispatch_spread")["program"]
-    )
+    spread = defaults("dispatch_spread")
+    factor = 1 + hypot(machine.eager_call.spread or spread["host"], spread["compiled" if compiled else "program"])
     return {LOW: 1 / factor, HIGH: factor}
 
 

@@ -15,7 +15,7 @@ from ..host import graph_node_share
 from ..queue import PAUSE, RUN, SYNC, Floats, Queue
 from .cache import bytes_in_cache, last_level_cache
 from .compiled import fused_plan
-from .dispatch import compiled_cost, dispatch_cost, graph_costs, host_costs, module_costs
+from .dispatch import compiled_costs, dispatch_cost, graph_costs, host_costs, module_costs
 from .kernels import parts, predictions, run_times
 from .memory import memory
 from .plan import EAGER, FUSED, GRAPH, MODES, Plan, eager_plan, is_view, waits_for_device
@@ -92,7 +92,8 @@ def _unit_costs(trace: Trace, machine: Machine, plan: Plan, mode: str) -> Floats
     if mode == GRAPH:
         return np.zeros(len(plan.units))
     if mode == FUSED:
-        each = defaults("executable")["kernel"] if trace.framework == JAX else compiled_cost(trace, machine)
-        return np.full(len(plan.units), each)
+        if trace.framework == JAX:
+            return np.full(len(plan.units), defaults("executable")["kernel"])
+        return compiled_costs(trace, [unit.op for unit in plan.units], machine)
     costs = host_costs(trace, machine)
     return np.array([costs[list(unit.ops)].sum() for unit in plan.units])

@@ -20,7 +20,7 @@ from .intervals import HIGH, LOW, MIN_CONFIDENCE, device_width, host_ends, regim
 from .kernels import Parts
 from .memory import Memory
 from .op_time import OpTime, Uncounted, amount
-from .plan import Plan
+from .plan import FUSED, Plan
 
 if TYPE_CHECKING:
     from .breakdown import Breakdown
@@ -174,7 +174,7 @@ class ProgramPrediction:
     @property
     def _host_ends(self) -> dict[str, float]:
         """The same of host times; on a CPU the host runs the kernels."""
-        return self._device_ends if self.machine.kind == "cpu" else host_ends(self.machine)
+        return self._device_ends if self.machine.kind == "cpu" else host_ends(self.machine, self.mode == FUSED)
 
     @cached_property
     def regime(self) -> str:
