@@ -4,7 +4,7 @@
 
 A record has, per program, the time until the host had dispatched a step to an idle device, and what calls of PyTorch took around it
 (`record.py`). The calls set the speed of the host at that minute, so that a fit of all programs is one of the programs and not of
-the host. The host time of a step is also at most its wall time. Factors are held to their start by a prior of a factor of two.
+the host. By default every record here that has them is taken. The host time of a step is also at most its wall time. Factors are held to their start by a prior of a factor of two.
 The last table predicts each model with factors fitted to the other models: all its programs are left out together.
 """
 
@@ -28,7 +28,7 @@ from ridgeline.machines.defaults import defaults
 from ridgeline.prediction.queue import Queue
 from ridgeline.prediction.traced.dispatch import host_costs, module_costs
 
-RECORD = Path(__file__).with_name("h200-hosts.json")
+RECORDS = sorted(path for path in Path(__file__).parent.glob("h200*.json") if "sealed" not in path.name)
 FIXED = (
     "compiled_kernel",
     "compiled_product",
@@ -37,9 +37,10 @@ FIXED = (
     "compiled_call",
     "compiled_training",
     "compiled_parameter",
-    "graph_break",
-    "recurrent_launch",
-)  # of programs not recorded here
+    "graph_break",  # of compiled programs
+    "launch",
+    "recurrent_launch",  # of few programs
+)
 PRIOR, SCATTER = 0.7, 0.1  # standard deviations of the logarithms of factors and of host times
 STEPS, PROBE = 3, 0.02  # of Gauss-Newton, and of its numerical slopes
 
@@ -127,7 +128,7 @@ def shown(title: str, errors: dict[str, float]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", type=Path, nargs="+", default=[RECORD])
+    parser.add_argument("--record", type=Path, nargs="+", default=RECORDS)
     parser.add_argument("--on", default="h200-sxm")
     given = parser.parse_args()
     programs = read(given.record, rl.machine(given.on))

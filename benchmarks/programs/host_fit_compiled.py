@@ -56,16 +56,18 @@ def main() -> None:
     def factors(kept: np.ndarray) -> np.ndarray:
         return np.asarray(nnls(shares[kept], np.ones(kept.sum()))[0])
 
-    left_out = np.array(
-        [share @ factors(models != model) - 1 for share, model in zip(shares, models, strict=True)]
-    )
+    left_out = np.array([share @ factors(models != model) - 1 for share, model in zip(shares, models, strict=True)])
     best = factors(models != "")
     used = np.array([defaults("call_factor")[f"compiled_{name}"] for name in FACTORS])
     for case, now, fit, out in zip(cases, shares @ used - 1, shares @ best - 1, left_out, strict=True):
-        print(f"{case:28s} as in defaults.toml {100 * now:+4.0f} %, fitted {100 * fit:+4.0f} %, left out {100 * out:+4.0f} %")
+        print(
+            f"{case:28s} as in defaults.toml {100 * now:+4.0f} %, fitted {100 * fit:+4.0f} %, left out {100 * out:+4.0f} %"
+        )
     print({name: float(f"{value:.3g}") for name, value in zip(FACTORS, best, strict=True)})
     sizes = np.abs(left_out)
-    print(f"{len(cases)} steps, models left out: {100 * np.median(sizes):.0f} % median, {100 * np.quantile(sizes, 0.8):.0f} % P80")
+    print(
+        f"{len(cases)} steps, models left out: {100 * np.median(sizes):.0f} % median, {100 * np.quantile(sizes, 0.8):.0f} % P80"
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from models import Built
 
-SETS = ("models", "held_out", "held_out_2", "held_out_3", "held_out_4", "held_out_5", "held_out_6")
+SETS = ("models", "held_out", "held_out_2", "held_out_3", "held_out_4", "held_out_5", "held_out_6", "held_out_7")
 
 
 def cases(*names: str) -> dict[str, Callable[[str], Built]]:
