@@ -49,10 +49,12 @@ CASES = [  # what a call took, in us
     (126.4, "aten::_softmax", (tensor(8, 150, 64, 64, dtype="fp32"), 1, False)),
     (64.2, "aten::convolution", (tensor(64, 128, 56, 56, last=True), tensor(128, 64, 3, 3, last=True), None, (1, 1), (1, 1), (1, 1), False, (0, 0), 2)),
     (100.4, "aten::_scaled_dot_product_cudnn_attention", (*(tensor(48, 12, 197, 64),) * 3, tensor(48, 12, 197, 197), False, 0.0, False, False)),
+    (204.2, "aten::_scaled_dot_product_cudnn_attention", (tensor(64, 12, 1, 128), *(tensor(64, 12, 2049, 128),) * 2, tensor(64, 12, 1, 2049), False, 0.0, False, False)),
+    (71.7, "aten::_scaled_dot_product_cudnn_attention", (tensor(8, 28, 1, 128), *(tensor(8, 28, 2049, 128),) * 2, tensor(8, 28, 1, 2056), False, 0.0, False, False)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("took", "name", "args"), CASES, ids=[name for _, name, _ in CASES])
+@pytest.mark.parametrize(("took", "name", "args"), CASES, ids=[f"{name} {took}" for took, name, _ in CASES])
 def test_calls_take_what_they_were_timed_at(took: float, name: str, args: tuple[Any, ...]) -> None:
     assert microseconds(work(name, *args)) == pytest.approx(took, rel=0.34)
 

@@ -66,6 +66,19 @@ def test_a_norm_that_writes_its_rows_in_another_order_takes_longer() -> None:
     assert normed(True) > 1.5 * normed(False)
 
 
+def test_a_largest_pool_takes_as_long_as_its_windows_and_its_gradient_is_written_once() -> None:
+    """64 images of 64 x 56 x 56 in bf16 took 24.7 us, and their gradient 102.8 us."""
+    x = torch.empty(64, 64, 56, 56, device="meta", dtype=torch.bfloat16, requires_grad=True)
+
+    def step(x):  # type: ignore[no-untyped-def]
+        return torch.nn.functional.max_pool2d(x, 3, 2, 1).float().sum().backward()
+
+    made = rl.predict(rl.trace(step, x, compiled=True), H200, mode="fused")
+    times = {op.op.removeprefix("aten::"): 1e6 * op.time for op in made.ops}
+    assert times["max_pool2d_with_indices_backward"] == pytest.approx(102.8, rel=0.25)
+    assert times["max_pool2d_with_indices"] == pytest.approx(24.7, rel=0.35)
+
+
 def products(tokens: int) -> float:
     a, b = (
         torch.empty(*shape, device="meta", dtype=torch.bfloat16) for shape in ((2304, 48, tokens), (2304, tokens, 32))

@@ -7,6 +7,7 @@
     odd row     one that does not begin at a multiple of 16 B: its elements are loaded one by one
     layout      a norm of rows that are read or written in another order: addresses are computed for every element
     window      of an average, per element, those outside the image too: the kernel visits all of them
+    largest     of a window, per element of it; the gradient, per window that an element may be the largest of
 
 The figures are data (`fusion` in `machines/defaults.toml`, from benchmarks/programs/compiled_kernels.py). They are part of expected
 times only: a floor does not know how a kernel is written.
@@ -53,12 +54,29 @@ def averaged_window(call: Call) -> tuple[int, bool]:
     return prod(kernel) if kernel else 0, stride in ((), kernel)
 
 
+def largest_loads(call: Call) -> int:
+    """Loads per result of a pool that keeps the largest elements, or of its gradient; 0 of other calls.
+
+    The gradient visits, for each element of the image, the windows that hold it: k / s of them along a side, rounded up.
+    """
+    base = base_name(call.name)
+    if not base.startswith("max_pool"):
+        return 0
+    kernel, stride = [arg for arg in call.args if isinstance(arg, tuple)][:2]
+    if not base.endswith("backward"):
+        return int(prod(kernel))
+    steps = (stride * len(kernel) if len(stride) == 1 else stride) or kernel
+    return prod(ceil(side / step) for side, step in zip(kernel, steps, strict=False))
+
+
 def handling(op: TracedOp, elements: float, rows: float) -> float:
     """Of one call, over `elements` in `rows` results."""
     call, figures = op.site.call, defaults("fusion")
     base = base_name(call.name)
     if base in ERROR_FUNCTIONS:
         return figures["gelu"] * elements
+    if loads := largest_loads(call):
+        return rows * loads * figures["largest_gradient" if base.endswith("backward") else "largest"]
     window, _ = averaged_window(call)
     if window > MAX_UNROLLED:
         return figures["window"] * rows * window
@@ -69,8 +87,8 @@ def handling(op: TracedOp, elements: float, rows: float) -> float:
     long = width > figures["row_block"]
     padded = 2 * figures["row_block"] * ceil(width / figures["row_block"] / 2) if long else 2.0 ** ceil(log2(width))
     each = padded * figures[kind] * (figures["row_looped"] if long else 1.0)
-    largest = max(call.tensors, key=lambda tensor: prod(tensor.shape))
-    form = format_of(largest.dtype or "fp32")
+    widest = max(call.tensors, key=lambda tensor: prod(tensor.shape))
+    form = format_of(widest.dtype or "fp32")
     odd = form is not None and width * form.bytes % VECTOR != 0
     extra = max(figures["row_odd"], figures["long_row_odd"] * each if long else 0.0)
     return rows * (each + (extra if odd else 0.0))

@@ -85,6 +85,7 @@ def _is_inlined(trace: Trace, place: int, every: Sequence[Node], listed: Sequenc
         return False
     if any(reader.kind == KEPT or reader.times != node.times for reader in readers):
         return False
+    loads = node.loads * len(node.reads)
     if len(readers) > 1:
-        return len(node.reads) <= MAX_SHARED_READS and len(node.inlined) < MAX_OPERATORS
-    return len(node.reads) <= MAX_READS
+        return loads <= MAX_SHARED_READS and len(node.inlined) < MAX_OPERATORS
+    return loads <= MAX_READS

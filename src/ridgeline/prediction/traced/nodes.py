@@ -21,12 +21,14 @@ from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Call, Tensor
 from ...core.trace import MOVE, POINTWISE, REDUCTION, WORK, Access, Trace, TracedOp
 from ...machines.defaults import defaults
 from ...programs.aten.arguments import base_name
-from .handling import COPIES, MAX_UNROLLED, SOFTMAXES, averaged_window, handling, reduces_rows
+from .handling import COPIES, MAX_UNROLLED, SOFTMAXES, averaged_window, handling, largest_loads, reduces_rows
 
 ELEMENTS, ROWS, SPLIT, KEPT = NODES = ("pointwise", "rows", "split", "library")
 # Adds to places that may coincide: a kernel of its own. Fused optimizers are library kernels.
 _SCATTERS = ("embedding_dense_backward", "index_put", "index_put_", "_index_put_impl_", "scatter_add", "scatter_add_", "index_add", "index_add_", "masked_scatter")  # fmt: skip
 _FUSED_OPTIMIZER, _FOREACH = "_fused_", "_foreach_"
+INDEX_BYTES = 8.0  # of an index
+Accesses = tuple[Access, ...]
 TENSORS_PER_FOREACH = 15  # of a list that one compiled kernel takes
 
 
@@ -49,6 +51,7 @@ class Node:
     phase: str = FORWARD
     inlined: tuple[int, ...] = ()  # ops of the trace whose results are computed within it
     copies: bool = False  # into another order
+    loads: int = 1  # of each of its reads, per element
 
     @property
     def graph(self) -> tuple[str, float]:
@@ -71,11 +74,22 @@ def nodes(trace: Trace, machine: Machine) -> list[Node]:
         times = float(trace.times[call])
         flops, special = costs[place]
         beside = handling(op, elements, rows) if kind != KEPT and machine.kind == "gpu" else 0.0
-        reads, writes = trace.reads[call], trace.writes[call]
+        reads, writes = _accesses(op, trace.reads[call], trace.writes[call])
         node = Node(call, place, kind, elements, rows, reads, writes, flops, special, beside, launches, times, phase)
-        node = replace(node, copies=base_name(op.site.call.name) in COPIES)
+        moves, loads = base_name(op.site.call.name) in COPIES, max(largest_loads(op.site.call), 1)
+        node = replace(node, copies=moves, loads=loads)
         listed += _parts(node) if _is_normalization(op, kind, elements) else [node]
     return listed
+
+
+def _accesses(op: TracedOp, reads: Accesses, writes: Accesses) -> tuple[Accesses, Accesses]:
+    """What a call reads and writes. A compiled pool keeps where in its window the largest element is, in a byte and not as an index."""
+    if not largest_loads(op.site.call) or not reads or not writes:
+        return reads, writes
+    kept = writes if len(writes) > 1 else reads  # the indices are the last result, or the last argument of the gradient
+    buffer, size = kept[-1]
+    narrow = (*kept[:-1], (buffer, size / INDEX_BYTES))
+    return (reads, narrow) if kept is writes else (narrow, writes)
 
 
 def _is_normalization(op: TracedOp, kind: str, elements: float) -> bool:

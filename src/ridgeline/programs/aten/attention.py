@@ -22,6 +22,7 @@ FLASH, CUDNN, EFFICIENT = "flash2", "cudnn", "efficient"  # as the coefficients 
 # As many times the batch, from single calls on an H200: kernels with a bias, and those of cuDNN whose rows of the bias begin off 16 bytes.
 BIASED = {CUDNN: 1.8, EFFICIENT: 1.17}
 ODD_BIAS, ALIGNED = 1.45, 16.0
+DECODE_BIASED, DECODE_ODD_BIAS = {CUDNN: 1.13}, 1.24  # of a single query, where keys and values are waited for
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,10 @@ def _with_bias(arguments: Arguments, places: Places, work: Work) -> Work:
     bias = None if places.bias is None else arguments.optional(places.bias)
     if bias is None:
         return work
-    longer = BIASED.get(places.backend, 1.0)
+    decodes = arguments.tensor(places.q).shape[-2 if places.heads_first else -3] == 1
+    longer = (DECODE_BIASED if decodes else BIASED).get(places.backend, 1.0)
     if places.backend == CUDNN and bias.shape and bias.shape[-1] * known(bias).bytes % ALIGNED:
-        longer *= ODD_BIAS
+        longer *= DECODE_ODD_BIAS if decodes else ODD_BIAS
     kernels = tuple(
         replace(kernel, sizes={**kernel.sizes, "batch": kernel.sizes["batch"] * longer})
         if "batch" in kernel.sizes
