@@ -59,6 +59,7 @@ SETS = (
         "groups-",
         "products-",
         "gradients-",
+        "lists-",
         "bmm-",
         "beyond-",
         "networks2-",

@@ -59,6 +59,13 @@ def test_calls_take_what_they_were_timed_at(took: float, name: str, args: tuple[
     assert microseconds(work(name, *args)) == pytest.approx(took, rel=0.34)
 
 
+def test_lists_of_16_bit_tensors_have_an_interval_of_their_own_kernels() -> None:
+    """The pool of all streaming kernels told that 2 ms might be 64."""
+    tensors = (tensor(2048, 2048),) * 260
+    made = rl.predict(work("aten::_foreach_addcdiv_", tensors, tensors, tensors, (1.0,) * 260), rl.machine("h200-sxm"))
+    assert float(made.high) < 1.5 * float(made.time)
+
+
 def test_half_formats_share_their_timings() -> None:
     """fp16 moves as many bytes as bf16: a kernel that was timed in one of them is not priced as another one in the other."""
     times = [
