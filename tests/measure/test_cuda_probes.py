@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -276,14 +277,13 @@ def test_every_kernel_named_is_in_its_file() -> None:
             assert re.search(rf"void {re.escape(name.partition('<')[0])}\(", text), name
 
 
-@pytest.mark.needs_machine
-def test_a_benchmark_writes_its_table(tmp_path: Path) -> None:
-    """The script that made the H200's numbers runs from a plain checkout and says what is missing here."""
+def test_a_benchmark_without_a_gpu_says_what_is_missing(tmp_path: Path) -> None:
+    """The script that made the H200's numbers runs from a plain checkout. A GPU is hidden: other tests may use it now."""
     script = Path(__file__).parents[2] / "benchmarks" / "cuda_ceilings.py"
     done = subprocess.run(
-        [sys.executable, str(script), "--out", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode in (0, 2)
-    if done.returncode == 2:
-        assert "Traceback" not in done.stderr
-        assert "GPU" in done.stderr
+        [sys.executable, str(script), "--out", str(tmp_path)],
+        capture_output=True, text=True, check=False, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "GPU" in done.stderr
