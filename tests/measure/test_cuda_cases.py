@@ -48,7 +48,7 @@ def test_no_case_comes_twice_and_none_of_the_test_set_was_calibrated(
 
 
 def test_cases_are_the_same_for_the_same_seed_only() -> None:
-    first, again, other = (shapes.random_cases(60, seed) for seed in (5, 5, 6))
+    first, again, other = (shapes.random_cases(60, seed, only=("stream",)) for seed in (5, 5, 6))
     assert first == again != other
 
 
