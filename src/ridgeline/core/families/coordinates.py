@@ -31,8 +31,6 @@ STEPS: Derived = {
     "pixel_step": lambda sizes: alignment(sizes["h"] * sizes["w"]),
 }  # which no growth at equal alignment changes
 DERIVED: Derived = {**STEPS, "all_pixels": lambda sizes: sizes["images"] * sizes["ho"] * sizes["wo"]}
-
-
 OF_ONE_SIZE = {"c_in_step": "c_in", "c_out_step": "c_out"}  # which a table need not hold: the size says it
 
 

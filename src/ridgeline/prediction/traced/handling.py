@@ -44,14 +44,20 @@ def reduces_rows(call: Call) -> bool:
     return sorted(dim % rank for dim in dims if rank) == list(range(rank - len(dims), rank))
 
 
+def _window(call: Call) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sides of a pool's window and its steps; a number that is given once is that of all sides, and steps are as long unless given."""
+    sides = int(base_name(call.name).partition("pool")[2][0])
+    given = [arg for arg in call.args if isinstance(arg, tuple)]
+    kernel, stride = (arg * sides if len(arg) == 1 else arg for arg in (*given, (), ())[:2])
+    return kernel, stride or kernel
+
+
 def averaged_window(call: Call) -> tuple[int, bool]:
     """Elements of the window that a pool averages, and whether windows lie side by side; 0 of other calls."""
     if not base_name(call.name).startswith("avg_pool") or base_name(call.name).endswith("backward"):
         return 0, False
-    sides = int(base_name(call.name)[-2])
-    given = [arg if isinstance(arg, tuple) else () for arg in (*call.args[1:3], (), ())[:2]]
-    kernel, stride = (arg * sides if len(arg) == 1 else arg for arg in given)
-    return prod(kernel) if kernel else 0, stride in ((), kernel)
+    kernel, stride = _window(call)
+    return prod(kernel) if kernel else 0, stride == kernel
 
 
 def largest_loads(call: Call) -> int:
@@ -62,11 +68,10 @@ def largest_loads(call: Call) -> int:
     base = base_name(call.name)
     if not base.startswith("max_pool"):
         return 0
-    kernel, stride = [arg for arg in call.args if isinstance(arg, tuple)][:2]
+    kernel, stride = _window(call)
     if not base.endswith("backward"):
         return int(prod(kernel))
-    steps = (stride * len(kernel) if len(stride) == 1 else stride) or kernel
-    return prod(ceil(side / step) for side, step in zip(kernel, steps, strict=False))
+    return prod(ceil(side / step) for side, step in zip(kernel, stride, strict=True))
 
 
 def handling(op: TracedOp, elements: float, rows: float) -> float:
