@@ -3,6 +3,7 @@
 python pairs.py SET --check             every version against torch
 python pairs.py SET --time OUT.csv      every version with CUDA events, L2 emptied before each run
 python pairs.py SET --count             every version once, in a range of its name, between cudaProfilerStart and Stop
+python pairs.py SET --trace FOLDER      faulty calls of torch, a few steps of each by torch.profiler
 python pairs.py SET --cases OUT.csv     the algorithm's work of every version
 
 SET is a folder with `kernels.py`. A pair that fails is printed and the others go on. SET/truth.csv names the planted causes.
@@ -45,6 +46,7 @@ class Version:
     shared: int = 0
     cleared: Tensor | None = None  # set to zero before a run that is checked
     start: Callable[[], object] | None = None  # what launches a kernel that is not in the code of the pair
+    traced: bool = False  # calls of torch, which torch.profiler records too
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,28 @@ def count(made: Pair) -> None:
         torch.cuda.profiler.stop()
 
 
+def trace(made: Pair, folder: Path) -> None:
+    """A trace of each version that is to be traced: two steps to warm up, then three."""
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    folder.mkdir(parents=True, exist_ok=True)
+    for version in made.versions:
+        if not version.traced:
+            continue
+        run = prepared(made.code, version)
+        run()
+        torch.cuda.synchronize()
+        with profile(
+            activities=activities, schedule=schedule(wait=1, warmup=1, active=3), record_shapes=True
+        ) as recorded:
+            for _ in range(5):
+                run()
+                torch.cuda.synchronize()
+                recorded.step()
+        recorded.export_chrome_trace(str(folder / f"{version.name}.json.gz"))
+
+
 def case_rows(made: Pair) -> list[dict[str, object]]:
     dtype, flops, size = made.work
     if made.gemm:
@@ -230,6 +254,7 @@ def main() -> None:
     action.add_argument("--check", action="store_true", help="compare every version with torch")
     action.add_argument("--time", type=Path, metavar="CSV", help="time every version with CUDA events")
     action.add_argument("--count", action="store_true", help="launch every version once, for a profiler")
+    action.add_argument("--trace", type=Path, metavar="FOLDER", help="record calls of torch with torch.profiler")
     action.add_argument("--cases", type=Path, metavar="CSV", help="write the algorithm's work of every version")
     asked = parser.parse_args()
     DEVICE = "meta" if asked.cases else DEVICE
@@ -250,6 +275,8 @@ def main() -> None:
                 rows += [time_row(version.name, timed(prepared(made.code, version))) for version in made.versions]
             elif asked.count:
                 count(made)
+            elif asked.trace:
+                trace(made, asked.trace)
             else:
                 rows += case_rows(made)
             del made

@@ -17,6 +17,12 @@ ncu --version | tail -n 1 >> "$out/conditions.txt"
 $python $pairs --check 2> "$out/check.txt" || sed -n '/^wrong: /p' "$out/check.txt" >&2
 failed=$(sed -n 's/^wrong: //p' "$out/check.txt" | tr -d ',' | tr '\n' ' ')
 $python $pairs --time "$out/times.csv" --skip $failed 2> "$out/time.txt" || tail -n 1 "$out/time.txt" >&2
+$python $pairs --trace "$whole/traces" --skip $failed 2> "$out/trace.txt" || tail -n 1 "$out/trace.txt" >&2
+for trace in "$whole"/traces/*.json.gz; do
+    test -e "$trace" || continue # a set without calls of torch
+    mkdir -p "$out/traces"
+    $python examples/faults/cut.py "$trace" "$out/traces"
+done
 
 # The command of `ridgeline profile --with ncu`, which counts only between cudaProfilerStart and cudaProfilerStop here.
 $python - "$whole/kernels.csv" "$python" $pairs --count --skip $failed > "$out/count.txt" 2>&1 << 'COMMAND' || tail -n 3 "$out/count.txt" >&2
