@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(128) logistic_b(const float* __rest
 
 
 @pair
-def logistic(blocks: int = 2 * SMS + 12, steps: int = 1024) -> Pair:
+def logistic(blocks: int = SMS + 6, steps: int = 1024) -> Pair:
     n = 1024 * blocks
     x, y, z = 0.8 * numbers(12, n) + 2.9, empty(12, n), empty(12, n)
 
@@ -1125,60 +1125,75 @@ def filmic(n: int = 1 << 24) -> Pair:
     return Pair(FILMIC, (a, b), wanted, ("fp32", 12 * n, 8 * n), 1e-4)
 
 
-# The place of numbers in a sorted table -------------------------------------------------------------------------------
+# The place of numbers in a tree of 32 keys per node --------------------------------------------------------------------
 
 LOOKUP = r"""
-// The table has 2^22 numbers; each thread has `times` queries, one after the other.
-extern "C" __global__ void __launch_bounds__(128)
-    lookup_a(const float* __restrict__ table, const float* __restrict__ x, int* __restrict__ y, int times, int half)
+// A level has 32 times the keys of the one before and follows it; a warp has a query at a time.
+extern "C" __global__ void __launch_bounds__(1024)
+    lookup_a(const float* __restrict__ tree, const float* __restrict__ x, int* __restrict__ y, int times, int levels)
 {
-    const int threads = gridDim.x * 128;
+    const int warps = gridDim.x * 32, warp = blockIdx.x * 32 + threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll 1
     for (int k = 0; k < times; ++k) {
-        const int i = k * threads + blockIdx.x * 128 + threadIdx.x;
-        const float of = x[i];
-        int at = 0;
+        const float of = x[k * warps + warp];
+        int at = 0, first = 0, size = 32;
 #pragma unroll 1
-        for (int step = half; step; step /= 2)
-            at += table[at + step - 1] < of ? step : 0;
-        y[i] = at + (table[at] < of);
+        for (int level = 0; level < levels; ++level) {
+            const int below = __popc(__ballot_sync(0xffffffffu, tree[first + 32 * at + lane] <= of));
+            at = 32 * at + max(below - 1, 0);
+            first += size;
+            size *= 32;
+        }
+        if (lane == 0)
+            y[k * warps + warp] = at;
     }
 }
 
 // Eight queries side by side
-extern "C" __global__ void __launch_bounds__(128)
-    lookup_b(const float* __restrict__ table, const float* __restrict__ x, int* __restrict__ y, int times, int half)
+extern "C" __global__ void __launch_bounds__(1024)
+    lookup_b(const float* __restrict__ tree, const float* __restrict__ x, int* __restrict__ y, int times, int levels)
 {
-    const int threads = gridDim.x * 128;
+    const int warps = gridDim.x * 32, warp = blockIdx.x * 32 + threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll 1
     for (int k = 0; k < times; k += 8) {
-        const int i = k * threads + blockIdx.x * 128 + threadIdx.x;
-        float of[8];
-        int at[8] = {};
+        float of[8], key[8];
+        int at[8] = {}, first = 0, size = 32;
 #pragma unroll
         for (int e = 0; e < 8; ++e)
-            of[e] = x[i + e * threads];
+            of[e] = x[(k + e) * warps + warp];
 #pragma unroll 1
-        for (int step = half; step; step /= 2)
+        for (int level = 0; level < levels; ++level) {
 #pragma unroll
             for (int e = 0; e < 8; ++e)
-                at[e] += table[at[e] + step - 1] < of[e] ? step : 0;
+                key[e] = tree[first + 32 * at[e] + lane];
 #pragma unroll
-        for (int e = 0; e < 8; ++e)
-            y[i + e * threads] = at[e] + (table[at[e]] < of[e]);
+            for (int e = 0; e < 8; ++e)
+                at[e] = 32 * at[e] + max(__popc(__ballot_sync(0xffffffffu, key[e] <= of[e])) - 1, 0);
+            first += size;
+            size *= 32;
+        }
+        if (lane == 0)
+#pragma unroll
+            for (int e = 0; e < 8; ++e)
+                y[(k + e) * warps + warp] = at[e];
     }
 }
 """
 
 
 @pair
-def lookup(size: int = 1 << 22, blocks: int = SMS, times: int = 128) -> Pair:
-    n = 128 * blocks * times
-    table, x = numbers(size).sort().values, numbers(n, seed=1)
+def lookup(levels: int = 5, blocks: int = SMS, times: int = 64) -> Pair:
+    n, size = 32 * blocks * times, 32**levels
+    keys, x = numbers(size).sort().values, numbers(n, seed=1)
+    tree = torch.cat([keys[:: 32**level] for level in reversed(range(levels))])
     y, z = empty(n, dtype=torch.int32), empty(n, dtype=torch.int32)
-    a = Version("lookup_a", (blocks,), (128,), (table, x, y, times, size // 2), lambda: y)
-    b = Version("lookup_b", (blocks,), (128,), (table, x, z, times, size // 2), lambda: z)
-    return Pair(LOOKUP, (a, b), lambda: torch.searchsorted(table, x), ("fp32", 23 * n, 8 * n + 4 * size), 0.0)
+
+    def wanted() -> Tensor:
+        return (torch.searchsorted(keys, x, right=True) - 1).clamp(min=0)
+
+    a = Version("lookup_a", (blocks,), (1024,), (tree, x, y, times, levels), lambda: y)
+    b = Version("lookup_b", (blocks,), (1024,), (tree, x, z, times, levels), lambda: z)
+    return Pair(LOOKUP, (a, b), wanted, ("fp32", 32 * levels * n, (8 + 128 * levels) * n), 0.0)
 
 
 # A triangular matrix times a vector -----------------------------------------------------------------------------------
