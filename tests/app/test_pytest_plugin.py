@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from ridgeline.app import pytest_plugin
-from ridgeline.app.pytest_plugin.check import Checked, find_machine, holding, noise_of, timed
+from ridgeline.app.pytest_plugin.check import Checked, find_machine, noise_of, timed
 from ridgeline.core.figure import Figure, Level
 from ridgeline.core.machine import Machine, two_number
 from ridgeline.core.notes import DRIFT, Note
 from ridgeline.core.observation import Observation
 from ridgeline.gaps import gate
 from ridgeline.prediction.predict import predict
+from ridgeline.prediction.residence import holding
 from ridgeline.programs import ops
 
 pytest_plugins = "pytester"

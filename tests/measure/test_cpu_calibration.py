@@ -17,9 +17,11 @@ from ridgeline.core.work import Work
 from ridgeline.machines.schema import read
 from ridgeline.machines.write import text
 from ridgeline.measure import session
-from ridgeline.measure.cpu import calibration, probes
-from ridgeline.measure.cpu.calibration import Limits, Timings, call_cold, cases, limits, time_cases
+from ridgeline.measure.cpu import calibration, direct_calls, draws, probes
+from ridgeline.measure.cpu.calibration import Timings, call_cold, call_resident, limits, resident_limits, time_cases
+from ridgeline.measure.cpu.draws import Limits, cases
 from ridgeline.measure.cpu.library import NumPy, Operands, Torch
+from ridgeline.measure.cuda import calls
 from ridgeline.programs.ops import find
 
 MIB = 1 << 20
@@ -96,6 +98,16 @@ def test_a_call_whose_threads_waited_counts_as_preempted(monkeypatch: pytest.Mon
     assert call_cold(None, (lambda: None, lambda: None), 2, loops=1).busy == pytest.approx(0.5, abs=0.01)
 
 
+def test_calls_on_operands_in_cache_are_timed_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks, events = iter(range(100)), list[str]()
+    monkeypatch.setattr(calibration, "perf_counter", lambda: (events.append("clock"), float(next(ticks)))[1])
+    monkeypatch.setattr(calibration, "waited", lambda: None)
+    timing = call_resident(lambda: events.append("call"), 2, loops=3)
+    assert events == ["call", "clock", "call", "call", "call", "clock"]
+    assert timing.seconds == 1.0
+    assert timing.busy == 1.0
+
+
 class FakeLibrary:
     """Calls that do nothing; from a given call on, Ctrl-C."""
 
@@ -145,6 +157,23 @@ def test_cases_without_an_undisturbed_sample_are_left_out_and_counted(monkeypatc
     assert str(timings.notes()[0]).startswith("noisy: 5 library kernels were preempted")
 
 
+def test_gradients_of_one_call_share_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "waited", lambda: None)
+    (case,) = [case for case in cases("torch", ["fp32"], Limits(2e6, 5e8, 1), True, True) if "dgrad" in case["op"]][:1]
+    timings = time_cases([case], FakeLibrary(), CPU, True, float("inf"), silent, True)  # type: ignore[arg-type]
+    image, weights = timings.rows
+    assert (image["op"], weights["op"]) == ("conv2d_dgrad", "conv2d_wgrad")
+    assert image["time_us"] == weights["time_us"] > 0
+
+
+def test_cases_in_cache_fit_a_quarter_of_it_and_go_down_to_single_elements() -> None:
+    most = resident_limits(CPU, limits(CPU, True, 64 * MIB))
+    assert most.moved == MIB / 4
+    listed = cases("torch", ["fp32"], most, True, training=True)
+    assert min(case["n"] for case in listed if "n" in case) < 64
+    assert {"conv2d_dgrad", "batchnorm_backward", "max_pool2d", "layernorm_backward"} <= {case["op"] for case in listed}
+
+
 def test_notes_are_absent_where_all_was_timed() -> None:
     assert Timings(rows=[{"op": "add"}]).notes() == ()
 
@@ -191,11 +220,30 @@ def test_every_numpy_case_has_a_call(quick: bool) -> None:
 def test_every_torch_case_has_a_call() -> None:
     pytest.importorskip("torch")
     library = Torch(1 << 16, 4 * MIB)
-    for case in {case["op"]: case for case in cases("torch", ["fp32"], Limits(2e6, 5e8), True)}.values():
+    for case in {case["op"]: case for case in cases("torch", ["fp32"], Limits(2e6, 5e8, 1), True, True)}.values():
         runs = list(library.build(case))
         assert runs, case
         for run in runs:
             run()
+
+
+@pytest.mark.needs_torch
+def test_direct_calls_compute_what_autograd_does() -> None:
+    torch = pytest.importorskip("torch")
+    pools = [calls.ValuePool(torch, "cpu", 1 << 20) for _ in range(2)]
+    shapes: dict[str, dict[str, int]] = {
+        "layernorm_backward": {"rows": 6, "cols": 32},
+        "batchnorm_backward": {"batch": 3, "channels": 4, "pixels": 9},
+        "attention_backward": {"batch": 1, "heads": 2, "seq_q": 8, "head_dim": 16},
+    }
+    for op, sizes in shapes.items():
+        case = {"op": op, "dtype": "fp32", **sizes}
+        pools[1]._values = pools[0]._values  # the same numbers
+        usual = calls.build(case, torch, "cpu", pools[0])()
+        direct = calls.build(case, torch, "cpu", pools[1], direct_calls.BUILDERS)()
+        assert len(usual) == len(direct) == 3
+        for one, other in zip(usual, direct, strict=True):
+            assert one.shape == other.shape, op
 
 
 @pytest.mark.needs_machine
@@ -206,7 +254,7 @@ def test_a_small_calibration_gives_times_with_intervals(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(calibration, "BUDGET_SECONDS", {True: 4.0})
     monkeypatch.setattr(calibration, "waited", lambda: None)
-    monkeypatch.setattr(calibration, "DRAWS", {"add": calibration.DRAWS["add"]})
+    monkeypatch.setattr(draws, "DRAWS", {"add": draws.DRAWS["add"]})
     monkeypatch.setattr(calibration, "find_spec", lambda name: None)
     monkeypatch.setattr(calibration, "limits", lambda *given: Limits(4e6, 1e9))
     fitted, _ = calibration.fitted_families(CPU, True, lambda *step: None)

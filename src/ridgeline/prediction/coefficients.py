@@ -7,7 +7,7 @@ before those of other dtypes, the default path, wider variants and any op.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
-from ..core.families import Family, Hardware, Key, formula
+from ..core.families import RESIDENT, Family, Hardware, Key, formula
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
@@ -91,6 +91,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
+                same_op = same_op and candidate.resident is key.resident
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
@@ -127,6 +128,17 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
         "launches": work.waits.get("launch", 1.0),
     }
     return (Kernel(work.family, sizes, work.name, label(work.dtype)),)
+
+
+def in_cache(work: Work) -> Work:
+    """The same work with its operands in the caches of a CPU."""
+    held = tuple(replace(each, sizes={**each.sizes, RESIDENT: work.footprint}) for each in kernels(work))
+    return replace(work, kernels=held)
+
+
+def timed_in_cache(machine: Machine) -> bool:
+    """Whether kernels of this machine were timed with their operands in its caches."""
+    return machine.kind == "cpu" and any(key.resident and not row.borrowed for key, row in machine.fitted.items())
 
 
 def hardware(machine: Machine, dtype: str) -> Hardware | None:

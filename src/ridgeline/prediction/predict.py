@@ -23,6 +23,7 @@ from ..core.machine import GIVEN, Machine
 from ..core.trace import Trace
 from ..core.work import Array, Program, Step, Work, largest, total
 from ..machines.load import as_machine
+from .coefficients import in_cache, timed_in_cache
 from .collectives import Collective
 from .expected import Expected
 from .host import launch_latency
@@ -296,9 +297,12 @@ def predict(
     if launch is None and machine.launch.source == GIVEN:
         launch = machine.launch.stated
     latency = launch_latency(machine) if launch is None else launch
+    # a forced engine is not what the kernels were timed with, nor are resident data but on CPUs
+    cached = resident is not None and timed_in_cache(machine)
+    flat = engine is not None or (resident is not None and not cached)
+    if cached:
+        steps = tuple(replace(step, work=in_cache(step.work)) for step in steps)
     bounds = tuple(bound(step.work, machine, ceilings, engine, resident, latency) for step in steps)
-    # a forced engine or resident data are not what the kernels were timed with
-    flat = engine is not None or resident is not None
 
     def expect(step: Step, item: Bound) -> Expected:
         library = step.backend or backend
@@ -306,7 +310,7 @@ def predict(
             return Expected(item, efficiency, library, launch, flat)
         sources = tuple(
             SourceTime(
-                predict(source.alone, machine, ceilings, launch=launch, backend=library),
+                predict(source.alone, machine, ceilings, resident=resident, launch=launch, backend=library),
                 _floor(source.left, machine, ceilings),
             )
             for source in step.work.sources

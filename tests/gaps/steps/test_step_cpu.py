@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from timelines import MICRO, Story, call, tensor
 
+from ridgeline.core.families import Key
+from ridgeline.core.machine import Fitted
 from ridgeline.core.timeline import BACKWARD, FORWARD, OPERATOR, OPTIMIZER, Call, Site, Timeline
 from ridgeline.gaps.steps.report import ProgramReport, program_report
 from ridgeline.machines.load import load
@@ -54,6 +56,19 @@ def test_a_small_operator_is_expected_to_take_a_dispatch_and_its_work_on_one_cor
         without.items[1].gap.target.time == product.gap.target.time
     )  # a product is large enough for its library kernel
     assert without.items[0].gap.target.time != relu.gap.target.time
+
+
+def test_a_small_operator_takes_what_was_timed_in_cache() -> None:
+    """Where kernels of the machine were timed so, they say it; a loop over tensors is still as many dispatches."""
+    timed = Fitted({"launch": 7e-6}, 0.1, 0.2, 0.8, 1.3, 12, "timed for a test, on this machine")
+    machine = replace(XEON, fitted={Key("stream", "fp32", "resident", "relu"): timed})
+    weights = tuple(tensor(8, dtype="fp32") for _ in range(3))
+    looped = Site(call("aten::_foreach_mul_", weights, 2.0), OPTIMIZER)
+    made = program_report(on_host([(SHAPED, VIEW), (RELU, 6.0), (looped, 15.0)]), machine)
+    relu, loop = made.items
+    assert relu.calibration == "calibrated"
+    assert 7e-6 < relu.gap.target.time < 9e-6
+    assert loop.gap.target.time == pytest.approx(3 * VIEW * MICRO, rel=0.1)
 
 
 def test_disturbed_steps_leave_one_figure_for_each_time() -> None:

@@ -235,6 +235,7 @@ def _predicted(
 ) -> tuple[Prediction, str | None]:
     """The prediction of a call, and the memory level of its data."""
     from ...prediction.predict import predict
+    from ...prediction.residence import holding
 
     try:
         chosen = find_machine(machine, device)
@@ -257,14 +258,3 @@ def find_machine(machine: str | Machine, device: Any) -> Machine:
     if machine != "here":
         return load(machine)
     return load("here:cpu" if device is None else f"here:gpu{device.index or ''}")
-
-
-def holding(machine: Machine, footprint: float, ceilings: str | None) -> str | None:
-    """The innermost level with twice the capacity of a call's data, None for the main memory.
-
-    A function called in a loop finds its data in a warm cache and is compared with the roofline of that level.
-    """
-    for level in machine.levels[:-1]:
-        if level.total and level.total >= 2 * footprint and level.bandwidth.value(ceilings) is not None:
-            return level.name
-    return None

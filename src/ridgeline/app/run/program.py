@@ -73,11 +73,11 @@ def machine_for(times: Timeline, on: str | None, say: Say, on_progress: Progress
     if device == "cuda" or on == "cuda":
         return load(DEVICES["cuda"])
     if saved_measurement("cpu") is None:
-        say("no ceilings of this CPU yet: measuring them and timing its library kernels (about 30 s, once)")
+        say("no ceilings of this CPU yet: measuring them and timing its library kernels (about a minute, once)")
         return _measured(on_progress, say)
     machine = load(DEVICES["cpu"])
     if not machine.fitted and available():
-        say("library kernels of this CPU were never timed: timing them (about 30 s, once)")
+        say("library kernels of this CPU were never timed: timing them (about a minute, once)")
         return _measured(on_progress, say)
     return machine
 

@@ -17,7 +17,7 @@ from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
 from .experts import EXPERTS
 from .family import Coefficient, Family, Hardware, Mask, Sizes
-from .key import Key
+from .key import RESIDENT, Key
 from .product import PRODUCT
 from .vector import ROWWISE, SCANNING, STREAMING, TRANSPOSING
 from .weight_only import UNPACKING
@@ -65,6 +65,8 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
     always = np.asarray(True)
     by_family = cpu.VARIANTS if kind == "cpu" else VARIANTS
     variants = by_family[family](sizes, op) if family in by_family else {family: always}
+    if RESIDENT in sizes:
+        variants = {cpu.in_cache(kernels): mask for kernels, mask in variants.items()}
     ops = OPS[family](sizes) if family in OPS and not op else {op: always}
     for kernels, of_variant in variants.items():
         for name, of_op in ops.items():
@@ -77,6 +79,7 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
 
 __all__ = [
     "FORMULAS",
+    "RESIDENT",
     "Coefficient",
     "Family",
     "Hardware",

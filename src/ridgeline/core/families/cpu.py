@@ -1,7 +1,8 @@
 """Kernel families on a CPU: one formula for all of them, from the flops, bytes, elements and rows of a call.
 
     time  = launch + blend(memory, work)
-    memory = bytes / (share of the main bandwidth)                cold caches: operands come from main memory
+    memory = bytes / (share of the main bandwidth)                cold caches: operands come from main memory; resident ones
+                                                                  from the cache that holds them
     work  = flops / (share of the peak) + elements and rows handled + further passes at the cache level that holds the data
 
 A call too small for all cores runs on one (`grain`, `alone`); a larger one starts the others (`fork`). No share exceeds 1, so no item beats a ceiling.
@@ -18,6 +19,7 @@ import numpy as np
 from . import attention, product
 from .effects import LAUNCH, OVERLAP, Array, Effect
 from .family import Coefficient, Coefficients, Family, Hardware, Mask, Sizes, overlapped
+from .key import RESIDENT
 
 CLIFF = 3.0  # steepness of the change from one cache level to the next
 
@@ -130,7 +132,7 @@ def seconds_per_byte(size: Array, hw: Hardware) -> Array:
 
 def time(amounts: Callable[[Sizes], Amounts], g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     a = amounts(g)
-    memory: Array = a.moved / (c["memory"] * hw.bandwidth)
+    memory: Array = a.moved / c["memory"] * (seconds_per_byte(g[RESIDENT], hw) if RESIDENT in g else 1 / hw.bandwidth)
     work: Array = 0.0
     if "compute" in c:
         work = a.flops / (c["compute"] * hw.peak)
@@ -153,6 +155,12 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Products of a few rows or columns stream one operand; larger ones are blocked."""
     few = np.asarray(np.minimum(g["m"], g["n"]) <= product.MAX_FEW_ROWS)
     return {"gemm": ~few, "gemm-few": few}
+
+
+def in_cache(kernels: str) -> str:
+    """The name of the same kernels with resident operands: what was timed in caches serves before what was not."""
+    family, _, variant = kernels.partition("-")
+    return "-".join(filter(None, (family, RESIDENT, variant)))
 
 
 VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {"gemm": variants, "attention": attention.by_queries}

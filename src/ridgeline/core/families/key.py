@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+RESIDENT = "resident"  # bytes of a call whose operands are in the caches already; the first part of its variant
+
 
 class Key(NamedTuple):
     """A tuple, because predictions look up dozens of keys per kernel and a tuple of strings hashes quickly."""
@@ -45,6 +47,11 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         parts = (self.kernels, self.op, self.dtype) if self.op else (self.kernels, self.dtype)
         return ".".join(parts) + (f"@{self.backend}" if self.backend else "")
+
+    @property
+    def resident(self) -> bool:
+        """Whether these are kernels of a CPU with their operands in its caches."""
+        return self.variant.partition("-")[0] == RESIDENT
 
     @property
     def dtypes(self) -> tuple[str, ...]:

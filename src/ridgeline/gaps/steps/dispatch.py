@@ -2,9 +2,9 @@
 
     time = tensors x dispatch + floor x cores
 
-The library kernels that a machine is calibrated by are larger and split over threads. Dispatch is what the views of the
-same recording take, which do nothing else, so that it includes the cost of recording. A foreach operator on a CPU is a
-loop over its tensors, each dispatched once.
+So do they where library kernels of the machine were never timed with operands in cache, and foreach operators, which on a
+CPU are loops over their tensors, each dispatched once. Dispatch is what the views of the same recording take, which do
+nothing else, so that it includes the cost of recording.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def is_small(group: Group) -> bool:
         return False
     sizes = [prod(tensor.shape) for tensor in group.owner.call.tensors]
     return bool(sizes) and max(sizes) < GRAIN
+
+
+def loops(group: Group) -> bool:
+    """Whether the operator loops over several tensors."""
+    return _tensors(group) > 1
 
 
 def with_dispatch(side: Target, group: Group, machine: Machine, dispatch: float) -> Target:

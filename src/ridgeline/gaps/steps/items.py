@@ -13,13 +13,14 @@ from ...core.work import Program, Step
 from ...prediction.coefficients import TRANSFERRED
 from ...prediction.host import GRAPH, ONE_BY_ONE
 from ...prediction.predict import Prediction, predict
+from ...prediction.residence import holding, stays_in_cache
 from ...prediction.together import evaluate_together
 from ..advice import advise
 from ..gap import Gap
 from ..item import Item
 from ..measurement import Measurement
 from ..target import Target, target
-from .dispatch import is_small, with_dispatch
+from .dispatch import is_small, loops, with_dispatch
 from .groups import Group
 from .kept import Kept
 
@@ -90,7 +91,9 @@ def items(
 ) -> tuple[list[OpItem], list[Uncounted]]:
     """The groups that are predicted, and those that are not; `dispatch` is that of an operator that runs on the host."""
     wanted = [group for group in grouped if group.owner.work is not None and group.time > 0]
-    predictions = _predictions(wanted, machine)
+    works = [(each.owner.work, each.count) for each in wanted if each.owner.work is not None]
+    cached = kept.on_host and stays_in_cache(machine, works)
+    predictions = _predictions(wanted, machine, cached)
     made: list[OpItem] = []
     without: list[Uncounted] = [Uncounted(group) for group in grouped if group.owner.work is None and group.time > 0]
     for group, outcome in zip(wanted, predictions, strict=True):
@@ -98,18 +101,23 @@ def items(
             group.fields["refused"] = outcome
             without.append(Uncounted(group))
         else:
-            made.append(_item(kept, group, outcome, dispatch))
+            by_dispatch = dispatch if is_small(group) and (loops(group) or not cached) else None
+            made.append(_item(kept, group, outcome, by_dispatch))
     return made, without
 
 
-def _predictions(wanted: Sequence[Group], machine: Machine) -> list[Prediction | str]:
-    """The prediction of each group's call, or why there is none; the formulas of all are evaluated at once."""
+def _predictions(wanted: Sequence[Group], machine: Machine, cached: bool) -> list[Prediction | str]:
+    """The prediction of each group's call, or why there is none; the formulas of all are evaluated at once.
+
+    `cached` says that the calls find their operands in a cache of the CPU.
+    """
     predictions: list[Prediction | str] = []
     for group in wanted:
         assert group.owner.work is not None
         step = Step(group.name, group.owner.work, 1.0, group.owner.backend)
         try:
-            predictions.append(predict(Program((step,)), machine))
+            level = holding(machine, float(step.work.footprint)) if cached else None
+            predictions.append(predict(Program((step,)), machine, resident=level))
         except RidgelineError as error:
             predictions.append(str(error))
     made = [prediction for prediction in predictions if isinstance(prediction, Prediction)]
@@ -137,7 +145,7 @@ def _item(kept: Kept, group: Group, prediction: Prediction, dispatch: float | No
     order = ("uncalibrated", "transferred", "calibrated")
     group.fields["calibration"] = next((label for label in order if label in labels), "")
     group.fields["prediction"] = prediction
-    if dispatch is not None and is_small(group):
+    if dispatch is not None:
         side = with_dispatch(side, group, prediction.machine, dispatch)
         group.fields["calibration"] = TRANSFERRED
     gap = Gap(side, measurement, group.owner.how, sent=GRAPH if replayed else ONE_BY_ONE)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
-from itertools import count, zip_longest
+from itertools import count
 from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from ...core.errors import InputError
 from ...core.families.key import Key
@@ -25,11 +23,15 @@ from ...core.statistics import median, quantile
 from ...prediction.fit import fit_cases
 from ...programs.ops import find
 from ..conditions import allowed_cpus, now, waited
-from ..cuda.draw import HEAD_DIMS, LAYERS, Draw
 from ..protocol import STOPPED, Probe, Progress, Timing, interleave
+from . import direct_calls
+from .draws import Limits, cases
 from .library import Case, NumPy, Run, Torch, keep_freed_memory
 
-BUDGET_SECONDS = {True: 27.0, False: 150.0}  # of timing, quick and full
+BUDGET_SECONDS = {True: 27.0, False: 150.0}  # of timing with cold caches, quick and full
+RESIDENT_SECONDS = {True: 15.0, False: 40.0}  # and with operands in the caches
+RESIDENT_SHARE, MAX_RESIDENT = 0.25, 1 << 23  # of the largest cache and bytes, that operands in the caches take
+MIN_SAMPLE_SECONDS = 2e-4  # of calls on operands in the caches
 MIN_FLUSH, MAX_FLUSH, MAX_POOL = 1 << 26, 1 << 30, 1 << 28
 MEMORY_PER_FLUSH = 8.0  # memory over the bytes that are read to empty the caches, at least
 FLUSH_CACHES = 1.5  # caches' worth of bytes that are read to empty them
@@ -44,21 +46,6 @@ MEMORY_PER_POOL = 32.0  # memory over the bytes of random values of a format
 DEFAULT_MEMORY = 4e9  # bytes, where the size of the memory is not known
 COLD_CACHES = 4.0  # a call that moves so many caches' worth of bytes finds nothing of its own in them
 
-# Timings per op and dtype, quick and full.
-STREAMS = ("add", "mul", "relu", "gelu", "exp", "copy", "cast")
-REDUCTIONS = ("sum", "dot")
-ROWS = ("softmax", "layernorm", "rmsnorm", "sum_rows")
-COUNTS = {True: 10, False: 32}
-PRODUCT_COUNTS = {True: 14, False: 96}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bytes that a case may move and flops it may do."""
-
-    moved: float
-    flops: float
-
 
 def limits(machine: Machine, quick: bool, pool_bytes: float) -> Limits:
     seconds = MAX_CASE_SECONDS[quick]
@@ -67,114 +54,13 @@ def limits(machine: Machine, quick: bool, pool_bytes: float) -> Limits:
     return Limits(min(beyond_caches, pool_bytes), max(peak, 1e9) * seconds / 2)
 
 
+def resident_limits(machine: Machine, cold: Limits) -> Limits:
+    """Of cases whose operands stay in the caches: down to a single element, as optimizers have them."""
+    return Limits(min(RESIDENT_SHARE * _largest_cache(machine), MAX_RESIDENT), cold.flops / 8, 1)
+
+
 def _largest_cache(machine: Machine) -> float:
     return max((level.total or 0.0 for level in machine.levels[:-1]), default=0.0)
-
-
-# -- cases ----------------------------------------------------------------------------------------------------
-
-
-def _products(draw: Draw, index: int, most: Limits) -> Case:
-    """Squares, thin and odd products in turn."""
-    side = (most.flops / 2) ** (1 / 3)
-    if index % 3 == 0:
-        size = draw.size(16, side, 8)
-        return {"m": size, "n": size, "k": size}
-    if index % 3 == 1:
-        return {"m": draw.size(9, 128), "n": draw.size(64, 3 * side, 8), "k": draw.size(64, 3 * side, 8)}
-    return {name: draw.size(16, 2 * side) for name in "mnk"}
-
-
-def _few_rows(draw: Draw, index: int, most: Limits) -> Case:
-    side = most.moved**0.5 / 2
-    return {"m": draw.size(1, 8), "n": draw.size(32, side), "k": draw.size(32, side)}
-
-
-def _matrix(draw: Draw, index: int, most: Limits, names: tuple[str, str] = ("rows", "cols")) -> Case:
-    elements = draw.size(1 << 10, most.moved / 8)
-    cols = draw.size(16, min(elements, 1 << 16), 8 if index % 4 else 1)
-    return {names[0]: max(elements // cols, 1), names[1]: cols}
-
-
-def _vector(draw: Draw, index: int, most: Limits) -> Case:
-    return {"n": draw.size(1 << 10, most.moved / 8)}
-
-
-def _embedding(draw: Draw, index: int, most: Limits) -> Case:
-    cols = draw.size(64, 4096, 8)
-    vocab = draw.size(1000, max(most.moved / 8 / cols, 1001))
-    return {"rows": draw.size(1, max(most.moved / 16 / cols, 2)), "vocab": vocab, "cols": cols}
-
-
-def _attention(draw: Draw, index: int, most: Limits) -> Case:
-    heads, width = draw.choice((4, 8, 12, 16)), draw.choice(HEAD_DIMS[:4])
-    seq = draw.size(16, max((most.flops / (4 * heads * width)) ** 0.5, 17))
-    case = {"batch": draw.size(1, 8), "heads": heads, "kv_heads": heads, "seq_q": seq, "seq_kv": seq}
-    return {**case, "head_dim": width, "causal": bool(index % 2)}
-
-
-def _decode(draw: Draw, index: int, most: Limits) -> Case:
-    heads, width = draw.choice((8, 16, 32)), draw.choice(HEAD_DIMS[:4])
-    keys = draw.size(16, max(most.moved / (8 * heads * width), 17))
-    case = {"batch": draw.size(1, 16), "heads": heads, "kv_heads": heads, "seq_q": 1, "seq_kv": keys}
-    return {**case, "head_dim": width, "causal": False}
-
-
-def _conv(draw: Draw, index: int, most: Limits) -> Case:
-    c_in, c_out, side, kernel, stride = draw.choice(LAYERS)
-    case = {"batch": draw.size(1, 8), "c_in": c_in, "c_out": c_out, "h": side, "w": side, "kernel": kernel}
-    return {**case, "stride": stride, "padding": 0 if kernel == stride else (kernel - 1) // 2}
-
-
-DRAWS: dict[str, Callable[[Draw, int, Limits], Case]] = {
-    **dict.fromkeys((*STREAMS, *REDUCTIONS), _vector),
-    **dict.fromkeys((*ROWS, "transpose"), _matrix),
-    "gemv": partial(_matrix, names=("m", "n")),
-    "gemm": _products,
-    "gemm few": _few_rows,
-    "embedding": _embedding,
-    "attention": _attention,
-    "decode": _decode,
-    "conv2d": _conv,
-}
-PRODUCTS = ("gemm", "conv2d", "attention")
-OPS = {"gemm few": "gemm", "decode": "attention"}  # draws that are of another op
-NOT_NUMPY = ("attention", "decode", "conv2d")
-CAST_TO = {"fp32": "bf16", "bf16": "fp32", "fp64": "fp32"}
-NUMPY_CAST_TO = {"fp32": "fp64", "fp64": "fp32"}
-DRAWS_PER_CASE = 50
-
-
-def cases(library: str, dtypes: Sequence[str], most: Limits, quick: bool, seed: int = 1) -> list[Case]:
-    """Cases of every op and dtype within the limits, one of each in turn: whatever part is timed covers all of them."""
-    rng = np.random.default_rng(seed)
-    groups: list[list[Case]] = []
-    for name, draw_sizes in DRAWS.items():
-        if library == NumPy.name and name in NOT_NUMPY:
-            continue
-        count = (PRODUCT_COUNTS if name in PRODUCTS else COUNTS)[quick]
-        groups += [_drawn(name, dtype, draw_sizes, count, most, rng, library) for dtype in dtypes]
-    return [case for turn in zip_longest(*groups) for case in turn if case is not None]
-
-
-def _drawn(
-    name: str, dtype: str, draw_sizes: Callable[[Draw, int, Limits], Case], count: int, most: Limits,
-    rng: np.random.Generator, library: str,
-) -> list[Case]:  # fmt: skip
-    accepted: list[Case] = []
-    for _ in range(DRAWS_PER_CASE * count):
-        if len(accepted) == count:
-            break
-        case = {"op": OPS.get(name, name), "dtype": dtype, **draw_sizes(Draw(rng, True), len(accepted), most)}
-        if name == "cast":
-            case["out_dtype"] = (NUMPY_CAST_TO if library == NumPy.name else CAST_TO)[dtype]
-        work = find(case["op"])(**{key: value for key, value in case.items() if key != "op"})
-        if case not in accepted and work.footprint <= most.moved and work.flops <= most.flops:
-            accepted.append(case)
-    return accepted
-
-
-# -- timing ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -182,11 +68,16 @@ class Timings:
     """Rows for the fit, and how many cases have none: preempted in every sample, or left when the time was over."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
+    resident_rows: list[dict[str, Any]] = field(default_factory=list)  # with the operands in the caches
     libraries: list[str] = field(default_factory=list)  # with their versions, the default path first
     preempted: int = 0
     missing: int = 0
     stopped: bool = False
     only_numpy: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.rows) + len(self.resident_rows)
 
     def notes(self) -> tuple[Note, ...]:
         texts = []
@@ -194,7 +85,7 @@ class Timings:
             texts.append(f"noisy: {self.preempted} library kernels were preempted in every sample and are left out")
         if self.missing:
             why = STOPPED if self.stopped else "the time was used up"
-            texts.append(f"not measured ({why}): {self.missing} of {len(self.rows) + self.missing} library kernels")
+            texts.append(f"not measured ({why}): {self.missing} of {self.count + self.missing} library kernels")
         return tuple(Note(NOT_MEASURED, text) for text in texts)
 
 
@@ -217,38 +108,65 @@ def call_cold(flush: Callable[[], None] | None, runs: tuple[Run, Run], threads: 
     return Timing(total, max(1 - waiting / (total * threads), 0.0))
 
 
-def _probes(chunk: Sequence[Case], library: Torch | NumPy, cache: float, threads: int) -> Iterator[tuple[Case, Probe]]:
+def call_resident(run: Run, threads: int, loops: int) -> Timing:
+    """So many calls on operands that an earlier one has brought into the caches."""
+    result = run()
+    before, start = waited(), perf_counter()
+    for _ in range(loops):
+        result = run()
+    total, after = perf_counter() - start, waited()
+    del result  # kept until here, so that the next call writes elsewhere
+    waiting = 0.0 if before is None or after is None else max(after - before - MAX_WAIT_SECONDS, 0.0)
+    return Timing(total, max(1 - waiting / (total * threads), 0.0))
+
+
+def _probes(
+    chunk: Sequence[Case], library: Torch | NumPy, cache: float | None, threads: int
+) -> Iterator[tuple[Case, Probe]]:
+    """With cold caches of so many bytes, or with the operands in them where none are given."""
     for number, case in enumerate(chunk):
         work = find(case["op"])(**{key: value for key, value in case.items() if key != "op"})
         try:
             runs = library.build(case)
         except InputError:
             continue
-        flush = library.flush if work.footprint < COLD_CACHES * cache else None
-        yield case, Probe(f"{number} {case['op']}", case["op"], partial(call_cold, flush, runs, threads), work)
+        if cache is None:
+            call = partial(call_resident, runs[0], threads)
+        else:
+            flush = library.flush if work.footprint < COLD_CACHES * cache else None
+            call = partial(call_cold, flush, runs, threads)
+        yield case, Probe(f"{number} {case['op']}", case["op"], call, work)
 
 
 def time_cases(
-    listed: Sequence[Case], library: Torch | NumPy, machine: Machine, quick: bool, until: float, on_progress: Progress
+    listed: Sequence[Case],
+    library: Torch | NumPy,
+    machine: Machine,
+    quick: bool,
+    until: float,
+    on_progress: Progress,
+    resident: bool = False,
 ) -> Timings:
     """Rows of the cases that the time sufficed for."""
-    (rounds, max_rounds), cache, threads = ROUNDS[quick], _largest_cache(machine), allowed_cpus()
+    (rounds, max_rounds), threads = ROUNDS[quick], allowed_cpus()
+    cache = None if resident else _largest_cache(machine)
     timings = Timings()
     for start in range(0, len(listed), CHUNK_CASES):
         if perf_counter() >= until or timings.stopped:
             timings.missing = len(listed) - start
             break
-        on_progress(start, len(listed), f"library kernels, {library.name}")
+        on_progress(start, len(listed), f"library kernels, {library.name}{', in cache' if resident else ''}")
         pairs = list(_probes(listed[start : start + CHUNK_CASES], library, cache, threads))
         run = interleave(
-            [probe for _, probe in pairs], rounds, min_seconds=1e-9, warm_seconds=0.0,
+            [probe for _, probe in pairs], rounds, min_seconds=MIN_SAMPLE_SECONDS if resident else 1e-9, warm_seconds=0.0,
             max_rounds=max_rounds, tolerance=TOLERANCE,
         )  # fmt: skip
         of_probe = {probe.name: case for case, probe in pairs}
         calm = [series for series in run.series if not series.stand_in]
-        timings.rows += [
-            {**of_probe[row.probe.name], "time_us": 1e6 * quantile(row.samples, TIME_QUANTILE)} for row in calm
-        ]
+        for row in calm:
+            case, seconds = of_probe[row.probe.name], quantile(row.samples, TIME_QUANTILE)
+            ops = direct_calls.TOGETHER.get(case["op"], (case["op"],))
+            timings.rows += [{**case, "op": op, "time_us": 1e6 * seconds / len(ops)} for op in ops]
         timings.preempted += len(run.series) - len(calm)
         timings.stopped = run.stopped
     return timings
@@ -262,22 +180,28 @@ def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
     pool_bytes = int(min(max(COLD_CACHES * cache, MIN_FLUSH), MAX_POOL, memory / MEMORY_PER_POOL))
     keep_freed_memory()
     kinds: list[type[Torch] | type[NumPy]] = [Torch, NumPy] if find_spec("torch") else [NumPy]
-    most, begin, every = limits(machine, quick, pool_bytes), perf_counter(), Timings(only_numpy=len(kinds) == 1)
+    most, every = limits(machine, quick, pool_bytes), Timings(only_numpy=len(kinds) == 1)
     kinds = kinds[:1] if quick else kinds  # the time of a quick run suffices for the default path in one format
     for kind in kinds:
         default = kind is kinds[0]
         formats = ("fp32", "fp64") if kind is NumPy else ("fp32", "bf16")
         dtypes = [name for name in formats[: 1 if quick else None] if name in machine.dtypes()]
-        share = DEFAULT_SHARE if default and len(kinds) > 1 else 1.0
+        share = 1.0 if len(kinds) == 1 else DEFAULT_SHARE if default else 1 - DEFAULT_SHARE
         library = kind(flush_bytes, pool_bytes)
-        until = begin + BUDGET_SECONDS[quick] * share
-        timings = time_cases(cases(kind.name, dtypes, most, quick), library, machine, quick, until, on_progress)
-        every.rows += [row if default else {**row, "backend": kind.name} for row in timings.rows]
         every.libraries.append(library.version)
-        every.preempted, every.missing = every.preempted + timings.preempted, every.missing + timings.missing
-        every.stopped = timings.stopped
-        if every.stopped:
-            break
+        cold = cases(kind.name, dtypes, most, quick)
+        small = cases(kind.name, dtypes, resident_limits(machine, most), quick, training=True)
+        for rows, listed, seconds in (
+            (every.rows, cold, BUDGET_SECONDS[quick]),
+            (every.resident_rows, small, RESIDENT_SECONDS[quick]),
+        ):
+            until, resident = perf_counter() + share * seconds, listed is small
+            timed = time_cases(listed, library, machine, quick, until, on_progress, resident)
+            rows += [row if default else {**row, "backend": kind.name} for row in timed.rows]
+            every.preempted, every.missing = every.preempted + timed.preempted, every.missing + timed.missing
+            every.stopped = timed.stopped
+            if every.stopped:
+                return every
     return every
 
 
@@ -288,23 +212,29 @@ def fitted_families(
     steps = count(1)
     try:
         timings = measure(machine, quick, partial(on_progress, "kernels"))
-        how = f"{' and '.join(timings.libraries)}, {allowed_cpus()} threads, wall time of a call, cold caches"
-        source = f"timed on this machine ({how}), {now()[:10]}"
-        fitted = fit_cases(
-            timings.rows, machine, source, lambda text: on_progress("fit", n := next(steps), n + 1, text)
-        )
+        how = f"{' and '.join(timings.libraries)}, {allowed_cpus()} threads, wall time of a call"
+
+        def fit(rows: list[dict[str, Any]], state: str, resident: bool) -> dict[Key, Fitted]:
+            source = f"timed on this machine ({how}, {state}), {now()[:10]}"
+            tell = lambda text: on_progress("fit", n := next(steps), n + 1, text)  # noqa: E731
+            return fit_cases(rows, machine, source, tell, resident=resident)
+
+        fitted = fit(timings.rows, "cold caches", False)
+        if timings.resident_rows:
+            fitted |= fit(timings.resident_rows, "operands in cache", True)
     except KeyboardInterrupt:
         return {}, (Note(NOT_MEASURED, f"not measured ({STOPPED}): the kernel families"),)
     if timings.only_numpy:  # the default path is then NumPy's, under either name
         fitted |= {key._replace(backend=NumPy.name): row for key, row in fitted.items()}
-    return fitted, (*summary(fitted, len(timings.rows)), *timings.notes())
+    return fitted, (*summary(fitted, timings.count), *timings.notes())
 
 
 def summary(fitted: Mapping[Key, Fitted], timed: int) -> tuple[Note, ...]:
     """The held-out error by family, or that too little was timed."""
     by_family: dict[str, list[float]] = {}
     for key, row in fitted.items():
-        by_family.setdefault(f"{key.family}{f'@{key.backend}' if key.backend else ''}", []).append(row.error)
+        name = f"{key.family}{f'@{key.backend}' if key.backend else ''}{' in cache' if key.resident else ''}"
+        by_family.setdefault(name, []).append(row.error)
     if not by_family:
         again = "run `ridgeline measure cpu --calibrate` on a quiet machine"
         return (

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...core.errors import InputError
 from ..conditions import allowed_cpus
 from ..cuda import calls
+from . import direct_calls
 from .gemm import blas
 
 Case = dict[str, Any]
@@ -54,7 +55,7 @@ class Torch:
 
     def build(self, case: Case) -> tuple[Run, Run]:
         """The call of a case on two sets of operands."""
-        first, second = (calls.build(case, self.torch, "cpu", pool) for pool in self.pools)
+        first, second = (calls.build(case, self.torch, "cpu", pool, direct_calls.BUILDERS) for pool in self.pools)
         return first, second
 
     def flush(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -266,11 +266,16 @@ def _builder(op: str, backend: str) -> Callable[..., Run]:
     return partial(backends.BUILDERS[op, backend], backend=backend)
 
 
-def build(case: Case, torch: Any, device: str, pool: ValuePool) -> Run:
-    """A call without arguments that runs the case out of place on prepared operands; InputError says why there is none."""
+def build(
+    case: Case, torch: Any, device: str, pool: ValuePool, own: Mapping[str, Callable[..., Run]] | None = None
+) -> Run:
+    """A call without arguments that runs the case out of place on prepared operands; InputError says why there is none.
+
+    `own` are the calls that a device has in place of the usual ones.
+    """
     given = {key: value for key, value in case.items() if value is not None and value != ""}
     op, backend = find(str(given.pop("op", ""))), str(given.pop("backend", ""))
-    builder = _builder(op.name, backend)
+    builder = (own or {}).get(op.name) or _builder(op.name, backend)
     sizes = op.check(given)
     op.make(**sizes)  # its own conditions: kernels that fit, heads that divide
     dtype = str(sizes.pop("dtype", op.params["dtype"].default))

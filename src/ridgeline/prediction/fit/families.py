@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.families import Coefficient, Key, nearby
+from ...core.families import RESIDENT, Coefficient, Key, nearby
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors
 from . import similar
@@ -245,9 +245,9 @@ def together(key: Key) -> Key:
 
 
 def _pool(key: Key) -> Key:
-    """The key of the family and dtype, with all ops and variants together."""
+    """The key of the family and dtype, with all ops and variants together; resident operands apart."""
     dtype = HALF_DTYPES[0] if key.dtype in HALF_DTYPES else key.dtype
-    return Key(key.family, dtype, backend=key.backend)
+    return Key(key.family, dtype, RESIDENT if key.resident else "", backend=key.backend)
 
 
 def fit_cases(
@@ -256,16 +256,17 @@ def fit_cases(
     source: str,
     tell: Callable[[str], None] | None = None,
     wanted: Callable[[Key], bool] = lambda key: True,
+    resident: bool = False,
 ) -> dict[Key, Fitted]:
     """Coefficients for every kernel among the cases (op, sizes, `time_us`), with the error on held-out halves.
 
     A family starts from what the machine has or borrows, and its groups from the family: few timings move few
     coefficients. What the machine has or borrows stays where its error on the timings is smaller than that of the fit.
-    Only the keys that are wanted are fitted.
+    Only the keys that are wanted are fitted. `resident` cases had their operands in the caches of a CPU.
     """
     joined: dict[Key, list[Group]] = {}
     pooled: dict[Key, list[Group]] = {}  # what a group starts from
-    every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS)
+    every = group(cases, machine, lambda kernel: kernel.family not in SHARED_KERNELS, SAME_NUMBERS, resident)
     for key, timed in every.items():
         joined.setdefault(together(key), []).append(timed)
         pooled.setdefault(_pool(key), []).append(timed)

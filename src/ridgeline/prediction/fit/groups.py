@@ -14,7 +14,7 @@ from ...core.families import Family, Hardware, Key, formula, keys
 from ...core.machine import Machine
 from ...core.work import Kernel
 from ...programs.cases import batches, refuse
-from ..coefficients import hardware, kernels
+from ..coefficients import hardware, in_cache, kernels
 from .least_squares import Vector
 
 
@@ -47,10 +47,12 @@ def group(
     machine: Machine,
     by_op: Callable[[Kernel], bool],
     without_variants: Collection[str] = (),
+    resident: bool = False,
 ) -> dict[Key, Group]:
     """Rows of op, sizes and `time_us` by the key of their kernel; ops of several kernels are left out.
 
-    `by_op` says which kernels have groups by op; families `without_variants` have one group for all their variants.
+    `by_op` says which kernels have groups by op; families `without_variants` have one group for all their variants;
+    `resident` that the operands were in the caches of a CPU.
     """
     listed = list(rows)
     calls, faults = batches(Columns.of_rows(listed))
@@ -59,7 +61,8 @@ def group(
     for batch in calls:
         backend = batch.labels.get("backend", "")
         times = np.array([float(listed[place]["time_us"]) for place in batch.places]) * 1e-6
-        of_call = kernels(batch.op(**batch.sizes, **batch.words))
+        work = batch.op(**batch.sizes, **batch.words)
+        of_call = kernels(in_cache(work) if resident else work)
         if len(of_call) != 1:
             continue
         kernel = of_call[0]
@@ -72,7 +75,7 @@ def group(
             for name, size in kernel.sizes.items()
         }
         timed = Group(formula(kernel.family, machine.kind), known, arrays, times)
-        alone = kernel.family in without_variants
+        alone = kernel.family in without_variants and not resident
         of_kernel = kernel.family, kernel.sizes, kernel.dtype, kernel.op
         for key, applies in [(every, 1.0)] if alone else keys(*of_kernel, machine.kind):
             key = key._replace(op=key.op if by_op(kernel) else "", backend=backend)

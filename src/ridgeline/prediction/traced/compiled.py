@@ -16,6 +16,7 @@ from ...core.work import Work
 from ...programs.aten import Settings, count
 from ...programs.aten.arguments import base_name
 from ...programs.ops.blas import bmm, gemm
+from ..formats import has_tf32, in_fp32
 from ..merged import merged_work
 from ..predict import predict
 from ..queue import Ints
@@ -149,7 +150,8 @@ def library_work(op: TracedOp, machine: Machine, last: bool) -> Work | None:
         return op.work
     if base in PADDED:
         return _padded(op.work, machine)
-    return _channels_last(op) if last else op.work
+    work = _channels_last(op) if last else op.work
+    return in_fp32(work) if work is not None and not has_tf32(machine) else work
 
 
 def _padded(work: Work, machine: Machine) -> Work:

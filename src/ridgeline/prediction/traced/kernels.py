@@ -15,6 +15,7 @@ from ...core.work import Program, Step, total
 from ..host import launch_latency
 from ..predict import Prediction, predict
 from ..queue import Floats, Ints
+from ..residence import holding, stays_in_cache
 from ..together import evaluate_together
 from .cache import Cache, warm_time
 from .plan import Plan, Unit
@@ -40,21 +41,26 @@ class Parts:
         return np.bincount(self.unit, values, minlength=units).astype(np.float64)
 
 
-def predictions(units: Sequence[Unit], machine: Machine, ceilings: str | None) -> list[Prediction | str]:
+def predictions(plan: Plan, machine: Machine, ceilings: str | None) -> list[Prediction | str]:
     """Of each unit with work, or why there is none; empty text for a unit without work.
 
-    Equal calls at several places of the program are predicted once.
+    Equal calls at several places of the program are predicted once. On a CPU whose cache holds what a step writes, they find
+    their operands there, as steps that are repeated do.
     """
     made: dict[Any, Prediction | str] = {}
-    keys = [_key(unit) for unit in units]
-    for unit, key in zip(units, keys, strict=True):
+    keys = [_key(unit) for unit in plan.units]
+    counts = np.bincount(plan.unit, plan.times, minlength=len(plan.units))
+    works = [(unit.work, float(count)) for unit, count in zip(plan.units, counts, strict=True) if unit.work is not None]
+    cached = stays_in_cache(machine, works)
+    for unit, key in zip(plan.units, keys, strict=True):
         if key in made:
             continue
         made[key] = ""
         if unit.work is not None:
             try:
                 step = Step(unit.op.site.call.name, unit.work, 1.0, unit.backend)
-                made[key] = predict(Program((step,)), machine, ceilings)
+                level = holding(machine, float(step.work.footprint), ceilings) if cached else None
+                made[key] = predict(Program((step,)), machine, ceilings, resident=level)
             except RidgelineError as error:
                 made[key] = str(error)
     known = [item for item in made.values() if isinstance(item, Prediction)]

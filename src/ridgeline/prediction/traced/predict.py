@@ -11,6 +11,7 @@ from ...core.machine import Machine
 from ...core.trace import Trace
 from ...machines.defaults import defaults
 from ...machines.load import as_machine
+from ..formats import trace_on
 from ..host import graph_node_share
 from ..queue import PAUSE, RUN, SYNC, Floats, Queue
 from .cache import bytes_in_cache, last_level_cache
@@ -37,8 +38,9 @@ def predict_trace(
     machine = as_machine(machine)
     if mode not in MODES:
         raise unknown("mode of a program", mode, MODES)
+    trace = trace_on(trace, machine)
     plan, buffers = fused_plan(trace, machine) if mode == FUSED else (eager_plan(trace, machine), trace.buffers)
-    made = predictions(plan.units, machine, ceilings)
+    made = predictions(plan, machine, ceilings)
     kernels = parts(made, machine)
     cache = last_level_cache(machine)
     hits = bytes_in_cache(plan, cache)

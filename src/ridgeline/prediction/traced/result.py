@@ -13,7 +13,7 @@ from ...core.machine import Machine
 from ...core.trace import Trace
 from ...core.units import percent, show
 from ..predict import Prediction
-from ..queue import Floats, Queue, Schedule
+from ..queue import DEVICE_BOUND, Floats, Queue, Schedule
 from .attention import taken_apart
 from .cache import Cache
 from .intervals import HIGH, LOW, MIN_CONFIDENCE, device_width, host_ends, regime_confidence, wall_end
@@ -178,8 +178,8 @@ class ProgramPrediction:
 
     @cached_property
     def regime(self) -> str:
-        """Whether the wall time follows the host or the device."""
-        return self.queue.regime
+        """Whether the wall time follows the host or the device; on a CPU, where the wall time is that of the operators, the device."""
+        return DEVICE_BOUND if self.machine.kind == "cpu" else self.queue.regime
 
     @cached_property
     def regime_confidence(self) -> float:

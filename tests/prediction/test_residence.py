@@ -1,0 +1,126 @@
+"""Operands in the caches of a CPU: which timings serve, what counts as resident, and which format a machine runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ridgeline as rl
+from ridgeline.core.families import Key
+from ridgeline.core.figure import Figure, Level
+from ridgeline.core.machine import Fitted, Machine
+from ridgeline.machines.load import load
+from ridgeline.machines.schema import read
+from ridgeline.machines.write import text
+from ridgeline.prediction.coefficients import timed_in_cache
+from ridgeline.prediction.fit import fit_cases
+from ridgeline.prediction.formats import has_tf32, in_fp32
+from ridgeline.prediction.residence import stays_in_cache
+
+MIB = 1 << 20
+
+
+def figure(unit: str, value: float) -> Figure:
+    return Figure(unit, measured=value, measurement="a test", source="a test")
+
+
+def fitted(launch: float) -> Fitted:
+    coefficients = {"memory": 0.5, "launch": launch, "element": 0.01}
+    return Fitted(
+        coefficients, error=0.1, p90=0.2, low=0.8, high=1.3, cases=12, source="timed for a test, on this machine"
+    )
+
+
+COLD, WARM = Key("stream", "fp32", op="add"), Key("stream", "fp32", "resident", "add")
+CPU = Machine(
+    "fake",
+    title="a fake CPU",
+    vendor="none",
+    kind="cpu",
+    units={"core": 2},
+    peaks={"vector.fp32": figure("flop/s", 80e9)},
+    levels=(
+        Level("l2", figure("B/s", 200e9), figure("B", MIB)),
+        Level("l3", figure("B/s", 100e9), figure("B", 16 * MIB)),
+        Level("memory", figure("B/s", 10e9), figure("B", 4e9)),
+    ),
+    fitted={COLD: fitted(20e-6), WARM: fitted(5e-6)},
+)
+ADD = rl.ops.add(10_000, dtype="fp32")
+
+
+def test_what_was_timed_in_cache_serves_resident_operands() -> None:
+    cold, warm = rl.predict(ADD, CPU), rl.predict(ADD, CPU, resident="l2")
+    assert warm.expected[0].label == cold.expected[0].label == "calibrated"
+    assert warm.expected[0].kernels[0].selected.key == WARM
+    assert cold.expected[0].kernels[0].selected.key == COLD
+    assert float(cold.time) - float(warm.time) > 15e-6  # the launch, and 120 kB from the main memory
+    assert float(warm.floor) <= float(warm.low) <= float(warm.time) <= float(warm.high)
+
+
+def test_what_was_never_timed_in_cache_takes_cold_timings_and_says_so() -> None:
+    machine = replace(CPU, fitted={COLD: fitted(20e-6), Key("rows", "fp32", "resident", "softmax"): fitted(5e-6)})
+    warm = rl.predict(ADD, machine, resident="l2").expected[0]
+    assert warm.kernels[0].selected.key == COLD
+    assert warm.label == "transferred"
+
+
+def test_without_any_timings_in_cache_the_ceilings_of_the_level_are_all_that_is_known() -> None:
+    machine = replace(CPU, fitted={COLD: fitted(20e-6)})
+    assert not timed_in_cache(machine)
+    assert rl.predict(ADD, machine, resident="l2").expected[0].label == "uncalibrated"
+    assert not stays_in_cache(machine, [(ADD, 1.0)])
+
+
+def test_a_step_stays_in_cache_as_long_as_the_cache_holds_what_it_writes() -> None:
+    assert stays_in_cache(CPU, [(ADD, 16 * MIB // 40_000)])
+    assert not stays_in_cache(CPU, [(ADD, 16 * MIB // 40_000 + 1)])
+
+
+def test_timings_in_cache_are_fitted_apart_and_kept_in_the_machine_file() -> None:
+    pytest.importorskip("scipy")
+    sizes = [64 * 2**place for place in range(12)]
+    rows = [{"op": "add", "dtype": "fp32", "n": n, "time_us": 3 + n * 12e-6} for n in sizes]
+    machine = replace(CPU, fitted={})
+    made = fit_cases(rows, machine, "timed for a test, on this machine", resident=True)
+    assert all(key.resident for key in made)
+    saved = read(text(replace(machine, fitted=made)), "fake.toml")
+    assert set(saved.fitted) == set(made)
+    warm = rl.predict(rl.ops.add(np.array([100.0, 50_000.0]), dtype="fp32"), saved, resident="l2")
+    assert np.asarray(warm.time) == pytest.approx([3e-6, 3.6e-6], rel=0.2)
+
+
+# -- tf32 is allowed, not asked for -----------------------------------------------------------------------------------
+
+
+def test_work_in_tf32_is_the_same_work_in_fp32() -> None:
+    allowed = rl.ops.gemm(8, 16, 32, dtype="tf32") + rl.ops.add(5, dtype="fp32")
+    plain = in_fp32(allowed)
+    assert plain.flops == allowed.flops
+    assert plain.bytes == allowed.bytes
+    assert {dtype for _, dtype in plain.by_engine()} == {"fp32"}
+    assert [kernel.dtype for step in plain.steps for kernel in step.work.kernels] == ["fp32"]
+    assert in_fp32(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("h200-sxm", True), ("v100-sxm2-16gb", False), ("xeon-8480plus", False)]
+)
+def test_machines_with_tf32_are_known(name: str, expected: bool) -> None:
+    assert has_tf32(load(name)) is expected
+
+
+@pytest.mark.needs_torch
+@pytest.mark.parametrize("mode", ["eager", "fused"])
+@pytest.mark.parametrize("name", ["v100-sxm2-16gb", "xeon-8480plus"])
+def test_convolutions_that_may_run_in_tf32_are_predicted_on_machines_without_it(name: str, mode: str) -> None:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Conv2d(16, 16, 3)
+    made = rl.predict(rl.trace(layer, torch.randn(2, 16, 32, 32)), name, mode=mode)
+    (op,) = (op for op in made.ops if "conv" in op.name)
+    assert op.time > 0
+    assert op.unit.work is not None
+    assert op.unit.work.dtype == "fp32"
+    assert "not in the times" not in str(made)
