@@ -57,6 +57,7 @@ class Pair:
     work: tuple[str, int, int]  # dtype, FLOPs, bytes
     error: float = 1e-5  # largest difference allowed, relative to the largest number wanted
     gemm: tuple[int, int, int] | None = None  # m, n, k of a product with an fp32 result, which is then the case
+    tensor: bool = False  # FLOPs of tensor cores
 
 
 PAIRS: dict[str, Callable[..., Pair]] = {}
@@ -223,6 +224,7 @@ def case_rows(made: Pair) -> list[dict[str, object]]:
         work = {"op": "gemm", "dtype": dtype, "out_dtype": "fp32", **dict(zip("mnk", made.gemm, strict=True))}
     else:
         work = {"op": "custom", "dtype": dtype, "flops": flops, "bytes": size}
+        work |= {"engine": "matrix"} if made.tensor else {}
     return [{"name": version.name, **work} for version in made.versions]
 
 

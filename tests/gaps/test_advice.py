@@ -16,6 +16,7 @@ from ridgeline.core.work import Work
 from ridgeline.gaps.advice import Advice, advise
 from ridgeline.gaps.gap import Gap
 from ridgeline.gaps.join import Pair
+from ridgeline.gaps.kernel_families import is_conversion
 from ridgeline.gaps.report import reconcile
 from ridgeline.gaps.rules import catalog, causes, moves, rules
 from ridgeline.machines.load import load
@@ -275,3 +276,31 @@ def test_no_advice_for_a_cpu_names_gpu_hardware() -> None:
                 assert not any(
                     word in text for word in ("warp", "tensor core", "oalesce", "CUDA", "thread block", "SM ")
                 )
+
+
+def test_a_case_for_the_vector_units_is_told_of_tensor_cores() -> None:
+    """Stated FLOPs are those of the vector units unless the case says otherwise; counted ones show what ran."""
+    item = Observation("step", "nvjet", (1e-3,), flops={"tensor.bf16": 1e12})
+    for engine, noted in (("vector", True), ("matrix", False)):
+        work = ops.custom(bytes=1e8, flops=1e12, engine=engine, dtype="bf16")
+        notes = Gap.of(predict(work, H200), Pair((0,), (item,), "name")).notes
+        assert any("engine=matrix" in note for note in notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("void cudnn::nchwToNhwcKernel<__half>(params)", True),
+        ("void at::elementwise_kernel<128, 4, void at::gpu_kernel_impl_nocast<at::direct_copy_kernel_cuda(x)>>", True),
+        (
+            "void at::vectorized_elementwise_kernel<4, at::direct_copy_kernel_cuda(x)>",
+            False,
+        ),  # no stride, as in a clone
+        (
+            "void at::elementwise_kernel<128, 4, void at::gpu_kernel_impl<at::direct_copy_kernel_cuda(x)>>",
+            False,
+        ),  # a cast
+    ],
+)
+def test_kernels_that_only_change_a_layout_are_known_by_name(kernel: str, expected: bool) -> None:
+    assert is_conversion(kernel) == expected

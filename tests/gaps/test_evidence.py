@@ -83,7 +83,8 @@ def slow(**counters: float) -> Gap:
         ("small blocks", {"threads_per_block": 32.0, "occupancy": 0.1, "occupancy_limit": 0.5}, "occupancy", 0.45),
         ("thin loads", {"sectors_per_load": 1.0, "sectors_per_store": 1.0}, "sectors_per_load", 16.0),
         ("few in flight", {}, "sectors_per_load", 16.0),
-        ("repeated loads", {"l2_to_sm": 4 * COPIED}, "l2_to_sm", 0.5 * COPIED),
+        ("repeated loads", {"l2_to_sm": 4 * COPIED, "l2_busy": 0.6}, "l2_to_sm", 0.5 * COPIED),
+        ("repeated loads", {"l2_to_sm": 4 * COPIED, "l2_busy": 0.6}, "l2_busy", 0.1),  # loads from an idle L2 cost little
         ("integer overhead", WORK, "integer_instructions", 1e9),
         ("no overlap", STAGES, "stall.barrier", 0.0),
         ("no overlap", STAGES, "lsu_busy", 0.6),  # then steps of an exchange through shared memory end at the barriers

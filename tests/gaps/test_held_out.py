@@ -176,12 +176,52 @@ FIFTH_SET = {
     "chains": "dependent loads",
     "cheby": "uneven blocks",
 }
+SIXTH_SET = {
+    "published": "hot slice",
+    "logistic": "tail wave",
+    "forward": "legacy tensor path",
+    "gray": "thin loads",
+    "dots": "few in flight",
+    "probs": "uncoalesced",
+    "layer": "bank conflicts",
+    "decimate": "bank conflicts",
+    "dense": "no tensor cores",
+    "turned": "layout conversion",
+    "pixels": "layout conversion",
+    "gate": "unfused",
+    "biased": "extra bytes",
+    "series": "extra flops",
+    "order": "extra flops",
+    "filters": "spills",
+    "tint": "low occupancy",
+    "spin": "small blocks",
+    "peaked": "few blocks",
+    "chess": "divergence",
+    "stereo": "no tiling",
+    "similar": "no tensor cores",
+    "softplus": "accidental fp64",
+    "filmic": "costly functions",
+    "lookup": "few in flight",  # dependent loads with so much work between them that they look like single ones
+    "triangle": "uneven blocks",
+    "gradient": "contended atomics",
+    "collected": "contended atomics",
+}
 WITHOUT_A_FAULT = {"tones", "repaired"}  # what was planted there costs no time, or its fix brings another fault
 # `soften`: neither counters nor stated FLOPs and bytes say that one kernel reads what the other writes.
 # `exact`: bank conflicts of its tiles come before the vector units, which they keep idle.
-UNNAMED = {"soften", "exact"}
-LESSENED = {"keyed", "circle"}  # the fix leaves a part of the fault: native atomics, a comparison per tap
+# `train`: Nsight Compute does not tell 16 steps of a range from 16 runs of it; its trace does.
+# `edits`: its barriers cost less than its instructions, which fill the issue slots.
+UNNAMED = {"soften", "exact", "train", "edits"}
+LESSENED = {
+    "keyed",
+    "circle",
+    "lookup",
+}  # the fix leaves a part of the fault: native atomics, a comparison per tap, five levels
 MISPRICED = {"points", "lengths", "pull", "ways", "bases", "srgb", "chains"}  # gains outside MAX_RATIO
+MISPRICED_BY_COUNTERS = {
+    "forward",
+    "lookup",
+}  # the same without a case, where the roof of the counted work is the limit
 # Only the work that is needed shows that FLOPs or bytes are too many, and that a kernel of any name is a product.
 NEED_A_CASE = {
     "held_out": {"drift", "resample", "columns", "jacobi", "poly"},
@@ -193,6 +233,8 @@ NEED_A_CASE = {
     "held_out_4": {"pointwise", "blur", "loss", "probes"},
     # the same for rows of an image that are read for each of 17 means: `vertical`
     "held_out_5": {"narrow", "matpow", "padded", "outer", "vertical"},
+    # a case joins the kernels of a range, by the counters alone each stands for itself: `turned`, `pixels`, `gate`
+    "held_out_6": {"turned", "pixels", "gate", "biased", "series", "order", "similar"},
 }
 RULES = {
     "held_out": FIRST_SET,
@@ -200,6 +242,7 @@ RULES = {
     "held_out_3": THIRD_SET,
     "held_out_4": FOURTH_SET,
     "held_out_5": FIFTH_SET,
+    "held_out_6": SIXTH_SET,
 }
 PAIRS = [(name, pair) for name, pairs in RULES.items() for pair in pairs]
 Found = Mapping[str, tuple[Advice, ...]]
@@ -301,7 +344,8 @@ def test_the_fixed_kernel_does_not_have_the_fault(name: str) -> None:
 def test_every_predicted_gain_is_near_the_actual_one(name: str) -> None:
     pairs = held_out(name)
     for pair, row in pairs.truth.items():
-        for found in (pairs.stated,) if pair in NEED_A_CASE[name] | MISPRICED else (pairs.stated, pairs.counted):
+        stated_only = NEED_A_CASE[name] | MISPRICED | MISPRICED_BY_COUNTERS
+        for found in (pairs.stated,) if pair in stated_only else (pairs.stated, pairs.counted):
             gain = found[row["faulty"]][0].gain
             assert gain is not None
             near = 1 / MAX_RATIO <= gain / pairs.actual[pair] <= MAX_RATIO

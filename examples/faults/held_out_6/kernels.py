@@ -450,7 +450,7 @@ def turned(side: int = 8192, cols: int = 256) -> Pair:
     a = Version("turned_a", (), (), (), lambda: y, start=lambda: torch.mm(x.t().contiguous(), w, out=y), traced=True)
     b = Version("turned_b", (), (), (), lambda: z, start=lambda: torch.mm(x.t(), w, out=z))
     work = ("bf16", 2 * side * side * cols, 2 * side * side + 4 * side * cols)
-    return Pair("", (a, b), lambda: x.float().t() @ w.float(), work, 2e-2)
+    return Pair("", (a, b), lambda: x.float().t() @ w.float(), work, 2e-2, tensor=True)
 
 
 # A convolution of 3 x 3, a call of torch ------------------------------------------------------------------------------
@@ -473,7 +473,9 @@ def pixels(images: int = 64, channels: int = 64, side: int = 112) -> Pair:
     b = Version("pixels_b", (), (), (), lambda: results["pixels_b"], start=partial(start, "pixels_b", u, v))
     size = images * channels * side * side
     work = ("fp16", 2 * size * channels * 9, 4 * size + 2 * 9 * channels * channels)
-    return Pair("", (a, b), lambda: torch.nn.functional.conv2d(x.float(), w.float(), padding=1), work, 2e-2)
+    return Pair(
+        "", (a, b), lambda: torch.nn.functional.conv2d(x.float(), w.float(), padding=1), work, 2e-2, tensor=True
+    )
 
 
 # A gate and a residual, calls of torch --------------------------------------------------------------------------------
@@ -582,7 +584,7 @@ def order(side: int = 4096, cols: int = 64) -> Pair:
     a = Version("order_a", (), (), (), lambda: y, start=lambda: torch.mm(p @ q, v, out=y), traced=True)
     b = Version("order_b", (), (), (), lambda: z, start=lambda: torch.mm(p, q @ v, out=z))
     work = ("bf16", 4 * side * side * cols, 4 * side * side + 4 * side * cols)
-    return Pair("", (a, b), lambda: p.float() @ (q.float() @ v.float()), work, 3e-2)
+    return Pair("", (a, b), lambda: p.float() @ (q.float() @ v.float()), work, 3e-2, tensor=True)
 
 
 # A bank of 48 filters of one pole -------------------------------------------------------------------------------------

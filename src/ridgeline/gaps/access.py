@@ -22,8 +22,19 @@ MIN_SERIAL_STALLS, MIN_SCATTERED_STALLS = (
     0.97,
     0.95,
 )  # share of stalls on loads in a chain: of any loads, of scattered ones
+MIN_OCCUPANCY = 0.25  # below which too few warps are resident, whatever they do
+MAX_OCCUPANCY_LIMIT, MIN_RESIDENCY = (
+    0.5,
+    0.8,
+)  # that registers and shared memory of a block allow; share of it that is used
+MIN_LONG_SHARE = 0.5  # of stalls on loads, from which more warps would hide latency
 
 Known = dict[str, float | str | None]
+
+
+def yes_or_no(value: object) -> str:
+    """A flag as conditions ask for it."""
+    return "yes" if value else "no"
 
 
 def access_figures(gap: Gap, long_share: float | None) -> Known:
@@ -36,6 +47,7 @@ def access_figures(gap: Gap, long_share: float | None) -> Known:
         "thin": _thin(counters),
         "in_flight": _in_flight(gap, counters.get("bytes_per_sector_load")),
         **loads,
+        "few_warps": _few_warps(gap, long_share),
         "chained": _chained(loads["loads_in_flight"], long_share, counters.get("sectors_per_load")),
     }
 
@@ -76,6 +88,21 @@ def _in_flight(gap: Gap, used: float | None) -> float | None:
     return bytes_ / (main.rate * latency) if bytes_ is not None and main is not None and latency else None
 
 
+def _few_warps(gap: Gap, long_share: float | None) -> str | None:
+    """Whether too few warps are resident to hide latency: very few, or as many as a block's registers and shared memory allow.
+
+    Where these leave less than half of the warps, a load of each does not cover the latency, and they wait for loads.
+    """
+    counters = gap.measurement.counters
+    occupancy, limit = counters.get("occupancy"), counters.get("occupancy_limit", 1.0)
+    if occupancy is None or occupancy < MIN_OCCUPANCY:
+        return None if occupancy is None else "yes"
+    flight = _in_flight(gap, counters.get("bytes_per_sector_load"))
+    capped = limit < MAX_OCCUPANCY_LIMIT and occupancy >= MIN_RESIDENCY * limit
+    waits = flight is not None and flight < 1 and (long_share or 0.0) >= MIN_LONG_SHARE
+    return "yes" if capped and waits else "no"
+
+
 def _loads(gap: Gap) -> Known:
     """Loads that each warp has in flight by Little's law: rate x latency, over one load of every warp.
 
@@ -108,16 +135,26 @@ def _chained(loads: float | str | None, long_share: float | None, sectors: float
 
 
 def _absorbed(counters: Mapping[str, float]) -> str | None:
-    """Whether L1 serves the rest of each sector that loads use in part, so that scattered loads fetch nothing in vain."""
-    ratio, used, hit = wasted(counters), counters.get("bytes_per_sector_load"), counters.get("l1_hit")
-    if ratio is None or not used or hit is None:
+    """Whether L1 serves the rest of each sector that loads use in part, so that scattered loads fetch nothing in vain.
+
+    Stores go through to L2: scattered ones are waste there, whatever L1 does for the loads.
+    """
+    ratios, used, hit = _wasted_by_way(counters), counters.get("bytes_per_sector_load"), counters.get("l1_hit")
+    if not ratios or not used or hit is None:
         return None
-    of_loads = ratio == SECTOR / used
+    ratio = max(ratios.values())
+    of_loads = ratio == SECTOR / used and ratios.get("store", 1.0) < ratio
     return "yes" if of_loads and hit >= 1 - 1 / ratio else "no"
 
 
 def wasted(counters: Mapping[str, float]) -> float | None:
-    """Bytes fetched per byte used, for loads or stores, whichever is worse; 1 where requests touch few sectors.
+    """Bytes fetched per byte used, for loads or stores, whichever is worse; 1 where requests touch few sectors."""
+    ratios = _wasted_by_way(counters)
+    return None if ratios is None else max(ratios.values(), default=1.0)
+
+
+def _wasted_by_way(counters: Mapping[str, float]) -> dict[str, float] | None:
+    """The same for loads and stores apart; None where neither was counted.
 
     A few scattered results after many coalesced loads do not count: a direction with a small part of the sectors.
     """
@@ -132,5 +169,5 @@ def wasted(counters: Mapping[str, float]) -> float | None:
         else:
             ratios[way] = SECTOR / used if used else max(sectors / FULL_VECTOR_SECTORS, 1.0)
     total = sum(moved.values())  # not a number where requests were not counted, and every direction matters then
-    material = [ratio for way, ratio in ratios.items() if not moved[way] < MIN_SHARE_OF_SECTORS * total]
-    return max(material, default=1.0) if ratios else None
+    material = {way: ratio for way, ratio in ratios.items() if not moved[way] < MIN_SHARE_OF_SECTORS * total}
+    return material if ratios else None

@@ -79,23 +79,16 @@ def advise(gap: Gap) -> list[Advice]:
     """Shown causes, the largest gain first; then suggestions from the work itself, then causes without counters."""
     known = signs(gap)
     holding = {rule.name: (rule, status) for rule in rules() if (status := rule.status(known))}
+    priced = {name: _priced(gap, rule, status, known) for name, (rule, status) in holding.items()}
     offered: list[tuple[Rule, Advice]] = []
     for rule, status in holding.values():
-        move = catalog()[rule.move]
-        if any(name in holding and holding[name][1] == SHOWN for name in rule.unless):
+        move, price = catalog()[rule.move], priced[rule.name]
+        if any(name in holding and holding[name][1] == SHOWN and priced[name] is not None for name in rule.unless):
             continue
         if (move.direction == "right" and gap.deep_compute) or (move.key == "graph" and gap.sent == GRAPH):
             continue
-        gain = GAINS[rule.gain](gap, known)
-        if rule.rank >= GENERAL and not gap.target.algorithm_known and any(map(is_library, gap.measurement.kernels)):
-            gain = None  # how fast the library's kernel can be is not known without its op
-        gain = None if gain is None else min(gain, gap.measured)
-        host = None if gain is None else _host_gain(gap, move, gain)
-        if gain is not None and gain + (host or 0.0) < MIN_RELATIVE_GAIN[status] * gap.measured:
-            if not _counted_waste(gap, rule, status):
-                continue
-            gain = host = None
-        offered.append((rule, _advice(gap, rule, status, move, gain, host, known)))
+        if price is not None:
+            offered.append((rule, _advice(gap, rule, status, move, *price, known)))
     # causes without counters are dropped where a shown one explains the gap
     explained = max((item.device or 0.0 for _, item in offered if item.shown), default=0.0)
     unexplained = explained < MIN_EXPLAINED * (gap.measured - gap.achievable)
@@ -103,6 +96,18 @@ def advise(gap: Gap) -> list[Advice]:
     # suggestions from the work itself come before causes without counters
     kept.sort(key=lambda pair: (not pair[1].shown, not pair[0].possible, -(pair[1].gain or 0.0)))
     return [item for _, item in sorted(kept, key=partial(_order, explained))]
+
+
+def _priced(gap: Gap, rule: Rule, status: str, known: Signs) -> tuple[float | None, float | None] | None:
+    """Device and host part of the gain, None each where not known; None in all where it is too small to be the cause."""
+    gain = GAINS[rule.gain](gap, known)
+    if rule.rank >= GENERAL and not gap.target.algorithm_known and any(map(is_library, gap.measurement.kernels)):
+        gain = None  # how fast the library's kernel can be is not known without its op
+    gain = None if gain is None else min(gain, gap.measured)
+    host = None if gain is None else _host_gain(gap, catalog()[rule.move], gain)
+    if gain is not None and gain + (host or 0.0) < MIN_RELATIVE_GAIN[status] * gap.measured:
+        return (None, None) if _counted_waste(gap, rule, status) else None
+    return gain, host
 
 
 def _counted_waste(gap: Gap, rule: Rule, status: str) -> bool:

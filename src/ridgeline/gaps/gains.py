@@ -28,9 +28,9 @@ from .instructions import (
     vectorized,
     wider,
 )
+from .products import faster_engine
 from .regime import COMPUTE, LATENCY, LAUNCH, MEMORY
 from .rules import Signs
-from .signs import faster_engine
 from .target import longest
 
 WARP = 32  # threads
@@ -106,6 +106,11 @@ def _fill(gap: Gap, signs: Signs) -> float | None:
     if not isinstance(share, float):
         return None
     return gap.measured - max(gap.target.floor / gap.target.achievable_share, gap.measured * share)
+
+
+def _converted(gap: Gap, signs: Signs) -> float:
+    """Kernels that only copy a tensor into another layout are not needed."""
+    return _at_most(gap, gap.measured * gap.measurement.converting)
 
 
 def _traffic(gap: Gap, signs: Signs) -> float | None:
@@ -295,6 +300,7 @@ GAINS: dict[str, Gain] = {
     "blocks": _scaled("block_share", lambda share: share),
     "cores": _scaled("cores_used", lambda share: share),
     "fill": _fill,
+    "converted": _converted,
     "traffic": _traffic,
     "dropped": _dropped,
     "refetched": _refetched,

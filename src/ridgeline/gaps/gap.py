@@ -28,8 +28,8 @@ from .accounting import Cause, Entry, ObservedWork, account, observed_work
 from .join import CONFIDENCE, DOUBTFUL, NVTX, Pair
 from .kernel_families import is_library
 from .measurement import Host, Measurement, combine, host_cost
-from .regime import MIN_LIMITER_SHARE, Counts, Regime, Share, busy_shares, find_regime
-from .target import Need, Target, longest, target
+from .regime import MIN_LIMITER_SHARE, MIN_SHARE_OF_FLOPS, Counts, Regime, Share, busy_shares, find_regime
+from .target import STATED, Need, Target, longest, target
 
 COUNTER_ERROR = 0.02  # relative error of counters of the device memory
 SINGLE_SAMPLE_SPREAD = 0.03  # assumed where a time was taken once
@@ -87,7 +87,7 @@ class Gap:
             sent = ways.pop() if len(ways) == 1 else None
         host = None if sent == GRAPH else host_cost(pair.observations, measurement, side.machine)
         notes = ("fused: one kernel ran several steps, whose predictions are added",) if side.fused else ()
-        return cls(side, measurement, pair.how, None, notes, sent, host)
+        return cls(side, measurement, pair.how, None, (*notes, *_engine_note(side, measurement)), sent, host)
 
     @property
     def name(self) -> str:
@@ -254,6 +254,20 @@ class Gap:
     def waiting(self) -> float | None:
         """In addition to the measured time; conditional on launches one by one where `sent` is unknown."""
         return self.waits(self.measurement.launches, self.measured)
+
+
+def _engine_note(side: Target, measurement: Measurement) -> tuple[str, ...]:
+    """Counts are stated for the vector units unless a case says otherwise, and may have run on tensor cores."""
+    counted = measurement.flops.get(f"tensor.{side.work.dtype}", 0.0)
+    if (
+        not side.algorithm_known
+        or side.work.family != STATED
+        or side.matrix_flops
+        or not side.flops
+        or counted < MIN_SHARE_OF_FLOPS * side.flops
+    ):
+        return ()
+    return ("FLOPs ran on tensor cores, and the case states them for the vector units: set engine=matrix",)
 
 
 # -- adjacent steps that pass a tensor through memory, which a fused kernel would not ---------------------------------

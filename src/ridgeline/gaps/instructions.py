@@ -15,6 +15,9 @@ from .rules import Signs
 from .target import longest
 
 FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
+MIN_POLYNOMIAL = (
+    20.0  # fp64 FLOPs per conversion, from which they are the polynomials of functions; a formula has a few
+)
 PRECISE_STEPS = 5.0  # multiply-adds that refine the special function of a precise division or root; a power has more
 
 Gain = Callable[[Gap, Signs], float | None]
@@ -116,6 +119,7 @@ def single(gap: Gap, signs: Signs) -> float | None:
 
     Of the instructions, those of fp64 stay (at least one for two FLOPs) as fp32 ones, conversions go, and the others, which
     take a 64-bit value in two halves, become half as many. Special functions of fp64 begin with those of fp32 and convert.
+    Polynomials of functions for 24 bits are half as long as those for 53.
     """
     machine, ceilings = gap.target.machine, gap.target.ceilings
     if not {FP64_UNIT, FP32_UNIT} <= machine.peaks.keys():
@@ -138,6 +142,7 @@ def _instructions_kept(gap: Gap) -> dict[str, float]:
         return {}
     double = min(gap.measurement.flops.get(FP64_UNIT, 0.0) / 2 / every, 1.0)
     others = max(1 - double - conversions / every, 0.0)
+    double /= 2.0 if gap.measurement.flops.get(FP64_UNIT, 0.0) >= MIN_POLYNOMIAL * conversions > 0 else 1.0
     special = counters.get("special_busy", 0.0) * counters.get("issue", 0.0)
     converted = (
         conversions / every * ISSUE_PER_SPECIAL * counters["issue"] / counters["special_busy"] if special else 0.0

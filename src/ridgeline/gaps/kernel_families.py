@@ -36,6 +36,11 @@ LIBRARY = re.compile(
     r"at::|at_cuda|nvjet|cutlass|xmma|cublas|cudnn|gemvx|gemvNSP|gemv2|splitKreduce|flash_fwd|flash_bwd|fmha_|pytorch_flash"
     r"|cunn_|vectorized_layer_norm|ncclDevKernel|cub::|thrust::|Kernel2|sm\d\d_"
 )
+# Kernels of libraries that convert between the layouts of images, and strided copies of ATen without a cast.
+CONVERSION = re.compile(
+    r"nchwtonhwc|nhwctonchw|nchwtofold|transformtensor|converttensor|nchwtonchw|tensor_?transform", re.I
+)
+STRIDED_COPY = re.compile(r"(?<![a-z_])elementwise_kernel<.*nocast<.*direct_copy_kernel")
 _REDUCE = re.compile(r"\breduce")  # as a word of its own; inside another word it says nothing
 # Step families that a kernel family may implement: libraries use elementwise kernels for strided copies, and so on.
 SERVED_BY: dict[str, frozenset[str]] = {
@@ -96,6 +101,11 @@ def is_product(kernel: str) -> bool:
 def is_library(kernel: str) -> bool:
     """Whether a kernel is one of a library, by its name."""
     return LIBRARY.search(kernel) is not None
+
+
+def is_conversion(kernel: str) -> bool:
+    """Whether the name of a kernel shows that it only copies a tensor into another layout."""
+    return CONVERSION.search(kernel) is not None or STRIDED_COPY.search(kernel) is not None
 
 
 def kernel_of(item: Observation) -> Kernel:

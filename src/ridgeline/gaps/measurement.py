@@ -27,6 +27,7 @@ from ..core.observation import Observation
 from ..core.statistics import median, spread
 from ..core.units import show
 from ..core.work import Work
+from .kernel_families import is_conversion
 
 MIN_SHARE_OF_STEP = 0.5  # of a step's amounts or floor, from which observations are a complete run
 # Counters that add up over kernels; the others are ratios and sizes, which are weighted by time.
@@ -53,6 +54,7 @@ class Measurement:
     tools: tuple[str, ...]
     notes: tuple[str, ...]
     threads: float | None = None  # CPU threads it ran on, where the tool records them
+    converting: float = 0.0  # share of the time in kernels that only copy a tensor into another layout
 
     @cached_property
     def median(self) -> float:
@@ -101,6 +103,7 @@ def combine(items: Sequence[Observation], work: Work, count: float = 1.0, ranged
         tools=tuple(dict.fromkeys(item.tool for item in items)),
         notes=tuple(dict.fromkeys(note for item in items for note in item.notes)),
         threads=float(threads) if isinstance(threads, int | float) else None,
+        converting=_converting(items, weights),
     )
 
 
@@ -108,6 +111,15 @@ def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The common start of all paths."""
     shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
     return tuple(parts[0] for parts in shared)
+
+
+def _converting(items: Sequence[Observation], weights: Sequence[float]) -> float:
+    """The share of the time in kernels that only copy a tensor into another layout; 0 where all do, as that is the step then."""
+    spent, total = (
+        fsum(weight for item, weight in zip(items, weights, strict=True) if is_conversion(item.kernel)),
+        fsum(weights),
+    )
+    return spent / total if spent < total else 0.0
 
 
 def _calls(item: Observation) -> float:

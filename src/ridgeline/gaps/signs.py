@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
-from .access import SECTOR, WARP, Known, access_figures, wasted
+from .access import SECTOR, WARP, Known, access_figures, wasted, yes_or_no
 from .contention import SOURCES as OF_CONTENTION
 from .contention import contention_figures
 from .elimination import SOURCES as ELIMINATED
@@ -15,7 +15,7 @@ from .elimination import eliminated
 from .excess import SOURCES as OF_EXCESS
 from .excess import element_bytes, excess_figures, format_needed
 from .gap import Gap
-from .kernel_families import is_product
+from .products import faster_engine, inner_intensity, matrix
 from .regime import COMPUTE, COUNTERS, LAUNCH
 from .target import longest
 
@@ -23,8 +23,6 @@ CPU = "cpu"
 NOT_STALLED = ("selected", "not_selected")
 STALL = "stall."  # prefix of the warp-stall counters
 WARP_ONLY = ("tensor.fp64", "tensor.int4", "tensor.int1")  # formats whose products are of single warps on any device
-MAX_UNTILED_INTENSITY = 4.0  # flop/B in the caches, below which a product is not tiled
-REUSE_RATIO = 8.0  # of the intensity at memory over that in the caches, from which data are reused like in a product
 LARGE_TILE = 256.0
 MIN_ENGINE_BUSY = 0.35  # utilization of the vector units, from which they hold a product back
 MAX_TENSOR_BYTES = 2.0  # of an element whose products tensor cores are made for
@@ -36,8 +34,6 @@ MAX_CAPPED = 0.25  # occupancy that registers and shared memory of a block allow
 MIN_FLOPS_PER_INSTRUCTION = 0.25  # from which arithmetic fills the issue slots; 1 without FMAs and other instructions
 MIN_MANY_FLOPS = 2.0  # over the algorithm's, which may count a function as one
 FLOATS = ("fp64", "fp32", "fp16", "bf16")
-STATED = "custom"  # family of work whose counts are stated
-NEAREST = {"fp32": "tf32"}  # the tensor format that accepts the same numbers
 
 _BUSY = ("issue", "hbm_busy", "l2_busy", "l1_busy", "fma_busy", "alu_busy", "tensor_busy", "sm_active")
 _STALLS = tuple(
@@ -54,6 +50,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "fetch_in_flight": ("sectors_per_load", "occupancy", "sms"),
     "loads_in_flight": ("sectors_per_load", "occupancy", "sms", "hbm"),
     "thin": ("sectors_per_load", "bytes_per_sector_load"),
+    "few_warps": ("occupancy", "occupancy_limit", "sectors_per_load", "bytes_per_sector_load", "sms"),
     "chained": ("sectors_per_load", "occupancy", "sms", "hbm", *_STALLS),
     "local_use": ("local_sectors", "registers", "integer_instructions"),
     "fp64_share": ("vector.fp64", "vector.fp32"),
@@ -106,12 +103,13 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "device": machine.kind or "gpu",
         "bound_predicted": target.bound if flops_known else None,
         "bound_seen": gap.regime.bound,
-        "matrix": _matrix(gap),
+        "matrix": matrix(gap),
         "padded": _padded(target.work.shape) if target.algorithm_known else None,
-        "weights": _yes(target.work.family != "attention"),
+        "weights": yes_or_no(target.work.family != "attention"),
         "algorithm_over_ridge": longest(target.needs, "compute") / memory if memory else None,
-        "deep": _yes(gap.deep_compute),
+        "deep": yes_or_no(gap.deep_compute),
         "kernels": measurement.launches,
+        "converting": measurement.converting,
         "parts": float(len(measurement.kernels)) if measurement.kernels else None,
         "kernel_over_launch": gap.measured / measurement.launches / latency if latency else None,
         "floor_over_launch": target.floor / latency if latency and flops_known else None,
@@ -131,10 +129,6 @@ def signs(gap: Gap) -> dict[str, float | str]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _yes(value: object) -> str:
-    return "yes" if value else "no"
-
-
 def _algorithm_share(gap: Gap) -> float:
     """The roofline time of the algorithm over the measured one; without a known algorithm, less the waste that was counted."""
     if gap.target.algorithm_known:
@@ -142,27 +136,6 @@ def _algorithm_share(gap: Gap) -> float:
     counters, through = gap.measurement.counters, gap.measurement.bytes.get("l1")
     spilled = min(SECTOR * counters.get("local_sectors", 0.0) / through, 1.0) if through else 0.0
     return gap.share / max(wasted(counters) or 1.0, 1.0) * (1 - spilled)
-
-
-def _matrix(gap: Gap) -> str:
-    """Whether the work is a matrix product; of an unknown op, whether it ran on tensor cores or reuses data like one.
-
-    Counts that are stated do not say which op they are of. Where compute limits them, data are reused.
-    """
-    target = gap.target
-    stated = target.algorithm_known and target.work.family == STATED
-    if target.matrix_flops or (target.algorithm_known and not stated):
-        return _yes(target.matrix_flops)
-    if _named_product(gap) and not stated:
-        return "yes"
-    inner = _inner_intensity(gap)
-    reuse = (target.intensity or 0.0) > REUSE_RATIO * (inner or float("inf"))
-    deep = target.bound == COMPUTE and reuse if stated else target.bound == COMPUTE or reuse
-    return _yes(deep and inner is not None and inner < MAX_UNTILED_INTENSITY)
-
-
-def _named_product(gap: Gap) -> bool:
-    return any(map(is_product, gap.measurement.kernels))
 
 
 def _padded(shape: Mapping[str, object]) -> float:
@@ -201,7 +174,7 @@ def _outclassed(gap: Gap, shares: Mapping[str, float]) -> str:
     """Whether the vector units hold a product back: they are busy, or its format is one that tensor cores are made for."""
     size = element_bytes(gap) if gap.target.algorithm_known else None
     busy = shares.get(gap.counts.engine or "", 0.0) >= MIN_ENGINE_BUSY
-    return _yes(busy or (size is not None and size <= MAX_TENSOR_BYTES))
+    return yes_or_no(busy or (size is not None and size <= MAX_TENSOR_BYTES))
 
 
 def _execution(gap: Gap) -> Known:
@@ -228,7 +201,7 @@ def _execution(gap: Gap) -> Known:
 def _asynchronous(counters: Mapping[str, float]) -> str | None:
     """Whether the bulk copy unit loaded anything; None where it was not counted."""
     counted = [counters[name] for name in ("copy_busy", "tma") if name in counters]
-    return _yes(max(counted) > 0) if counted else None
+    return yes_or_no(max(counted) > 0) if counted else None
 
 
 def _legacy(gap: Gap) -> str | None:
@@ -237,7 +210,7 @@ def _legacy(gap: Gap) -> str | None:
     tensor = [name for name in gap.counts.engines if name.startswith("tensor.") and name not in WARP_ONLY]
     if "wgmma_busy" not in counters or not tensor:
         return None
-    return _yes(counters["wgmma_busy"] == 0 and gap.counts.engine in tensor)
+    return yes_or_no(counters["wgmma_busy"] == 0 and gap.counts.engine in tensor)
 
 
 def _clock_share(gap: Gap) -> float | None:
@@ -249,22 +222,11 @@ def _clock_share(gap: Gap) -> float | None:
     return ran / clock if isinstance(ran, float) and clock else None
 
 
-def _inner_intensity(gap: Gap) -> float | None:
-    """FLOPs per byte through L1, or L2 where L1 was not counted."""
-    moved = gap.measurement.bytes
-    inner = moved.get("l1", moved.get("l2"))
-    if inner and "l1" in moved:
-        inner -= SECTOR * gap.measurement.counters.get(
-            "local_sectors", 0.0
-        )  # no operands: spills and arrays of a thread
-    return gap.counts.flops / inner if gap.counts.flops and inner and inner > 0 else None
-
-
 def _access(gap: Gap) -> Known:
     """Memory accesses: sector use, cache traffic, conflicts, spills, blocks."""
     counters, target = gap.measurement.counters, gap.target
     reads = target.moved(READ) if target.algorithm_known and target.moved(WRITE) else counters.get("hbm_read")
-    intensity = _inner_intensity(gap)
+    intensity = inner_intensity(gap)
     blocks, sms, waves = counters.get("blocks"), counters.get("sms"), counters.get("waves")
     block_share = blocks / sms if blocks is not None and sms else None
     spilled = [counters[name] for name in ("spills", "local_sectors") if name in counters]
@@ -281,7 +243,7 @@ def _access(gap: Gap) -> Known:
         "wave_fill": waves / ceil(waves) if waves else None,
         "residency": occupancy / limit if occupancy is not None and limit else None,
         "occupancy_by": _occupancy_by(counters),
-        "capped": _yes(0 < counters.get("occupancy_limit", 1.0) < MAX_CAPPED),
+        "capped": yes_or_no(0 < counters.get("occupancy_limit", 1.0) < MAX_CAPPED),
     }
 
 
@@ -325,24 +287,3 @@ def _cpu(gap: Gap) -> Known:
 def _share(part: float | None, total: float | None) -> float | None:
     """None where either is unknown; 0 of a total of 0."""
     return None if part is None or total is None else part / total if total else 0.0
-
-
-def faster_engine(gap: Gap) -> tuple[str, float | None]:
-    """The tensor engine for the same or the nearest format, and how much faster it is."""
-    target, machine = gap.target, gap.target.machine
-    ran = gap.counts.engine or target.engine
-    unit, _, dtype = ran.partition(".")
-    product = target.matrix_flops or (not target.algorithm_known and _named_product(gap))
-    if product and unit == "vector" and ran in machine.peaks:
-        for name in (target.engine, f"tensor.{dtype}", f"tensor.{NEAREST.get(dtype, dtype)}"):
-            figure = machine.peaks.get(name)
-            value = figure.value(target.ceilings) if figure and name.startswith("tensor.") else None
-            if value is not None:
-                return name, value / machine.peak(ran, target.ceilings).value
-    vector = machine.peaks.get("vector.fp32")
-    peak = vector.value(target.ceilings) if vector else None
-    alone = target.flops / peak if peak else 0.0
-    if gap.counts.engine or alone > gap.measured or (peak and alone <= target.floor):
-        # the tensor cores were counted, the vector units cannot be this fast, or they would not be the limiter
-        return "", 0.0
-    return "", None

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from ....core.units import show
+from ...kernel_families import CONVERSION
 from ..groups import Group
 from ..view import View
 from .move import POSSIBLE, Move, price, price_runs, sources, with_times
 from .recount import channels_last, is_on_images, recounted, total
 
-CONVERSION = re.compile(
-    r"nchwtonhwc|nhwctonchw|nchwtofold|transformtensor|converttensor|nchwtonchw|tensor_?transform", re.I
-)
 CONTIGUOUS = ("aten::contiguous", "aten::clone", "aten::reshape")
 
 
