@@ -65,9 +65,11 @@ def test_unchanged_scripts_are_explained(
 def test_a_loaded_machine_is_named_with_the_share_of_time_without_a_core(waited: float, named: bool) -> None:
     facts = {"recorded_seconds": 2.0, "waited_seconds": waited}
     recorded = launch.Recorded(("python", "train.py"), TRACE, 0, "torch", "8 optimizer steps", facts=facts)
-    notes = job.report_of(recorded, MACHINE, print).notes
+    made = job.report_of(recorded, MACHINE, print)
+    notes = made.notes
     assert recorded.waited_share == waited / 2
     assert any("waited 25 % of the time for a core" in note for note in notes) == named
+    assert ([move.rule for move in made.report.moves] == ["waits for cores"]) == named
 
 
 FAILING = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ STEPS, SECONDS = 8, 10.0  # that are recorded by default
 MAX_GUESSED = 0.2  # of the time with uncalibrated predictions, above which the answer says it
 MAX_SLOWDOWN = 1.1  # of the steps under the profiler, above which the answer says it
 MAX_WAITED = 0.05  # of the time that the program waited for a core, above which the answer says it
+MAX_PRICED_WAIT = 0.2  # and above which no other move can be priced
 COMPILED_NAME = re.compile(r"trace\.json(?:\.gz)?$")  # what is the name of its compiled programs otherwise
 DEVICES = {"cpu": "here:cpu", "cuda": "here:gpu"}
 Say = Callable[[str], None]
@@ -46,6 +47,7 @@ class ProgramRun:
 
 def report_of(recorded: Recorded, on: str | None, say: Say, on_progress: Progress | None = None) -> ProgramRun:
     """The report of a recorded program on the machine asked for, else on the one it ran on."""
+    from ...gaps.steps.moves.cpu import waiting_for_cores
     from ...gaps.steps.report import program_report
     from ...profilers.load import timeline
 
@@ -57,6 +59,8 @@ def report_of(recorded: Recorded, on: str | None, say: Say, on_progress: Progres
         raise InputError(f"'{' '.join(recorded.command)}' ran no operator while {recorded.recorded} was recorded")
     machine = machine_for(times, on, say, on_progress)
     report = program_report(times, machine, recorded.step_time)
+    if report.view.kept.on_host and (recorded.waited_share or 0.0) > MAX_PRICED_WAIT:
+        report = replace(report, moves=(waiting_for_cores(report.view, recorded.waited_share or 0.0),))
     return ProgramRun(recorded, report, tuple(_notes(recorded, report)))
 
 

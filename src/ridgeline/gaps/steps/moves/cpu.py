@@ -1,4 +1,4 @@
-"""Moves of programs that run on a CPU: operators too small to be worth their dispatch, and products in fp32."""
+"""Moves of programs that run on a CPU: threads without a core, operators too small for their dispatch, products in fp32."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ from .recount import in_format, recounted, total
 MIN_SHARE = 0.05  # of the step in dispatches of small operators, from which they are a cause
 FP32, BF16 = "fp32", "bf16"
 BF16_UNITS = ("tensor.bf16", "vector.bf16")
+
+
+def waiting_for_cores(view: View, share: float) -> Move:
+    """For a program that waited this share of the time for a core: one thread without a core holds up all the others.
+
+    The times of its operators say nothing else then, so that this is its only move.
+    """
+    evidence = (
+        f"{percent(share)} of the recorded time the main thread had no core: other programs use the cores that its threads share",
+        "at the end of every parallel loop all threads wait for the one that has no core",
+    )
+    move = "leave a core to the other programs (OMP_NUM_THREADS=1 where there are two), or run it on an idle machine"
+    return Move("waits for cores", "waiting for a core", move, share * view.step, evidence)
 
 
 def small_operators(view: View) -> Iterator[Move]:
