@@ -8,6 +8,7 @@ from ..core.dtypes import ALIASES, TABLE, Dtype
 from ..core.work import WRITE
 from .access import SECTOR, WARP, Known, bytes_per_request
 from .gap import Gap
+from .kernel_families import CONVERSION
 
 MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
 MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its reads and writes are not known apart
@@ -86,6 +87,16 @@ def _converted(gap: Gap) -> float | None:
     if conversions is None or not target.algorithm_known or not target.bytes:
         return None
     return conversions * row.bytes / target.bytes if row is not None and row.vector == row.name else None
+
+
+def converting(gap: Gap) -> float:
+    """The share of the time in kernels that only copy a tensor into another layout.
+
+    By the counters alone a kernel stands for itself: all of it, where it is one that a library adds for its own layout.
+    """
+    kernels = gap.measurement.kernels
+    added = bool(kernels) and all(CONVERSION.search(kernel) for kernel in kernels)
+    return 1.0 if added and not gap.target.algorithm_known else gap.measurement.converting
 
 
 def _scratch(gap: Gap) -> str | None:

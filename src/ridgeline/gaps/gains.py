@@ -13,7 +13,7 @@ from ..core.work import READ
 from ..prediction.host import graph_node_share, launch_latency
 from .access import SECTOR
 from .accounting import Cause
-from .excess import element_bytes
+from .excess import converting, element_bytes
 from .gap import Gap
 from .instructions import (
     Gain,
@@ -110,7 +110,8 @@ def _fill(gap: Gap, signs: Signs) -> float | None:
 
 def _converted(gap: Gap, signs: Signs) -> float:
     """Kernels that only copy a tensor into another layout are not needed."""
-    return _at_most(gap, gap.measured * gap.measurement.converting)
+    share = converting(gap)
+    return gap.measured if share == 1 else _at_most(gap, gap.measured * share)
 
 
 def _traffic(gap: Gap, signs: Signs) -> float | None:

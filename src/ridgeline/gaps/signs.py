@@ -13,7 +13,7 @@ from .contention import contention_figures
 from .elimination import SOURCES as ELIMINATED
 from .elimination import eliminated
 from .excess import SOURCES as OF_EXCESS
-from .excess import element_bytes, excess_figures, format_needed
+from .excess import converting, element_bytes, excess_figures, format_needed
 from .gap import Gap
 from .products import faster_engine, inner_intensity, matrix
 from .regime import COMPUTE, COUNTERS, LAUNCH
@@ -109,7 +109,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "algorithm_over_ridge": longest(target.needs, "compute") / memory if memory else None,
         "deep": yes_or_no(gap.deep_compute),
         "kernels": measurement.launches,
-        "converting": measurement.converting,
+        "converting": converting(gap),
         "parts": float(len(measurement.kernels)) if measurement.kernels else None,
         "kernel_over_launch": gap.measured / measurement.launches / latency if latency else None,
         "floor_over_launch": target.floor / latency if latency and flops_known else None,

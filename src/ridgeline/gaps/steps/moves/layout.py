@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from ....core.units import show
+from ....programs.aten.arguments import base_name
 from ...kernel_families import CONVERSION
 from ..groups import Group
 from ..view import View
-from .move import POSSIBLE, Move, price, price_runs, sources, with_times
+from .move import POSSIBLE, SHOWN, Move, price, price_runs, sources, with_times
 from .recount import channels_last, is_on_images, recounted, total
 
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear")  # take either operand transposed
 CONTIGUOUS = ("aten::contiguous", "aten::clone", "aten::reshape")
 
 
@@ -46,16 +49,64 @@ def conversions(view: View) -> Iterator[Move]:
 
 
 def contiguous_copies(view: View) -> Iterator[Move]:
-    """Copies that only change strides; whether the next operator takes the strided tensor, the timeline does not show."""
+    """Copies that only change strides: shown where a product follows, which takes a transposed matrix as it is.
+
+    Whether another operator takes the strided tensor, the timeline does not show.
+    """
     groups = [item.group for item in view.items if _is_relayout(item.group)]
     if not groups or view.kept.on_host:
         return
+    after = _next_groups(view)
+    needless = [group for group in groups if _is_transposed(group) and _feeds_products(group, after)]
+    for status, copies in ((SHOWN, needless), (POSSIBLE, [group for group in groups if group not in needless])):
+        if copies:
+            yield _without_copies(view, copies, status)
+
+
+def _without_copies(view: View, groups: list[Group], status: str) -> Move:
     gain, device = price(view, dict.fromkeys(groups, 0.0), np.concatenate([group.runs for group in groups]))
     time, number = sum(group.time for group in groups), sum(group.count for group in groups)
-    evidence = (f"{number:,.0f} copies per step that only change strides, {show(time, 's', 3)}",)
+    text = f"{number:,.0f} copies per step that only change strides, {show(time, 's', 3)}"
     move = "produce the tensor in the layout that is needed, or pass the strided view on"
-    yield Move("contiguous", "copies to make tensors contiguous", move, gain, evidence, POSSIBLE, device,
-               sources(groups), tuple(group.name for group in groups[:4]))  # fmt: skip
+    if status == SHOWN:
+        text, move = (
+            f"{text}; a product follows each, and takes a transposed matrix",
+            "pass the transposed view to the product",
+        )
+    return Move("contiguous", "copies to make tensors contiguous", move, gain, (text,), status, device,
+                sources(groups), tuple(group.name for group in groups[:4]))  # fmt: skip
+
+
+def _next_groups(view: View) -> dict[int, Group]:
+    """The group of the run that follows each run on its stream."""
+    of_run = {run: item.group for item in view.items for run in item.group.runs.tolist()}
+    after: dict[int, Group] = {}
+    for stream in np.unique(view.kept.stream).tolist():
+        for run, other in pairwise(np.flatnonzero(view.kept.stream == stream).tolist()):
+            if other in of_run:
+                after[run] = of_run[other]
+    return after
+
+
+def _is_transposed(group: Group) -> bool:
+    """Whether the source of a copy is a matrix, or a batch of them, whose columns lie side by side in memory."""
+    source = group.owner.call.tensors[1]
+    if len(source.shape) < 2 or len(source.strides) != len(source.shape):
+        return False
+    rows, columns = source.strides[-2:]
+    return rows == 1 and columns >= source.shape[-2]
+
+
+def _feeds_products(group: Group, after: Mapping[int, Group]) -> bool:
+    """Whether after every run of a copy comes a product with an operand of its shape."""
+    shape = group.owner.call.tensors[0].shape
+    following = [after.get(run) for run in group.runs.tolist()]
+    return all(
+        other is not None
+        and base_name(other.owner.name) in PRODUCTS
+        and shape in [tensor.shape for tensor in other.owner.call.tensors]
+        for other in following
+    )
 
 
 def _is_relayout(group: Group) -> bool:
