@@ -282,3 +282,32 @@ def test_a_recorded_program_with_a_convolution() -> None:
         results = [size + 2 - width + 1 for size, width in zip(image, window, strict=True)]
         assert 2 * n * math.prod(results) * out * features * math.prod(window) == 2 * 32 * 16 * 16 * 8 * 4 * 3 * 3
     assert {site.phase for site in line.sites if "subtract_fusion" in site.call.name} == {"optimizer"}
+
+
+def executed(folder: Path, orders: list[str], run_ids: bool = True) -> Path:
+    """A CPU's trace of one program, its instructions in these orders in one execution after the other."""
+    events: list[dict[str, object]] = [{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/host:CPU"}}]
+    for run, order in enumerate(orders, start=7):
+        for place, name in enumerate(order):
+            args = {"hlo_module": "jit_step", "hlo_op": name} | ({"run_id": str(run)} if run_ids else {})
+            event = {
+                "ph": "X",
+                "pid": 1,
+                "tid": 5,
+                "ts": 100.0 * run + 10 * place,
+                "dur": 8.0,
+                "name": name,
+                "args": args,
+            }
+            events.append(event)
+    path = folder / "run.trace.json"
+    path.write_text(json.dumps({"metadata": {"highres-ticks": True}, "traceEvents": events}), encoding="utf-8")
+    return path
+
+
+def test_steps_are_executions_whatever_order_their_instructions_ran_in(tmp_path: Path) -> None:
+    orders = ["abcd", "abdc", "acbd", "abcd", "adbc"]
+    line = timeline(executed(tmp_path, orders))
+    assert (line.steps.how, len(line.steps)) == ("repetition", 5)
+    assert line.runs.step.tolist() == [step for step in range(5) for _ in "abcd"]
+    assert timeline(executed(tmp_path, orders, run_ids=False)).steps.how == "single"

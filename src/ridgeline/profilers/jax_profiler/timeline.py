@@ -36,20 +36,18 @@ from ...core.timeline import (
     Columns,
     Runs,
     Site,
-    Steps,
     Timeline,
     Waits,
 )  # fmt: skip
 from ..chrome_trace import MICRO, Span
-from ..repetition import period, warmup_steps
 from .copies import copied_size, copy_names
 from .hlo import Module, modules
 from .operators import call_of, fused_operators
 from .replays import instructions
+from .steps import steps as find_steps
 from .versions import UNKNOWN_GEOMETRY, Geometry, Version, fitting, geometry, programs_of_runs
 
 COMMAND_BUFFER = "command_buffer"
-_PROGRAM = re.compile(r"(?:jit|pmap|pjit)_")
 _COLLECTIVE = re.compile(r"nccl|all-reduce|all-gather|reduce-scatter|all-to-all|collective")
 _ACROSS = re.compile(r"memcpy(?:h2d|d2h)", re.IGNORECASE)
 
@@ -162,7 +160,7 @@ def timeline(recorded: Recorded) -> Timeline:
     begins, ends = (np.array([row[place] for row in rows], np.float64) for place in (0, 1))
     sites = np.array([row[2] for row in rows], np.int64)
     sent = np.array([launch[0] if launch else row[0] for launch, row in zip(launches, rows, strict=True)], np.float64)
-    steps, step_of = _steps(recorded, rows, gathered, sent, zero)
+    steps, step_of = find_steps(recorded.marks, rows, sent, zero)
     calls = np.flatnonzero(sites >= 0)
     call = np.full(len(rows), -1)
     call[calls] = np.arange(len(calls))
@@ -303,46 +301,3 @@ def _short(name: str) -> str:
 def _stream(name: str) -> int:
     number = re.search(r"#(\d{1,9})", name)
     return int(number[1]) if number else -1
-
-
-# -- steps ---------------------------------------------------------------------------------------------------------
-
-
-def _steps(
-    recorded: Recorded, rows: Sequence[Any], gathered: _Gathered, sent: np.ndarray, zero: float
-) -> tuple[Steps, np.ndarray]:
-    """By `StepTraceAnnotation`, else by the repetition of what the programs ran, else the entire run.
-
-    A step ends when the device has finished what it launched, and the next begins there.
-    """
-    begins, ends = (np.array([row[place] for row in rows]) for place in (0, 1))
-    step_of, how = np.zeros(len(rows), np.int64), "single"
-    if recorded.marks:
-        starts = np.array([mark.start for mark in recorded.marks])
-        step_of, how = np.searchsorted(starts, sent, "right") - 1, "marked"
-        step_of[sent > max(mark.end for mark in recorded.marks)] = -1
-    else:
-        ran = [
-            place for place, row in enumerate(rows) if _PROGRAM.match(str(row[4].span.what[1].get("hlo_module", "")))
-        ]
-        numbers: dict[Any, int] = {}
-        tokens = [numbers.setdefault((rows[place][2], rows[place][4].span.what[0]), len(numbers)) for place in ran]
-        repeated = period(tokens, (ends - begins)[ran]) if ran else None
-        if repeated is not None:
-            how, step_of = "repetition", np.full(len(rows), -1)
-            for place in range(repeated.begin, repeated.end):
-                step_of[ran[place]] = (place - repeated.begin) // repeated.length
-    present, renumbered = np.unique(step_of[step_of >= 0], return_inverse=True)
-    if not len(present):
-        entire = np.zeros(len(rows), np.int64)
-        return Steps(np.zeros(1), np.array([(ends.max(initial=zero) - zero) * MICRO]), "single"), entire
-    inside = step_of >= 0
-    step_of[inside] = renumbered
-    finished = np.full(len(present), -np.inf)
-    np.maximum.at(finished, renumbered, ends[inside])
-    finished = np.maximum.accumulate(finished)
-    started = np.append(min(begins[step_of == 0].min(), sent[step_of == 0].min()), finished[:-1])
-    warmup = warmup_steps(finished - started, np.bincount(renumbered, (ends - begins)[inside], len(present)))
-    kept = slice(warmup, None)
-    step_of = np.where(step_of >= warmup, step_of - warmup, -1)
-    return Steps((started[kept] - zero) * MICRO, (finished[kept] - zero) * MICRO, how, warmup), step_of
