@@ -16,7 +16,7 @@ from ridgeline.machines.schema import read
 from ridgeline.machines.write import text
 from ridgeline.prediction.coefficients import timed_in_cache
 from ridgeline.prediction.fit import fit_cases
-from ridgeline.prediction.formats import has_tf32, in_fp32
+from ridgeline.prediction.formats import computed_in, formats_on
 from ridgeline.prediction.residence import stays_in_cache
 
 MIB = 1 << 20
@@ -97,19 +97,32 @@ def test_timings_in_cache_are_fitted_apart_and_kept_in_the_machine_file() -> Non
 
 def test_work_in_tf32_is_the_same_work_in_fp32() -> None:
     allowed = rl.ops.gemm(8, 16, 32, dtype="tf32") + rl.ops.add(5, dtype="fp32")
-    plain = in_fp32(allowed)
+    plain = computed_in(allowed, {"tf32": "fp32"})
     assert plain.flops == allowed.flops
     assert plain.bytes == allowed.bytes
     assert {dtype for _, dtype in plain.by_engine()} == {"fp32"}
     assert [kernel.dtype for step in plain.steps for kernel in step.work.kernels] == ["fp32"]
-    assert in_fp32(plain) is plain
+    assert computed_in(plain, {"tf32": "fp32"}) is plain
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("h200-sxm", True), ("v100-sxm2-16gb", False), ("xeon-8480plus", False)]
+    ("name", "lacking"), [("h200-sxm", set()), ("v100-sxm2-16gb", {"tf32"}), ("xeon-8480plus", {"tf32"})]
 )
-def test_machines_with_tf32_are_known(name: str, expected: bool) -> None:
-    assert has_tf32(load(name)) is expected
+def test_what_machines_compute_in_other_formats(name: str, lacking: set[str]) -> None:
+    assert set(formats_on(load(name))) == lacking
+    assert set(formats_on(CPU)) == {"tf32", "bf16", "fp16"}
+
+
+def test_a_cpu_without_bf16_converts_and_its_timings_in_fp32_serve_with_a_wider_interval() -> None:
+    product, timed = rl.ops.gemm(64, 64, 64, dtype="bf16"), fitted(5e-6)
+    machine = replace(CPU, fitted={Key("gemm", "fp32"): replace(timed, coefficients={"compute": 0.5, "launch": 5e-6})})
+    with pytest.raises(rl.RidgelineError, match="does no bf16 arithmetic"):
+        rl.predict(product, machine)
+    converted = computed_in(product, formats_on(machine))
+    made = rl.predict(converted, machine)
+    assert made.expected[0].label == "transferred"
+    assert float(made.high) / float(made.time) > 1.3**1.4
+    assert converted.bytes == product.bytes
 
 
 @pytest.mark.needs_torch

@@ -1,7 +1,12 @@
-"""The format that a machine multiplies fp32 tensors in: tf32 where a program allows it and the machine has it, else fp32."""
+"""The formats that a machine computes in, where a program asks for one it lacks.
+
+tf32 is allowed by a program, not asked for: fp32 tensors are multiplied in fp32 where there is no tf32. A CPU without
+arithmetic in 16 bits converts to fp32 and back.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..core.combining import merge
@@ -10,40 +15,55 @@ from ..core.machine import Machine
 from ..core.trace import Trace
 from ..core.work import Array, FlopKey, Work
 
-ALLOWED, PLAIN = "tf32", "fp32"
+TF32, FP32 = "tf32", "fp32"
+CONVERTED = ("bf16", "fp16")  # by a CPU that lacks them
+
+Formats = Mapping[str, str]  # what is asked for, and what it is computed in
 
 
-def has_tf32(machine: Machine) -> bool:
+def formats_on(machine: Machine) -> Formats:
+    asked = (TF32, *(CONVERTED if machine.kind == "cpu" else ()))
+    return {name: FP32 for name in asked if not _computes(machine, name)}
+
+
+def _computes(machine: Machine, dtype: str) -> bool:
     try:
-        return bool(machine.engine("matrix", ALLOWED))
+        return bool(machine.engine("matrix", dtype))
     except MissingFigure:
         return False
 
 
 def trace_on(trace: Trace, machine: Machine) -> Trace:
-    """A program that allows tf32 as a machine runs it."""
-    if has_tf32(machine):
+    """A program as a machine runs it."""
+    formats = formats_on(machine)
+    if not formats:
         return trace
-    ops = tuple(op if op.work is None else replace(op, work=in_fp32(op.work)) for op in trace.ops)
+    ops = tuple(op if op.work is None else replace(op, work=computed_in(op.work, formats)) for op in trace.ops)
     return replace(trace, ops=ops)
 
 
-def in_fp32(work: Work) -> Work:
-    """The same work with fp32 arithmetic wherever it is tf32: the tensors are the same."""
-    if work.dtype != ALLOWED and not any(dtype == ALLOWED for _, dtype, _ in work.counts):
+def computed_in(work: Work, formats: Formats) -> Work:
+    """The same work with its arithmetic in other formats; its tensors keep theirs, and so do timings of kernels on them.
+
+    Tensors of tf32 products are fp32, so that kernels of fp32 serve them.
+    """
+    if not any(dtype in formats for _, dtype, _ in work.counts):
         return work
     counts: dict[FlopKey, Array] = {}
     for (engine, dtype, name), value in work.counts.items():
-        counts = merge(counts, {(engine, _plain(dtype), name): value})
+        counts = merge(counts, {(engine, formats.get(dtype, dtype), name): value})
+
+    def stored(dtype: str) -> str:
+        return formats.get(dtype, dtype) if dtype == TF32 else dtype
+
     return replace(
         work,
         counts=counts,
-        dtype=_plain(work.dtype),
-        kernels=tuple(replace(kernel, dtype=_plain(kernel.dtype)) for kernel in work.kernels),
-        parts=tuple(replace(step, work=in_fp32(step.work)) for step in work.parts),
-        sources=tuple(replace(each, alone=in_fp32(each.alone), left=in_fp32(each.left)) for each in work.sources),
+        dtype=stored(work.dtype),
+        kernels=tuple(replace(kernel, dtype=stored(kernel.dtype)) for kernel in work.kernels),
+        parts=tuple(replace(step, work=computed_in(step.work, formats)) for step in work.parts),
+        sources=tuple(
+            replace(each, alone=computed_in(each.alone, formats), left=computed_in(each.left, formats))
+            for each in work.sources
+        ),
     )
-
-
-def _plain(dtype: str) -> str:
-    return PLAIN if dtype == ALLOWED else dtype

@@ -11,6 +11,7 @@ from ...core.errors import RidgelineError
 from ...core.machine import Machine
 from ...core.work import Program, Step
 from ...prediction.coefficients import TRANSFERRED
+from ...prediction.formats import computed_in, formats_on
 from ...prediction.host import GRAPH, ONE_BY_ONE
 from ...prediction.predict import Prediction, predict
 from ...prediction.residence import holding, stays_in_cache
@@ -112,9 +113,10 @@ def _predictions(wanted: Sequence[Group], machine: Machine, cached: bool) -> lis
     `cached` says that the calls find their operands in a cache of the CPU.
     """
     predictions: list[Prediction | str] = []
+    formats = formats_on(machine)
     for group in wanted:
         assert group.owner.work is not None
-        step = Step(group.name, group.owner.work, 1.0, group.owner.backend)
+        step = Step(group.name, computed_in(group.owner.work, formats), 1.0, group.owner.backend)
         try:
             level = holding(machine, float(step.work.footprint)) if cached else None
             predictions.append(predict(Program((step,)), machine, resident=level))

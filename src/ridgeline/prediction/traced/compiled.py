@@ -16,7 +16,7 @@ from ...core.work import Work
 from ...programs.aten import Settings, count
 from ...programs.aten.arguments import base_name
 from ...programs.ops.blas import bmm, gemm
-from ..formats import has_tf32, in_fp32
+from ..formats import computed_in, formats_on
 from ..merged import merged_work
 from ..predict import predict
 from ..queue import Ints
@@ -151,7 +151,7 @@ def library_work(op: TracedOp, machine: Machine, last: bool) -> Work | None:
     if base in PADDED:
         return _padded(op.work, machine)
     work = _channels_last(op) if last else op.work
-    return in_fp32(work) if work is not None and not has_tf32(machine) else work
+    return work if work is None else computed_in(work, formats_on(machine))
 
 
 def _padded(work: Work, machine: Machine) -> Work:
