@@ -9,7 +9,7 @@ need is then unknown, so extra bytes and extra FLOPs are shown only by counters 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -23,10 +23,11 @@ from ..core.work import Program, Step, Work
 from ..prediction.predict import predict
 from .advice import Advice, advise
 from .counted import COUNTED, counted_targets, main_bytes
-from .gap import Gap
+from .gap import Gap, SharedTensor
 from .join import Pair
 from .kernel_ops import KnownOp, known_op
 from .measurement import Measurement, combine
+from .neighbours import passed_on
 from .target import Target, target
 
 MAX_DIAGNOSED = 500  # kernels, the longest first, among which the moves worth most are looked for
@@ -262,6 +263,10 @@ class Profile:
         ranked = sorted(groups.values(), key=lambda group: -sum(sum(item.samples) for item in group))
         return tuple(Launches.of(tuple(group)) for group in ranked)
 
+    @cached_property
+    def passed_on(self) -> dict[int, SharedTensor]:
+        return passed_on(self.observations)
+
 
 def report_of_kernels(
     observations: Iterable[Observation] | Profile, machine: Machine, progress: Progress = no_progress
@@ -269,14 +274,15 @@ def report_of_kernels(
     profile = observations if isinstance(observations, Profile) else Profile.of(observations)
     if not profile.observations:
         raise InputError("there are no kernels to report on; give a profile that has some")
-    return KernelReport(machine, tuple(_profiled(profile.kernels, machine, progress)), profile.observations)
+    kernels = tuple(_profiled(profile.kernels, machine, profile.passed_on, progress))
+    return KernelReport(machine, kernels, profile.observations)
 
 
 def kernel_at(profile: Profile, machine: Machine, place: int) -> ProfiledKernel:
     """The kernel at a place of the report, from 0, without making the others."""
     if not 0 <= place < len(profile.kernels):
         raise InputError(f"there is no kernel {place + 1}; the profile has {len(profile.kernels)}")
-    (kernel,) = _profiled(profile.kernels[place : place + 1], machine)
+    (kernel,) = _profiled(profile.kernels[place : place + 1], machine, profile.passed_on)
     return kernel
 
 
@@ -304,7 +310,10 @@ def _typical(items: Sequence[Observation]) -> Observation:
 
 
 def _profiled(
-    kernels: Sequence[Launches], machine: Machine, progress: Progress = no_progress
+    kernels: Sequence[Launches],
+    machine: Machine,
+    shared: Mapping[int, SharedTensor],
+    progress: Progress = no_progress,
 ) -> Iterator[ProfiledKernel]:
     """Kernels on a machine: against the op where it is known, else against the counted work."""
     unknown = [each for each in kernels if each.op is None]
@@ -320,6 +329,8 @@ def _profiled(
             known = of_op[id(each.op.work)]
             target = None if known is None else replace(known, name=each.name, steps=(each.name,))
         gap = None if target is None else Gap.against(target, each.measurement, Pair((0,), (each.single,), COUNTED))
+        passed = next((shared[id(item)] for item in each.observations if id(item) in shared), None)
+        gap = replace(gap, between=passed) if gap is not None and passed is not None else gap
         yield ProfiledKernel(each.name, each.single.kernel, each.observations, machine, each.op, gap)
 
 
