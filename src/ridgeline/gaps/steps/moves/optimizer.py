@@ -102,4 +102,10 @@ def _price(view: View, groups: list[Group], fused: float, pieces: int) -> tuple[
         stay += first.tolist()
     if fused >= sum(group.time for group in groups) and view.regime == DEVICE_BOUND:
         return 0.0, 0.0
-    return price_runs(view, changed, np.setdiff1d(runs, stay))
+    gain, device = price_runs(view, changed, np.setdiff1d(runs, stay))
+    if not view.kept.on_host:
+        return gain, device
+    # recording makes small operators of a CPU longer, which a fused one does not save without the profiler
+    priced = {item.group: item.predicted for item in view.items}
+    saved = min(device, max(sum(priced.get(group, group.time) for group in groups) - fused, 0.0))
+    return gain - (device - saved), saved
