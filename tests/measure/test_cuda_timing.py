@@ -140,6 +140,22 @@ def test_every_call_finds_cold_caches_and_stands_between_markers() -> None:
     assert [[event.name for call in each for event in call] for each in found] == [["one", "one"], ["two"]]
 
 
+def test_a_gpu_that_rests_waits_before_the_caches_are_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, rests = FakeTorch(), []
+    gpu = timing.Gpu(torch)
+    monkeypatch.setattr(timing.time, "sleep", rests.append)
+    torch.queued.clear()
+    gpu.trace([(lambda: torch.queued.append("op"), 2)])
+    usual = [name for name in torch.queued if name != "wait"]
+    assert not rests
+    gpu.rest = 0.005
+    torch.queued.clear()
+    gpu.trace([(lambda: torch.queued.append("op"), 2)])
+    assert rests == [0.005, 0.005]
+    assert torch.queued[0] == "wait"
+    assert [name for name in torch.queued if name != "wait"] == usual
+
+
 def test_warming_up_calls_twice_and_times_the_second() -> None:
     torch = FakeTorch()
     gpu = timing.Gpu(torch)

@@ -108,6 +108,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only", default="", help="families of the plan, by the start of their name, separated by commas"
     )
     parser.add_argument("--quick", action="store_true", help="an eighth of the calibration")
+    parser.add_argument(
+        "--rest-ms", type=float, default=0.0, help="idle time before each call, for the clock to recover"
+    )
     parser.add_argument("--limit-s", type=float, default=480.0, help="seconds after which no further chunk begins")
     return parser.parse_args(arguments)
 
@@ -140,7 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = read_cases(options.cases) if options.cases else None
         gpu, watch, conditions = open_gpu()
         plan = _plan(options, given)
-        conditions |= {"seed": options.seed, "repeats": options.repeats, "done": {}}
+        gpu.rest = options.rest_ms / 1e3
+        conditions |= {"seed": options.seed, "repeats": options.repeats, "rest_ms": options.rest_ms, "done": {}}
         options.out.mkdir(parents=True, exist_ok=True)
         tell(f"{conditions['device']}: {', '.join(f'{len(cases)} {name} cases' for name, (cases, _) in plan.items())}")
 

@@ -59,6 +59,7 @@ class Gpu:
 
     def __init__(self, torch: Any, pool_bytes: int = POOL_BYTES, watch: Watch | None = None) -> None:
         self.torch, self.watch = torch, watch
+        self.rest = 0.0  # seconds before each call, in which the clock recovers from the load before
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self.pool = ValuePool(torch, "cuda", min(pool_bytes, int(properties.total_memory) // 10))
         torch.manual_seed(1)
@@ -87,6 +88,9 @@ class Gpu:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as session:
             for run, repeats in plan:
                 for _ in range(repeats):
+                    if self.rest:
+                        torch.cuda.synchronize()
+                        time.sleep(self.rest)
                     total(flushed, 0, out=out)
                     mark(1)
                     run()
