@@ -31,13 +31,15 @@ from .library import Case, NumPy, Run, Torch, keep_freed_memory
 BUDGET_SECONDS = {True: 27.0, False: 150.0}  # of timing with cold caches, quick and full
 RESIDENT_SECONDS = {True: 15.0, False: 40.0}  # and with operands in the caches
 RESIDENT_SHARE, MAX_RESIDENT = 0.25, 1 << 23  # of the largest cache and bytes, that operands in the caches take
-MIN_SAMPLE_SECONDS = 2e-4  # of calls on operands in the caches
+MIN_SAMPLE_SECONDS = 1e-3  # of calls on operands in the caches
+MIN_CALLS = 5  # of a sample, whose median a few disturbed ones do not change
 MIN_FLUSH, MAX_FLUSH, MAX_POOL = 1 << 26, 1 << 30, 1 << 28
 MEMORY_PER_FLUSH = 8.0  # memory over the bytes that are read to empty the caches, at least
 FLUSH_CACHES = 1.5  # caches' worth of bytes that are read to empty them
 MAX_CASE_SECONDS = {True: 0.02, False: 0.1}  # of the longest case, at half the peak
 MAX_WAIT_SECONDS = 2e-5  # that threads may wait for a core however short the call is
 ROUNDS = {True: (3, 5), False: (5, 9)}  # at least and at most, quick and full
+RESIDENT_ROUNDS = (5, 9)
 TOLERANCE = 0.03
 TIME_QUANTILE = 0.25  # of the samples of a case: what disturbs a call makes it slower, and there are few samples
 CHUNK_CASES = 12  # that take turns
@@ -109,15 +111,23 @@ def call_cold(flush: Callable[[], None] | None, runs: tuple[Run, Run], threads: 
 
 
 def call_resident(run: Run, threads: int, loops: int) -> Timing:
-    """So many calls on operands that an earlier one has brought into the caches."""
+    """So many calls on operands that an earlier one has brought into the caches, each as long as the median of them.
+
+    On a machine that others use, a call now and then takes a hundred times as long, because one of its threads has no core.
+    """
     result = run()
-    before, start = waited(), perf_counter()
+    seconds = []
+    before = waited()
     for _ in range(loops):
+        start = perf_counter()
         result = run()
-    total, after = perf_counter() - start, waited()
+        seconds.append(perf_counter() - start)
+    after = waited()
     del result  # kept until here, so that the next call writes elsewhere
+    total = sum(seconds)
     waiting = 0.0 if before is None or after is None else max(after - before - MAX_WAIT_SECONDS, 0.0)
-    return Timing(total, max(1 - waiting / (total * threads), 0.0))
+    disturbed = loops < MIN_CALLS and waiting > 0
+    return Timing(loops * median(seconds), max(1 - waiting / (total * threads), 0.0) if disturbed else 1.0)
 
 
 def _probes(
@@ -148,7 +158,7 @@ def time_cases(
     resident: bool = False,
 ) -> Timings:
     """Rows of the cases that the time sufficed for."""
-    (rounds, max_rounds), threads = ROUNDS[quick], allowed_cpus()
+    (rounds, max_rounds), threads = RESIDENT_ROUNDS if resident else ROUNDS[quick], allowed_cpus()
     cache = None if resident else _largest_cache(machine)
     timings = Timings()
     for start in range(0, len(listed), CHUNK_CASES):
