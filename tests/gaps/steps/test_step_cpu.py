@@ -71,6 +71,14 @@ def test_a_small_operator_takes_what_was_timed_in_cache() -> None:
     assert loop.gap.target.time == pytest.approx(3 * VIEW * MICRO, rel=0.1)
 
 
+@pytest.mark.parametrize("other", ["fp32", "bf16"])
+def test_joined_tensors_have_the_only_format_of_the_operators_around_them(other: str) -> None:
+    """The profiler records no format of a list of tensors; where those around have two, it is not known."""
+    joined = Site(call("aten::cat", (tensor(64, 64, dtype=""), tensor(64, 64, dtype="")), 0), FORWARD)
+    made = report([(joined, 20.0), (RELU, 6.0), (Site(call("aten::relu", tensor(64, 64, dtype=other)), FORWARD), 6.0)])
+    assert ("aten::cat" in {item.group.owner.name for item in made.items}) == (other == "fp32")
+
+
 def test_disturbed_steps_leave_one_figure_for_each_time() -> None:
     """Two of five steps take 40 times as long; every figure is that of the others, and they agree with each other."""
     rows = [(MM, 900.0), (MM, 900.0), (SHAPED, 300.0)]

@@ -30,6 +30,7 @@ NO_SHAPES = "shapes were not recorded"
 IN_GRAPH = "replayed from a CUDA graph: the trace has no operator for it"
 NO_OPERATOR = "no operator of the trace launched it"
 DEFAULTS = Settings()
+FRACTIONS = ("fp", "bf")  # how formats of numbers with a fraction begin
 HELD = {"_softmax_backward_data": ("mul",)}  # operators whose timings hold the kernels of those that they call
 _TF32 = re.compile(r"tf32|s1688|nvjet_s|1688(gemm|fprop|dgrad|wgrad)", re.I)
 
@@ -67,6 +68,11 @@ class Owners:
             site: settings_of([(timeline.activities[place], times) for place, times in places], gradients)
             for site, places in ran.items()
         }
+        if all(activity.kind == OPERATOR for activity in timeline.activities):
+            formats = _formats(timeline.sites)
+            for site, known in self.settings.items():
+                around = formats.get(timeline.sites[site].modules) or formats.get(()) if site >= 0 else ""
+                self.settings[site] = replace(known, dtype=known.dtype or around or "")
 
     def owner(self, site: int, activity: int, graph: bool, correlated: bool) -> Owner:
         """Whose work the runs of an activity at a site are."""
@@ -90,6 +96,19 @@ class Owners:
             return _moved(ran.name, work, how, confidence)
         reason = IN_GRAPH if graph else NO_SHAPES if not timeline.shapes else NO_OPERATOR
         return Owner(ran.name, Call(ran.name), UNKNOWN, None, reason=reason, how=NAME, confidence=LOW)
+
+
+def _formats(sites: Sequence[Site]) -> dict[tuple[str, ...], str]:
+    """By module, and of the program under no module: the only format of numbers with a fraction among its tensors.
+
+    A recording has no formats of lists of tensors, such as those that are joined. Kernels of a GPU show them.
+    """
+    every: dict[tuple[str, ...], set[str]] = {}
+    for site in sites:
+        formats = {tensor.dtype for tensor in site.call.tensors if tensor.dtype.startswith(FRACTIONS)}
+        for modules in (site.modules, ()):
+            every.setdefault(modules, set()).update(formats)
+    return {modules: next(iter(formats)) for modules, formats in every.items() if len(formats) == 1}
 
 
 def _takes_lists(call: Call) -> bool:
