@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 TRACES = ["torch/trace_gpu.json.gz", "torch/trace_cpu.json.gz", "torch/handmade_gpu.json"]
 MAX_LINES, MAX_WIDTH = 40, 120
 FIRST = (
-    r"step [\d.]+ (us|ms|s) · (device busy|operators) [\d.]+ (us|ms|s) \([\d.]+ %\) · (host|device)-bound[\w ]* · "
+    r"step [\d.]+ (us|ms|s)( profiled)? · (device busy|operators) [\d.]+ (us|ms|s) \([\d.]+ %\) · (host|device)-bound[\w ]* · "
     r"(predicted (operators )?[\d.]+ (us|ms|s) \[[\d.]+-[\d.]+\]|no prediction)$"
 )
 

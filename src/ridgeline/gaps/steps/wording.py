@@ -25,9 +25,9 @@ def answer(view: View) -> tuple[str, ...]:
 
 
 def _step_time(view: View) -> str:
-    """The undisturbed step where it was timed, and the profiled one."""
+    """The undisturbed step where it was timed, and the profiled one; torch's profiler slows operators of a CPU down."""
     if view.step_time is None:
-        return f"step {show(view.wall, 's', 3)}"
+        return f"step {show(view.wall, 's', 3)}{' profiled' if view.kept.on_host and not view.uses_jax else ''}"
     number, unit = show(view.step, "s", 3).split()
     profiled = show(view.wall, "s", 3).removesuffix(f" {unit}")
     return f"step {number} {unit} ({profiled} profiled)"
@@ -67,8 +67,7 @@ def _steps(view: View) -> str:
         steps = "the entire recording as one step"
     parts = [steps, "" if view.kept.on_host else f"{view.launches:,.0f} launches"]
     if view.predicted_wall:
-        unprofiled = "" if view.kept.on_host else " unprofiled"
-        parts.append(f"predicted step {show(view.predicted_wall, 's', 3)}{unprofiled}")
+        parts.append(f"predicted step {show(view.predicted_wall, 's', 3)} unprofiled")
     return " · ".join(
         part for part in (*parts, f"{percent(view.explained_share)} explained", view.machine.name) if part
     )
