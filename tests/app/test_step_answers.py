@@ -17,7 +17,7 @@ TRACES = ["torch/trace_gpu.json.gz", "torch/trace_cpu.json.gz", "torch/handmade_
 MAX_LINES, MAX_WIDTH = 40, 120
 FIRST = (
     r"step [\d.]+ (us|ms|s)( profiled)? · (device busy|operators) [\d.]+ (us|ms|s) \([\d.]+ %\) · (host|device)-bound[\w ]* · "
-    r"(predicted (operators )?[\d.]+ (us|ms|s) \[[\d.]+-[\d.]+\]|no prediction)$"
+    r"(predicted (step )?[\d.]+ (us|ms|s) \[[\d.]+-[\d.]+\]( unprofiled)?|no prediction)$"
 )
 
 

@@ -24,20 +24,29 @@ def answer(view: View) -> tuple[str, ...]:
     return (" · ".join(part for part in parts if part), *_waiting(view), _steps(view))
 
 
+def _only_profiled(view: View) -> bool:
+    """Whether all steps ran under a profiler that slows them down; that of JAX hardly does."""
+    return view.kept.on_host and not view.uses_jax and view.step_time is None
+
+
 def _step_time(view: View) -> str:
     """The undisturbed step where it was timed, and the profiled one; torch's profiler slows operators of a CPU down."""
     if view.step_time is None:
-        return f"step {show(view.wall, 's', 3)}{' profiled' if view.kept.on_host and not view.uses_jax else ''}"
+        return f"step {show(view.wall, 's', 3)}{' profiled' if _only_profiled(view) else ''}"
     number, unit = show(view.step, "s", 3).split()
     profiled = show(view.wall, "s", 3).removesuffix(f" {unit}")
     return f"step {number} {unit} ({profiled} profiled)"
 
 
 def _predicted(view: View) -> str:
+    """The device time; of a program on the host the step without the profiler, which slows its operators down."""
     if view.predicted is None or view.low is None or view.high is None:
         return "no prediction"
-    what = "predicted operators" if view.kept.on_host else "predicted"
-    return f"{what} {show_interval(view.predicted, view.low, view.high)}"
+    if not view.kept.on_host or view.predicted_wall is None:
+        return f"predicted {show_interval(view.predicted, view.low, view.high)}"
+    between = view.predicted_wall - view.predicted
+    ends = (max(end + between, 0.0) for end in (view.low, view.high))
+    return f"predicted step {show_interval(view.predicted_wall, *ends)}{' unprofiled' if _only_profiled(view) else ''}"
 
 
 def _waiting(view: View) -> tuple[str, ...]:
@@ -66,7 +75,9 @@ def _steps(view: View) -> str:
     if view.recognised_by == "single":
         steps = "the entire recording as one step"
     parts = [steps, "" if view.kept.on_host else f"{view.launches:,.0f} launches"]
-    if view.predicted_wall:
+    if view.predicted and view.kept.on_host:
+        parts.append(f"predicted operators {show(view.predicted, 's', 3)}")
+    elif view.predicted_wall:
         parts.append(f"predicted step {show(view.predicted_wall, 's', 3)} unprofiled")
     return " · ".join(
         part for part in (*parts, f"{percent(view.explained_share)} explained", view.machine.name) if part
