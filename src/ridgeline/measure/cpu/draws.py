@@ -1,4 +1,4 @@
-"""Shapes of library kernels to time on a CPU: from a few KiB to beyond the last cache, as programs of either size call them."""
+"""Shapes of library kernels to time on a CPU: from single elements to beyond the last cache, as programs call them."""
 
 from __future__ import annotations
 
