@@ -126,6 +126,11 @@ class Machine:
             raise MissingFigure(f"{self.name} has no memory level; {self._where_to_fill('a [[level]]')}")
         return self.levels[-1]
 
+    @property
+    def largest_cache(self) -> float:
+        """Bytes of the largest level before the main memory; 0 where none is known."""
+        return max((level.total or 0.0 for level in self.levels[:-1]), default=0.0)
+
     def level(self, name: str) -> Level:
         """A level by name; `main` is the outermost, whatever its own name."""
         return self.main if name == MAIN else self._named("memory level", self.levels, name)

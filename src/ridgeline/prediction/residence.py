@@ -29,4 +29,4 @@ def stays_in_cache(machine: Machine, calls: Iterable[tuple[Work, float]]) -> boo
     if not timed_in_cache(machine):
         return False
     written = total(work.bytes_at(MAIN, WRITE) * count for work, count in calls)
-    return bool(written <= max((level.total or 0.0 for level in machine.levels[:-1]), default=0.0))
+    return bool(written <= machine.largest_cache)

@@ -66,7 +66,7 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
     by_family = cpu.VARIANTS if kind == "cpu" else VARIANTS
     variants = by_family[family](sizes, op) if family in by_family else {family: always}
     if RESIDENT in sizes:
-        variants = {cpu.in_cache(kernels): mask for kernels, mask in variants.items()}
+        variants = {cpu.with_resident(kernels): mask for kernels, mask in variants.items()}
     ops = OPS[family](sizes) if family in OPS and not op else {op: always}
     for kernels, of_variant in variants.items():
         for name, of_op in ops.items():

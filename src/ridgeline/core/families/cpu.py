@@ -157,7 +157,7 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     return {"gemm": ~few, "gemm-few": few}
 
 
-def in_cache(kernels: str) -> str:
+def with_resident(kernels: str) -> str:
     """The name of the same kernels with resident operands: what was timed in caches serves before what was not."""
     family, _, variant = kernels.partition("-")
     return "-".join(filter(None, (family, RESIDENT, variant)))

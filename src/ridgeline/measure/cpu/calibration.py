@@ -52,17 +52,13 @@ COLD_CACHES = 4.0  # a call that moves so many caches' worth of bytes finds noth
 def limits(machine: Machine, quick: bool, pool_bytes: float) -> Limits:
     seconds = MAX_CASE_SECONDS[quick]
     peak = max((figure.value() or 0.0 for name, figure in machine.peaks.items() if name == "vector.fp32"), default=0.0)
-    beyond_caches = max((2.0 if quick else 4.0) * _largest_cache(machine), MIN_FLUSH)
+    beyond_caches = max((2.0 if quick else 4.0) * machine.largest_cache, MIN_FLUSH)
     return Limits(min(beyond_caches, pool_bytes), max(peak, 1e9) * seconds / 2)
 
 
 def resident_limits(machine: Machine, cold: Limits) -> Limits:
     """Of cases whose operands stay in the caches: down to a single element, as optimizers have them."""
-    return Limits(min(RESIDENT_SHARE * _largest_cache(machine), MAX_RESIDENT), cold.flops / 8, 1)
-
-
-def _largest_cache(machine: Machine) -> float:
-    return max((level.total or 0.0 for level in machine.levels[:-1]), default=0.0)
+    return Limits(min(RESIDENT_SHARE * machine.largest_cache, MAX_RESIDENT), cold.flops / 8, 1)
 
 
 @dataclass
@@ -159,7 +155,7 @@ def time_cases(
 ) -> Timings:
     """Rows of the cases that the time sufficed for."""
     (rounds, max_rounds), threads = RESIDENT_ROUNDS if resident else ROUNDS[quick], allowed_cpus()
-    cache = None if resident else _largest_cache(machine)
+    cache = None if resident else machine.largest_cache
     timings = Timings()
     for start in range(0, len(listed), CHUNK_CASES):
         if perf_counter() >= until or timings.stopped:
@@ -184,7 +180,7 @@ def time_cases(
 
 def measure(machine: Machine, quick: bool, on_progress: Progress) -> Timings:
     """Library kernels timed on this CPU within the budget; Ctrl-C keeps what was timed."""
-    cache = _largest_cache(machine)
+    cache = machine.largest_cache
     memory = (machine.main.total if machine.levels else None) or DEFAULT_MEMORY
     flush_bytes = int(min(max(FLUSH_CACHES * cache, MIN_FLUSH), MAX_FLUSH, memory / MEMORY_PER_FLUSH))
     pool_bytes = int(min(max(COLD_CACHES * cache, MIN_FLUSH), MAX_POOL, memory / MEMORY_PER_POOL))

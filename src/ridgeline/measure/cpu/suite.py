@@ -87,7 +87,7 @@ class Suite:
         self.library, self.machine = library, machine
         self.team = Team(cores() if cpus is None else cpus)
         self.random = np.random.default_rng(1)
-        self.cache = max((level.total or 0.0 for level in machine.levels[:-1]), default=0.0)
+        self.cache = machine.largest_cache
         self.bytes, self.inputs, self.outputs = self._arrays(array_bytes(self.cache, available_memory()))
         self.vectors = self._normal(2, COLUMNS)
         if library is not None:
