@@ -107,8 +107,8 @@ def step_figures(report: ProgramReport) -> dict[str, str]:
     view = report.view
     return {
         "step": show(view.step, "s", 3),
-        "device busy": show(view.device, "s", 3),
-        "predicted device time": show(view.predicted, "s", 3),
+        "operators, profiled" if view.kept.on_host else "device busy": show(view.device, "s", 3),
+        "predicted operators" if view.kept.on_host else "predicted device time": show(view.predicted, "s", 3),
         "explained": percent(view.explained_share),
     }
 
