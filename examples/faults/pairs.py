@@ -58,6 +58,7 @@ class Pair:
     error: float = 1e-5  # largest difference allowed, relative to the largest number wanted
     gemm: tuple[int, int, int] | None = None  # m, n, k of a product with an fp32 result, which is then the case
     tensor: bool = False  # FLOPs of tensor cores
+    case: dict[str, object] | None = None  # the op and its sizes, where the case is not one of stated FLOPs and bytes
 
 
 PAIRS: dict[str, Callable[..., Pair]] = {}
@@ -220,7 +221,9 @@ def trace(made: Pair, folder: Path) -> None:
 
 def case_rows(made: Pair) -> list[dict[str, object]]:
     dtype, flops, size = made.work
-    if made.gemm:
+    if made.case:
+        work = made.case
+    elif made.gemm:
         work = {"op": "gemm", "dtype": dtype, "out_dtype": "fp32", **dict(zip("mnk", made.gemm, strict=True))}
     else:
         work = {"op": "custom", "dtype": dtype, "flops": flops, "bytes": size}
