@@ -28,11 +28,16 @@ PHASES = (FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, COPIES, OTHER)
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`dtype` in ridgeline's names, empty where it was not recorded; `strides` empty where the layout was not."""
+    """`dtype` in ridgeline's names, empty where it was not recorded; `strides` empty where the layout was not.
+
+    Of a sparse tensor `stored` is the shape of the values that it holds, empty where that was not recorded.
+    """
 
     shape: tuple[int, ...]
     dtype: str = ""
     strides: tuple[int, ...] = ()
+    sparse: bool = False
+    stored: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from ...core.observation import Observation
 from ...core.timeline import Timeline
 from ..chrome_trace import EVENTS, UNREADABLE, items
 from .events import Events
+from .indices import add_indices
 from .links import Trace
 from .results import HEADER, idle_times, observations
+from .sparse import add_sparse
 from .timeline import timeline as trace_timeline
 
 __all__ = ["HOW", "idle_times", "load", "observations", "read", "recognises", "timeline"]
@@ -39,6 +41,8 @@ def load(path: Path, version: str = "") -> Trace:
     except RecursionError as error:
         raise InputError(f"'{path}' nests values too deeply for a trace; export it again") from error
     events.door.close()
+    add_indices(events)
+    add_sparse(events)
     return Trace(events)
 
 

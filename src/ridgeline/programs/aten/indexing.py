@@ -12,7 +12,7 @@ from math import prod
 
 from ...core.notes import ASSUMED, Note
 from ...core.timeline import Tensor
-from ...core.work import Work
+from ...core.work import Kernel, Work
 from .. import ops
 from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
@@ -24,6 +24,7 @@ from .matmul import broadcast
 from .memory import copied, result
 
 DATA_DEPENDENT = Note(ASSUMED, "the data decide how many elements are selected: counted as if all were")
+WARP = 32  # threads that handle a row together
 Reads = dict[str, Tensor | tuple[float, str]]
 
 
@@ -124,11 +125,21 @@ def _embedding_bag(arguments: Arguments) -> Work:
 
 
 def _gather(arguments: Arguments) -> Work:
-    """gather(x, dim, index): one element per index."""
+    """gather(x, dim, index): one element per index; of an index that is repeated along the others, entire rows."""
     table, index = arguments.tensor(0), arguments.tensor(2)
+    if arguments.at(1) == 0 and _repeated_rows(table, index):
+        rows = Tensor(index.shape[:1], index.dtype)
+        return replace(_rows(table, rows), name="gather")
     taken: tuple[float, str] = (float(min(elements(index), elements(table))), table.dtype)
     out = result(arguments, index.shape, table.dtype)
     return streamed("gather", {"x": taken, "index": index}, {"y": out}, known(table))
+
+
+def _repeated_rows(table: Tensor, index: Tensor) -> bool:
+    """Whether an index of rows is repeated along all columns of a table, which torch takes row by row."""
+    plain = dense(table) and order(table) == order(Tensor(table.shape))
+    repeated = len(index.strides) > 1 and not any(index.strides[1:]) and index.shape[1:] == table.shape[1:]
+    return plain and repeated and prod(table.shape[1:]) > 1
 
 
 def _take(arguments: Arguments) -> Work:
@@ -156,12 +167,46 @@ def _written(arguments: Arguments, values: Tensor | None, index: Reads, count: f
 
 
 def _index_put(arguments: Arguments) -> Work:
-    """index_put_(x, indices, values, accumulate): as many elements as the indices select."""
-    target, indices, values = arguments.tensor(0), _indices(arguments, 1), arguments.tensor(2, "values")
-    shape, assumed = _selected(target, indices)
-    count = float(max(elements(values), 1) if assumed else prod(shape))
-    work = _written(arguments, values, _reads(indices), count, arguments.flag(3, "accumulate", False), "index_put")
+    """index_put_(x, indices, values, accumulate): as many elements as the indices select.
+
+    Profilers leave the indices out, but not the values, which have the shape that is selected.
+    """
+    target, values = arguments.tensor(0), arguments.tensor(2, "values")
+    adds = arguments.flag(3, "accumulate", False)
+    reads: Reads
+    if arguments.at(1) is None and values.shape and elements(values) > 1:
+        count = float(elements(values))
+        cols = _shared_columns(target, values)
+        reads = {"index0": (count / cols, "int64")}
+    else:
+        indices = _indices(arguments, 1)
+        shape, assumed = _selected(target, indices)
+        count = float(max(elements(values), 1) if assumed else prod(shape))
+        cols = _shared_columns(target, like(values, shape=shape))
+        reads = _reads(indices)
+    work = _written(arguments, values, reads, count, adds, "index_put")
+    if adds and arguments.in_place and arguments.settings.device == "cuda":
+        return replace(work, kernels=_added_by_rows(target, count / cols, cols))
     return work
+
+
+def _added_by_rows(target: Tensor, rows: float, cols: int) -> tuple[Kernel, ...]:
+    """Indices sorted with their places, then a warp for every row, which adds up equal ones one after the other."""
+    handled = rows * max(cols, WARP)
+    touched: tuple[float, str] = (min(rows * cols, float(elements(target))), target.dtype)
+    reads: Reads = {"values": (rows * cols, target.dtype), "places": (2 * rows, "int64"), "x": touched}
+    added = streamed("index_put", reads, {"x": touched}, known(target), rows * cols, op=STRIDED, count=handled)
+    return (*ops.sort(rows=1, cols=rows, dtype="fp32").kernels, *added.kernels)
+
+
+def _shared_columns(target: Tensor, values: Tensor) -> int:
+    """Elements of the innermost dimensions that a tensor has in common with the values written into it."""
+    cols = 1
+    for ours, theirs in zip(reversed(target.shape), reversed(values.shape[1:]), strict=False):
+        if ours != theirs:
+            break
+        cols *= ours
+    return max(cols, 1)
 
 
 def _scatter(arguments: Arguments) -> Work:

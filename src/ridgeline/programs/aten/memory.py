@@ -219,7 +219,7 @@ def _range(arguments: Arguments) -> Work:
     if arguments.outputs:
         return filled(arguments.outputs[0], "arange")
     given = next((arg for arg in arguments.args if isinstance(arg, Tensor)), None)
-    if given is not None:  # the tensor to be written
+    if given is not None and elements(given):  # the tensor to be written; one without elements is made larger
         return filled(given, "arange")
     numbers = []
     for arg in arguments.args[:3]:

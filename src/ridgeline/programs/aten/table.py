@@ -24,6 +24,7 @@ from . import (
     optimizer,
     reduction,
     selection,
+    sparse,
 )
 from .arguments import Arguments, Missing, Settings, base_name, elements
 from .counted import FREE, HOST, UNKNOWN, WORK, WRAPPER, Counted, Rule
@@ -75,14 +76,15 @@ def _count(call: Call, settings: Settings) -> Counted:
         return Counted(HOST)
     if is_free(base):
         return Counted(FREE)
-    rule = rule_of(name)
+    rule = sparse.sparse if any(tensor.sparse for tensor in call.tensors) else rule_of(name)
     wrapper = is_wrapper(name, settings.device)
     if wrapper and not (settings.leaf and (rule or "::" in name) and base in WRAPPERS):
         return Counted(WRAPPER)
     if rule is None:
         return Counted(UNKNOWN, reason=f"no rule for {name[:80]}")
     arguments = Arguments(call, settings)
-    if arguments.tensors and all(not elements(tensor) for tensor in arguments.outputs or arguments.tensors):
+    empty = arguments.tensors and all(not elements(tensor) for tensor in arguments.outputs or arguments.tensors)
+    if empty and base not in memory.RANGES:  # these make their results as large as they need them
         return Counted(FREE)  # nothing to do for tensors without elements
     counted = rule(arguments)
     result = counted if isinstance(counted, Counted) else Counted(WORK, counted)
