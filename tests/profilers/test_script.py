@@ -76,6 +76,32 @@ def test_recording_ends_after_the_steps_and_later_steps_are_timed(watcher: Watch
     assert (told["step_seconds"], told["unprofiled_steps"]) == (pytest.approx(0.25), 5)
 
 
+def test_optimizers_that_step_in_turn_make_a_step_together(watcher: Watcher, now: list[float]) -> None:
+    """A critic three times, then a generator; 0.1 s each."""
+    for _ in range(8):
+        for whose in (1, 1, 1, 2):
+            now[0] += 0.1
+            watcher.signal(OPTIMIZER, whose)
+    listed = facts(watcher)
+    assert (listed["recorded"], listed["steps"]) == ("4 steps of 2 optimizers", 4)
+    assert (listed["step_seconds"], listed["unprofiled_steps"]) == (pytest.approx(0.4), 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "length"),
+    [([], 1), ([1], 1), ([1, 1, 1], 1), ([1, 2, 1], 1), ([1, 2, 1, 2], 2), ([1, 1, 2] * 2, 3), ([1, 2, 2, 1], 1), ([3, 1, 1, 1], 1)],
+)  # fmt: skip
+def test_a_cycle_is_seen_when_it_came_twice(labels: list[int], length: int) -> None:
+    assert recording.cycle(labels) == length
+
+
+def test_optimizers_in_no_order_end_the_recording_all_the_same(watcher: Watcher, now: list[float]) -> None:
+    for whose in range(40):  # a new optimizer for every step
+        now[0] += 0.1
+        watcher.signal(OPTIMIZER, whose)
+    assert facts(watcher)["steps"] == 16
+
+
 def test_the_time_without_a_core_is_that_of_the_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: list[float]
 ) -> None:

@@ -161,6 +161,21 @@ def test_steps_are_found_by_their_marks(tmp_path: Path, marked: str, how: str, k
     assert line.steps.start[1:] == pytest.approx(line.steps.end[:-1])
 
 
+def test_optimizers_of_one_kind_that_step_in_turn_end_one_step(tmp_path: Path) -> None:
+    """A discriminator and a generator, both with Adam: told apart by the parameters that they update."""
+    trace = MadeTrace()
+    for number in range(8):
+        at = 1000 + 100 * number
+        trace.op("aten::mm", at, 20)
+        trace.kernel("gemm_kernel", at + 2, 5)
+        trace.range("Optimizer.step#Adam.step", at + 50, 40)
+        trace.op("aten::add_", at + 55, 20, shapes=(((8, 4), (16, 4))[number % 2],))
+        trace.kernel("elementwise_kernel", at + 57, 5)
+    line = timeline(trace.write(tmp_path))
+    assert (line.steps.how, len(line.steps), line.steps.warmup) == ("optimizer", 3, 1)
+    assert np.bincount(line.runs.step[line.runs.step >= 0]).tolist() == [4] * 3
+
+
 def test_a_step_lasts_until_the_device_has_finished_it(tmp_path: Path) -> None:
     """The host runs ahead of a slow device: launches 100 us apart, kernels of 400 us."""
     trace = MadeTrace()

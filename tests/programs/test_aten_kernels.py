@@ -81,3 +81,45 @@ def test_a_join_of_a_list_that_was_not_recorded_is_at_least_its_launches() -> No
     assert (joined.bytes, joined.waits["launch"]) == (2 * 4 * 201, 2)
     assert any("lower limit" in note for note in joined.notes)
     assert count(Call("aten::cat", ((), 0)), Settings()).work is None
+
+
+def test_a_recurrent_layer_multiplies_by_transposed_matrices_backward_and_takes_packed_sequences() -> None:
+    """12 vectors of 4 sequences: 3 steps; 8 gates, 2 states. cuDNN's arguments between the weights and the mode are states."""
+    weights = tuple(Tensor(shape, "bf16") for shape in ((8, 5), (8, 2), (8,), (8,)))
+    states = Tensor((1, 4, 2), "bf16", (8, 2, 1))
+    padded, packed = (Tensor(shape, "bf16") for shape in ((3, 4, 5), (12, 5)))
+    every = (None, None, states, states, 2, 2, 0, 1, False)
+    made = [work("aten::_cudnn_rnn", x, weights, *every) for x in (padded, packed)]
+    assert made[0].flops == made[1].flops == 2 * 12 * 8 * (5 + 2)
+    backward = work("aten::_cudnn_rnn_backward", packed, weights, None, None, states)
+    assert backward.flops == 2 * made[0].flops
+    assert [step.work.shape.get("n") for step in backward.steps if step.work.name == "gemm"] == [5, 5, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "flops", "moved"),
+    [
+        # 4 sequences of 2 states: gates and sums of gates, c and biases read; h, c and the gates written
+        ("_thnn_fused_lstm_cell", ((4, 8), (4, 8), (4, 2), (8,), (8,)), (12 + 9) * 8, 32 + 32 + 8 + 16 + 8 + 8 + 32),
+        ("_thnn_fused_lstm_cell", ((4, 8), (4, 8), (4, 2)), (4 + 9) * 8, 32 + 32 + 8 + 8 + 8 + 32),
+        ("_thnn_fused_lstm_cell_backward_impl", ((4, 2), None, (4, 2), (4, 2), (4, 8)), 22 * 8, 3 * 8 + 32 + 32 + 8),
+        ("_thnn_fused_gru_cell", ((4, 6), (4, 6), (4, 2)), (3 + 8) * 8, 24 + 24 + 8 + 8 + 40),
+        ("_thnn_fused_gru_cell_backward", ((4, 2), (4, 10)), 17 * 8, 8 + 40 + 2 * 24 + 8),
+    ],
+)
+def test_cells_of_recurrent_layers(name: str, args: tuple[tuple[int, ...] | None, ...], flops: int, moved: int) -> None:
+    made = work(f"aten::{name}", *(shape and Tensor(shape, "fp32") for shape in args))
+    assert made.flops == flops
+    assert sum(made.moves.values()) == 4 * moved
+
+
+def test_complex_products_take_four_real_ones_and_transforms_a_pass_for_every_dimension() -> None:
+    a, b = Tensor((3, 4, 5), "complex64"), Tensor((3, 5, 6), "complex64")
+    made = work("aten::bmm", a, b)
+    assert made.flops == 8 * 3 * 4 * 5 * 6
+    assert sum(made.moves.values()) == 8 * 3 * (4 * 5 + 5 * 6 + 4 * 6)
+    single = work("aten::mm", Tensor((4, 5), "complex64"), Tensor((5, 6), "complex64"))
+    assert (single.flops, sum(single.moves.values())) == (8 * 120, 8 * (20 + 30 + 24))
+    planes = work("aten::_fft_c2c", Tensor((2, 8, 8), "complex64"), (1, 2), 0, True)
+    assert sum(planes.moves.values()) == 2 * 128 * 8
+    assert (planes.kernels[0].sizes["read"], planes.kernels[0].sizes["launches"]) == (2 * 128 * 8, 2.0)

@@ -24,12 +24,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
+from itertools import pairwise
 from types import FrameType, ModuleType
 from typing import Any
 
 MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
 RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
 MIN_STEPS = 3  # before the time limit ends a recording
+MAX_OPTIMIZERS = 4  # steps of theirs that are recorded for one where no order of several optimizers shows
 COMPILING = 12  # times as long as others are programs recorded that compile and have no steps
 TRACE, FACTS = "trace.json.gz", "facts.json"
 # Of a program that torchrun started, whose other ranks are not recorded.
@@ -41,6 +43,12 @@ def waited_for_core() -> float:
     with suppress(OSError, ValueError, IndexError), open("/proc/self/schedstat", encoding="ascii") as file:
         return int(file.read().split()[1]) / 1e9
     return 0.0
+
+
+def cycle(labels: Sequence[object]) -> int:
+    """After how many of them the labels come again in the same order, all of them twice or more; 1 where they do not."""
+    lengths = range(1, len(labels) // 2 + 1)
+    return next((length for length in lengths if list(labels[length:]) == list(labels[:-length])), 1)
 
 
 def harmless(method: Callable[..., None]) -> Callable[..., None]:
@@ -73,6 +81,7 @@ class Watcher:
         self.recorded = self.waited = 0.0  # seconds of the recording, and those of it without a core
         self.kind = ""  # what the steps are
         self.ends: list[float] = []  # when steps ended while recording
+        self.order: list[int] = []  # which optimizer made each of the first steps
         self.later: list[float] = []  # and after it
         self.why = "the entire run"
         self.process = os.getpid()
@@ -95,12 +104,12 @@ class Watcher:
         self.signal(MARKED)
 
     @harmless
-    def signal(self, kind: str) -> None:
-        """A step of this kind has ended (or, marked, begins)."""
+    def signal(self, kind: str, whose: int = 0) -> None:
+        """A step of this kind has ended (or, marked, begins); of an optimizer, `whose` it was."""
         if self.torch is None or os.getpid() != self.process:
             return
         if self.kind == "" or RANK.index(kind) < RANK.index(self.kind):
-            self.kind, self.ends, self.later = kind, [], []
+            self.kind, self.ends, self.later, self.order = kind, [], [], []
             late = time.perf_counter() - self.began > self.seconds / 2
             resumed = self.deferred and not self.stacks and not self.compiles
             if not self.recording or resumed:  # what came before the first step is left out
@@ -118,8 +127,11 @@ class Watcher:
             self.later.append(now)
             return
         self.ends.append(now)
-        if len(self.ends) >= self.steps + (kind == MARKED):
-            self._end(f"{self.steps} {kind}")
+        self.order.append(whose)
+        several, turn = len(set(self.order)), cycle(self.order)
+        wanted = MAX_OPTIMIZERS if several > turn else turn  # optimizers in turn make a step together
+        if len(self.ends) >= self.steps * wanted + (kind == MARKED):
+            self._end(f"{self.steps} {kind}" if turn == 1 else f"{self.steps} steps of {several} optimizers")
         elif now - self.began > self.seconds and len(self.ends) >= MIN_STEPS:
             self._end(f"{len(self.ends)} {kind}, {self.seconds:g} s")
 
@@ -137,7 +149,7 @@ class Watcher:
         with suppress(ImportError):  # an old torch has no hook for all optimizers
             from torch.optim.optimizer import register_optimizer_step_post_hook
 
-            register_optimizer_step_post_hook(lambda *_: self.signal(OPTIMIZER))
+            register_optimizer_step_post_hook(lambda optimizer, *_: self.signal(OPTIMIZER, id(optimizer)))
         with suppress(ImportError, AttributeError):
             from torch.utils.data import dataloader
 
@@ -278,8 +290,10 @@ class Watcher:
         self._write()
         library = "torch" if self.torch is not None else "jax" if self.jax is not None else ""
         why = f"{self.why}, rank 0 of {RANKS}" if RANKS > 1 else self.why
-        facts: dict[str, Any] = {"library": library, "recorded": why, "steps": len(self.ends), "kind": self.kind}
-        gaps = sorted(later - earlier for earlier, later in zip(self.later, self.later[1:], strict=False))
+        turn = cycle(self.order)
+        facts: dict[str, Any] = {"library": library, "recorded": why, "kind": self.kind}
+        facts["steps"] = len(self.ends) // turn
+        gaps = sorted(later - earlier for earlier, later in pairwise(self.later[::turn]))
         if len(gaps) >= MIN_STEPS:
             facts["step_seconds"] = gaps[len(gaps) // 2]
             facts["unprofiled_steps"] = len(gaps)

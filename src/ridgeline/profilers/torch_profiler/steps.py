@@ -19,6 +19,7 @@ import numpy as np
 from ...core.timeline import BACKWARD, COPY, FILL, OPTIMIZER, Activity, Site, Steps
 from ..chrome_trace import MICRO, RANGE, SLACK, Span
 from ..repetition import MIN_REPEATS, period, warmup_steps
+from ..watcher import cycle
 from .events import STEP, STEP_MARK
 from .links import DATA_LOADER, Trace
 from .phases import OPTIMIZER_STEP
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Blocks = Mapping[tuple[str, str], Sequence[Span]]
 MIN_COVERAGE = 0.8  # of the time from the first to the last call of what is taken for a step
+SAME = 0.5  # of the calls of two steps of an optimizer, from which it is one optimizer
 MIN_WORK = 0.5  # of the time of all kernels, that the steps must have launched
 
 
@@ -124,7 +126,8 @@ def _from_spans(spans: Sequence[Span], how: str) -> Marks:
 
 
 def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
-    """A training step ends with the optimizer; of several optimizers the one that steps least often ends it.
+    """A training step ends with the optimizer; of several optimizers the one that steps least often ends it, and of several
+    of one kind that step in turn, the last.
 
     Where the first step began is not known: it is left out, with what was set up before it.
     """
@@ -132,8 +135,24 @@ def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
     if not candidates or not len(launches.start):
         return None
     spans = min(candidates, key=len)
+    turn = cycle(_optimizers(spans, launches))
+    spans = spans[turn - 1 :: turn]
     first = min(float(launches.start.min()), spans[0].start)
     return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "optimizer", True)
+
+
+def _optimizers(spans: Sequence[Span], launches: Launches) -> list[int]:
+    """Which optimizer made each step: one that launched the same for the same parameters, for the most part."""
+    launched = np.searchsorted(launches.start, [(span.start, span.end) for span in spans])
+    made = [frozenset(launches.exact[begin:end]) for begin, end in launched.tolist()]
+    known: list[frozenset[int]] = []
+    labels = []
+    for calls in made:
+        alike = (place for place, other in enumerate(known) if len(calls & other) >= SAME * min(len(calls), len(other)))
+        place = next(alike, len(known))
+        known += [calls] if place == len(known) else []
+        labels.append(place)
+    return labels
 
 
 def _begun_by(blocks: Blocks, launches: Launches) -> Marks | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log2, prod
 
 from ...core.timeline import Tensor
@@ -18,31 +19,42 @@ from .memory import result
 def _recurrent(arguments: Arguments, weights: tuple[Tensor, ...], batch_first: bool, backward: bool = False) -> Work:
     """A recurrent layer: for every pair of matrices (input to gates, state to gates) one product over all steps and one a step.
 
-    2 steps batch in gates + 2 steps batch hidden gates flops; the state's matrix is read at every step, which the products
-    of a step count. After the product of a step one kernel adds both products, applies the gates and writes the state. The
-    backward pass has two products for every one: that with the state's matrix again one a step, those for the gradients of the
-    weights over all steps.
+    2 rows in gates + 2 rows hidden gates flops, of rows = steps batch; the state's matrix is read at every step, which the
+    products of a step count. After the product of a step one kernel adds both products, applies the gates and writes the
+    state. The backward pass has two products for every one: with the matrices transposed, that of the state again one a step,
+    and those for the gradients of the weights over all steps.
     """
-    x = arguments.tensor(0)
-    if len(x.shape) != 3:
-        raise Missing(f"a shape of {x.shape} is no sequence of vectors")
-    batch, steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+    batch, steps, rows = _sequence(arguments, batch_first)
     matrices = [weight for weight in weights if len(weight.shape) == 2]
     if not matrices or len(matrices) % 2:
         raise Missing("the matrices of the layer were not recorded")
+    x = arguments.tensor(0)
     dtype = _recurrent_format(arguments, x)
     parts = []
     for place, weight in enumerate(matrices):
         gates, size = weight.shape
-        every = ops.gemm(m=steps * batch, n=gates, k=size, dtype=dtype)
+        n, k = (size, gates) if backward else (gates, size)
         if place % 2:
-            parts.append(ops.gemm(m=batch, n=gates, k=size, dtype=dtype).repeat(float(steps)))
+            parts.append(ops.gemm(m=batch, n=n, k=k, dtype=dtype).repeat(float(steps)))
             parts.append(_cell(batch, gates, size, x, backward).repeat(float(steps)))
         else:
-            parts.append(every)
+            parts.append(ops.gemm(m=rows, n=n, k=k, dtype=dtype))
         if backward:
-            parts.append(every)
+            parts.append(ops.gemm(m=gates, n=size, k=rows, dtype=dtype))
     return after("rnn_backward" if backward else "rnn", *parts)
+
+
+def _sequence(arguments: Arguments, batch_first: bool) -> tuple[int, float, int]:
+    """Sequences, steps and all vectors. Packed sequences come as vectors only: their number is that of the first states, and
+    the steps are those of the mean length, because the longest was not recorded."""
+    x = arguments.tensor(0)
+    if len(x.shape) == 3:
+        batch, steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+        return batch, float(steps), batch * steps
+    states = next((tensor for tensor in arguments.tensors if len(tensor.shape) == 3), None)
+    if len(x.shape) != 2 or states is None or not states.shape[1]:
+        raise Missing(f"a shape of {x.shape} is no sequence of vectors")
+    return states.shape[1], x.shape[0] / states.shape[1], x.shape[0]
 
 
 def _recurrent_format(arguments: Arguments, x: Tensor) -> str:
@@ -83,8 +95,60 @@ def _mkldnn_rnn_backward(arguments: Arguments) -> Work:
     return _recurrent(arguments, matrices, arguments.flag(21, "batch_first", False), backward=True)
 
 
+def _lstm_cell(arguments: Arguments) -> Work:
+    """_thnn_fused_lstm_cell(input gates, hidden gates, c, biases): per state 4 gates of two sums, 5 functions, 4 to combine.
+
+    The new state and cell, and the gates for the backward pass, are written.
+    """
+    gates, hidden, cell = arguments.tensor(0), arguments.tensor(1), arguments.tensor(2)
+    biases = named("b1 b2", arguments.optional(3), arguments.optional(4))
+    reads = {**named("gates hidden c", gates, hidden, cell), **biases}
+    size = float(elements(cell))
+    adds = 4.0 * (1 + len(biases))
+    writes = {"h": cell, "c_new": cell, "saved": gates}
+    return streamed("lstm_cell", reads, writes, known(gates), (adds + 9) * size, 5 * size)
+
+
+def _lstm_cell_backward(arguments: Arguments) -> Work:
+    """_thnn_fused_lstm_cell_backward_impl(dh, dc, c, c_new, saved gates, ...): gradients of the gates and of c, 22 flops a state."""
+    cell, saved = arguments.tensor(2), arguments.tensor(4)
+    states = named("dh dc", arguments.optional(0), arguments.optional(1))
+    reads = {**states, **named("c c_new saved", cell, arguments.tensor(3), saved)}
+    size = float(elements(cell))
+    return streamed("lstm_cell_backward", reads, {"dgates": saved, "dc_old": cell}, known(cell), 22 * size, size)
+
+
+def _gru_cell(arguments: Arguments) -> Work:
+    """_thnn_fused_gru_cell(input gates, hidden gates, h, biases): per state 3 gates, 3 functions, 5 to combine; 5 values saved."""
+    gates, hidden, state = arguments.tensor(0), arguments.tensor(1), arguments.tensor(2)
+    biases = named("b1 b2", arguments.optional(3), arguments.optional(4))
+    size = float(elements(state))
+    saved: tuple[float, str] = (5 * size, state.dtype)
+    reads = {**named("gates hidden h", gates, hidden, state), **biases}
+    return streamed(
+        "gru_cell",
+        reads,
+        {"h_new": state, "saved": saved},
+        known(gates),
+        (3.0 * (1 + len(biases)) + 8) * size,
+        3 * size,
+    )
+
+
+def _gru_cell_backward(arguments: Arguments) -> Work:
+    """_thnn_fused_gru_cell_backward(dh, saved, ...): gradients of both products of the gates and of h, 17 flops a state."""
+    dh, saved = arguments.tensor(0), arguments.tensor(1)
+    size = float(elements(dh))
+    each: tuple[float, str] = (3 * size, dh.dtype)
+    writes: dict[str, Tensor | tuple[float, str]] = {"dgates": each, "dhidden": each, "dh_old": like(dh, strides=())}
+    return streamed("gru_cell_backward", {"dh": dh, "saved": saved}, writes, known(dh), 17 * size)
+
+
 def _fft(arguments: Arguments) -> Work:
-    """_fft_c2c(x, dims, ...), _fft_r2c, _fft_c2r: 5 n log2(size) flops of complex numbers, half of that of real ones."""
+    """_fft_c2c(x, dims, ...), _fft_r2c, _fft_c2r: 5 n log2(size) flops of complex numbers, half of that of real ones.
+
+    Its kernels go over the data once for every dimension.
+    """
     x = arguments.tensor(0)
     given = arguments.integers(1, "dim")
     rank = len(x.shape)
@@ -105,7 +169,11 @@ def _fft(arguments: Arguments) -> Work:
     out = result(arguments, shape, dtype)
     lead = max(elements(x), elements(out))
     each = 5.0 if known(x).kind == COMPLEX and arguments.base == "_fft_c2c" else 2.5
-    return streamed("fft", {"x": x}, {"y": out}, known(x), each * lead * log2(max(size, 2)))
+    work = streamed("fft", {"x": x}, {"y": out}, known(x), each * lead * log2(max(size, 2)))
+    passes = float(len(given))
+    moved = {key: passes * work.kernels[0].sizes[key] for key in ("read", "written", "elements")}
+    kernel = replace(work.kernels[0], sizes={**work.kernels[0].sizes, **moved, "launches": passes})
+    return replace(work, kernels=(kernel,), waits={"launch": passes})
 
 
 def _distances(arguments: Arguments) -> Work:
@@ -165,5 +233,7 @@ RULES: dict[str, Rule] = {
     "_cdist_forward": _distances, "_euclidean_dist": _distances,
     **dict.fromkeys(("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"), _scattered),
     "_masked_scale": _scaled_mask, "_weight_norm_interface_backward": _weight_norm_backward,
+    "_thnn_fused_lstm_cell": _lstm_cell, "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
+    "_thnn_fused_gru_cell": _gru_cell, "_thnn_fused_gru_cell_backward": _gru_cell_backward,
     "_ctc_loss_backward": _ctc_backward, "_transform_bias_rescale_qkv": _rescaled_heads,
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """Products of matrices: 2 m n k flops, every operand read once and the result written once.
 
 Shapes are as the operator sees them: a transposed operand has its sizes swapped, and strides tell its layout, which changes
-no count. fp32 runs on the tensor cores only where tf32 is allowed.
+no count. fp32 runs on the tensor cores only where tf32 is allowed. A product of complex numbers is that of real matrices
+with both parts of B stacked, and A in two rows for each: four multiplications and additions for one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .. import ops
 from .arguments import Arguments, Missing, elements
 from .building import named, streamed, with_moves
 from .counted import Counted, Rule, by
-from .formats import INTEGER, known, matrix_format
+from .formats import COMPLEX, INTEGER, known, matrix_format
 
 Product = Callable[[Arguments, Tensor, Tensor], Work]
 PACKED_COLUMNS = 8  # columns of an int4 matrix in the outermost dimension of its packed form
@@ -50,6 +51,8 @@ def _sizes(a: Tensor, b: Tensor) -> tuple[int, int, int]:
 
 def _gemm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
     m, n, k = _sizes(a, b)
+    if known(a).kind == COMPLEX:
+        return with_moves(ops.gemm(m=2 * m, n=n, k=2 * k, dtype=known(a).arithmetic), read={"A": a})
     dtype = product_format(arguments, a)
     return ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=_output(arguments, dtype))
 
@@ -57,6 +60,10 @@ def _gemm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
 def _bmm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
     if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise Missing(f"shapes {a.shape} and {b.shape} are no batch of products")
+    if known(a).kind == COMPLEX:
+        batch, m, k = a.shape
+        real = ops.bmm(batch=batch, m=2 * m, n=b.shape[2], k=2 * k, dtype=known(a).arithmetic)
+        return with_moves(real, read={"A": a})
     dtype = product_format(arguments, a)
     sizes = {"batch": a.shape[0], "m": a.shape[1], "n": b.shape[2], "k": a.shape[2]}
     return ops.bmm(**sizes, dtype=dtype, out_dtype=_output(arguments, dtype))
