@@ -20,6 +20,8 @@ from ridgeline.programs import ops
 SLOW = 5 * achievable(COPY)
 ATOMIC = {"atomics": 1e5, "atomic_busy": 0.8, "l2_imbalance": 30.0}
 EVEN = {"atomics": 0.0, "atomic_busy": 0.0, "l2_imbalance": 1.02, "l2_slice_busy": 0.26}
+# loads of 4 bytes per thread, one of which takes the load-store pipe of an SM a cycle
+NARROW = {"lsu_busy": 0.8, "issue": 0.65, "cycles": 5.1e5, "load_requests": 4e7, "store_requests": 1e6}
 # 2 M warps of a histogram whose pixels are nearly all of one value: 32 turns each in shared memory, counted by no load or store
 TURNS = {
     "l1_busy": 0.99, "cycles": 5.1e5, "lsu_busy": 0.05, "load_requests": 1e6, "store_requests": 0.0, "l2_to_sm": 1.3e8,
@@ -90,7 +92,8 @@ def slow(**counters: float) -> Gap:
         ("no overlap", STAGES, "lsu_busy", 0.6),  # then steps of an exchange through shared memory end at the barriers
         ("contended atomics", ONE_WORD, "l2_slice_busy", 0.9),
         ("channels", {"hbm_imbalance": 2.0, "sectors_per_load": 16.0, "stall.long_scoreboard": 0.1}, "hbm_imbalance", 1.0),
-        ("no vectorization", {"lsu_busy": 0.8, "issue": 0.65}, "lsu_busy", 0.2),
+        ("no vectorization", NARROW, "lsu_busy", 0.2),
+        ("no vectorization", NARROW, "load_requests", 1e6),  # then shared memory or shuffles fill the load-store pipe
         ("divergence", {"threads_per_instruction": 8.0, "issue": 0.9}, "threads_per_instruction", 31.0),
         ("shared atomics", TURNS, "l1_busy", 0.3),
         ("retried atomics", RETRIES, "threads_per_instruction", 31.0),

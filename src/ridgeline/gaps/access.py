@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .gap import Gap
+from .kernel_families import SECTOR
 
-SECTOR = 32.0  # bytes
 WARP, MAX_WARPS = 32, 64  # threads of a warp, warps of an SM at full occupancy
 MIN_SCATTERED_SECTORS = 8.0  # per request, from which partly used sectors are scattered access and not a broadcast
 FULL_VECTOR_SECTORS = 16.0  # of a coalesced request of 16 bytes per thread

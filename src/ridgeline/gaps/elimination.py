@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .access import SECTOR, Known
+from .access import Known
+from .kernel_families import SECTOR
 
 ATOMIC_SECTORS = 32.0  # at most, of an atomic request of a warp
 PIPES = (
@@ -32,6 +33,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "l1_uncounted": (*_OF_L1, "local_sectors", "atomics"),
     "sm_uncounted": ("compute_busy", *PIPES),
     "shared_busy": ("shared_wavefronts", "cycles", "sms"),
+    "global_access": ("load_requests", "store_requests", "lsu_busy", "cycles", "sms"),
     "queue_share": ("stall.mio_throttle", "stall.short_scoreboard"),
     "instructions_per_function": ("issue", "special_busy"),
     "alu_per_function": ("alu_busy", "special_busy"),
@@ -47,6 +49,7 @@ def eliminated(counters: Mapping[str, float], stalls: Mapping[str, float]) -> Kn
         "l1_uncounted": _l1(counters),
         "sm_uncounted": _sm(counters),
         "shared_busy": _shared(counters),
+        "global_access": _global(counters),
         "queue_share": queued / total if total else None,
         "instructions_per_function": ISSUE_PER_SPECIAL * issue / special if issue is not None and special else None,
         "alu_per_function": ALU_PER_SPECIAL * alu / special if alu is not None and special else None,
@@ -69,6 +72,15 @@ def _shared(counters: Mapping[str, float]) -> float | None:
     """The share of time in which shared memory serves loads and stores, at one wavefront a cycle."""
     wavefronts, cycles, sms = (counters.get(name) for name in ("shared_wavefronts", "cycles", "sms"))
     return wavefronts / (cycles * sms) if wavefronts is not None and cycles and sms else None
+
+
+def _global(counters: Mapping[str, float]) -> float | None:
+    """The part of the load-store pipe that loads and stores of global memory take; accesses of shared memory and shuffles take the rest."""
+    names = ("load_requests", "store_requests", "lsu_busy", "cycles", "sms")
+    loads, stores, busy, cycles, sms = (counters.get(name) for name in names)
+    if loads is None or stores is None or not busy or not cycles or not sms:
+        return None
+    return (loads + stores) / (busy * counters.get("sm_active", 1.0) * cycles * sms)
 
 
 def _sm(counters: Mapping[str, float]) -> float | None:

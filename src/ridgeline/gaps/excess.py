@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ..core.dtypes import ALIASES, TABLE, Dtype
 from ..core.work import WRITE
-from .access import SECTOR, WARP, Known, bytes_per_request
+from .access import WARP, Known, bytes_per_request
 from .gap import Gap
-from .kernel_families import CONVERSION
+from .kernel_families import CONVERSION, SECTOR
 
 MIN_EXCESS_WRITES = 1.25  # over those of the algorithm, from which a buffer besides the result is written
 MIN_WRITES_OF_ALL = 0.8  # the same over all bytes of the algorithm, where its reads and writes are not known apart
@@ -92,10 +92,12 @@ def _converted(gap: Gap) -> float | None:
 def converting(gap: Gap) -> float:
     """The share of the time in kernels that only copy a tensor into another layout.
 
-    By the counters alone a kernel stands for itself: all of it, where it is one that a library adds for its own layout.
+    By the counters alone a kernel stands for itself: all of it, where it is one that a library adds for its own layout, or a
+    copy that is made for other kernels.
     """
     kernels = gap.measurement.kernels
     added = bool(kernels) and all(CONVERSION.search(kernel) for kernel in kernels)
+    added = added or (gap.between is not None and gap.between.layout)
     return 1.0 if added and not gap.target.algorithm_known else gap.measurement.converting
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from ..core.machine import MAIN
 from ..core.work import READ
 from ..prediction.host import graph_node_share, launch_latency
-from .access import SECTOR
 from .accounting import Cause
 from .excess import converting, element_bytes
 from .gap import Gap
@@ -28,6 +27,7 @@ from .instructions import (
     vectorized,
     wider,
 )
+from .kernel_families import SECTOR
 from .products import faster_engine
 from .regime import COMPUTE, LATENCY, LAUNCH, MEMORY
 from .rules import Signs

@@ -6,6 +6,7 @@ Memory, at its achievable share, is one of them; the pipes and the issue slots a
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod, sqrt
 
 from .access import WARP
 from .elimination import ALU_PER_SPECIAL, ISSUE_PER_SPECIAL
@@ -15,9 +16,6 @@ from .rules import Signs
 from .target import longest
 
 FP32_UNIT, FP64_UNIT, SPECIAL_UNIT = "vector.fp32", "vector.fp64", "special.fp32"
-MIN_POLYNOMIAL = (
-    20.0  # fp64 FLOPs per conversion, from which they are the polynomials of functions; a formula has a few
-)
 PRECISE_STEPS = 5.0  # multiply-adds that refine the special function of a precise division or root; a power has more
 
 Gain = Callable[[Gap, Signs], float | None]
@@ -57,10 +55,16 @@ def vectorized(gap: Gap, signs: Signs) -> float:
 
 
 def unsynchronized(gap: Gap, signs: Signs) -> float:
-    """What waits, exchanges and computes indices goes; multiply-adds, comparisons and special functions stay."""
-    pipes = (FP32_UNIT, FP64_UNIT, SPECIAL_UNIT)
+    """Between two ends: all instructions but the waits stay, or only multiply-adds, comparisons and special functions do.
+
+    What is exchanged through shared memory and its addresses go where registers can pass it on, which no counter tells. The
+    traffic of L2 stays.
+    """
+    pipes = (FP32_UNIT, FP64_UNIT, SPECIAL_UNIT, "l2")
     busy = max((share.value for share in gap.shares if share.name in pipes), default=0.0)
-    return down_to(gap, _time_of(gap, max(busy, _comparing(gap, signs))))
+    kept = max(busy, _comparing(gap, signs))
+    ends = [max(gap.achievable, _time_of(gap, use)) for use in (kept, max(kept, _pipe(gap, "issue")))]
+    return down_to(gap, sqrt(prod(ends)))
 
 
 def _comparing(gap: Gap, signs: Signs) -> float:
@@ -95,9 +99,12 @@ def index(gap: Gap, signs: Signs) -> float:
 def arithmetic(gap: Gap, signs: Signs) -> float:
     """Only arithmetic and memory traffic remain: FLOPs without FMAs and special functions need more than the roofline says.
 
-    The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions.
+    The FMA pipe also multiplies integers: at most as many of its slots as there are integer instructions. Shared memory
+    serves what it does today.
     """
-    return min(_computing(gap, signs, 0.0), vectorized(gap, signs))
+    shared = signs.get("shared_busy")
+    served = down_to(gap, _time_of(gap, shared)) if isinstance(shared, float) else gap.measured
+    return min(_computing(gap, signs, 0.0), vectorized(gap, signs), served)
 
 
 def functions(gap: Gap, signs: Signs) -> float:
@@ -119,7 +126,7 @@ def single(gap: Gap, signs: Signs) -> float | None:
 
     Of the instructions, those of fp64 stay (at least one for two FLOPs) as fp32 ones, conversions go, and the others, which
     take a 64-bit value in two halves, become half as many. Special functions of fp64 begin with those of fp32 and convert.
-    Polynomials of functions for 24 bits are half as long as those for 53.
+    Functions have more other instructions than multiply-adds, and polynomials for 24 bits are half as long as those for 53.
     """
     machine, ceilings = gap.target.machine, gap.target.ceilings
     if not {FP64_UNIT, FP32_UNIT} <= machine.peaks.keys():
@@ -142,7 +149,7 @@ def _instructions_kept(gap: Gap) -> dict[str, float]:
         return {}
     double = min(gap.measurement.flops.get(FP64_UNIT, 0.0) / 2 / every, 1.0)
     others = max(1 - double - conversions / every, 0.0)
-    double /= 2.0 if gap.measurement.flops.get(FP64_UNIT, 0.0) >= MIN_POLYNOMIAL * conversions > 0 else 1.0
+    double /= 2.0 if double < others else 1.0
     special = counters.get("special_busy", 0.0) * counters.get("issue", 0.0)
     converted = (
         conversions / every * ISSUE_PER_SPECIAL * counters["issue"] / counters["special_busy"] if special else 0.0

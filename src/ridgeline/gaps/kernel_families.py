@@ -56,6 +56,8 @@ SERVED_BY: dict[str, frozenset[str]] = {
     "conv": frozenset({"conv"}),
     "collective": frozenset({"collective"}),
 }
+SECTOR = 32.0  # bytes
+MIN_READ_OF_COPY = 0.5  # bytes that L2 delivers per byte stored, below which a copy repeats its input
 MAX_SIZE_RATIO = 2.0  # within which tensors count as the same (padding, an added bias)
 
 
@@ -106,6 +108,22 @@ def is_library(kernel: str) -> bool:
 def is_conversion(kernel: str) -> bool:
     """Whether the name of a kernel shows that it only copies a tensor into another layout."""
     return CONVERSION.search(kernel) is not None or STRIDED_COPY.search(kernel) is not None
+
+
+def only_converts(item: Observation) -> bool:
+    """Whether a kernel only copies a tensor into another layout, by its name; not where it repeats a smaller one."""
+    return is_conversion(item.kernel) and not _repeats(item.counters)
+
+
+def _repeats(counters: Mapping[str, float]) -> bool:
+    """Whether a copy stores far more than L2 delivers for it, as `repeat` and `expand` do."""
+    delivered, stored = counters.get("l2_to_sm"), bytes_through_l1(counters, "store")
+    return delivered is not None and delivered < MIN_READ_OF_COPY * stored
+
+
+def bytes_through_l1(counters: Mapping[str, float], way: str) -> float:
+    """Bytes of the loads or stores of a kernel; 0 where they were not counted."""
+    return SECTOR * counters.get(f"{way}_requests", 0.0) * counters.get(f"sectors_per_{way}", 0.0)
 
 
 def kernel_of(item: Observation) -> Kernel:

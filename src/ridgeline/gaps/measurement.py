@@ -27,7 +27,7 @@ from ..core.observation import Observation
 from ..core.statistics import median, spread
 from ..core.units import show
 from ..core.work import Work
-from .kernel_families import is_conversion
+from .kernel_families import only_converts
 
 MIN_SHARE_OF_STEP = 0.5  # of a step's amounts or floor, from which observations are a complete run
 # Counters that add up over kernels; the others are ratios and sizes, which are weighted by time.
@@ -116,7 +116,7 @@ def _common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 def _converting(items: Sequence[Observation], weights: Sequence[float]) -> float:
     """The share of the time in kernels that only copy a tensor into another layout; 0 where all do, as that is the step then."""
     spent, total = (
-        fsum(weight for item, weight in zip(items, weights, strict=True) if is_conversion(item.kernel)),
+        fsum(weight for item, weight in zip(items, weights, strict=True) if only_converts(item)),
         fsum(weights),
     )
     return spent / total if spent < total else 0.0

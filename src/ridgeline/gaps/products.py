@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .access import SECTOR, yes_or_no
+from .access import yes_or_no
 from .gap import Gap
-from .kernel_families import is_product
+from .kernel_families import SECTOR, is_product
 from .regime import COMPUTE
 from .target import STATED, longest
 

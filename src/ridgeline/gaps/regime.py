@@ -71,12 +71,14 @@ class Counts:
     @cached_property
     def engine(self) -> str | None:
         """The engine that did the algorithm's arithmetic; None where no count is large enough."""
-        predicted = self.target.engine
-        if self.measurement.flops.get(predicted, 0.0) > 0:
+        predicted, enough = self.target.engine, MIN_SHARE_OF_FLOPS * self.target.flops
+        counted = self.measurement.flops.get(predicted, 0.0)
+        if 0 < counted >= enough:
             return predicted
-        enough = MIN_SHARE_OF_FLOPS * self.target.flops
         others = {name: need for name, need in self.engines.items() if need.amount >= enough}
-        return max(others, key=lambda name: others[name].time) if predicted and others else None
+        if predicted and others:
+            return max(others, key=lambda name: others[name].time)
+        return predicted if counted > 0 else None
 
     @property
     def flops(self) -> float | None:

@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from ..core.work import READ, WRITE
 from ..prediction.host import launch_latency
-from .access import SECTOR, WARP, Known, access_figures, wasted, yes_or_no
+from .access import WARP, Known, access_figures, wasted, yes_or_no
 from .contention import SOURCES as OF_CONTENTION
 from .contention import contention_figures
 from .elimination import SOURCES as ELIMINATED
@@ -15,6 +15,7 @@ from .elimination import eliminated
 from .excess import SOURCES as OF_EXCESS
 from .excess import converting, element_bytes, excess_figures, format_needed
 from .gap import Gap
+from .kernel_families import SECTOR, is_library
 from .products import faster_engine, inner_intensity, matrix
 from .regime import COMPUTE, COUNTERS, LAUNCH
 from .target import longest
@@ -70,6 +71,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "clock_share": ("sm_clock",),
     "engine_share": ("fma_busy", "tensor_busy"),
     "outclassed": ("fma_busy", "tensor_busy"),
+    "other_issue": ("issue", "fma_busy", "integer_instructions", "thread_instructions"),
     "arithmetic_busy": ("fma_busy", "tensor_busy", "issue", "thread_instructions"),
     "main_share": ("hbm", "hbm_busy"),
     "excess_bytes": ("hbm",),
@@ -104,6 +106,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "bound_predicted": target.bound if flops_known else None,
         "bound_seen": gap.regime.bound,
         "matrix": matrix(gap),
+        "own_code": yes_or_no(not measurement.kernels or not all(map(is_library, measurement.kernels))),
         "padded": _padded(target.work.shape) if target.algorithm_known else None,
         "weights": yes_or_no(target.work.family != "attention"),
         "algorithm_over_ridge": longest(target.needs, "compute") / memory if memory else None,
@@ -158,6 +161,7 @@ def _busy(gap: Gap) -> Known:
         + max((share.value for share in gap.shares if share.side == COMPUTE), default=0.0),
         "engine_share": shares.get(gap.counts.engine or "", 0.0),
         "arithmetic_busy": _arithmetic_busy(gap, shares),
+        "other_issue": _other_issue(gap, shares),
         "outclassed": _outclassed(gap, shares),
     }
 
@@ -168,6 +172,16 @@ def _arithmetic_busy(gap: Gap, shares: Mapping[str, float]) -> float:
     arithmetic = instructions and (gap.counts.flops or 0.0) >= MIN_FLOPS_PER_INSTRUCTION * instructions
     many = (gap.excess_flops or 0.0) >= MIN_MANY_FLOPS
     return max(engine, shares.get("issue", 0.0)) if arithmetic and many else engine
+
+
+def _other_issue(gap: Gap, shares: Mapping[str, float]) -> float | None:
+    """Issue slots of other instructions than multiply-adds, whose pipe issues as fast as an SM and multiplies integers too."""
+    counters, issue = gap.measurement.counters, shares.get("issue")
+    if issue is None:
+        return None
+    integer = _share(counters.get("integer_instructions"), counters.get("thread_instructions")) or 0.0
+    multiplying = counters.get("fma_busy", 0.0) * counters.get("sm_active", 1.0)
+    return issue - max(multiplying - integer * issue, 0.0)
 
 
 def _outclassed(gap: Gap, shares: Mapping[str, float]) -> str:
