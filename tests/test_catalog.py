@@ -181,6 +181,26 @@ def test_links_are_per_direction() -> None:
     assert rl.machine("h100-sxm").link("pcie").per_direction.value() == pytest.approx(63e9, rel=0.01)
 
 
+@pytest.mark.parametrize("name", CATALOG)
+def test_links_say_what_they_join(name: str) -> None:
+    """A link without it would take any number of ranks at its full rate."""
+    machine = rl.machine(name)
+    assert all(link.topology for link in machine.links)
+    if machine.kind != "cpu" and not name.startswith("gh200"):  # how many share a switch is the server's choice
+        assert all(link.devices for link in machine.links if link.topology != "network")
+
+
+def test_machines_of_one_kind_of_node_join_as_many() -> None:
+    for one, other in (("gb200", "gb300"), ("gh200", "gh200-144gb"), ("rtx-pro-6000", "rtx-pro-6000-server")):
+        mine, theirs = rl.machine(one).links[0], rl.machine(other).links[0]
+        assert (mine.topology, mine.links, mine.devices, mine.reduces) == (
+            theirs.topology,
+            theirs.links,
+            theirs.devices,
+            theirs.reduces,
+        )
+
+
 def test_counts_of_units() -> None:
     units = {
         name: rl.machine(name).units["sm"]

@@ -102,6 +102,13 @@ def test_several_axes_make_a_grid() -> None:
     assert {row["shape"]["k"] for row in rows} == {1024, 4096}
 
 
+@pytest.mark.parametrize("size", ["8,", "8..8"])
+def test_an_axis_of_one_value_is_that_value(size: str) -> None:
+    asked = run("predict", "gemm", f"m={size}", "n=8", "k=8", "--on", "h200-sxm")
+    assert asked.exit_code == 0
+    assert asked.stdout == run("predict", "gemm", "m=8", "n=8", "k=8", "--on", "h200-sxm").stdout
+
+
 def test_table_of_one_prediction_reads_well() -> None:
     text = run("predict", "axpy", "n=1e8", "--dtype", "fp32", "--on", "a100-sxm-80gb").output
     lines = text.splitlines()

@@ -53,6 +53,22 @@ def test_figures_of_lenders_are_those_of_the_catalog() -> None:
     assert defaults("static_power")["share"] == pytest.approx(share, abs=0.001)
 
 
+@pytest.mark.parametrize(
+    ("name", "most"), [("rtx-4090", transfer.MAX_FILLED), ("b200-sxm", 0.1), ("v100-sxm2-32gb", 0.7)]
+)
+def test_kernels_that_do_not_fill_the_matrix_units_do_as_many_flops_per_cycle(name: str, most: float) -> None:
+    """Those of 3 channels, or of older instructions: a slower unit is filled better, and a faster one worse."""
+    machine = machines.load(name)
+    move = transfer.Move.between("hopper", machine)
+    lent = move.adapted(Key("conv", "bf16"), row("conv", compute=0.2)).coefficients["compute"]
+    assert lent == pytest.approx(
+        min(0.2 * defaults("lender_per_cycle")["hopper"] / transfer.per_cycle(machine), most), rel=0.05
+    )
+    filled = move.adapted(Key("conv", "bf16"), row("conv", compute=0.6)).coefficients["compute"]
+    assert filled == 0.6
+    assert move.adapted(Key("conv", "fp32"), row("conv", compute=0.2)).coefficients["compute"] <= 0.2
+
+
 def test_every_lender_has_its_two_tables_and_nothing_else_is_shipped() -> None:
     assert set(TABLES) == {f"{kind} {name}" for name in LENDING for kind in (transfer.WITHIN, transfer.BEYOND)}
     for others in (*transfer.LENDERS.values(), transfer.OTHERS):

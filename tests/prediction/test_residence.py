@@ -106,7 +106,7 @@ def test_work_in_tf32_is_the_same_work_in_fp32() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lacking"), [("h200-sxm", set()), ("v100-sxm2-16gb", {"tf32"}), ("xeon-8480plus", {"tf32"})]
+    ("name", "lacking"), [("h200-sxm", set()), ("v100-sxm2-16gb", {"tf32", "bf16"}), ("xeon-8480plus", {"tf32"})]
 )
 def test_what_machines_compute_in_other_formats(name: str, lacking: set[str]) -> None:
     assert set(formats_on(load(name))) == lacking
@@ -137,3 +137,23 @@ def test_convolutions_that_may_run_in_tf32_are_predicted_on_machines_without_it(
     assert op.unit.work is not None
     assert op.unit.work.dtype == "fp32"
     assert "not in the times" not in str(made)
+
+
+@pytest.mark.needs_torch
+@pytest.mark.parametrize("mode", ["eager", "fused"])
+@pytest.mark.parametrize(("name", "dtype"), [("v100-sxm2-16gb", "bf16"), ("apple-m4", "bf16"), ("tpu-v5e", "fp16")])
+def test_products_in_a_format_that_a_machine_lacks_are_in_the_times(name: str, dtype: str, mode: str) -> None:
+    torch = pytest.importorskip("torch")
+    wide = {"bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+    made = rl.predict(rl.trace(torch.nn.Linear(64, 60).to(wide), torch.randn(30, 64, dtype=wide)), name, mode=mode)
+    assert not made.uncounted
+    assert f"products in {dtype} are computed in fp32: {name} has no {dtype} arithmetic" in made.notes
+    assert made.time >= made.floor > 0
+
+
+@pytest.mark.needs_torch
+def test_a_machine_that_has_the_format_converts_nothing() -> None:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(64, 60).to(torch.bfloat16)
+    made = rl.predict(rl.trace(layer, torch.randn(30, 64, dtype=torch.bfloat16)), "a100-sxm-80gb")
+    assert "computed in fp32" not in str(made)

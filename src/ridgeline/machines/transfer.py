@@ -8,6 +8,7 @@ a coefficient means decides how it moves to another machine:
     launches of several kernels              the shortest launch stays, the rest is cycles
     caches and cores over main memory        the same bytes per core and cycle, where the machine has less memory bandwidth
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
+    attention, convolutions below half       the same, up to the most that is known: older instructions, or units that are not filled
     vector products                          at most the rate that the board's power pays for
 """
 
@@ -55,6 +56,12 @@ CYCLES: Mapping[str, tuple[str, ...]] = {
 # Coefficients that say how much faster L2, or what one core can pull, is than main memory.
 OVER_MEMORY: Mapping[str, tuple[str, ...]] = {"gemm": ("reuse",), "moe": ("reuse",), "decode": ("core",)}
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
+MATRIX_FORMATS = ("bf16", "fp16")
+UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
+HALF_FILLED, MAX_FILLED = (
+    0.5,
+    0.7,
+)  # of the peak: what such kernels stay below, and most where the units are slower (FlashAttention-2 on an A100)
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
@@ -137,6 +144,8 @@ class Move:
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
+        if key.family in UNFILLED and key.dtype in MATRIX_FORMATS and values.get("compute", 1.0) < HALF_FILLED:
+            values["compute"] = min(values["compute"] * self.per_cycle, MAX_FILLED)
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
             limit = self.powered[key.dtype]
             values["compute"] = min(values["compute"] * max(limit / self.lender_powered, 1.0), limit)
@@ -164,8 +173,9 @@ def bytes_per_cycle(machine: Machine) -> float | None:
 
 
 def per_cycle(machine: Machine) -> float | None:
-    """bf16 flops of a core's matrix units per clock cycle."""
-    figure, mine, count = machine.peaks.get("tensor.bf16"), clock(machine), cores(machine)
+    """Flops of a core's matrix units per clock cycle, in 16 bits."""
+    figures = (machine.peaks.get(f"tensor.{dtype}") for dtype in MATRIX_FORMATS)
+    figure, mine, count = next(filter(None, figures), None), clock(machine), cores(machine)
     peak = figure.stated if figure else None
     return peak / mine / count if peak and mine and count else None
 

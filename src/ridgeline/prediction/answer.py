@@ -288,6 +288,7 @@ def answer(
 ) -> Answer:
     """Predict an op and where it becomes compute-bound; `ceilings` are `ceilings`, `engine` and `resident` of `predict`."""
     options = {"efficiency": efficiency, "backend": backend, **ceilings}
+    values = {name: plain(value, 0) if np.size(value) == 1 else value for name, value in values.items()}  # `m=8..8`
     prediction = predict(op(**values), machine, **options)
     return Answer(op, values, prediction, turning_point(op, values, machine, **ceilings), measured, options)
 

@@ -7,6 +7,7 @@ before those of other dtypes, the default path, wider variants and any op.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -21,7 +22,7 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
-from ..machines.transfer import CORE_UNITS, backends, library, newest
+from ..machines.transfer import CORE_UNITS, VECTOR_PRODUCTS, backends, library, newest
 
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
@@ -87,7 +88,9 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
     for borrowed in (False, True):
-        for candidate, substitute in _candidates(key, asked, last_dtype, like):
+        wanted = _on_vector_units(machine, key) if borrowed else key
+        for candidate, substitute in _candidates(wanted, asked, last_dtype, like):
+            substitute = substitute or wanted.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
             if fitted is not None and fitted.borrowed is borrowed:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
@@ -104,12 +107,25 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     return None
 
 
+def _on_vector_units(machine: Machine, key: Key) -> Key:
+    """Products in 16 bits on a machine that does them on its vector units are lent the kernels of fp32, which run there too."""
+    if key.family not in VECTOR_PRODUCTS or key.dtype not in HALVES or machine.kind == "cpu":
+        return key
+    try:
+        on_vector = machine.engine("matrix", key.dtype).startswith("vector.")
+    except MissingFigure:  # converted
+        on_vector = True
+    return key._replace(dtype="fp32") if on_vector else key
+
+
 def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
     """Factors for borrowed coefficients: the machine's published shares of peak and bandwidth over those of the lenders."""
-    ceilings = {"compute": machine.engine("matrix", dtype), "memory": machine.main.name}
+    ceilings = {"memory": machine.main.name}
+    with suppress(MissingFigure):  # a format without products
+        ceilings["compute"] = machine.engine("matrix", dtype)
     scale: dict[str, float] = {}
     for coefficient, usual in defaults("lender_efficiency").items():
-        figure = machine.efficiency.get(ceilings[coefficient])
+        figure = machine.efficiency.get(ceilings.get(coefficient, ""))
         if figure is not None and figure.measured is not None:
             scale[coefficient] = figure.measured / usual
     return scale
@@ -149,11 +165,14 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     if cores is None or ANY in machine.peaks or not machine.levels:
         return None
     try:
-        peak = _stated(machine.peaks[machine.engine("matrix", dtype)])
         vector = _stated(machine.peaks[machine.engine("vector", dtype)])
         bandwidth = _stated(machine.main.bandwidth)
     except (MissingFigure, KeyError):
         return None
+    try:
+        peak = _stated(machine.peaks[machine.engine("matrix", dtype)])
+    except MissingFigure:  # no products in this format; what only reads it computes wider
+        peak = vector
     if peak is None or vector is None or bandwidth is None:
         return None
     inner = machine.levels[-2] if len(machine.levels) > 1 else None

@@ -16,6 +16,7 @@ from ..machines import files as catalog
 from ..machines.load import load
 from ..programs.ops import Op
 from .ceilings import default_dtype, known_levels, known_peak
+from .formats import computes
 from .kernel_sets import KernelSet, predict_set
 from .predict import Prediction, predict
 
@@ -25,7 +26,7 @@ FLAGSHIPS = ("p100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h100-sxm", "h
 MACHINES_SHOWN = 3  # by default
 
 
-def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | None:
+def common_kind(machines: Sequence[Machine], dtype: str | None = None, products: bool = True) -> str | None:
     """The best kind of ceilings that all machines have; None where there is none.
 
     Growth is taken between figures of one kind: a machine that was measured must not look slower than one of which
@@ -35,7 +36,9 @@ def common_kind(machines: Sequence[Machine], dtype: str | None = None) -> str | 
         figures = []
         for machine in machines:
             try:
-                figures.append(machine.peaks[machine.engine("matrix", dtype or default_dtype(machine))])
+                figures.append(
+                    machine.peaks[machine.engine("matrix" if products else "vector", dtype or default_dtype(machine))]
+                )
             except InputError:
                 continue  # the comparison leaves it out, with a note
             figures.append(machine.main.bandwidth)
@@ -79,21 +82,23 @@ class Generation:
         return f"{phase}, slightly" if abs(ratio - 1) <= SIMILAR_GROWTH else phase
 
 
-def _generation(machine: Machine, dtype: str, ceilings: str | None) -> Generation:
-    """A machine by its engine, peak and main bandwidth; raises where one of them is not known."""
-    engine = machine.engine("matrix", dtype)
+def _generation(machine: Machine, dtype: str, ceilings: str | None, products: bool = True) -> Generation:
+    """A machine by its engine for products, or for what has none, its peak and main bandwidth; raises where one is not known."""
+    engine = machine.engine("matrix" if products else "vector", dtype)
     peak, bandwidth = machine.peak(engine, ceilings), machine.bandwidth(MAIN, ceilings)
     kinds = "+".join(sorted({peak.kind, bandwidth.kind}))
     return Generation(machine, engine, peak.value, bandwidth.value, kinds)
 
 
-def generations(machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None) -> list[Generation]:
+def generations(
+    machines: Sequence[Machine], dtype: str = "bf16", ceilings: str | None = None, products: bool = True
+) -> list[Generation]:
     """Peak, bandwidth and ridge of each machine, and how both grew from the one before by figures of one kind."""
-    rows = [_generation(machine, dtype, ceilings) for machine in machines]
-    kind = ceilings or common_kind(machines, dtype)
+    rows = [_generation(machine, dtype, ceilings, products) for machine in machines]
+    kind = ceilings or common_kind(machines, dtype, products)
     if kind is None:
         return rows
-    alike = [_generation(machine, dtype, kind) for machine in machines]
+    alike = [_generation(machine, dtype, kind, products) for machine in machines]
     grown = [
         replace(row, compute_growth=new.peak / old.peak, bandwidth_growth=new.bandwidth / old.bandwidth)
         for row, old, new in zip(rows[1:], alike[:-1], alike[1:], strict=True)
@@ -130,24 +135,29 @@ def comparison(
     values: dict[str, Any] | None = None,
 ) -> Comparison:
     """Those machines that have a peak in the format and a bandwidth; the op as `predict` gives it on each."""
+    values = values or {}
+    if any(isinstance(value, np.ndarray) for value in values.values()):
+        raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
+    work = None if op is None else op(**values)
+    products = work is None or any(engine == "matrix" for engine, _ in work.by_engine())
+    products = products or all(
+        computes(machine, dtype) for machine in machines
+    )  # else by their vector units, all of them
     known, left_out = [], []
     for machine in machines:
         try:
-            _generation(machine, dtype, ceilings)
+            _generation(machine, dtype, ceilings, products)
             known.append(machine)
         except MissingFigure as missing:
             left_out.append(f"{machine.name} left out: {missing}")
     if not known:
         raise MissingFigure("\n".join(left_out))
-    values = values or {}
-    if any(isinstance(value, np.ndarray) for value in values.values()):
-        raise InputError("compare takes one case of an op, not a sweep; use predict for sweeps")
-    predictions = [] if op is None else [predict(op(**values), machine, ceilings=ceilings) for machine in known]
+    predictions = [] if work is None else [predict(work, machine, ceilings=ceilings) for machine in known]
     left_out += [
         note for prediction in predictions for note in prediction.notes if note == prediction.bounds[0].shortage
     ]
-    rows = tuple(generations(known, dtype, ceilings))
-    growth = ceilings or common_kind(known, dtype)
+    rows = tuple(generations(known, dtype, ceilings, products))
+    growth = ceilings or common_kind(known, dtype, products)
     return Comparison(dtype, ceilings, rows, tuple(predictions), growth, tuple(left_out))
 
 

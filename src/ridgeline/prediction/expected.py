@@ -26,7 +26,7 @@ from ..core.terms import Term
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
 from ..machines.transfer import backends
-from .coefficients import LABELS, TRANSFERRED, UNCALIBRATED, timed_backend
+from .coefficients import LABELS, STREAMING, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
 from .kernel_times import KernelTime, kernel_times
 
@@ -37,6 +37,7 @@ PAGEABLE, TO_PAGEABLE = "pageable", "to_pageable"
 GIVEN_EFFICIENCY = "efficiency given by the caller"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
+MAX_STREAM_DOUBLINGS = 2.0  # of bytes that stream: once they fill the memory's queues, twice as many take twice as long
 WIDENING_PER_DOUBLING = 0.5  # of the interval's logarithm, per doubling of a size beyond those that were timed
 
 
@@ -109,9 +110,10 @@ class Expected:
             return uncalibrated
         weighted: Array = 0.0
         for kernel in self.kernels:
-            beyond = np.minimum(np.log2(kernel.distance), MAX_DOUBLINGS)
+            streams = kernel.kernel.family in STREAMING
+            beyond = np.minimum(np.log2(kernel.distance), MAX_STREAM_DOUBLINGS if streams else MAX_DOUBLINGS)
             widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * beyond)
-            relative = np.exp(np.log(getattr(kernel.selected.fitted, end)) * widening) - 1
+            relative = kernel.bounded(end, np.exp(np.log(getattr(kernel.selected.fitted, end)) * widening) - 1)
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
             weighted = weighted + relative * share
         return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted

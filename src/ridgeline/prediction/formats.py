@@ -1,7 +1,7 @@
 """The formats that a machine computes in, where a program asks for one it lacks.
 
-tf32 is allowed by a program, not asked for: fp32 tensors are multiplied in fp32 where there is no tf32. A CPU without
-arithmetic in 16 bits converts to fp32 and back.
+tf32 is allowed by a program, not asked for: fp32 tensors are multiplied in fp32 where there is no tf32. A machine without
+arithmetic in a format of 16 bits converts to fp32 and back, as PyTorch does with bf16 on GPUs before Ampere.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from ..core.trace import Trace
 from ..core.work import Array, FlopKey, Work
 
 TF32, FP32 = "tf32", "fp32"
-CONVERTED = ("bf16", "fp16")  # by a CPU that lacks them
+CONVERTED = ("bf16", "fp16")  # by a machine that lacks them
 
 Formats = Mapping[str, str]  # what is asked for, and what it is computed in
 
 
 def formats_on(machine: Machine) -> Formats:
-    asked = (TF32, *(CONVERTED if machine.kind == "cpu" else ()))
-    return {name: FP32 for name in asked if not _computes(machine, name)}
+    asked = (TF32, *(CONVERTED if computes(machine, FP32) else ()))
+    return {name: FP32 for name in asked if not computes(machine, name)}
 
 
-def _computes(machine: Machine, dtype: str) -> bool:
+def computes(machine: Machine, dtype: str) -> bool:
+    """Whether a machine multiplies in a format."""
     try:
         return bool(machine.engine("matrix", dtype))
     except MissingFigure:
@@ -40,6 +41,14 @@ def trace_on(trace: Trace, machine: Machine) -> Trace:
         return trace
     ops = tuple(op if op.work is None else replace(op, work=computed_in(op.work, formats)) for op in trace.ops)
     return replace(trace, ops=ops)
+
+
+def converted(trace: Trace, machine: Machine) -> list[str]:
+    """Formats in which a program multiplies and the machine does not."""
+    lacking = [name for name in formats_on(machine) if name in CONVERTED]
+    works = [op.work for op in trace.ops if op.work is not None] if lacking else []
+    multiplied = {work.dtype for work in works if any(engine == "matrix" for engine, _ in work.by_engine())}
+    return [name for name in lacking if name in multiplied]
 
 
 def computed_in(work: Work, formats: Formats) -> Work:

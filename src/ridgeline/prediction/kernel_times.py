@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
+from ..core.families.attention import MAX_HEAD
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends
@@ -24,7 +25,8 @@ NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
-MAX_PADDED = {"rows": 3, "scan": 2, "attention": 3, "attention_backward": 3, "conv": 3}
+MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3}
+HEADED = ("attention", "attention_backward", "decode")  # families of kernels that are built for a size of the head
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 
 
@@ -119,6 +121,8 @@ class KernelTime:
     def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
         if self.asked.padded < MAX_PADDED.get(self.kernel.family, 1):
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
+            if "causal" in self._sizes and self.selected.label != CALIBRATED:
+                yield from switches.unmasked(self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
 
@@ -209,6 +213,8 @@ class KernelTime:
         What a kernel has none of (no reads, no flops) is missing from it, and no smaller case of it.
         """
         factor: Array = 1.0
+        if self.selected.family.name in HEADED:
+            factor = np.maximum(self._sizes["d"] / MAX_HEAD, 1.0)
         for name, (low, high) in self.selected.fitted.ranges.items():
             size = self._sizes.get(name)
             if size is not None:
@@ -217,10 +223,42 @@ class KernelTime:
         # the usual product is known at all sizes
         return self._scattered(np.where(self._widened < self._alone, 1.0, factor), 1.0)
 
+    @cached_property
+    def _below(self) -> NDArray[np.bool_]:
+        """The cases with a size below the timed ones, and none above them."""
+        ranges = self.selected.fitted.ranges
+        sizes = {name: np.asarray(self._sizes[name]) for name in ranges if name in self._sizes}
+        below = [np.where((size > 0) & (size < ranges[name][0]), 1.0, 0.0) for name, size in sizes.items()]
+        above = [np.where(size > ranges[name][1], 1.0, 0.0) for name, size in sizes.items()]
+        return np.asarray(largest([0.0, *below])) > largest([0.0, *above])
+
+    def bounded(self, end: str, relative: Array) -> Array:
+        """An end of the interval over the time, less 1, where sizes are below the timed ones held to what these can take.
+
+        That is no more than the smallest sizes that were timed, and no less than the launch.
+        """
+        if not np.any(self._below):
+            return relative
+        held = getattr(self.selected.fitted, end) ** self.selected.widening
+        if end == "high":
+            ranges = self.selected.fitted.ranges
+            raised = {name: np.maximum(size, ranges.get(name, (0.0,))[0]) for name, size in self._sizes.items()}
+            smallest = self.selected.family.time(raised, self.hardware, self.coefficients)
+            limit = np.maximum(smallest / self._alone, 1.0) * held
+        else:
+            limit = np.minimum(self.coefficients.get("launch", 0.0) / self._alone, 1.0) * held
+        nearer = np.minimum if end == "high" else np.maximum
+        below = self._scattered(np.where(self._below, 1.0, 0.0))
+        return np.where(below > 0, nearer(relative, self._scattered(limit) - 1), relative)
+
     def basis(self, distance: float) -> str:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""
         fitted, key = self.selected.fitted, self.selected.key
-        beyond = f", extrapolated up to {distance:.1f}x beyond the timed sizes" if distance > NOTABLE_DISTANCE else ""
+        beyond = (
+            f", extrapolated up to {distance:,.{distance < 100:d}f}x beyond the timed sizes"
+            if distance > NOTABLE_DISTANCE
+            else ""
+        )
         if self.selected.label == CALIBRATED:
             return f"calibrated ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
         if fitted.borrowed:

@@ -18,6 +18,7 @@ SPLIT_ROUNDS = (1.0, 2.0, 3.0)  # that split keys fill
 TILE_KEYS = 64.0  # keys that a tile of queries looks at together
 GROUP_ROWS = 16.0  # query rows that a tensor unit multiplies at least
 NARROW_HEAD, USUAL_HEAD = 64.0, 128.0  # head sizes up to which libraries have kernels of their own
+MAX_HEAD = 256.0  # that was timed, and that most libraries take
 
 PREFILL = {
     "compute": Coefficient(0.65, 0.1, 1.0, "share of the peak that large tiles reach"),

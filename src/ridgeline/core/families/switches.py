@@ -135,6 +135,13 @@ def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
             yield {**sizes, "m": np.where(m <= at, at + 1, m), "n": columns}, few
 
 
+def unmasked(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """A kernel that skips nothing of the mask does more than one that does."""
+    causal = np.asarray(sizes["causal"], dtype=np.float64)
+    if np.any(masked := (causal > 0) & (np.asarray(sizes["q"]) > 1)):
+        yield {**sizes, "causal": np.where(masked, 0.0, causal)}, masked
+
+
 def _larger_groups(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     """Groups whose channels are padded or cut out have those above them that a kernel takes as they are."""
     c_in, c_out, groups = (np.asarray(sizes[name], dtype=np.float64) for name in ("c_in", "c_out", "groups"))

@@ -16,7 +16,7 @@ from ...core.work import Work
 from ...programs.aten import Settings, count
 from ...programs.aten.arguments import base_name
 from ...programs.ops.blas import bmm, gemm
-from ..formats import computed_in, formats_on
+from ..formats import computed_in, computes, formats_on
 from ..merged import merged_work
 from ..predict import predict
 from ..queue import Ints
@@ -163,6 +163,7 @@ def _padded(work: Work, machine: Machine) -> Work:
     narrow = dtype_row(work.dtype or "fp32").bytes < 4
     if (
         not narrow
+        or not computes(machine, work.dtype)
         or not work.kernels
         or work.kernels[0].family != "gemm"
         or not all(name in work.shape for name in "mnk")

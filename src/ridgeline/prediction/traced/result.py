@@ -12,6 +12,7 @@ from ...core.cached import cached_property
 from ...core.machine import Machine
 from ...core.trace import Trace
 from ...core.units import percent, show
+from ..formats import converted
 from ..predict import Prediction
 from ..queue import DEVICE_BOUND, Floats, Queue, Schedule
 from .attention import taken_apart
@@ -245,6 +246,8 @@ class ProgramPrediction:
         if self.fits is False:
             has = f"{self.machine.name} has {show(self._capacity or 0.0, 'B', 3)}"
             notes.append(f"does not fit: needs {show(self.peak_memory, 'B', 3)}, {has}")
+        for name in converted(self.trace, self.machine):
+            notes.append(f"products in {name} are computed in fp32: {self.machine.name} has no {name} arithmetic")
         if apart := taken_apart(self.trace, self.machine):
             notes.append(
                 f"{apart:g} calls of attention run as separate products on {self.machine.name}, predicted as single kernels"

@@ -1,0 +1,110 @@
+"""Kernels that a machine was not timed with: whose coefficients serve them, and what their times may not do."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ridgeline as rl
+from ridgeline.core.families.attention import MAX_HEAD
+from ridgeline.machines.files import names
+from ridgeline.prediction.compare import comparison
+from ridgeline.prediction.predict import Prediction
+from ridgeline.programs.ops import find
+from strategies import law
+
+real = cache(rl.machine)
+GPUS = [name for name in names() if real(name).kind == "gpu"]
+ROUNDING = 1 + 1e-9
+
+
+def lent(prediction: Prediction) -> list[str]:
+    return [kernel.selected.key.dtype for kernel in prediction.expected[0].kernels]
+
+
+@pytest.mark.parametrize("name", ["v100-sxm2-32gb", "t4", "p100-sxm2-16gb", "apple-m4"])
+def test_rows_and_streams_need_no_products_in_their_format(name: str) -> None:
+    """They compute in fp32 whatever they read, so that bf16 takes as long as fp16 where there is no bf16 arithmetic."""
+    for work in (rl.ops.softmax, rl.ops.layernorm):
+        there, here = (rl.predict(work(rows=1, cols=32768, dtype=dtype), name) for dtype in ("bf16", "fp16"))
+        assert there.time == pytest.approx(here.time, rel=1e-6)
+        assert there.expected[0].label == "transferred"
+    assert rl.predict(rl.ops.gelu(n=1e6, dtype="fp8"), "a100-sxm-80gb").expected[0].label == "transferred"
+
+
+@pytest.mark.parametrize("name", ["apple-m1-ultra", "p100-pcie-16gb"])
+def test_products_on_the_vector_units_are_lent_kernels_that_run_there(name: str) -> None:
+    for rows in (1, 16, 4096):
+        half, single = (rl.predict(rl.ops.gemm(rows, 1024, 1024, dtype=dtype), name) for dtype in ("fp16", "fp32"))
+        assert lent(half) == lent(single) == ["fp32"]
+        assert half.low < single.high
+    assert lent(rl.predict(rl.ops.gemm(16, 1024, 1024, dtype="fp16"), "rtx-4090")) != ["fp32"]
+
+
+@given(
+    name=st.sampled_from(GPUS),
+    backend=st.sampled_from((None, "cudnn", "flash2", "efficient", "triton", "vllm")),
+    dtype=st.sampled_from(("bf16", "fp16", "fp8")),
+    sizes=st.tuples(st.sampled_from((1, 64)), st.sampled_from((1, 12)), st.integers(2, 4096), st.sampled_from((64, 80, 128, 256))),
+)  # fmt: skip
+@law(60)
+def test_a_mask_makes_no_attention_longer_unless_it_was_timed(
+    name: str, backend: str | None, dtype: str, sizes: tuple[int, int, int, int]
+) -> None:
+    batch, heads, tokens, head = sizes
+    try:
+        full, causal = (
+            rl.predict(
+                rl.ops.attention(batch, heads, tokens, head, causal=causal, dtype=dtype), real(name), backend=backend
+            )
+            for causal in (False, True)
+        )
+    except rl.RidgelineError:  # a format that the machine lacks
+        return
+    if causal.expected[0].label != "calibrated":
+        assert causal.time <= full.time * ROUNDING
+
+
+# -- sizes that were not timed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "h200-sxm", "l4", "mi300x"])
+def test_sizes_below_the_timed_ones_take_no_less_than_a_launch_and_no_more_than_the_smallest(name: str) -> None:
+    tiny = rl.predict(rl.ops.dot(n=1), name)
+    (kernel,) = tiny.expected[0].kernels
+    smallest = max(low for low, _ in kernel.selected.fitted.ranges.values())
+    assert tiny.high <= rl.predict(rl.ops.dot(n=smallest), name).high
+    assert tiny.low >= 0.4 * kernel.coefficients["launch"]
+    sweep = rl.predict(rl.ops.dot(n=np.array([1.0, 1e6, 1e11])), name)
+    assert [sweep.low[0], sweep.high[0]] == pytest.approx([tiny.low, tiny.high])
+    last = rl.predict(rl.ops.dot(n=1e11), name)
+    assert [sweep.low[2], sweep.high[2]] == pytest.approx([last.low, last.high])
+
+
+def test_a_long_stream_is_known_as_well_as_the_longest_that_was_timed() -> None:
+    """Twice the bytes take twice as long."""
+    longest, longer = (rl.predict(rl.ops.add(n=n, dtype="bf16"), "l4") for n in (1e10, 1e13))
+    assert longer.high / longer.time == pytest.approx(longest.high / longest.time, rel=0.5)
+
+
+def test_heads_larger_than_any_library_takes_are_extrapolated() -> None:
+    usual, huge = (rl.predict(rl.ops.attention(1, 8, 1024, head), "h200-sxm") for head in (int(MAX_HEAD), 1024))
+    assert "extrapolated" not in str(usual.expected[0].confidence)
+    assert "extrapolated up to 4.0x" in str(huge.expected[0].confidence)
+    assert huge.high / huge.time > usual.high / usual.time
+
+
+def test_machines_without_products_in_a_format_are_compared_by_an_op_that_has_none() -> None:
+    machines = [real(name) for name in ("apple-m4", "v100-sxm2-32gb", "h100-sxm")]
+    sizes = {"rows": 16, "cols": 4096, "dtype": "bf16"}
+    rows = comparison(machines, "bf16", op=find("softmax"), values=sizes)
+    assert [row.engine for row in rows.generations] == ["vector.fp32"] * 3
+    assert [made.time for made in rows.predictions] == [
+        rl.predict(rl.ops.softmax(**sizes), one).time for one in machines
+    ]
+    product = comparison(machines, "bf16", op=find("gemm"), values={"m": 8, "n": 8, "k": 8})
+    assert [row.name for row in product.generations] == ["h100-sxm"]
