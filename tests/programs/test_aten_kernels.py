@@ -123,3 +123,36 @@ def test_complex_products_take_four_real_ones_and_transforms_a_pass_for_every_di
     planes = work("aten::_fft_c2c", Tensor((2, 8, 8), "complex64"), (1, 2), 0, True)
     assert sum(planes.moves.values()) == 2 * 128 * 8
     assert (planes.kernels[0].sizes["read"], planes.kernels[0].sizes["launches"]) == (2 * 128 * 8, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("a_strides", "b_strides", "timed"),
+    [
+        ((1, 64), (32, 1), 2648),  # rows along m and n: k is the pitch of neither
+        ((2645, 1), (32, 1), 2645),  # rows of A along k, which are not aligned
+        ((1, 64), (1, 2645), 2645),
+        ((1, 65), (32, 1), 2645),  # its own rows are not aligned
+        ((), (), 2645),
+    ],
+)
+def test_an_odd_k_is_slow_only_where_rows_lie_along_it(
+    a_strides: tuple[int, ...], b_strides: tuple[int, ...], timed: int
+) -> None:
+    """The gradient of weights from an odd number of tokens: counts are those of its shape, its kernel that of aligned rows."""
+    a, b = Tensor((64, 2645), "bf16", a_strides), Tensor((2645, 32), "bf16", b_strides)
+    made = work("aten::mm", a, b)
+    assert made.flops == 2 * 64 * 32 * 2645
+    assert made.kernels[0].sizes["k"] == timed
+    batch = [Tensor((3, *x.shape), x.dtype, (9999, *x.strides) if x.strides else ()) for x in (a, b)]
+    assert work("aten::bmm", *batch).kernels[0].sizes["k"] == timed
+
+
+def test_bags_of_an_embedding_are_sorted_and_added_up_on_a_gpu() -> None:
+    args = tuple(Tensor(shape, dtype) for shape, dtype in (((4, 8), "fp32"), ((20,), "int64"), ((4,), "int64")))
+    call = (*args, None, None, None, 1000, False)
+    on_gpu, on_cpu = (
+        work("aten::_embedding_bag_backward", *call, settings=Settings(device=each)) for each in ("cuda", "cpu")
+    )
+    assert on_gpu.moves == on_cpu.moves
+    assert [kernel.op for kernel in on_gpu.kernels] == ["sort", "strided"]
+    assert [kernel.op for kernel in on_cpu.kernels] == ["embedding_backward"]

@@ -73,6 +73,18 @@ class Owners:
             for site, known in self.settings.items():
                 around = formats.get(timeline.sites[site].modules) or formats.get(()) if site >= 0 else ""
                 self.settings[site] = replace(known, dtype=known.dtype or around or "")
+        self.counts: dict[int, list[tuple[Call, Counted]]] = {}  # of the calls around each site, the innermost first
+        self._counted: dict[tuple[Call, Settings], Counted] = {}
+
+    def _around(self, site: int) -> list[tuple[Call, Counted]]:
+        """The calls around a site with what they cost. Hundreds of kernels may be of one call, and equal calls of many sites."""
+        if site not in self.counts:
+            settings = self.settings[site]
+            for call in (calls := list(_calls(self.timeline.sites[site]))):
+                if (call, settings) not in self._counted:
+                    self._counted[call, settings] = count(call, settings)
+            self.counts[site] = [(call, self._counted[call, settings]) for call in calls]
+        return self.counts[site]
 
     def owner(self, site: int, activity: int, graph: bool, correlated: bool) -> Owner:
         """Whose work the runs of an activity at a site are."""
@@ -82,7 +94,7 @@ class Owners:
             memory = f" {PAGEABLE}" if is_pageable(ran) else ""
             return _moved(f"memcpy {direction(ran)}{memory}", copied_work(ran, self.machine), how, confidence)
         if site >= 0:
-            owned = _operator(timeline.sites[site], ran, self.settings[site])
+            owned = _operator(timeline.sites[site], ran, self.settings[site], self._around(site))
             if owned is not None and (owned.kind != UNKNOWN or ran.kind not in (COPY, FILL, COLLECTIVE)):
                 without = owned.kind == UNKNOWN and not owned.call.tensors
                 how, confidence = (NAME, LOW) if without else (how, confidence)
@@ -101,11 +113,13 @@ class Owners:
 def _formats(sites: Sequence[Site]) -> dict[tuple[str, ...], str]:
     """By module, and of the program under no module: the only format of numbers with a fraction among its tensors.
 
-    A recording has no formats of lists of tensors, such as those that are joined. Kernels of a GPU show them.
+    A recording has no formats of lists of tensors, such as those that are joined. Kernels of a GPU show them. Numbers of the
+    program are tensors without dimensions, in fp64 whatever they meet, and do not count.
     """
     every: dict[tuple[str, ...], set[str]] = {}
     for site in sites:
-        formats = {tensor.dtype for tensor in site.call.tensors if tensor.dtype.startswith(FRACTIONS)}
+        sized = (tensor for tensor in site.call.tensors if tensor.shape)
+        formats = {tensor.dtype for tensor in sized if tensor.dtype.startswith(FRACTIONS)}
         for modules in (site.modules, ()):
             every.setdefault(modules, set()).update(formats)
     return {modules: next(iter(formats)) for modules, formats in every.items() if len(formats) == 1}
@@ -135,13 +149,11 @@ def _moved(name: str, counted: tuple[Work | None, str], how: str, confidence: st
     return Owner(name, Call(name), kind, work, reason=reason, how=how, confidence=confidence)
 
 
-def _operator(site: Site, ran: Activity, settings: Settings) -> Owner | None:
+def _operator(site: Site, ran: Activity, settings: Settings, counts: list[tuple[Call, Counted]]) -> Owner | None:
     """The operator around a launch that has the work; where none has, the innermost that is no wrapper, uncounted."""
     if is_compiled(site, ran):
         work, reason = compiled_work(site, ran)
         return Owner(site.call.name, site.call, UNKNOWN if work is None else WORK, work, reason=reason)
-    chain = list(_calls(site))
-    counts = [(call, count(call, settings)) for call in chain]
     for place, (call, counted) in enumerate(counts):
         if counted.kind == WORK and counted.work is not None:
             around, held = counts[place + 1] if place + 1 < len(counts) else (call, counted)

@@ -107,10 +107,16 @@ def _embedding_backward(arguments: Arguments) -> Work:
 
 
 def _embedding_bag_backward(arguments: Arguments) -> Work:
-    """_embedding_bag_backward(dy, indices, offsets, bags, sizes, largest, num_weights, ...): a row of dy for every index."""
+    """_embedding_bag_backward(dy, indices, offsets, bags, sizes, largest, num_weights, ...): a row of dy for every index.
+
+    On a GPU the indices are sorted and rows added up; the zeros are written by another operator that it calls.
+    """
     dy, index, vocab = arguments.tensor(0), arguments.tensor(1), arguments.integer(6, "num_weights")
     cols = dy.shape[-1] if dy.shape else 1
-    work = ops.embedding_backward(rows=elements(index), vocab=vocab, cols=cols, dtype=known(dy).arithmetic)
+    rows = float(elements(index))
+    work = ops.embedding_backward(rows=rows, vocab=vocab, cols=cols, dtype=known(dy).arithmetic)
+    if arguments.settings.device == "cuda":
+        work = replace(work, kernels=_added_by_rows(Tensor((vocab, cols), dy.dtype), rows, cols))
     return with_moves(work, read={"index": index})
 
 

@@ -8,7 +8,8 @@ with both parts of B stacked, and A in two rows for each: four multiplications a
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from dataclasses import replace
+from math import ceil, prod
 
 from ...core.dtypes import result
 from ...core.timeline import Tensor
@@ -20,6 +21,7 @@ from .counted import Counted, Rule, by
 from .formats import COMPLEX, INTEGER, known, matrix_format
 
 Product = Callable[[Arguments, Tensor, Tensor], Work]
+ALIGNED = 16.0  # bytes that rows should start on, for loads of full width
 PACKED_COLUMNS = 8  # columns of an int4 matrix in the outermost dimension of its packed form
 
 
@@ -54,7 +56,26 @@ def _gemm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
     if known(a).kind == COMPLEX:
         return with_moves(ops.gemm(m=2 * m, n=n, k=2 * k, dtype=known(a).arithmetic), read={"A": a})
     dtype = product_format(arguments, a)
-    return ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=_output(arguments, dtype))
+    return _in_rows(ops.gemm(m=m, n=n, k=k, dtype=dtype, out_dtype=_output(arguments, dtype)), a, b)
+
+
+def _in_rows(work: Work, a: Tensor, b: Tensor) -> Work:
+    """Where rows of the operands lie along m and n, as in the gradient of weights, k may be any: no row begins at a multiple
+    of it. The timings are of rows along k, so that their kernels are those of a k whose rows are aligned."""
+    pitches = (_pitch(a, -2), _pitch(b, -1))
+    if any(pitch is None or pitch * known(a).bytes % ALIGNED for pitch in pitches):
+        return work
+    step = ALIGNED / known(a).bytes
+    kernels = (replace(kernel, sizes={**kernel.sizes, "k": ceil(a.shape[-1] / step) * step}) for kernel in work.kernels)
+    return replace(work, kernels=tuple(kernels))
+
+
+def _pitch(tensor: Tensor, along: int) -> int | None:
+    """Elements from one row to the next of a matrix whose rows lie along a dimension; None where they do not."""
+    other = -1 if along == -2 else -2
+    if len(tensor.strides) < 2 or tensor.strides[along] != 1 or tensor.strides[other] < max(tensor.shape[along], 2):
+        return None
+    return tensor.strides[other]
 
 
 def _bmm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
@@ -66,7 +87,7 @@ def _bmm(arguments: Arguments, a: Tensor, b: Tensor) -> Work:
         return with_moves(real, read={"A": a})
     dtype = product_format(arguments, a)
     sizes = {"batch": a.shape[0], "m": a.shape[1], "n": b.shape[2], "k": a.shape[2]}
-    return ops.bmm(**sizes, dtype=dtype, out_dtype=_output(arguments, dtype))
+    return _in_rows(ops.bmm(**sizes, dtype=dtype, out_dtype=_output(arguments, dtype)), a, b)
 
 
 def with_addend(work: Work, addend: Tensor | None, scale: object = 1) -> Work:
