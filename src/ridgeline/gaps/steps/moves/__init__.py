@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ..view import View
-from . import attention, communication, cpu, fusion, host, layout, optimizer, precision, slow
+from . import attention, communication, cpu, fusion, host, layout, optimizer, precision, scatter, slow
 from .move import POSSIBLE, SHOWN, Move
 
 __all__ = ["POSSIBLE", "SHOWN", "Move", "moves"]
@@ -30,6 +30,7 @@ RULES: tuple[Callable[[View], Iterable[Move]], ...] = (
     precision.narrower,
     precision.accidental_fp64,
     attention.unfused,
+    scatter.contended,
     communication.exposed,
     communication.pageable_copies,
     communication.exposed_copies,

@@ -15,6 +15,7 @@ from ....programs.aten.arguments import base_name
 from ....programs.aten.elementwise import is_elementwise
 from ..groups import Group
 from ..view import View
+from .layout import is_relayout
 from .move import Move, expected, price, price_runs, sources
 
 MIN_ELEMENTS = 1 << 14  # below, a kernel is a launch and nothing else
@@ -60,9 +61,10 @@ def pointwise_chains(view: View) -> Iterator[Move]:
         return
     gain, device = price_runs(view, changed, np.array(dropped))
     groups = list(dict.fromkeys(group for chain in worth for group in chain.groups))
+    fewer = len(dropped) / view.steps
     evidence = (
         f"{counted(len(worth) // view.steps or 1, 'chain')} of elementwise kernels per step: {_examples(worth)}",
-        f"{show(spared / view.steps, 'B', 3)} of intermediate traffic less, and {len(dropped) / view.steps:,.0f} launches",
+        f"saves {show(spared / view.steps, 'B', 3)} of intermediate traffic and {fewer:,.0f} launch{'' if fewer == 1 else 'es'}",
     )
     move = "fuse them with torch.compile, or write one kernel"
     yield Move("pointwise chain", "unfused elementwise chains", move, gain, evidence, device=device,
@@ -101,7 +103,10 @@ def _chains(view: View) -> list[Chain]:
 
 def _follows(view: View, chain: Chain, size: int, after: Group, place: int) -> bool:
     """Whether a run goes on with a chain of so many elements."""
-    same = view.kept.step[chain.runs[-1]] == view.kept.step[place] and chain.groups[-1].phase == after.phase
+    last = chain.groups[-1]
+    if is_relayout(last) and is_relayout(after):
+        return False  # views of two tensors, not a copy of a copy
+    same = view.kept.step[chain.runs[-1]] == view.kept.step[place] and last.phase == after.phase
     return bool(same and (after.elements == size or after.elements * MIN_RATIO <= size))
 
 

@@ -19,6 +19,8 @@ from .recount import in_format, is_on_images, recounted, total, unchanged
 
 CASTS = 2.0  # launches per product, 211 for 107 products of a ResNet-50 step under autocast
 FP64, FP32, TF32, BF16 = "fp64", "fp32", "tf32", "bf16"
+# How tf32 is allowed in products of matrices, and of images.
+TF32_SWITCHES = {"torch.set_float32_matmul_precision('high')": False, "torch.backends.cudnn.allow_tf32 = True": True}
 # Autocast runs these in the format of their input, which a product before them has written.
 ACTIVATIONS = frozenset({
     "relu", "gelu", "silu", "clamp_min", "threshold_backward", "gelu_backward", "silu_backward", "native_dropout",
@@ -42,7 +44,8 @@ def without_tensor_cores(view: View) -> Iterator[Move]:
         f"{show(spent, 's', 3)} per step in fp32 products without tensor cores",
         f"expected {show(total(times), 's', 3)} in tf32; in bf16 the step is {show(bf16, 's', 3)} shorter",
     )
-    move = "torch.set_float32_matmul_precision('high') for tf32, or autocast to bf16"
+    ways = [text for text, images in TF32_SWITCHES.items() if any(is_on_images(item) == images for item in items)]
+    move = f"{' and '.join(ways)} for tf32, or autocast to bf16"
     yield Move("fp32 products", "fp32 products on the vector units", move, gain, evidence, device=device,
                sources=sources(times), items=tuple(group.name for group in list(times)[:4]))  # fmt: skip
 

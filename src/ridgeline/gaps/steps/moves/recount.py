@@ -10,6 +10,8 @@ from typing import Any
 from ....core.errors import RidgelineError
 from ....core.timeline import Call, Tensor
 from ....programs.aten import Settings, count
+from ....programs.aten.arguments import base_name
+from ....programs.aten.convolution import ALLOW_TF32
 from ..groups import Group
 from ..items import OpItem
 from ..view import View
@@ -31,6 +33,7 @@ def recounted(
     for item in items:
         owned = item.group.owner
         call = changed(owned.call, change)
+        call = allowing_tf32(call) if settings is not None and settings.conv_tf32 else call
         counted = count(call, replace(settings or owned.settings, leaf=owned.settings.leaf))
         if counted.work is None or (settings is None and call.args == owned.call.args):
             continue
@@ -53,6 +56,13 @@ def changed(call: Call, change: Callable[[Tensor], Tensor]) -> Call:
         return change(arg) if isinstance(arg, Tensor) else arg
 
     return replace(call, args=each(call.args), outputs=())
+
+
+def allowing_tf32(call: Call) -> Call:
+    """The call with the flag of tf32 set, where its schema has one: it counts for more than the settings."""
+    place = ALLOW_TF32.get(base_name(call.name), len(call.args))
+    flags = (True,) if place < len(call.args) else ()
+    return replace(call, args=(*call.args[:place], *flags, *call.args[place + 1 :]))
 
 
 def unchanged(tensor: Tensor) -> Tensor:
