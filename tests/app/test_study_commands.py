@@ -13,6 +13,12 @@ from ridgeline.machines import write as save
 from ridgeline.machines.load import load
 
 
+def test_the_card_names_clock_bus_and_generation_of_the_memory() -> None:
+    card = run("machines", "h100-sxm").stdout
+    assert "2.62 GHz x 5120 bit x 2 transfers / 8" in card
+    assert "hbm: HBM3; " in card
+
+
 def test_machines_list_and_card() -> None:
     rows = answer("machines")
     assert len(rows) >= 60

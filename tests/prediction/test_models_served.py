@@ -382,3 +382,11 @@ def test_a_model_shows_itself_in_a_few_lines() -> None:
     assert text.startswith("TTFT ")
     assert "TPOT" in text.splitlines()[0]
     assert "tok/s" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(("name", "published"), [("gpt-oss-20b", "mxfp4"), ("deepseek-v3", "fp8_e4m3"), ("gpt2", "")])
+def test_wider_weights_than_the_published_ones_are_said(name: str, published: str) -> None:
+    text = f"predicted with weights in bf16; the published ones are narrower: ask for weights {published}"
+    assert (text in rl.model(name, "h200-sxm").notes) is bool(published)
+    if published:
+        assert "predicted with weights" not in " ".join(rl.model(name, "h200-sxm", weights=published).notes)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.cached import cached_property
+from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError
 from ...core.machine import Machine
 from ...core.units import percent, show
@@ -18,7 +19,7 @@ from ...machines.load import as_machine
 from ...programs.models.architecture import Architecture
 from ...programs.models.layout import Layout
 from ...programs.models.parameters import Parameters, parameters
-from ...programs.models.phase import DECODE, PREFILL, Formats, Phase
+from ...programs.models.phase import DECODE, NARROW_BITS, PREFILL, Formats, Phase
 from ...programs.models.program import ModelOp, stage_ops, step_ops
 from .critical import CriticalBatch, critical_batches
 from .energy import StepEnergy, least_time, step_energy
@@ -223,6 +224,11 @@ class ModelPrediction:
     def notes(self) -> tuple[str, ...]:
         """What does not fit and what would, what the architecture's reader left out, what the times rest on."""
         notes = list(self.architecture.notes)
+        published, weights = self.architecture.weights, self.formats.weights
+        if dtype_row(published).bits < min(dtype_row(weights).bits, NARROW_BITS):
+            notes.insert(
+                0, f"predicted with weights in {weights}; the published ones are narrower: ask for weights {published}"
+            )
         if not np.all(self.memory.fits):
             notes.insert(0, self._memory_note)
         longest, trained = float(np.max(self.load.longest)), self.architecture.max_context

@@ -33,7 +33,11 @@ def weight_format(fields: Fields) -> tuple[str, tuple[str, ...], list[str]]:
     skipped = next((value for name in SKIPPED if isinstance(value := inner.raw(name), list)), [])
     attention = any(isinstance(name, str) and "attn" in name for name in skipped)
     kept = f"; attention stays in {plain}" if attention else ""
-    return stored, ("attention",) if attention else (), [f"weights in {stored} ({clean(method, 40)}){kept}"]
+    return (
+        stored,
+        ("attention",) if attention else (),
+        [f"published with weights in {stored} ({clean(method, 40)}){kept}"],
+    )
 
 
 def _format(method: str, inner: Fields) -> str:

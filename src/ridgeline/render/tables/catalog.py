@@ -202,7 +202,8 @@ def _levels(machine: Machine) -> Table:
         *(Column(kind, unit="B/s") for kind in KINDS), *([REACHED] if any(row["measured"] for row in rows) else []),
         Column("latency", unit="s"), *DERIVED_FROM,
     )  # fmt: skip
-    notes = tuple(f"{level.name}: {level.note}" for level in machine.levels if level.note)
+    known = {level.name: "; ".join(filter(None, (level.technology, level.note))) for level in machine.levels}
+    notes = tuple(f"{name}: {text}" for name, text in known.items() if text)
     return Table("memory, innermost first (bandwidth of all instances together)", shown, rows, notes)
 
 
