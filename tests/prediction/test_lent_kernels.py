@@ -108,3 +108,19 @@ def test_machines_without_products_in_a_format_are_compared_by_an_op_that_has_no
     ]
     product = comparison(machines, "bf16", op=find("gemm"), values={"m": 8, "n": 8, "k": 8})
     assert [row.name for row in product.generations] == ["h100-sxm"]
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "mi300x", "h100-sxm", "rtx-4090"])
+def test_one_long_row_takes_no_longer_than_one_core_at_its_share_of_the_bandwidth(name: str) -> None:
+    """With what a softmax reads again, and the launch."""
+    machine = real(name)
+    cores = next(machine.units[unit] for unit in ("sm", "cu") if unit in machine.units)
+    row = rl.predict(rl.ops.softmax(rows=1, cols=131072, dtype="fp32"), machine)
+    assert row.time < 2.5 * float(row.bytes) * cores / machine.main.bandwidth.stated + 5e-6
+
+
+def test_products_that_were_timed_with_the_quantizing_of_their_activations_say_so() -> None:
+    """Serving engines time a layer in fp8, whose activations come in 16 bits; on the H200 the product alone was timed."""
+    alone, layer = (str(rl.predict(rl.ops.gemm(64, 1024, 1024, dtype="fp8"), name).expected[0].confidence) for name in ("h200-sxm", "h100-sxm"))  # fmt: skip
+    assert "quantizing the activations" in layer
+    assert "quantizing" not in alone

@@ -10,6 +10,7 @@ a coefficient means decides how it moves to another machine:
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
     attention, convolutions below half       the same, up to the most that is known: older instructions, or units that are not filled
     vector products                          at most the rate that the board's power pays for
+    a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
@@ -65,6 +67,8 @@ HALF_FILLED, MAX_FILLED = (
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
+# A block streams a long row; timings of many rows alone do not say how fast, and fits leave it anywhere.
+SHORT, STREAMED = "short", 8.0  # the variant of rows that a warp holds; bytes of an element, read and written in fp32
 SHARES = ("compute", "memory", "sustained")  # of a ceiling: at most 1
 
 
@@ -118,6 +122,7 @@ class Move:
     scarcer: float  # how much less main memory gives a core per cycle; 1 where it gives as much
     powered: Mapping[str, float]  # share of the peak that the board's power pays for, by dtype
     lender_powered: float  # and that of the lender
+    core_byte: float = inf  # seconds of one core for a byte, at its share of the bandwidth
 
     @classmethod
     def between(cls, lender: str, machine: Machine) -> Move:
@@ -128,6 +133,7 @@ class Move:
             max(defaults("lender_bytes_per_cycle")[lender] / fed, 1.0) if (fed := bytes_per_cycle(machine)) else 1.0,
             {dtype: powered(machine, dtype) for dtype in VECTOR_FORMATS},
             defaults("lender_powered").get(lender, 1.0),
+            1 / (fed * mine) if fed and mine else inf,
         )
 
     def adapted(self, key: Key, row: Fitted) -> Fitted:
@@ -139,6 +145,8 @@ class Move:
         for name in OVER_MEMORY.get(key.family, ()):
             if name in values:
                 values[name] *= self.scarcer
+        if key.family == "rows" and key.op == "softmax" and SHORT not in key.variant:
+            values["serial"] = min(values["serial"], STREAMED * self.core_byte)
         if key.family in SEVERAL_KERNELS:
             shortest = min(values["launch"], defaults("launch")["gpu"])
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
@@ -173,10 +181,10 @@ def bytes_per_cycle(machine: Machine) -> float | None:
 
 
 def per_cycle(machine: Machine) -> float | None:
-    """Flops of a core's matrix units per clock cycle, in 16 bits."""
-    figures = (machine.peaks.get(f"tensor.{dtype}") for dtype in MATRIX_FORMATS)
+    """Flops of a core per clock cycle in products of 16 bits, on its matrix units or, without any, its vector units."""
+    figures = (machine.peaks.get(f"{engine}.{dtype}") for engine in ("tensor", "vector") for dtype in MATRIX_FORMATS)
     figure, mine, count = next(filter(None, figures), None), clock(machine), cores(machine)
-    peak = figure.stated if figure else None
+    peak = (figure.stated or figure.value()) if figure else None
     return peak / mine / count if peak and mine and count else None
 
 
