@@ -16,7 +16,7 @@ from ridgeline.core.work import Work
 from ridgeline.gaps.advice import Advice, advise
 from ridgeline.gaps.gap import Gap
 from ridgeline.gaps.join import Pair
-from ridgeline.gaps.kernel_families import is_conversion
+from ridgeline.gaps.kernel_families import is_conversion, kernel_word, only_converts
 from ridgeline.gaps.report import reconcile
 from ridgeline.gaps.rules import catalog, causes, moves, rules
 from ridgeline.machines.load import load
@@ -304,3 +304,46 @@ def test_a_case_for_the_vector_units_is_told_of_tensor_cores() -> None:
 )
 def test_kernels_that_only_change_a_layout_are_known_by_name(kernel: str, expected: bool) -> None:
     assert is_conversion(kernel) == expected
+
+
+def test_a_copy_that_repeats_its_input_changes_no_layout() -> None:
+    """A row of 16 kB, which L1 serves, is written 8192 times."""
+    name = "void at::elementwise_kernel<128, 2, void at::gpu_kernel_impl_nocast<at::direct_copy_kernel_cuda(x)>>"
+    counters = {"store_requests": 1e6, "sectors_per_store": 4.0, "l2_to_sm": 1.28e8}
+    item = Observation("step", "step", (1e-4,), kernel=name, counters=counters)
+    assert only_converts(item)
+    assert not only_converts(replace(item, counters={**counters, "l2_to_sm": 2e6}))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "word"),
+    [
+        (
+            "void at::vectorized_elementwise_kernel<4, at::AUnaryFunctor<float, binary_internal::MulFunctor<float>>>",
+            "mul",
+        ),
+        (
+            "void at::vectorized_elementwise_kernel<4, at::CUDAFunctor_add<float>, std::array<char *, 3>>(int, T2)",
+            "add",
+        ),
+        (
+            "void at::elementwise_kernel<128, 4, void at::gpu_kernel_impl_nocast<at::direct_copy_kernel_cuda(x)>>",
+            "direct_copy",
+        ),
+        ("void at::<unnamed>::cunn_SoftMaxForwardReg<float, float>(T3 *)", "cunn_SoftMaxForwardReg"),
+        ("my_kernel(float *, int)", "my_kernel"),
+    ],
+)
+def test_a_word_says_what_a_kernel_does(kernel: str, word: str) -> None:
+    assert kernel_word(kernel) == word
+
+
+def test_many_more_flops_on_another_engine_than_stated_are_extra() -> None:
+    """The trace of a product: 2 n^2 FLOPs of a sum are stated, the tensor cores do 2 n^3, and a few vector FLOPs are counted."""
+    flops = {"tensor.bf16": 2 * 4096.0**3, "vector.fp32": 8e3}
+    counters = {"tensor_busy": 0.9, "sm_active": 1.0}
+    item = Observation("step", "nvjet", (1.8e-4,), kernel="nvjet", flops=flops, bytes={"hbm": 1.7e8}, counters=counters)
+    work = ops.custom(bytes=4 * 4096.0**2, flops=2 * 4096.0**2, dtype="bf16")
+    gap = Gap.of(predict(work, H200), Pair((0,), (item,), "name"))
+    assert advise(gap)[0].rule == "extra flops"
+    assert not gap.notes

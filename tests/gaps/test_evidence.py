@@ -375,3 +375,11 @@ def test_near_the_roofline_is_judged_by_the_expected_time() -> None:
     slower = gap_of(work, Observation("step", "step", (2 * expected,)))
     assert not as_expected(slower)
     assert "far below" in gap_band(slower)
+
+
+def test_issue_slots_of_multiply_adds_are_no_fault() -> None:
+    """Polynomials: 0.8 of the slots are filled, by multiply-adds alone, or half of them by other instructions."""
+    item = profiled(1e-3, flops=2e10, moved=1e8, counters={**EVEN, "issue": 0.8, "fma_busy": 0.75})
+    assert "issue" not in {each.rule for each in all_advice(item)}
+    mixed = replace(item, counters={**item.counters, "fma_busy": 0.4})
+    assert "issue" in {each.rule for each in all_advice(mixed)}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.app.collect import collect_next
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step
@@ -216,3 +217,14 @@ def test_pointwise_kernels_of_one_range_pass_tensors_through_memory() -> None:
     assert 1 / 1.5 < sum(top.gain or 0.0 for top in shown) / 295e-6 < 1.5
     apart = [replace(item, name=f"kernel {place}") for place, item in enumerate(chain)]
     assert not any(top.shown for found in report_of_kernels(apart, H200).kernels for top in found.advice)
+
+
+def test_kernels_of_one_range_are_told_apart_and_none_asks_for_what_no_counter_shows() -> None:
+    items = [
+        item
+        for item in observe.load(HELD_OUT.with_name("held_out_7") / "record" / "kernels.csv")
+        if item.name == "heads_a"
+    ]
+    made = report_of_kernels(items, H200)
+    assert "heads_a (direct_copy): keep data in the layout that is needed" in kernels_answer(made)[1]
+    assert not collect_next(made)

@@ -35,9 +35,12 @@ def undecided(kernel: ProfiledKernel) -> dict[str, tuple[str, ...]]:
     if kernel.top is not None and kernel.top.shown:
         return {}
     causes: dict[str, tuple[str, ...]] = {}
+    capability = _capability(kernel)
     for item in kernel.advice:
         lacking = tuple(dict.fromkeys(counter for figure in item.missing for counter in counters_of(figure)))
-        lacking = tuple(name for name in lacking if name not in kernel.typical.counters)
+        lacking = tuple(
+            name for name in lacking if name not in kernel.typical.counters and metrics_of_counters([name], capability)
+        )
         worth = item.gain is None or item.gain >= MIN_UNDECIDED_GAIN * kernel.typical.median
         if lacking and worth:
             causes[item.name] = lacking
@@ -47,10 +50,13 @@ def undecided(kernel: ProfiledKernel) -> dict[str, tuple[str, ...]]:
 def command(kernel: ProfiledKernel) -> list[str]:
     """Nsight Compute over one launch of the kernel, with the metrics that decide its possible causes."""
     counters = [name for names in undecided(kernel).values() for name in names]
-    capability = kernel.typical.conditions.get("compute_capability")
-    metrics = metrics_of_counters(counters, _number(capability) or HOPPER)
+    metrics = metrics_of_counters(counters, _capability(kernel))
     [made] = ncu(PROGRAM, kernel=_pattern(kernel), launches=1, metrics=(TIME, *metrics))
     return made.words
+
+
+def _capability(kernel: ProfiledKernel) -> float:
+    return _number(kernel.typical.conditions.get("compute_capability")) or HOPPER
 
 
 def _number(value: object) -> float | None:

@@ -41,6 +41,10 @@ CONVERSION = re.compile(
     r"nchwtonhwc|nhwctonchw|nchwtofold|transformtensor|converttensor|nchwtonchw|tensor_?transform", re.I
 )
 STRIDED_COPY = re.compile(r"(?<![a-z_])elementwise_kernel<.*nocast<.*direct_copy_kernel")
+_ELEMENTWISE = re.compile(r"elementwise_kernel<")
+_FUNCTORS = re.compile(r"CUDAFunctor\w*?_(\w+)<|(\w+)Functor<|(\w+?)_(?:tensor_scalar_)?kernel_(?:cuda|impl)\b")
+_WRAPPERS = ("unary", "aunary", "bunary", "binary", "gpu")  # around the function itself
+_FUNCTION = re.compile(r"(?<!::)[<(]")  # where the name of a function ends; `<unnamed>` is a namespace
 _REDUCE = re.compile(r"\breduce")  # as a word of its own; inside another word it says nothing
 # Step families that a kernel family may implement: libraries use elementwise kernels for strided copies, and so on.
 SERVED_BY: dict[str, frozenset[str]] = {
@@ -108,6 +112,14 @@ def is_library(kernel: str) -> bool:
 def is_conversion(kernel: str) -> bool:
     """Whether the name of a kernel shows that it only copies a tensor into another layout."""
     return CONVERSION.search(kernel) is not None or STRIDED_COPY.search(kernel) is not None
+
+
+@lru_cache(maxsize=4096)
+def kernel_word(kernel: str) -> str:
+    """What a kernel does in a word, where its name says it: `mul` of ATen's elementwise kernels; else the function's name."""
+    words = [next(filter(None, match)) for match in _FUNCTORS.findall(kernel)] if _ELEMENTWISE.search(kernel) else []
+    named = [word.lower() for word in words if word.lower() not in _WRAPPERS]
+    return named[-1] if named else _FUNCTION.split(kernel.removeprefix("void "))[0].rpartition("::")[2].strip()
 
 
 def only_converts(item: Observation) -> bool:

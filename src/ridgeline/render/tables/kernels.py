@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.units import counted, percent, show
 from ...gaps.advice import Advice
+from ...gaps.kernel_families import kernel_word
 from ...gaps.kernels import MAX_DIAGNOSED, KernelReport, ProfiledKernel
 from ...gaps.sentences import as_expected, kernel_bound, kernel_judgement
 from ..table import Column, Table, columns
@@ -36,10 +38,11 @@ def kernels_answer(report: KernelReport) -> list[str]:
     rest = f"; {percent(1 - report.counted)} has no counters" if report.counted < 1 else ""
     lines = [f"{first}: {reached}{held}{rest}"]
     moves = report.moves(MAX_MOVES)
+    names = _labels(report, moves)
     for place, kernel in enumerate(moves, 1):
         assert kernel.top is not None
         saves = f"saves {show(kernel.gain, 's', 3)} of {show(kernel.time, 's', 3)}"
-        text = f"{place}. {clip(kernel.name, MAX_NAME)}: {kernel.top.move}, {saves} ({kernel.top.name})"
+        text = f"{place}. {clip(names[id(kernel)], MAX_NAME)}: {kernel.top.move}, {saves} ({kernel.top.name})"
         lines.append(clip(text, MAX_WIDTH))
     if not moves:
         lines.append("no shown cause promises a gain; see the possible ones with -v")
@@ -57,15 +60,27 @@ def clip(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def _labels(report: KernelReport, listed: Sequence[ProfiledKernel]) -> dict[int, str]:
+    """Names of kernels by their identity; with what a kernel does, where it shares the name of a range with others."""
+    shared = Counter(kernel.name for kernel in report.kernels)
+    return {id(kernel): _label(kernel, shared[kernel.name] > 1) for kernel in listed}
+
+
+def _label(kernel: ProfiledKernel, shared: bool) -> str:
+    word = kernel_word(kernel.kernel) if shared and kernel.typical.path else ""
+    return f"{kernel.name} ({word})" if word and word not in kernel.name else kernel.name
+
+
 def kernels_table(report: KernelReport, limit: int | None = None, clipped: bool = True) -> Table:
     """The kernels by time; the first `limit` of them, shortened to 120 columns unless they are not to be `clipped`."""
     rows: list[dict[str, Any]] = []
+    names = _labels(report, report.kernels[:limit])
     short = bool(limit) and clipped
     for kernel in report.kernels[:limit]:
         figures = kernel.document(kernel.typical)
         rows.append(
             {
-                "name": clip(kernel.name, MAX_NAME) if short else kernel.name,
+                "name": clip(names[id(kernel)], MAX_NAME) if short else names[id(kernel)],
                 "time": kernel.time, "share": kernel.time / report.time, "runs": kernel.launches,
                 "intensity": figures.get("intensity"), "mfu": figures.get("mfu"), "mbu": figures.get("mbu"),
                 "bound": kernel_bound(kernel.gap, short=short), "roofline": kernel.share,
@@ -102,9 +117,10 @@ def _cause(advice: Advice) -> str:
 
 def causes_table(report: KernelReport, limit: int | None = None) -> Table:
     """The causes of each kernel with their evidence, the one to act on first."""
+    names = _labels(report, report.kernels[:limit])
     rows: list[dict[str, Any]] = [
         {
-            "kernel": kernel.name if place == 0 else "", "status": item.status, "cause": item.name, "gain": item.gain,
+            "kernel": names[id(kernel)] if place == 0 else "", "status": item.status, "cause": item.name, "gain": item.gain,
             "move": item.move, "evidence": "; ".join(item.evidence),
         }
         for kernel in report.kernels[:limit]
