@@ -11,19 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ridgeline as rl
+from ridgeline.core.timeline import Call, Tensor
 from ridgeline.machines.defaults import defaults
 from ridgeline.prediction.queue import DEVICE_BOUND, HOST_BOUND, HOST_BOUND_FROM, RUN, Queue, regime_of
 from ridgeline.prediction.traced.intervals import HIGH, LOW, device_width, regime_confidence, wall_end
+from ridgeline.programs.aten import count
 
 
 def op(family: str, time: float, width: float) -> Any:
     return SimpleNamespace(family=family, time=time, low=time - width, high=time + width)
 
 
-def queue(cost: float, time: float, count: int = 50) -> Queue:
+def queue(cost: float, time: float, launches: int = 50) -> Queue:
     """So many equal launches."""
-    ints, floats = np.full(count, RUN), np.ones(count)
-    return Queue(ints, cost * floats, time * floats, 0 * floats, np.zeros(count, int), np.arange(count))
+    ints, floats = np.full(launches, RUN), np.ones(launches)
+    return Queue(ints, cost * floats, time * floats, 0 * floats, np.zeros(launches, int), np.arange(launches))
 
 
 def test_widths_add_within_a_family_and_partly_between_families() -> None:
@@ -76,3 +79,14 @@ def test_the_wall_time_follows_whichever_sets_it() -> None:
     assert wall_end(host_bound, 1.5, 1.1) == pytest.approx(1.5 * host_bound.wall(), rel=0.01)
     assert wall_end(device_bound, 1.5, 1.1) == pytest.approx(1.1 * device_bound.wall(), rel=0.01)
     assert wall_end(device_bound, 1 / 1.5, 0.9) == pytest.approx(0.9 * device_bound.wall(), rel=0.01)
+
+
+def test_sizes_far_from_all_timings_do_not_make_an_interval_of_a_thousand_times() -> None:
+    """The gradient of images of three channels in fp32: its timings spread over a factor of eight, and it is five doublings away."""
+    dy, x, weights = (Tensor(shape, "fp32") for shape in ((8, 8, 256, 256), (8, 3, 256, 256), (8, 3, 3, 3)))
+    mask = (True, False, False)
+    call = Call("aten::convolution_backward", (dy, x, weights, (8,), (1, 1), (1, 1), (1, 1), False, (0, 0), 1, mask))
+    made = count(call).work
+    assert made is not None
+    predicted = rl.predict(made, rl.machine("h200-sxm"))
+    assert predicted.high < 10 * predicted.time

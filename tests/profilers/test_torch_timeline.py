@@ -176,6 +176,19 @@ def test_optimizers_of_one_kind_that_step_in_turn_end_one_step(tmp_path: Path) -
     assert np.bincount(line.runs.step[line.runs.step >= 0]).tolist() == [4] * 3
 
 
+def test_steps_before_a_graph_are_not_those_of_its_replays(tmp_path: Path) -> None:
+    """Two steps to warm up call the optimizer; ten replays of the captured step have most of the time."""
+    trace = many_steps(2)
+    for number in range(10):
+        at = 1500 + 200 * number
+        trace.op("aten::normal_", at, 20)
+        trace.kernel("random_kernel", at + 5, 10)
+        trace.kernel("step_kernel", at + 50, 100, call="cudaGraphLaunch")
+    line = timeline(trace.write(tmp_path))
+    assert line.steps.how == "repetition"
+    assert len(line.steps) in (9, 10)
+
+
 def test_a_step_lasts_until_the_device_has_finished_it(tmp_path: Path) -> None:
     """The host runs ahead of a slow device: launches 100 us apart, kernels of 400 us."""
     trace = MadeTrace()

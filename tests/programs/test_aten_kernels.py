@@ -149,10 +149,25 @@ def test_an_odd_k_is_slow_only_where_rows_lie_along_it(
 
 def test_bags_of_an_embedding_are_sorted_and_added_up_on_a_gpu() -> None:
     args = tuple(Tensor(shape, dtype) for shape, dtype in (((4, 8), "fp32"), ((20,), "int64"), ((4,), "int64")))
-    call = (*args, None, None, None, 1000, False)
+    call = (*args, None, None, 1000, False)
     on_gpu, on_cpu = (
-        work("aten::_embedding_bag_backward", *call, settings=Settings(device=each)) for each in ("cuda", "cpu")
+        work("aten::_embedding_bag_dense_backward", *call, settings=Settings(device=each)) for each in ("cuda", "cpu")
     )
     assert on_gpu.moves == on_cpu.moves
     assert [kernel.op for kernel in on_gpu.kernels] == ["sort", "strided"]
     assert [kernel.op for kernel in on_cpu.kernels] == ["embedding_backward"]
+    around = Call("aten::_embedding_bag_backward", (*args, *call[2:]))
+    assert count(around).kind == "wrapper"
+    assert count(around, leaf=True).work == on_gpu
+
+
+def test_a_result_that_is_still_empty_becomes_as_large_as_its_operands() -> None:
+    made = work("aten::abs", Tensor((32, 8), "fp32", (8, 1)), Tensor((0,), "fp32", (1,)))
+    assert sum(made.moves.values()) == 2 * 32 * 8 * 4
+
+
+def test_the_gradient_of_sampling_reads_and_writes_images_and_grid() -> None:
+    dy, x, grid = (Tensor(shape, "fp32") for shape in ((2, 3, 8, 8), (2, 3, 16, 16), (2, 8, 8, 2)))
+    made = work("aten::grid_sampler_2d_backward", dy, x, grid, 0, 0, False, (True, True))
+    assert sum(made.moves.values()) == 4 * (384 + 2 * 1536 + 2 * 256)
+    assert made.flops == 22 * 384

@@ -38,6 +38,7 @@ GIVEN_EFFICIENCY = "efficiency given by the caller"
 UNCALIBRATED_INTERVAL = (0.8, 2.0)  # of a time that nothing was fitted for
 MAX_DOUBLINGS = 12.0  # that count; beyond, nothing is known better
 MAX_STREAM_DOUBLINGS = 2.0  # of bytes that stream: once they fill the memory's queues, twice as many take twice as long
+WIDEST = np.log(8.0)  # the end that widening leads to at most: wider ones would say nothing
 WIDENING_PER_DOUBLING = 0.5  # of the interval's logarithm, per doubling of a size beyond those that were timed
 
 
@@ -113,7 +114,9 @@ class Expected:
             streams = kernel.kernel.family in STREAMING
             beyond = np.minimum(np.log2(kernel.distance), MAX_STREAM_DOUBLINGS if streams else MAX_DOUBLINGS)
             widening = kernel.selected.widening * (1 + WIDENING_PER_DOUBLING * beyond)
-            relative = kernel.bounded(end, np.exp(np.log(getattr(kernel.selected.fitted, end)) * widening) - 1)
+            fitted = np.log(getattr(kernel.selected.fitted, end))
+            widest = np.maximum(np.abs(fitted), WIDEST)
+            relative = kernel.bounded(end, np.exp(np.clip(fitted * widening, -widest, widest)) - 1)
             share = kernel.time / np.maximum(self.unbounded, 1e-300) if len(self.kernels) > 1 else 1.0
             weighted = weighted + relative * share
         return self._or_flat(weighted, uncalibrated) if np.any(self.uncovered) else weighted

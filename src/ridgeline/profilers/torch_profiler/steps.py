@@ -138,6 +138,8 @@ def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
     turn = cycle(_optimizers(spans, launches))
     spans = spans[turn - 1 :: turn]
     first = min(float(launches.start.min()), spans[0].start)
+    if launches.times[launches.start <= spans[-1].end].sum() < MIN_WORK * launches.times.sum():
+        return None  # steps before a graph was captured, whose replays do not call the optimizer
     return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "optimizer", True)
 
 

@@ -154,6 +154,7 @@ def elementwise(arguments: Arguments) -> Work:
     kinds = [number_kind(arg) for arg in arguments.args[: PLACES[name]] if isinstance(arg, int | float | complex)]
     row = promoted(read, max(kinds, default=BOOL))
     shape = broadcast(tuple(tensor.shape for tensor in read))
+    given = tuple(tensor for tensor in given if elements(tensor))  # one without elements is made as large as is needed
     out = given[0] if given else read[0] if arguments.in_place else result_of(name, arguments, read, row)
     if prod(out.shape) < prod(shape):
         raise Missing(f"the result {out.shape} is smaller than its operands {shape}")

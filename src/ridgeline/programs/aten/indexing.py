@@ -109,9 +109,11 @@ def _embedding_backward(arguments: Arguments) -> Work:
 def _embedding_bag_backward(arguments: Arguments) -> Work:
     """_embedding_bag_backward(dy, indices, offsets, bags, sizes, largest, num_weights, ...): a row of dy for every index.
 
-    On a GPU the indices are sorted and rows added up; the zeros are written by another operator that it calls.
+    _embedding_bag_dense_backward, which it calls, has no offsets. On a GPU the indices are sorted and rows added up; the
+    zeros are written by another operator.
     """
-    dy, index, vocab = arguments.tensor(0), arguments.tensor(1), arguments.integer(6, "num_weights")
+    place = 5 if "dense" in arguments.base else 6
+    dy, index, vocab = arguments.tensor(0), arguments.tensor(1), arguments.integer(place, "num_weights")
     cols = dy.shape[-1] if dy.shape else 1
     rows = float(elements(index))
     work = ops.embedding_backward(rows=rows, vocab=vocab, cols=cols, dtype=known(dy).arithmetic)
@@ -274,7 +276,7 @@ def _placed(arguments: Arguments) -> Work:
 RULES: dict[str, Rule] = {
     "index": _index, "_unsafe_index": _index, "_unsafe_masked_index": _index, "index_select": _index_select,
     "embedding": _embedding, "embedding_dense_backward": _embedding_backward, "_embedding_bag": _embedding_bag,
-    "_embedding_bag_forward_only": _embedding_bag, "_embedding_bag_backward": _embedding_bag_backward, "gather": _gather, "take": _take,
+    "_embedding_bag_forward_only": _embedding_bag, "_embedding_bag_backward": _embedding_bag_backward, "_embedding_bag_dense_backward": _embedding_bag_backward, "gather": _gather, "take": _take,
     **dict.fromkeys(("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"), _index_put),
     **dict.fromkeys(("scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"), _scatter),
     **dict.fromkeys(

@@ -36,7 +36,7 @@ index_put_ scalar_tensor cummax cummin softmax log_softmax adaptive_avg_pool1d a
 select_backward slice_backward diagonal_backward masked_scatter masked_fill block_diag native_channel_shuffle
 channel_shuffle binary_cross_entropy_with_logits celu selu logsumexp _safe_softmax rot90 diag_embed repeat_interleave
 _native_multi_head_attention _transformer_encoder_layer_fwd expand_copy view_copy split_with_sizes_copy split_copy
-unbind_copy trace lstm gru
+unbind_copy trace lstm gru _embedding_bag_backward
 """
 MAYBE_COPIES = frozenset(_MAYBE_COPIES.split())
 FREE = (frozenset(VIEWS.split()) - MAYBE_COPIES) | frozenset(_BOOKKEEPING.split())
