@@ -25,6 +25,7 @@ NOT_STALLED = ("selected", "not_selected")
 STALL = "stall."  # prefix of the warp-stall counters
 WARP_ONLY = ("tensor.fp64", "tensor.int4", "tensor.int1")  # formats whose products are of single warps on any device
 LARGE_TILE = 256.0
+MAX_DECODED = 16.0  # queries of a sequence at a time, above which it is a prompt and not decoded
 MIN_ENGINE_BUSY = 0.35  # utilization of the vector units, from which they hold a product back
 MAX_TENSOR_BYTES = 2.0  # of an element whose products tensor cores are made for
 MIN_REGISTER_CAP = 32.0  # registers per thread at full occupancy, 65,536 over 2,048 threads
@@ -109,6 +110,7 @@ def signs(gap: Gap) -> dict[str, float | str]:
         "own_code": yes_or_no(not measurement.kernels or not all(map(is_library, measurement.kernels))),
         "padded": _padded(target.work.shape) if target.algorithm_known else None,
         "weights": yes_or_no(target.work.family != "attention"),
+        "prompt": yes_or_no(_queries(target.work.shape) > MAX_DECODED),
         "algorithm_over_ridge": longest(target.needs, "compute") / memory if memory else None,
         "deep": yes_or_no(gap.deep_compute),
         "kernels": measurement.launches,
@@ -139,6 +141,12 @@ def _algorithm_share(gap: Gap) -> float:
     counters, through = gap.measurement.counters, gap.measurement.bytes.get("l1")
     spilled = min(SECTOR * counters.get("local_sectors", 0.0) / through, 1.0) if through else 0.0
     return gap.share / max(wasted(counters) or 1.0, 1.0) * (1 - spilled)
+
+
+def _queries(shape: Mapping[str, object]) -> float:
+    """Queries of a sequence that attention has at a time; 1 of other work."""
+    queries = shape.get("seq_q")
+    return queries if isinstance(queries, float) else 1.0
 
 
 def _padded(shape: Mapping[str, object]) -> float:
