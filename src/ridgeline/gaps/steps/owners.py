@@ -68,6 +68,8 @@ class Owners:
             site: settings_of([(timeline.activities[place], times) for place, times in places], gradients)
             for site, places in ran.items()
         }
+        if timeline.tool.startswith("jax"):  # compiled instructions call no operators
+            self.settings = {site: replace(known, leaf=True) for site, known in self.settings.items()}
         if all(activity.kind == OPERATOR for activity in timeline.activities):
             formats = _formats(timeline.sites)
             for site, known in self.settings.items():

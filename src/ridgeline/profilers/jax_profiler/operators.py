@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.tabular import json_document
 from ...core.timeline import Call, Tensor
-from .hlo import PLUMBING, Instruction, Module
+from .hlo import CONTROL, PLUMBING, Instruction, Module
 
 SHAPING = frozenset(
     {"broadcast", "reshape", "convert", "copy", "slice", "transpose"}
@@ -39,12 +39,28 @@ def call_of(module: Module, item: Instruction) -> Call:
         made = _convolution(module, convolutions[0])
         if made is not None:
             return made
-    return Call(item.name, (*module.operands(item), *item.outputs))
+    if item.opcode in CONTROL:
+        return Call(item.name)  # what it runs are instructions of their own
+    return Call(item.name, _moved(module, item, parts))
+
+
+def _moved(module: Module, item: Instruction, parts: Sequence[Instruction]) -> tuple[Tensor, ...]:
+    """Operands and results; of those that a loop takes a slice of, or writes one into, the slice."""
+    operands, results = list(module.operands(item)), list(item.outputs)
+    for part in parts:
+        given = module.operands(part)
+        if part.opcode == "dynamic-slice" and given and part.outputs and given[0] in operands:
+            operands[operands.index(given[0])] = part.outputs[0]
+        elif part.opcode == "dynamic-update-slice" and len(given) > 1 and given[0] in results:
+            results[results.index(given[0])] = given[1]
+            if given[0] in operands:
+                operands.remove(given[0])
+    return (*operands, *results)
 
 
 def fused_operators(module: Module, item: Instruction) -> tuple[str, ...]:
     """The operations in a fusion, sorted; those that only shape data where there are no others. Of a product none."""
-    if call_of(module, item).name in PRODUCTS:
+    if item.opcode in CONTROL or call_of(module, item).name in PRODUCTS:
         return ()
     opcodes = {part.opcode for part in module.inner(item)} - PLUMBING - {"fusion", "custom-call"}
     return tuple(sorted(opcodes - SHAPING or opcodes))
@@ -100,10 +116,13 @@ def _convolution(module: Module, item: Instruction) -> Call | None:
         Tensor(tuple(tensor.shape[dim] for dim in order), tensor.dtype)
         for tensor, order in ((source, where.input), (weights, where.filter))
     ]
-    padded = [low + high for low, high in where.padding]
-    if any(both % 2 for both in padded):
-        return None  # padded on one side more than on the other: no operator with the same sizes
-    padding = tuple(both // 2 for both in padded)
+    # padded on one side more than on the other (`SAME` with a stride): as an image that is larger by the difference
+    beyond = (0, 0, *(abs(high - low) for low, high in where.padding))
+    if len(beyond) != len(tensors[0].shape):
+        return None
+    larger = tuple(size + more for size, more in zip(tensors[0].shape, beyond, strict=True))
+    tensors[0] = Tensor(larger, tensors[0].dtype)
+    padding = tuple(min(pair) for pair in where.padding)
     spatial = (0,) * len(padding)
     args = (*tensors, None, where.strides, padding, where.dilation, False, spatial, where.groups)
     return Call("aten::convolution", args)

@@ -49,6 +49,7 @@ _RANGES = re.compile(
     r"autograd::engine::|torch::autograd::|\w+Backward\d*$|Optimizer\.|ProfilerStep|ridgeline\.step|Torch-Compiled Region"
     r"|CompiledFunction|nn\.Module:|enumerate\(DataLoader\)|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
     r"|## Call CompiledFxGraph|AOTDispatcher|TorchDynamo|profiler::|PyTorch Profiler"
+    r"|(?:while|conditional|call|async-start)(?:\.\d+)?$"
 )
 
 

@@ -165,7 +165,7 @@ RANDOM = (
 )  # fmt: skip
 RULES: dict[str, Rule] = {
     "sort": _sort, "argsort": _sort, "msort": _sort, "topk": _topk, "kthvalue": _kth,
-    **dict.fromkeys(("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "_cummax_helper", "_cummin_helper"), _scan),
+    **dict.fromkeys(("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "_logcumsumexp", "_cummax_helper", "_cummin_helper"), _scan),
     "cummax": _scan, "cummin": _scan, "multinomial": _multinomial, **dict.fromkeys(RANDOM, _random),
     "randperm": _permutation, "native_dropout": _dropout, "_fused_dropout": _dropout,
     "native_dropout_backward": _dropout_backward, "searchsorted": _search, "bucketize": _search, "isin": _search,
