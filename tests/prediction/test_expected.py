@@ -285,10 +285,14 @@ def test_numbers_of_another_backend_never_serve_by_default() -> None:
 
 
 def test_own_numbers_of_another_format_go_before_borrowed_ones() -> None:
-    one = replace(H, fitted=table({"gemm-odd.bmm.bf16-int4_g128": fitted(borrowed=True), "gemm.fp16": fitted()}))
+    one = replace(H, fitted=table({"gemm.bmm.bf16-int4_g128": fitted(borrowed=True), "gemm.fp16": fitted()}))
     found = select(one, ODD)
     assert found is not None
     assert str(found.key) == "gemm.fp16"
+    unaligned = replace(H, fitted=table({"gemm-odd.bf16-int4_g128": fitted(borrowed=True), "gemm.fp16": fitted()}))
+    odd = select(unaligned, ODD)  # aligned products say nothing of it
+    assert odd is not None
+    assert str(odd.key) == "gemm-odd.bf16-int4_g128"
     alone = select(replace(H, fitted=table({"gemm.bf16": fitted(borrowed=True)})), ODD)
     assert alone is not None
     assert alone.fitted.borrowed

@@ -8,7 +8,7 @@ a coefficient means decides how it moves to another machine:
     launches of several kernels              the shortest launch stays, the rest is cycles
     caches and cores over main memory        the same bytes per core and cycle, where the machine has less memory bandwidth
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
-    attention, convolutions below half       the same, up to the most that is known: older instructions, or units that are not filled
+    other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled
     vector products                          at most the rate that the board's power pays for
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
 """
@@ -60,10 +60,9 @@ OVER_MEMORY: Mapping[str, tuple[str, ...]] = {"gemm": ("reuse",), "moe": ("reuse
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
 MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
-HALF_FILLED, MAX_FILLED = (
-    0.5,
-    0.7,
-)  # of the peak: what such kernels stay below, and most where the units are slower (FlashAttention-2 on an A100)
+UNALIGNED = frozenset(("odd", "loose"))  # variants of products
+HALF_FILLED = 0.5  # of the peak, which these kernels stay below
+MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2 on an A100
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
@@ -88,6 +87,11 @@ def newest(asked: str, timed: Iterable[str]) -> str:
     if not versions or asked in versions:
         return asked
     return max(versions, key=lambda backend: [int(number) for number in re.findall(r"\d+", backend)])
+
+
+def unaligned(key: Key) -> bool:
+    """Whether rows of a product begin off the addresses that its fast kernels load from."""
+    return key.family == "gemm" and not UNALIGNED.isdisjoint(key.variant.split("-"))
 
 
 def base(architecture: str) -> str:
@@ -152,7 +156,8 @@ class Move:
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
-        if key.family in UNFILLED and key.dtype in MATRIX_FORMATS and values.get("compute", 1.0) < HALF_FILLED:
+        unfilled = key.family in UNFILLED or unaligned(key)
+        if unfilled and key.dtype in MATRIX_FORMATS and values.get("compute", 1.0) < HALF_FILLED:
             values["compute"] = min(values["compute"] * self.per_cycle, MAX_FILLED)
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
             limit = self.powered[key.dtype]

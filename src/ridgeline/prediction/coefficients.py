@@ -22,7 +22,7 @@ from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
 from ..core.work import READ, WRITE, Array, Kernel, Work, largest
 from ..machines.defaults import defaults
-from ..machines.transfer import CORE_UNITS, VECTOR_PRODUCTS, backends, library, newest
+from ..machines.transfer import CORE_UNITS, VECTOR_PRODUCTS, backends, library, newest, unaligned
 
 STREAMING = ("stream", "reduce", "gather")  # families whose kernels are known by their bytes alone
 # A dtype that was never timed takes the coefficients of the next one that was.
@@ -89,10 +89,11 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     asked = timed_backend(machine, backend)
     for borrowed in (False, True):
         wanted = _on_vector_units(machine, key) if borrowed else key
+        aligned_serve = not _lends_unaligned(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like):
             substitute = substitute or wanted.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
-            if fitted is not None and fitted.borrowed is borrowed:
+            if fitted is not None and fitted.borrowed is borrowed and (aligned_serve or unaligned(candidate)):
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op and candidate.resident is key.resident
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
@@ -105,6 +106,13 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                     CALIBRATED if timed else TRANSFERRED,
                 )
     return None
+
+
+def _lends_unaligned(machine: Machine, key: Key) -> bool:
+    """Whether other machines lend timings of products that are unaligned as this one is; timings of aligned ones, which may be all
+    that were taken here, would be several times too fast."""
+    rows = (machine.fitted.get(wider) for wider in key.wider() if unaligned(wider))
+    return unaligned(key) and any(row is not None and row.borrowed for row in rows)
 
 
 def _on_vector_units(machine: Machine, key: Key) -> Key:
@@ -179,7 +187,10 @@ def hardware(machine: Machine, dtype: str) -> Hardware | None:
     cache_size = (inner.total if inner and inner.name != "l1" else None) or defaults("cache")["last_level"]
     figure = machine.peaks.get("special.fp32")
     special = (figure.value() if figure else None) or defaults("special")["per_flop"] * vector
-    return Hardware(cores, peak, bandwidth, cache_size, special, vector)
+    # addresses and loads of fp64 elements take no fp64 units, of which some GPUs have few; half of the fp32 rate is what most have
+    single = machine.peaks.get("vector.fp32")
+    handling = max(vector, ((_stated(single) if single else None) or 0.0) / 2)
+    return Hardware(cores, peak, bandwidth, cache_size, special, vector, handling=handling)
 
 
 def _cpu_hardware(machine: Machine, dtype: str) -> Hardware | None:

@@ -63,7 +63,7 @@ def stream(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Arra
         memory = memory + c["turn"] * 4 * read * written / moved / (c["memory"] * hw.bandwidth)
     time: Array = memory
     if "arithmetic" not in off:
-        work = (g["flops"] + c["element"] * g["elements"]) / hw.vector + g["special"] / hw.special
+        work = g["flops"] / hw.vector + c["element"] * g["elements"] / hw.handled + g["special"] / hw.special
         time = overlapped(memory, work, c, off)
     if c["chunk"] and "chunk" not in off:
         piece = np.minimum(g.get("largest", g["elements"]), CHUNK) * g["launches"]
