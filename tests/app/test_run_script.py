@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from ridgeline.app.cli import main
 from ridgeline.app.run import program as job
+from ridgeline.core.errors import InputError
 from ridgeline.core.timeline import KERNEL, OPERATOR, Activity
 from ridgeline.profilers import launch
 
@@ -70,6 +71,14 @@ def test_a_loaded_machine_is_named_with_the_share_of_time_without_a_core(waited:
     assert recorded.waited_share == waited / 2
     assert any("waited 25 % of the time for a core" in note for note in notes) == named
     assert ([move.rule for move in made.report.moves] == ["waits for cores"]) == named
+
+
+def test_a_program_whose_children_do_the_work_is_told_so(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"schemaVersion": 1, "traceEvents": []}')
+    recorded = launch.Recorded(("python", "train.py"), trace, 0, "torch", "the entire run")
+    with pytest.raises(InputError, match="processes that it starts are not recorded"):
+        job.report_of(recorded, MACHINE, print)
 
 
 FAILING = """

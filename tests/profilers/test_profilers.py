@@ -527,3 +527,12 @@ def test_garbage_gives_one_message(tmp_path: Path, content: bytes) -> None:
         except InputError as error:
             said = str(error)
         assert "\x00" not in said
+
+
+@pytest.mark.parametrize("form", ['{{"traceEvents": [{0}, {0}]}}', "[{0}, {0}]"])
+def test_a_chrome_trace_of_another_program_is_refused_in_one_line(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(form.format('{"name": "RunTask", "ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 2}'))
+    with pytest.raises(InputError, match="is a Chrome trace of neither PyTorch nor JAX") as error:
+        observe.load(path)
+    assert "\n" not in str(error.value)

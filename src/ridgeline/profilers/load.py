@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import tomllib
 from collections.abc import Iterable
 from functools import cache
@@ -80,9 +81,19 @@ def _recognised(path: str | Path, as_: str | None) -> tuple[Path, str]:
         raise InputError(f"'{path}' is TOML, as machine files are, and no profile{TOML_HINT}; {FORMATS}")
     if as_ is None:
         as_ = next((name for name, module in importers().items() if module.recognises(start, path)), None)
+    if as_ in (None, "plain") and _CHROME_EVENT.search(start):
+        raise InputError(
+            f"'{path}' is a Chrome trace of neither PyTorch nor JAX, whose events say nothing of kernels; {FORMATS}"
+        )
     if as_ is None:
         raise _unrecognised(start, path)
     return path, as_
+
+
+# An event with a phase and a time, in either order of its fields.
+_CHROME_EVENT = re.compile(
+    r'\{[^{}]{0,400}"ph"\s*:\s*"[A-Za-z]"[^{}]{0,400}"ts"\s*:|\{[^{}]{0,400}"ts"\s*:[^{}]{0,400}"ph"\s*:\s*"[A-Za-z]"'
+)
 
 
 def _is_toml(start: str) -> bool:

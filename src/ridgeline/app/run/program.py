@@ -50,9 +50,15 @@ def report_of(recorded: Recorded, on: str | None, say: Say, on_progress: Progres
     from ...gaps.steps.moves.cpu import waiting_for_cores
     from ...gaps.steps.report import program_report
     from ...profilers.load import timeline
+    from ...profilers.torch_profiler import EmptyTrace
 
     try:
         times = timeline(recorded.trace)
+    except EmptyTrace as error:
+        raise InputError(
+            f"'{' '.join(recorded.command)}' ran no operator in its own process (recorded: {recorded.recorded}); "
+            "processes that it starts are not recorded: run what they run by itself"
+        ) from error
     except InputError as error:
         raise InputError(f"nothing of '{' '.join(recorded.command)}' can be reported: {error}") from error
     if not len(times.runs):

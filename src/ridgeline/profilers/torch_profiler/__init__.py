@@ -23,7 +23,7 @@ from .results import HEADER, idle_times, observations
 from .sparse import add_sparse
 from .timeline import timeline as trace_timeline
 
-__all__ = ["HOW", "idle_times", "load", "observations", "read", "recognises", "timeline"]
+__all__ = ["HOW", "EmptyTrace", "idle_times", "load", "observations", "read", "recognises", "timeline"]
 
 HOW = "torch.profiler: profiler.export_chrome_trace('trace.json.gz'), with record_shapes and with_stack for shapes and modules"
 
@@ -66,8 +66,12 @@ def timeline(path: Path) -> Timeline:
     return result
 
 
-def _nothing(path: Path) -> InputError:
-    return InputError(
+class EmptyTrace(InputError):
+    """A trace in which nothing ran."""
+
+
+def _nothing(path: Path) -> EmptyTrace:
+    return EmptyTrace(
         f"'{path}' holds no kernels and no ops; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
         "and run something inside the profiler"
     )
