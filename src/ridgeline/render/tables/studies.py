@@ -12,8 +12,8 @@ import numpy as np
 from ...core.documents import to_document
 from ...core.dtypes import dtype as dtype_row
 from ...core.machine import Machine
+from ...core.units import counted, show
 from ...core.units import percent as share_text
-from ...core.units import show
 from ...prediction import whatif
 from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
@@ -176,7 +176,7 @@ def comparison_lines(study: Comparison, case: str = "") -> list[str]:
         fastest, widest = max(rows, key=lambda row: row.peak), max(rows, key=lambda row: row.bandwidth)
         peak = f"highest {study.dtype} peak: {fastest.name}, {show(fastest.peak, 'flop/s')}"
         bandwidth = f"highest bandwidth: {widest.name}, {show(widest.bandwidth, 'B/s')}"
-        return [f"{peak}; {bandwidth}", f"{len(rows)} machines, dense {study.dtype}, {ceilings}"]
+        return [f"{peak}; {bandwidth}", f"{counted(len(rows), 'machine')}, dense {study.dtype}, {ceilings}"]
     times = {row.name: float(item.time) for row, item in zip(rows, study.predictions, strict=True)}
     bounds = {row.name: str(item.bound) for row, item in zip(rows, study.predictions, strict=True)}
     best, *others = sorted(times, key=lambda name: times[name])
