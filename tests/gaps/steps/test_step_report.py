@@ -237,3 +237,11 @@ def test_a_trace_of_a_gpu_compared_with_a_cpu_says_so(name: str, named: str) -> 
     cpu = replace(load("xeon-8480plus"), name=name)
     made = program_report(repeated(lambda story: story.launch(ADD, 30.0)), cpu)
     assert f"recorded on a GPU, predicted for {named}: the gaps compare two machines" in made.warnings[-1]
+
+
+def test_a_step_is_not_shorter_than_its_work_on_the_device() -> None:
+    """The host runs ahead of the device in a few steps without the profiler: the time between them is none of a step."""
+    recorded = repeated(lambda story: story.launch(ADD, 30.0))
+    device = program_report(recorded, H200).view.device
+    assert program_report(recorded, H200, device / 2).view.step_time is None
+    assert program_report(recorded, H200, device * 2).view.step_time == device * 2

@@ -7,7 +7,7 @@ counts is named with its share; it is never given a prediction.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ...core.cached import cached_property
@@ -28,6 +28,7 @@ from .view import View
 
 SCHEMA = 1
 MAX_MOVES = 3  # in the answer
+RAN_AHEAD = 0.95  # of the device time of a step, below which the time between two steps of the host is none of a step
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def program_report(timeline: Timeline, machine: Machine, step_time: float | None
     dispatch = dispatch_time(overhead) if runs.on_host else None
     explained, uncounted = items(runs, [group for group in grouped if group not in overhead], machine, dispatch)
     view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead), step_time, dispatch)
+    if step_time is not None and not runs.on_host and step_time < RAN_AHEAD * view.device:
+        view = replace(view, step_time=None)  # the host launched these steps ahead: how long they took was not timed
     notes = (*timeline.notes, *other_machines(machine, [timeline.conditions]), *_other_kind(machine, runs.on_host))
     return ProgramReport(machine, view, tuple(explained), tuple(uncounted), tuple(moves(view)), notes)
 
