@@ -4,7 +4,8 @@ elementwise work runs on one).
     python benchmarks/expected_speed.py [MACHINE]
 
 Sizes of every kind run, so that each block of cases holds every variant (aligned, loose, odd, few rows); the goal is a
-million times a second and core. The best of the repetitions counts.
+million times a second and core. The best of the repetitions counts; the first one, which also computes the corrections from
+similar timings, is printed beside it.
 """
 
 from __future__ import annotations
@@ -31,15 +32,17 @@ def main(name: str) -> None:
     machine = rl.machine(name)
     for kind in ("aligned", "any"):
         arrays = sizes(kind)
-        best = float("inf")
+        seconds = []
         for _ in range(REPEATS):
             start = time.perf_counter()
             made = rl.predict_cases(rl.ops.gemm, machine, arrays, wanted=("time",))
-            best = min(best, time.perf_counter() - start)
+            seconds.append(time.perf_counter() - start)
         assert len(made["time"]) == CASES
-        rate = CASES / best
+        rate, first = CASES / min(seconds), CASES / seconds[0]
         verdict = "at or above" if rate >= GOAL else "below"
-        print(f"{kind:8s} {rate / 1e6:5.2f} million GEMM times a second and core; {verdict} the goal of 1")
+        print(
+            f"{kind:8s} {rate / 1e6:5.2f} million GEMM times a second and core (the first time {first / 1e6:.2f}); {verdict} the goal of 1"
+        )
 
 
 if __name__ == "__main__":

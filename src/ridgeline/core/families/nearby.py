@@ -35,7 +35,7 @@ CELL_BITS = 63  # of the number of a cell, which its coordinates share
 SIZE_BITS = 8  # of a coordinate: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size; one less is beyond any image
 MAX_COORDINATES = 9  # that fit in the number of a cell
 STEPS_ABOVE = (1, 2, 4, 8, 16)  # cells, up to four octaves
-MAX_PAIRS = 1 << 21  # pairs of cells and timed cases that are held at once
+MAX_PAIRS = 1 << 16  # pairs of cells and timed cases that are held at once: what caches hold
 MAX_CELLS = 1 << 20  # cells that are kept
 REACHES = (0.05, 1e3)  # octaves
 # of tables that only say by how much the formula missed each case
@@ -59,11 +59,16 @@ def cell_centers(coordinates: Vector) -> Vector:
 
 
 def likeness(first: Vector, second: Vector, reach: Vector) -> Vector:
-    """1 / (1 + d^2) between the columns of two sets of coordinates in octaves, a row per coordinate."""
-    distance: Vector = np.ones((first.shape[1], second.shape[1]))
-    for one_row, other_row, octave in zip(first, second, reach, strict=True):
-        distance += ((one_row[:, None] - other_row) / octave) ** 2
-    return 1 / distance
+    """1 / (1 + d^2) between the columns of two sets of coordinates in octaves, a row per coordinate.
+
+    d^2 = |a|^2 - 2 a b + |b|^2, so that 1 + d^2 of all pairs is one product of matrices. It is not left to BLAS, whose threads
+    wait for each other on a busy machine and whose last digit depends on how many cases are asked for at once.
+    """
+    one, other = first / reach[:, None], second / reach[:, None]
+    left = np.vstack([one, (one**2).sum(axis=0), np.ones(one.shape[1])])
+    right = np.vstack([-2 * other, np.ones(other.shape[1]), 1 + (other**2).sum(axis=0)])
+    distance: Vector = np.einsum("ka,kb->ab", left, right)
+    return np.reciprocal(distance, out=distance)
 
 
 class Kept:
@@ -160,7 +165,8 @@ class Nearby:
     def _computed(self, cells: Cells) -> Vector:
         backs = reversed(range(len(self.names)))
         places = np.stack([(cells >> (self._bits * back)) & self._max_place for back in backs]) / CELLS_PER_OCTAVE
-        correction: Vector = likeness(places, self._coordinates, self.reach) @ self.weights
+        alike = likeness(places, self._coordinates, self.reach)
+        correction: Vector = np.multiply(alike, self.weights, out=alike).sum(axis=1)
         return np.clip(correction, -MAX_LOG_ERROR, MAX_LOG_ERROR)
 
     def text(self) -> str:
