@@ -63,10 +63,11 @@ SETS = (
         "bmm-",
         "beyond-",
         "networks2-",
+        "narrow-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
-SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 and 2026-11-16"
+SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 to 2026-11-17"
 
 
 def within_bounds(key: Key, row: Fitted) -> Fitted:
