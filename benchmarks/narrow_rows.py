@@ -1,13 +1,10 @@
-"""Cases of narrow embedding tables, their gradients, norms of single images and thin batched products, to time in addition to
-every family's calibration.
+"""Cases of narrow embedding tables, their gradients and norms of single images, to time in addition to every family's calibration.
 
     python benchmarks/narrow_rows.py calibration > cases.csv
     python benchmarks/narrow_rows.py test > cases.csv            never to be fitted to
-    python benchmarks/narrow_rows.py thin > cases.csv            batched products with one or two sizes of up to 16
-    python benchmarks/narrow_rows.py thin-test > cases.csv       never to be fitted to
 
 Recommenders look up rows of 4 to 512 columns in tables of up to millions of rows, and instance norms are batch norms of one
-image with the channels of all of them; points are transformed by matrices of 2 to 4 rows. Sizes are drawn log-uniformly; the same table every time.
+image with the channels of all of them. Sizes are drawn log-uniformly; the same table every time.
 """
 
 from __future__ import annotations
@@ -21,14 +18,8 @@ from ridgeline.measure.cuda.kernels import table
 
 MAX_TABLE = 1 << 28  # elements
 MAX_IMAGES = 1 << 26
-COUNTS = {  # gradients, look-ups, norms, products
-    "calibration": (600, 300, 300, 0),
-    "test": (200, 100, 100, 0),
-    "thin": (0, 0, 0, 1500),
-    "thin-test": (0, 0, 0, 300),
-}
-SEEDS = {"calibration": 8110, "test": 8120, "thin": 8130, "thin-test": 8140}
-MAX_THIN = 16  # rows, columns or depth
+COUNTS = {"calibration": (600, 300, 300), "test": (200, 100, 100)}  # gradients, look-ups, norms
+SEEDS = {"calibration": 8110, "test": 8120}
 WIDTHS = (8, 16, 32, 64, 128, 256)
 
 
@@ -50,26 +41,13 @@ def _normed(draw: Draw, index: int) -> Case:
     return case | {"batch": 1, "channels": channels, "pixels": side * side, "layout": "nchw"}
 
 
-def _thin(draw: Draw, index: int) -> Case:
-    """One or two of three sizes are thin; all orders of them."""
-    dtype = ("fp32", "tf32", "bf16")[index % 3]
-    while True:
-        batch, sizes = draw.size(1, 1024), [draw.size(1, MAX_THIN), draw.size(1, MAX_THIN), draw.size(64, 1 << 19)]
-        if index // 3 % 2:
-            sizes = [draw.size(1, MAX_THIN), draw.size(64, 4096), draw.size(64, 1 << 16)]
-        m, n, k = (sizes[place] for place in draw.rng.permutation(3))
-        if batch * max(m * n, m * k, n * k) <= MAX_IMAGES:
-            return {"op": "bmm", "dtype": dtype, "batch": batch, "m": m, "n": n, "k": k}
-
-
 def main() -> None:
     chosen = sys.argv[1]
-    gradients, lookups, norms, products = COUNTS[chosen]
+    gradients, lookups, norms = COUNTS[chosen]
     draw = Draw(np.random.default_rng(SEEDS[chosen]), smooth=True)
     cases = [_looked_up(draw, "embedding_backward", index) for index in range(gradients)]
     cases += [_looked_up(draw, "embedding", index) for index in range(lookups)]
     cases += [_normed(draw, index) for index in range(norms)]
-    cases += [_thin(draw, index) for index in range(products)]
     print(table(cases), end="")
 
 

@@ -124,7 +124,9 @@ class KernelTime:
     def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
         if self.asked.padded < MAX_PADDED.get(self.kernel.family, 1):
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
-            if "causal" in self._sizes and self.selected.label != CALIBRATED:
+            # layers that rotate keys and write the cache as well, which are all causal, may take longer than those that do not
+            alike = not self._fitted.get("prepare")
+            if "causal" in self._sizes and self.selected.label != CALIBRATED and alike:
                 yield from switches.unmasked(self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
