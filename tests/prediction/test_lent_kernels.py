@@ -137,6 +137,12 @@ def test_aligned_timings_say_nothing_of_products_with_odd_rows(name: str) -> Non
     assert odd.time > 2 * even.time
 
 
+@pytest.mark.parametrize("name", ["h100-sxm", "a100-pcie-80gb"])
+def test_unaligned_products_in_tf32_take_no_timings_of_the_vector_units(name: str) -> None:
+    """Those load any address alike; matrix units do not, and fp32 is all that was timed there."""
+    assert lent(rl.predict(rl.ops.gemm(1093, 18631, 1141, dtype="tf32"), name)) == ["tf32"]
+
+
 def test_few_units_for_fp64_do_not_slow_what_computes_nothing() -> None:
     few, many = (rl.predict(rl.ops.fill(n=1 << 24, dtype="fp64"), name) for name in ("b300-sxm", "b200-sxm"))
     assert few.time == pytest.approx(many.time, rel=0.05)

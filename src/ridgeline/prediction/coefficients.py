@@ -93,7 +93,8 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like):
             substitute = substitute or wanted.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
-            if fitted is not None and fitted.borrowed is borrowed and (aligned_serve or unaligned(candidate)):
+            serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
+            if fitted is not None and fitted.borrowed is borrowed and serves:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op and candidate.resident is key.resident
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
@@ -108,9 +109,14 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     return None
 
 
+def _alike(dtype: str, other: str) -> bool:
+    """Whether products in two formats run the same kernels."""
+    return dtype == other or (dtype in HALVES and other in HALVES)
+
+
 def _lends_unaligned(machine: Machine, key: Key) -> bool:
     """Whether other machines lend timings of products that are unaligned as this one is; timings of aligned ones, which may be all
-    that were taken here, would be several times too fast."""
+    that were taken here, would be several times too fast, and so would those on the vector units, which load any address alike."""
     rows = (machine.fitted.get(wider) for wider in key.wider() if unaligned(wider))
     return unaligned(key) and any(row is not None and row.borrowed for row in rows)
 
