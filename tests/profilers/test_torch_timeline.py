@@ -161,19 +161,21 @@ def test_steps_are_found_by_their_marks(tmp_path: Path, marked: str, how: str, k
     assert line.steps.start[1:] == pytest.approx(line.steps.end[:-1])
 
 
-def test_optimizers_of_one_kind_that_step_in_turn_end_one_step(tmp_path: Path) -> None:
-    """A discriminator and a generator, both with Adam: told apart by the parameters that they update."""
+@pytest.mark.parametrize("shared", [0, 2])
+def test_optimizers_of_one_kind_that_step_in_turn_end_one_step(tmp_path: Path, shared: int) -> None:
+    """A discriminator and a generator, both with Adam: told apart by the parameters that they update, some of one shape."""
     trace = MadeTrace()
     for number in range(8):
         at = 1000 + 100 * number
         trace.op("aten::mm", at, 20)
         trace.kernel("gemm_kernel", at + 2, 5)
         trace.range("Optimizer.step#Adam.step", at + 50, 40)
-        trace.op("aten::add_", at + 55, 20, shapes=(((8, 4), (16, 4))[number % 2],))
-        trace.kernel("elementwise_kernel", at + 57, 5)
+        for place, shape in enumerate([*[(32, 4)] * shared, ((8, 4), (16, 4))[number % 2]]):
+            trace.op("aten::add_", at + 55 + 10 * place, 8, shapes=(shape,))
+            trace.kernel("elementwise_kernel", at + 57 + 10 * place, 5)
     line = timeline(trace.write(tmp_path))
     assert (line.steps.how, len(line.steps), line.steps.warmup) == ("optimizer", 3, 1)
-    assert np.bincount(line.runs.step[line.runs.step >= 0]).tolist() == [4] * 3
+    assert np.bincount(line.runs.step[line.runs.step >= 0]).tolist() == [4 + 2 * shared] * 3
 
 
 def test_steps_before_a_graph_are_not_those_of_its_replays(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ import numpy as np
 from ...core.timeline import BACKWARD, COPY, FILL, OPTIMIZER, Activity, Site, Steps
 from ..chrome_trace import MICRO, RANGE, SLACK, Span
 from ..repetition import MIN_REPEATS, period, warmup_steps
-from ..watcher import cycle
+from ..watcher import MAX_OPTIMIZERS
 from .events import STEP, STEP_MARK
 from .links import DATA_LOADER, Trace
 from .phases import OPTIMIZER_STEP
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Blocks = Mapping[tuple[str, str], Sequence[Span]]
 MIN_COVERAGE = 0.8  # of the time from the first to the last call of what is taken for a step
-SAME = 0.5  # of the calls of two steps of an optimizer, from which it is one optimizer
+NEARLY = 0.2  # of the calls of two steps of optimizers: what scalars change from step to step
 MIN_WORK = 0.5  # of the time of all kernels, that the steps must have launched
 
 
@@ -135,7 +136,8 @@ def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
     if not candidates or not len(launches.start):
         return None
     spans = min(candidates, key=len)
-    turn = cycle(_optimizers(spans, launches))
+    launched = np.searchsorted(launches.start, [(span.start, span.end) for span in spans]).tolist()
+    turn = _turn([Counter(launches.exact[begin:end]) for begin, end in launched])
     spans = spans[turn - 1 :: turn]
     first = min(float(launches.start.min()), spans[0].start)
     if launches.times[launches.start <= spans[-1].end].sum() < MIN_WORK * launches.times.sum():
@@ -143,18 +145,21 @@ def _ended_by(blocks: Blocks, launches: Launches) -> Marks | None:
     return Marks(np.array([first, *(span.end for span in spans[:-1])]), spans[-1].end, "optimizer", True)
 
 
-def _optimizers(spans: Sequence[Span], launches: Launches) -> list[int]:
-    """Which optimizer made each step: one that launched the same for the same parameters, for the most part."""
-    launched = np.searchsorted(launches.start, [(span.start, span.end) for span in spans])
-    made = [frozenset(launches.exact[begin:end]) for begin, end in launched.tolist()]
-    known: list[frozenset[int]] = []
-    labels = []
-    for calls in made:
-        alike = (place for place, other in enumerate(known) if len(calls & other) >= SAME * min(len(calls), len(other)))
-        place = next(alike, len(known))
-        known += [calls] if place == len(known) else []
-        labels.append(place)
-    return labels
+def _turn(made: Sequence[Counter[int]]) -> int:
+    """After how many steps of optimizers the same one steps again: where their calls are most alike, or nearly so.
+
+    Optimizers of networks that mirror each other, as those of a GAN, have calls in common; the first steps also set up.
+    """
+    alike = [
+        float(np.median([_likeness(one, other) for one, other in zip(made, made[lag:], strict=False)]))
+        for lag in range(1, min(len(made) // 2, MAX_OPTIMIZERS) + 1)
+    ]
+    return next((lag for lag, share in enumerate(alike, 1) if share >= max(alike) - NEARLY), 1)
+
+
+def _likeness(one: Counter[int], other: Counter[int]) -> float:
+    """The share of calls that two steps have in common."""
+    return (one & other).total() / max((one | other).total(), 1)
 
 
 def _begun_by(blocks: Blocks, launches: Launches) -> Marks | None:
