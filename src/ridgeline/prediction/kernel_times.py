@@ -23,9 +23,8 @@ from .coefficients import CALIBRATED, Selected, hardware, kernels, lender_scale,
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
-QUANTIZING = (
-    "the timings include quantizing the activations from 16 bits"  # of layers in fp8, as serving engines run them
-)
+# of layers in fp8, as serving engines run them
+QUANTIZING = "the timings include quantizing the activations from 16 bits"
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
 MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3}

@@ -31,9 +31,7 @@ class Hardware:
     special: float = np.inf  # exp and the like per second
     vector: float = np.inf  # flop/s of the vector units in the format they work in
     caches: tuple[tuple[float, float], ...] = ()  # of a CPU, innermost first: bytes and B/s of all instances
-    handling: float = (
-        0.0  # flop/s of the vector units at what an element costs beside its arithmetic; 0: as of its arithmetic
-    )
+    handling: float = 0.0  # flop/s of the vector units at addresses and loads; 0: as at arithmetic
 
     @property
     def handled(self) -> float:
