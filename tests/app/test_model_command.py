@@ -52,7 +52,7 @@ def test_service_levels_choose_a_layout_and_its_price() -> None:
     assert "per million tokens" in result.output.splitlines()[0]
     rows = json.loads(run("model", "llama-3-8b", "--on", "h100-sxm", "--fit", "--json").stdout)
     assert rows[0]["reason"] == ""
-    assert "no layout does" in run("model", "llama-3-8b", "--on", "h100-sxm", "--slo", "tpot=1us").stdout
+    assert "no layout meets this" in run("model", "llama-3-8b", "--on", "h100-sxm", "--slo", "tpot=1us").stdout
 
 
 def test_a_training_step_says_time_rate_and_mfu() -> None:
@@ -182,7 +182,7 @@ def test_bad_values_of_options_are_refused_by_name(words: tuple[str, ...]) -> No
         (("--on", "epyc-9654"), "TTFT "),
         (("--on", "apple-m2-max", "--dtype", "fp16", "--weights", "int4_g32"), "TTFT "),
         (("--on", "epyc-9654", "--fit"), "1 x epyc-9654"),
-        (("--on", "t4", "--fit"), "no layout does"),
+        (("--on", "t4", "--fit"), "no layout meets this"),
         (("--on", "h200-sxm", "--slo", "tpot=10ms"), " x h200-sxm"),
         (("--on", "h200-sxm", "--curve", "prompt=128..8192"), "llama-3.2-1b on h200-sxm"),
         (("--on", "h200-sxm", "--draft", "llama-3-8b"), "TPOT "),

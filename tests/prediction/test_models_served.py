@@ -185,7 +185,10 @@ def test_requests_that_share_a_server_wait_for_the_prompts_of_others() -> None:
     software = software_named(None)
     alone, shared = (serve(software, 0.1, 0.01, Load(batch, 1000, 100)) for batch in (1.0, 11.0))
     assert float(alone.tpot) == pytest.approx(0.01)
-    assert float(shared.tpot) == pytest.approx(0.01 + 10 / 100 * 0.1)
+    ahead = (
+        software.first + software.wait * 10
+    )  # prompts of others before the first token; the other ones between the 99 further tokens
+    assert float(shared.tpot) == pytest.approx(0.01 + (10 - ahead) / 99 * 0.1)
     assert float(shared.ttft) > float(alone.ttft)
     static = serve(software, 0.1, 0.01, Load(11.0, 1000, 100, static=True))
     assert float(static.tpot) == pytest.approx(0.01)
@@ -386,7 +389,46 @@ def test_a_model_shows_itself_in_a_few_lines() -> None:
 
 @pytest.mark.parametrize(("name", "published"), [("gpt-oss-20b", "mxfp4"), ("deepseek-v3", "fp8_e4m3"), ("gpt2", "")])
 def test_wider_weights_than_the_published_ones_are_said(name: str, published: str) -> None:
-    text = f"predicted with weights in bf16; the published ones are narrower: ask for weights {published}"
+    text = f"predicted with bf16 weights; the published ones are stored in {published}: ask for weights {published}"
     assert (text in rl.model(name, "h200-sxm").notes) is bool(published)
     if published:
-        assert "predicted with weights" not in " ".join(rl.model(name, "h200-sxm", weights=published).notes)
+        assert "the published ones" not in " ".join(rl.model(name, "h200-sxm", weights=published).notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored"), [("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "int4_g128"), ("Qwen3-8B-FP8", "fp8_e4m3")]
+)
+def test_a_name_that_ends_in_a_format_says_which_weights_were_predicted(asked: str, stored: str) -> None:
+    """A quantized variant is not silently predicted with 16-bit weights."""
+    assert f"ask for weights {stored}" in " ".join(rl.model(asked, "h200-sxm").notes)
+    assert "ask for weights" not in " ".join(rl.model(asked, "h200-sxm", weights=stored).notes)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_every_prompt_is_read_once_whatever_the_length_of_the_answer(static: bool) -> None:
+    """B requests take B prompts and G - 1 decode steps: no batch yields more than the device can read, or less than a smaller one."""
+    for generate in (1.0, 2.0, 16.0, 256.0):
+        batches = np.array([1.0, 2.0, 4.0, 32.0, 64.0])
+        made = small(batch=batches, generate=generate, static=static)
+        busy = batches * made.prefill_time + (generate - 1) * made.decode_time
+        assert made.tokens_per_s == pytest.approx(batches * generate / (made.software.request + busy))
+        assert np.all(np.diff(made.tokens_per_s) > 0)
+        assert np.all(np.diff(made.ttft_ms) > 0)
+
+
+def test_energy_of_decoding_and_of_a_prompt_are_apart() -> None:
+    made = rl.model("llama-3-8b", "h200-sxm", batch=8, generate=16)
+    watts = (8 * float(made.joules_per_prompt) + 16 * 8 * float(made.joules_per_token)) / (
+        8 * 16 / float(made.tokens_per_s)
+    )
+    assert 100 < watts <= 1.05 * float(made.machine.tdp.value())
+    assert "per decoded token" in repr(made)
+    assert "per prompt" in repr(made)
+
+
+def test_what_does_not_fit_is_in_the_first_line_and_counts_are_of_a_device() -> None:
+    first, second, prefill, *_ = repr(rl.model("llama-3-70b", "h200-sxm", prompt=1, generate=1)).splitlines()
+    assert "does not fit: " in first
+    assert "prompt 1 token, answer 1 token, 1 sequence at a time" in second
+    assert "per device" not in prefill
+    assert "per device, AI" in repr(rl.model("llama-3-70b", "h200-sxm", tp=4)).splitlines()[2]

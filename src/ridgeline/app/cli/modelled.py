@@ -47,7 +47,7 @@ def present_model(
         best = next((change for change in changes if not change.assumed), None)
         if best is not None and best.speedup > 1:
             said.append(
-                f"next: {best.name}: {best.speedup:.2f}x per request, {best.throughput_gain:.2f}x tokens a second and device"
+                f"next: {best.name}: {best.speedup:.2f}x faster per request, {best.throughput_gain:.2f}x tok/s per device"
             )
         return [*said, f"cost    {prediction.cost(price):.3g} per million tokens"] if price else said
 

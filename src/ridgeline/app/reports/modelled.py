@@ -111,10 +111,10 @@ def model_figures(prediction: ModelPrediction, cost: float | None = None) -> dic
     figures = {
         "TTFT": show(float(prediction.serving.ttft), "s", 3),
         "TPOT": show(float(prediction.serving.tpot), "s", 3),
-        "tokens a second": show(float(prediction.tokens_per_s)),
-        "tokens a second and device": show(float(prediction.tokens_per_s_per_device)) if several else "",
-        "memory of a device": "" if share is None else percent(float(share)),
-        "energy per token": "" if joules is None else show(float(joules), "J", 3),
+        "tok/s": show(float(prediction.tokens_per_s)),
+        "tok/s per device": show(float(prediction.tokens_per_s_per_device)) if several else "",
+        "memory per device": "" if share is None else percent(float(share)),
+        "energy per decoded token": "" if joules is None else show(float(joules), "J", 3),
         "cost of a million tokens": f"{cost:.3g}" if cost else "",
     }
     return {name: text for name, text in figures.items() if text}
@@ -149,12 +149,12 @@ def training_figures(made: TrainingPrediction) -> dict[str, str]:
     capacity, held = made.machine.main.capacity.value(), sum(made.memory.values())
     figures = {
         "step": show(made.time, "s", 3),
-        "tokens a second": show(made.tokens_per_s),
-        "tokens a second and device": show(made.tokens_per_s_per_device) if made.devices > 1 else "",
+        "tok/s": show(made.tokens_per_s),
+        "tok/s per device": show(made.tokens_per_s_per_device) if made.devices > 1 else "",
         "MFU": percent(made.mfu) if made.mfu is not None else "",
         "exposed communication": show(made.exposed, "s", 3) if made.devices > 1 else "",
         "pipeline bubble": percent(made.bubble) if made.bubble else "",
-        "memory of a device": percent(held / capacity) if capacity else show(held, "B", 3),
+        "memory per device": percent(held / capacity) if capacity else show(held, "B", 3),
     }
     return {name: text for name, text in figures.items() if text}
 
@@ -208,7 +208,7 @@ def choice_figures(row: Choice) -> dict[str, str]:
         "batch": f"{row.batch}",
         "TTFT": show(row.ttft, "s", 3),
         "TPOT": show(row.tpot, "s", 3),
-        "tokens a second and device": show(row.tokens_per_s_per_device),
+        "tok/s per device": show(row.tokens_per_s_per_device),
         "cost of a million tokens": f"{cost:.3g}" if cost else "",
     }
     return {name: text for name, text in figures.items() if text}

@@ -27,7 +27,7 @@ from .step import StepPrediction
 
 USUAL = "flop.vector.fp32"  # for engines without a figure, whose arithmetic is a small part of a model's
 MEASURED = {"hopper": "h200-sxm"}  # machines with energy figures, by architecture
-OWN, OTHER, LIMIT = BASES = ("energy figures", "energy figures of {}", "at most: power limit x time")
+OWN, OTHER, LIMIT = BASES = ("measured energy figures", "energy figures measured on {}", "at most: power limit x time")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ...core.cached import cached_property
 from ...core.dtypes import dtype as dtype_row
 from ...core.errors import InputError
 from ...core.machine import Machine
-from ...core.units import percent, show
+from ...core.units import counted, percent, show
 from ...core.work import Array
 from ...machines.load import as_machine
 from ...programs.models.architecture import Architecture
@@ -30,7 +30,7 @@ from .step import StepPrediction, longest_step, mixed_step, predict_steps
 
 HOUR = 3600.0
 MILLION = 1e6
-MIN_SLOWDOWN = 1.01  # by the power limit, from which it is worth a note
+MIN_SLOWDOWN = 0.01  # by the power limit, from which it is worth a note
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ModelPrediction:
         "model=architecture.name", "machine=machine.name", "params", "active_params", "formats", "layout", "devices", "software=software.name",
         "batch=load.batch", "prompt=load.prompt", "generate=load.generate", "memory", "largest_batch", "prefill=prefill_document",
         "decode=decode_document", "running", "memory_wait_ms", "ttft_ms", "tpot_ms", "tpot_low_ms", "tpot_high_ms", "tokens_per_s", "tokens_per_s_per_device",
-        "joules_per_token", "energy_basis", "critical_batch", "notes",
+        "joules_per_token", "joules_per_prompt", "energy_basis", "critical_batch", "notes",
     )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -152,21 +152,18 @@ class ModelPrediction:
     def devices(self) -> int:
         return self.layout.devices
 
-    @property
-    def _rows(self) -> Array:
-        """Tokens of the largest step."""
-        return step_rows(self.software, self.load)
-
     @cached_property
     def memory(self) -> MemoryPlan:
         placed = (self.architecture, self.machine, self.formats, self.layout, self.software)
-        return memory_plan(*placed, self.load.batch, self.load.longest, self._rows)
+        return memory_plan(*placed, self.load.batch, self.load.longest, step_rows(self.software, self.load))
 
     @cached_property
     def largest_batch(self) -> int | None:
         """Sequences of full length that fit at once, per replica."""
         placed = (self.architecture, self.machine, self.formats, self.layout, self.software)
-        return largest_batch(*placed, float(np.max(self.load.longest)), float(np.max(self._rows)))
+        return largest_batch(
+            *placed, float(np.max(self.load.longest)), float(np.max(step_rows(self.software, self.load)))
+        )
 
     # -- energy --------------------------------------------------------------------------------------------------
 
@@ -187,6 +184,12 @@ class ModelPrediction:
             return None
         joules = self.decode_energy.joules * self._groups
         return joules * (self.devices / self.layout.dp) / np.asarray(self.running)
+
+    @property
+    def joules_per_prompt(self) -> Array | None:
+        """Of one prompt, all devices of a replica together."""
+        energy = step_energy(self.prefill, self.prefill_time / self.layout.pp)
+        return None if energy is None else energy.joules * (self.devices / self.layout.dp)
 
     @property
     def energy_basis(self) -> str:
@@ -227,7 +230,8 @@ class ModelPrediction:
         published, weights = self.architecture.weights, self.formats.weights
         if dtype_row(published).bits < min(dtype_row(weights).bits, NARROW_BITS):
             notes.insert(
-                0, f"predicted with weights in {weights}; the published ones are narrower: ask for weights {published}"
+                0,
+                f"predicted with {weights} weights; the published ones are stored in {published}: ask for weights {published}",
             )
         if not np.all(self.memory.fits):
             notes.insert(0, self._memory_note)
@@ -237,29 +241,27 @@ class ModelPrediction:
                 f"sequences of {show(longest)} tokens are longer than the context of the model, {show(trained)}"
             )
         for name, step in (("prefill", self.prefill), ("decode", self.decode)):
-            slowdown = float(np.max(powered(step) / step.time))
-            if slowdown > MIN_SLOWDOWN:
-                notes.append(
-                    f"{name} runs at the power limit: {percent(slowdown - 1)} longer than its kernels one by one"
-                )
+            longer = float(np.max(powered(step) / step.time)) - 1
+            if longer > MIN_SLOWDOWN:
+                notes.append(f"{name} is power-limited: it takes {percent(longer)} longer than the sum of its kernels")
         return tuple(dict.fromkeys(notes))
 
     @property
     def _memory_note(self) -> str:
         """What does not fit, what would, and what that means for requests."""
         needs, has = show(float(np.max(self.memory.total)), "B", 3), show(self.memory.usable or 0.0, "B", 3)
-        note = f"does not fit: needs {needs} a device, {has} are usable"
+        note = f"does not fit: needs {needs} per device, {has} are usable"
         if not self.largest_batch:
             alone = self.memory.weights > (self.memory.usable or 0.0)
             what = "the weights alone do not" if alone else "not even one sequence of this length does"
             return f"{note}; {what}: raise --tp or --pp, or quantize{'' if alone else ' the cache'}"
-        note += f"; at most {self.largest_batch} sequences fit"
+        note += f"; at most {counted(self.largest_batch, 'sequence')} fit"
         asked, runs = float(np.max(self.load.batch)), float(np.max(self.running))
         if runs == asked:
             return f"{note} at full length, all while their answers grow"
         longest = show(float(np.max(self.serving.memory_wait)), "s", 3)
         times = "TTFT and TPOT include" if self.software.reserve < 1 else "TTFT includes"
-        return f"{note} at full length: {runs:g} of {asked:g} run at a time, {times} {longest} a request of waiting for memory"
+        return f"{note} at full length: {runs:g} of {asked:g} run at a time, {times} {longest} per request of waiting for memory"
 
     def with_load(self, **changes: Any) -> ModelPrediction:
         """The same model, machine and layout under another load."""

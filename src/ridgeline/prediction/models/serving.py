@@ -4,9 +4,12 @@ With B requests at a time, prompts of S tokens and G tokens generated, in a stea
 
     decode step   all B sequences get a token: device time of the step, and the host work that nothing hides
     prefill       the prompt of one request, in steps of at most `chunk` tokens
-    TPOT          decode + (B - 1) / G x prefill: while a request gets its G tokens, each of the others begins anew once
-    TTFT          the software's own delay + prefill x (1 + wait): prompts that arrive together are read together
+    TTFT          the software's own delay + prefill x (1 + w): w prompts of others are read before it, those that arrive together
+    TPOT          decode + (B - 1 - w) / (G - 1) x prefill: while a request is served, each of the others begins anew once
     tokens/s      B G / (TTFT + (G - 1) TPOT)
+
+So every prompt is read once, whatever w: B requests take B prefills and G - 1 decode steps. An answer of one token has no further ones,
+so that all other prompts are read before it (w = B - 1).
 
 A pipeline of p stages reads p prompts at a time, one in every stage, so that others' prompts take prefill / p each.
 
@@ -53,13 +56,13 @@ def serve(
     batch, prefill, generate = np.asarray(load.batch, dtype=np.float64), np.asarray(prefill), load.generate
     running = batch if running is None else np.asarray(running)
     others, each = np.maximum(running - 1, 0), prefill / stages
-    if load.static:
-        first, tpot = software.request + prefill + each * others, np.asarray(decode)
-    else:
-        tpot = decode + others / np.maximum(generate, 1) * each
-        first = software.request + prefill + each * (np.where(others > 0, software.first, 0.0) + software.wait * others)
-    service = first + np.maximum(np.asarray(generate) - 1, 0) * tpot
-    waits, further = service * (batch / running - 1), np.maximum(np.asarray(generate) - 1, 0)
+    further = np.maximum(np.asarray(generate) - 1, 0)
+    together = np.where(others > 0, software.first, 0.0) + software.wait * others
+    ahead = others if load.static else np.where(further > 0, np.minimum(together, others), others)
+    first = software.request + prefill + each * ahead
+    tpot = decode + each * (others - ahead) / np.maximum(further, 1)
+    service = first + further * tpot
+    waits = service * (batch / running - 1)
     grows = (software.reserve < 1) & (further > 0)
     before = waits * np.where(grows, load.prompt / (load.prompt + software.reserve * np.asarray(generate)), 1.0)
     tpot = tpot + (waits - before) / np.maximum(further, 1)

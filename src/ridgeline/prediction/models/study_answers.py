@@ -39,7 +39,7 @@ def curve_answer(curve: Curve) -> list[str]:
 
 
 def _rate(prediction: ModelPrediction, row: CurvePoint) -> str:
-    each = f", {show(row.tokens_per_s_per_device)} a device" if prediction.devices > 1 else ""
+    each = f", {show(row.tokens_per_s_per_device)} per device" if prediction.devices > 1 else ""
     return f"{show(row.tokens_per_s)} tok/s{each}"
 
 
@@ -77,11 +77,11 @@ def machines_answer(rows: Sequence[Choice]) -> list[str]:
         return [f"{row.machine}: {row.reason}" for row in rows]
     first = ranked[0]
     priced = first.cost_per_million is not None
-    lines = [f"{'cheapest' if priced else 'most tokens a second and device'}: {choice_answer([first])[0]}"]
+    lines = [f"{'cheapest' if priced else 'most tok/s per device'}: {choice_answer([first])[0]}"]
     for other in ranked[1:]:
         gain = rounded_text(first.tokens_per_s_per_device / other.tokens_per_s_per_device, 3)
         token = rounded_text(other.tpot / first.tpot, 3)
-        lines.append(f"against {choice_name(other)}: {gain}x tokens a second and device, {token}x as fast per token")
+        lines.append(f"against {choice_name(other)}: {gain}x tok/s per device, {token}x as fast per token")
     return [*lines, *(f"{row.machine}: {row.reason}" for row in rows if row.reason)]
 
 
@@ -94,12 +94,12 @@ def trained_answer(made: Sequence[TrainingPrediction]) -> list[str]:
     """The machine that trains most tokens a second and device, of those that the job fits on."""
     usable = sorted((item for item in made if item.fits is not False), key=lambda item: -item.tokens_per_s_per_device)
     lines = [_trained(item) for item in usable]
-    lines[:1] = [f"most tokens a second and device: {lines[0]}"] if lines else []
+    lines[:1] = [f"most tok/s per device: {lines[0]}"] if lines else []
     left = [devices_text(item.layout, item.machine.name) for item in made if item.fits is False]
     return [*lines, *([f"does not fit in memory: {', '.join(left)}"] if left else [])]
 
 
 def _trained(item: TrainingPrediction) -> str:
     mfu = f", MFU {percent(item.mfu)}" if item.mfu is not None else ""
-    rate = f"{show(item.tokens_per_s)} tok/s, {show(item.tokens_per_s_per_device)} a device"
+    rate = f"{show(item.tokens_per_s)} tok/s, {show(item.tokens_per_s_per_device)} per device"
     return f"{devices_text(item.layout, item.machine.name)}: step {show(item.time, 's', 3)}, {rate}{mfu}"

@@ -40,15 +40,15 @@ def answer(prediction: ModelPrediction) -> list[str]:
     place = (
         f"{model}, {'/'.join(stored)}, cache {formats.kv}, on {layout_text(prediction)}, {prediction.software.title}"
     )
-    what = f"{counted_tokens(load.prompt)} prompt, {counted_tokens(load.generate)} answer"
-    what += f", {counted(round(float(np.max(load.batch))), 'sequence')} at a time"
+    what = f"prompt {counted_tokens(load.prompt)}, answer {counted_tokens(load.generate)}"
+    what += f", {counted_sequences(load.batch)} at a time{' per replica' if prediction.layout.dp > 1 else ''}"
     held = [("weights", memory.weights), ("cache", memory.kv), ("activations", memory.activations)]
     parts = ", ".join(f"{name} {show(float(np.max(size)), 'B', 3)}" for name, size in held)
     return [
         headline(prediction),
         f"{place}; {what}",
-        step_text("prefill", prediction.prefill, float(np.max(prediction.prefill_time))),
-        step_text("decode", prediction.decode, float(np.max(prediction.decode_time))),
+        step_text("prefill", prediction.prefill, float(np.max(prediction.prefill_time)), prediction.devices),
+        step_text("decode", prediction.decode, float(np.max(prediction.decode_time)), prediction.devices),
         f"memory  {parts}{capacity_text(prediction)}",
         *energy_lines(prediction),
         *prediction.notes,
@@ -61,22 +61,30 @@ def headline(prediction: ModelPrediction) -> str:
     tpot = show_interval(float(serving.tpot), float(prediction.tpot_end("low")), float(prediction.tpot_end("high")))
     rate = f"{show(float(prediction.tokens_per_s))} tok/s"
     if prediction.devices > 1:
-        rate += f", {show(float(prediction.tokens_per_s_per_device))} a device"
+        rate += f", {show(float(prediction.tokens_per_s_per_device))} per device"
     parts = [
         f"TTFT {show(float(serving.ttft), 's', 3)}",
         f"TPOT {tpot}",
         rate,
-        "" if prediction.memory.share is None else f"{percent(float(prediction.memory.share))} of memory",
+        memory_text(prediction),
         regime_text(prediction),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def memory_text(prediction: ModelPrediction) -> str:
+    """`61 % of memory`; what does not fit is said in the first line too."""
+    share = prediction.memory.share
+    if share is None:
+        return ""
+    return f"{'' if np.all(prediction.memory.fits) else 'does not fit: '}{percent(float(share))} of memory"
 
 
 def capacity_text(prediction: ModelPrediction) -> str:
     capacity = prediction.memory.capacity
     if capacity is None:
         return f"; the memory of {prediction.machine.name} is not known"
-    return f" of {show(capacity, 'B', 3)}; at most {prediction.largest_batch} sequences"
+    return f" of {show(capacity, 'B', 3)}; at most {counted(prediction.largest_batch or 0, 'sequence')}"
 
 
 def regime_text(prediction: ModelPrediction) -> str:
@@ -87,10 +95,11 @@ def regime_text(prediction: ModelPrediction) -> str:
         return f"decode {bound}-bound"
     if turns is None:
         return "decode memory-bound at any batch"
-    return f"decode memory-bound, its weights to batch {turns}"
+    return f"decode memory-bound, weight GEMMs compute-bound at batch >= {turns}"
 
 
-def step_text(name: str, step: StepPrediction, time: float) -> str:
+def step_text(name: str, step: StepPrediction, time: float, devices: int) -> str:
+    """A phase in a line; FLOPs and bytes are those of one device."""
     flops, moved = float(np.max(step.flops)), float(np.max(step.bytes))
     shares = {bound: float(np.max(spent)) for bound, spent in step.bound_times.items()}
     all_times = sum(shares.values()) or 1.0
@@ -98,14 +107,18 @@ def step_text(name: str, step: StepPrediction, time: float) -> str:
         f"{percent(spent / all_times)} {bound}" for bound, spent in sorted(shares.items(), key=lambda pair: -pair[1])
     )
     floor = show(float(np.max(step.floor)), "s", 3)
-    return f"{name:8}{show(time, 's', 3)} ({floor} at the roofline), {show(flops, 'flop')}, {show(moved, 'B', 3)}, AI {show(flops / moved)}; {where}"
+    counts = (
+        f"{show(flops, 'flop')}, {show(moved, 'B', 3)}{' per device' if devices > 1 else ''}, AI {show(flops / moved)}"
+    )
+    return f"{name:8}{show(time, 's', 3)} ({floor} at the roofline), {counts}; {where}"
 
 
 def energy_lines(prediction: ModelPrediction) -> list[str]:
-    joules = prediction.joules_per_token
-    if joules is None:
+    joules, prompt = prediction.joules_per_token, prediction.joules_per_prompt
+    if joules is None or prompt is None:
         return []
-    return [f"energy  {show(float(joules), 'J', 3)} per token ({prediction.energy_basis})"]
+    each = f"{show(float(joules), 'J', 3)} per decoded token, {show(float(prompt), 'J', 3)} per prompt"
+    return [f"energy  {each} ({prediction.energy_basis})"]
 
 
 def layout_text(prediction: ModelPrediction) -> str:
@@ -125,13 +138,19 @@ def degrees_text(layout: Layout) -> str:
 
 
 def counted_tokens(tokens: Array) -> str:
-    return f"{show(float(np.max(tokens)))} tokens"
+    count = float(np.max(tokens))
+    return f"{show(count)} token{'' if count == 1 else 's'}"
+
+
+def counted_sequences(batch: Array) -> str:
+    count = round(float(np.max(batch)))
+    return f"{count:,} sequence{'' if count == 1 else 's'}"
 
 
 def choice_answer(rows: Sequence[Choice]) -> list[str]:
     """The layout to take, in a line; or that none will do."""
     if not rows or rows[0].reason:
-        return ["no layout does: see the reasons below"]
+        return ["no layout meets this: `why not` has the reasons"]
     first = rows[0]
     degrees = " ".join(f"{name}={value}" for name in ("tp", "pp", "ep") if (value := getattr(first.layout, name)) > 1)
     cost = first.cost_per_million
@@ -139,7 +158,7 @@ def choice_answer(rows: Sequence[Choice]) -> list[str]:
         f"{first.devices} x {first.machine}{' ' + degrees if degrees else ''}, batch {first.batch}",
         f"TTFT {show(first.ttft, 's', 3)}",
         f"TPOT {show(first.tpot, 's', 3)}",
-        f"{show(first.tokens_per_s)} tok/s, {show(first.tokens_per_s_per_device)} a device",
+        f"{show(first.tokens_per_s)} tok/s, {show(first.tokens_per_s_per_device)} per device",
         "" if first.memory is None else f"{percent(first.memory)} of memory",
     ]
     return [" · ".join([*filter(None, parts), *([f"{cost:.3g} per million tokens"] if cost else [])])]
@@ -147,7 +166,7 @@ def choice_answer(rows: Sequence[Choice]) -> list[str]:
 
 def training_answer(made: TrainingPrediction) -> list[str]:
     """The step and what it yields in one line; then where it goes and what bounds it from both sides."""
-    rate = f"{show(made.tokens_per_s)} tok/s, {show(made.tokens_per_s_per_device)} a device"
+    rate = f"{show(made.tokens_per_s)} tok/s, {show(made.tokens_per_s_per_device)} per device"
     mfu = f"MFU {percent(made.mfu)}" if made.mfu is not None else "MFU not known"
     job = made.job
     parts = [f"{name} {show(getattr(made, name), 's', 3)}" for name in ("kernels", "exposed", "update")]
@@ -174,8 +193,8 @@ def training_memory(made: TrainingPrediction) -> str:
     held = ", ".join(f"{name} {show(size, 'B', 3)}" for name, size in made.memory.items())
     capacity, total = made.machine.main.capacity.value(), sum(made.memory.values())
     if not capacity:
-        return f"memory of a device: {held}"
+        return f"memory per device: {held}"
     if made.fits:
-        return f"memory of a device: {held}; {percent(total / capacity)} of {show(capacity, 'B', 3)}"
+        return f"memory per device: {held}; {percent(total / capacity)} of {show(capacity, 'B', 3)}"
     fixes = "raise --shard, --tp or --pp, or recompute"
-    return f"does not fit: needs {show(total, 'B', 3)} a device ({held}), {made.machine.name} has {show(capacity, 'B', 3)}: {fixes}"
+    return f"does not fit: needs {show(total, 'B', 3)} per device ({held}), {made.machine.name} has {show(capacity, 'B', 3)}: {fixes}"

@@ -32,6 +32,10 @@ VARIANT = re.compile(
     r"[-_ ]+(instruct|chat|it|pt|base|hf|fp8|bf16|fp4|nvfp4|fp4[-_ ]tp\d|awq|gptq|int4|int8|thinking|v0\.1|2507|\d{4})$",
     re.IGNORECASE,
 )
+# Formats that such endings name; 4-bit integers have a scale per 128 weights unless a configuration says otherwise.
+STORED = {
+    "fp8": "fp8_e4m3", "fp4": "nvfp4", "nvfp4": "nvfp4", "awq": "int4_g128", "gptq": "int4_g128", "int4": "int4_g128", "int8": "int8",
+}  # fmt: skip
 # Models of images, which are traced and not read from a configuration, by the program that has them.
 # families by how their names begin, behind an owner's: T5 and what is built on it, Switch Transformers, BART, speech, translation
 ENCODER_DECODERS = re.compile(
@@ -141,7 +145,14 @@ def architecture(model: str | Path | Architecture) -> Architecture:
         return read_config(model)
     item = entry(model)
     read = read_config(item.config, item.name)
-    return replace(read, notes=(*([item.note] if item.note else []), *read.notes))
+    stored = read.weights if "quantization_config" in item.config else _stored(model) or read.weights
+    return replace(read, weights=stored, notes=(*([item.note] if item.note else []), *read.notes))
+
+
+def _stored(asked: str) -> str | None:
+    """The format of the weights that a name ends with, as quantized variants do; None where it names none."""
+    words = re.split(r"[-_ /]+", asked.lower())
+    return next((STORED[word] for word in reversed(words) if word in STORED), None)
 
 
 def _is_path(text: str) -> bool:

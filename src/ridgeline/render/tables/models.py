@@ -88,7 +88,7 @@ def remedy_table(rows: Sequence[Remedy]) -> Table:
     ]
     heads = columns(
         Column("name", "change"), Column("changes", "what it changes"), Column("tpot", "TPOT", unit="s"), Column("speedup", "per request"),
-        Column("gain", "tok/s a device"),
+        Column("gain", "tok/s per device"),
     )  # fmt: skip
     return Table("What each change would bring", heads, shown)
 
@@ -139,7 +139,7 @@ def choice_table(rows: Sequence[Choice], title: str = "") -> Table:
     cost = [Column("cost", "per 1M tokens")] if priced else []
     heads = columns(
         "machine", "devices", "tp", "pp", *experts, "batch", Column("ttft", "TTFT", unit="s"), Column("tpot", "TPOT", unit="s"), Column("rate", "tok/s"),
-        Column("each", "tok/s a device"), percent("memory", digits=2), *cost, Column("reason", "why not"),
+        Column("each", "tok/s per device"), percent("memory", digits=2), *cost, Column("reason", "why not"),
     )  # fmt: skip
     return Table(title, heads, shown)
 
@@ -156,7 +156,7 @@ def curve_table(curve: Curve) -> Table:
     ]  # fmt: skip
     machine = ["machine"] if curve.machines > 1 else []
     heads = columns(
-        *machine, curve.swept, Column("ttft", "TTFT", unit="s"), Column("tpot", "TPOT", unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"),
+        *machine, curve.swept, Column("ttft", "TTFT", unit="s"), Column("tpot", "TPOT", unit="s"), Column("rate", "tok/s"), Column("each", "tok/s per device"),
         percent("memory", digits=2), Column("bound", "decode bound"), "fits",
     )  # fmt: skip
     return Table("", heads, rows)
@@ -172,7 +172,7 @@ def training_table(made: Sequence[TrainingPrediction]) -> Table:
         for item in made
     ]  # fmt: skip
     heads = columns(
-        "machine", "devices", Column("step", unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"), percent("mfu", "MFU", 2),
+        "machine", "devices", Column("step", unit="s"), Column("rate", "tok/s"), Column("each", "tok/s per device"), percent("mfu", "MFU", 2),
         Column("kernels", unit="s"), Column("exposed", "exposed communication", unit="s"), percent("bubble", digits=2), "fits",
     )  # fmt: skip
     return Table("", heads, rows)
@@ -192,7 +192,7 @@ def scaling_table(scaling: Scaling) -> Table:
     ]  # fmt: skip
     what, bound = ("step", "bound") if scaling.training else ("TPOT", "decode bound")
     heads = columns(
-        *(["machine"] if several else []), "devices", Column("layout", scaling.degree), Column("time", what, unit="s"), Column("rate", "tok/s"), Column("each", "tok/s a device"),
+        *(["machine"] if several else []), "devices", Column("layout", scaling.degree), Column("time", what, unit="s"), Column("rate", "tok/s"), Column("each", "tok/s per device"),
         percent("efficiency", digits=2), percent("communication", digits=2), Column("bound", bound), "fits",
     )  # fmt: skip
     return Table("", heads, rows, scaling.refused)

@@ -29,7 +29,7 @@ UNITS = {
 }
 SHARES = ("memory", "efficiency", "communication")  # that JSON has as fractions
 NAMES = {
-    "ttft": "TTFT", "tpot": "TPOT", "tokens_per_s": "tok/s", "tokens_per_s_per_device": "tok/s a device", "joules": "energy",
+    "ttft": "TTFT", "tpot": "TPOT", "tokens_per_s": "tok/s", "tokens_per_s_per_device": "tok/s per device", "joules": "energy",
     "cost_per_million": "per 1M tokens",
 }  # fmt: skip
 MAX_FACTS = 8
