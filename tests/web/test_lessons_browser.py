@@ -348,3 +348,25 @@ def test_lessons_fit_a_phone(open_lesson, slug):
     page = open_lesson(f"/lessons/{slug}", width=390, color_scheme="dark")
     until(lambda: page.evaluate(FILLED))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_skip_link_keeps_the_view_and_each_view_has_a_title(visit):
+    page = visit("/lessons")
+    page.get_by_role("heading", level=1, name="Lessons").wait_for()
+    page.locator("a.skip").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "view"
+    assert page.url.endswith("#/lessons")
+    assert page.get_by_role("heading", level=1, name="Lessons").is_visible()
+    assert page.title() == "Lessons · ridgeline"
+
+
+def test_a_slow_answer_is_waited_for_visibly(visit):
+    page = visit("/lessons")
+    held = []
+    page.route("**/api/lessons/factory", lambda route: held.append(route))
+    page.goto(page.url.split("#")[0] + "#/lessons/factory")
+    page.locator("#waiting").get_by_text("computing").wait_for()
+    held[0].continue_()
+    page.locator("#waiting").wait_for(state="hidden")
+    page.unroute("**/api/lessons/factory")

@@ -185,10 +185,9 @@ class Machine:
         if not formats:
             return MissingFigure(f"{self.name} has no peaks that are known; {self._where_to_fill('[peak.vector]')}")
         wider = next((name for name in ("bf16", "fp16", "fp32") if name in formats), formats[0])
-        hint = f" To store weights as {row.name} and compute wider, use dtype {wider} and weights {row.name}."
-        return MissingFigure(
-            f"{self.name} does no {row.name} arithmetic; it has {', '.join(formats)}.{hint if row.bits < 16 else ''}"
-        )
+        narrow = f" To store weights as {row.name} and compute wider, use dtype {wider} and weights {row.name}."
+        hint = narrow if row.bits < 16 else f" Use dtype {wider}."
+        return MissingFigure(f"{self.name} does no {row.name} arithmetic; it has {', '.join(formats)}.{hint}")
 
     def ceiling(self, figure: Figure, name: str, ceilings: str | None = None) -> Ceiling:
         """A figure's value of the kind asked for, or a message that says which kinds there are."""

@@ -79,14 +79,33 @@ def _field(place: Sequence[str | int]) -> str:
     return ".".join(str(part) for part in place[1:]) or "request"
 
 
+# What is wrong with a value, by pydantic's name for it; its own sentences are about lists and validation.
+COMPLAINTS = {
+    "missing": "is missing", "extra_forbidden": "is not known", "dict_type": "must be a JSON object", "list_type": "must be a list",
+    "too_short": "needs at least {min_length}, got {actual_length}", "too_long": "takes at most {max_length}, got {actual_length}",
+    "string_too_short": "must not be empty", "string_too_long": "must have at most {max_length} characters",
+    "greater_than": "must be above {gt}", "greater_than_equal": "must be at least {ge}", "less_than": "must be below {lt}", "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}", "bool_parsing": "must be true or false", "bool_type": "must be true or false", "finite_number": "must be a finite number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"), "int_parsing_size": "is too large",
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"), "string_type": "must be text",
+}  # fmt: skip
+
+
+def _complaint(item: dict[str, Any]) -> str:
+    if item["type"] == "json_invalid":
+        return "the body is not JSON"
+    said = COMPLAINTS.get(item["type"])
+    return (
+        f"{_field(item['loc'])} {said.format(**item.get('ctx', {}))}"
+        if said
+        else f"{_field(item['loc'])}: {item['msg']}"
+    )
+
+
 async def _refuse_form(request: Request, error: Exception) -> Response:
     """Every complaint about the request in one line, with the field it is about."""
     assert isinstance(error, RequestValidationError)
-    complaints = [
-        "the body is not JSON" if item["type"] == "json_invalid" else f"{_field(item['loc'])}: {item['msg']}"
-        for item in error.errors()
-    ]
-    return refusal(422, "; ".join(complaints)[:1000])
+    return refusal(422, "; ".join(map(_complaint, error.errors()))[:1000])
 
 
 async def _refuse_address(request: Request, error: Exception) -> Response:

@@ -120,8 +120,8 @@ def _memory_chart(title: str, what: str, held: Mapping[str, float], capacity: fl
         start += size
     if capacity and capacity > start:
         bars.append(Bar("free", capacity, start, show(capacity - start, "B", 3), "free", "unexplained"))
-    across = Axis("memory of a device", "B", LINEAR, (0.0, max(start, capacity or 0.0) * 1.12))
-    room = f"{show(start, 'B', 3)} of {show(capacity, 'B', 3)}" if capacity else "memory of a device not known"
+    across = Axis("memory per device", "B", LINEAR, (0.0, max(start, capacity or 0.0) * 1.12))
+    room = f"{show(start, 'B', 3)} of {show(capacity, 'B', 3)}" if capacity else "memory per device not known"
     return Chart("model memory", title, across, NO_AXIS, f"{what}; {room}", bars=tuple(bars), look="bars")
 
 
@@ -153,7 +153,7 @@ def curve_chart(curve: Curve) -> Chart:
     notes += [f"left out, more than the memory holds: {counted(missing, 'point')}"] if missing else []
     return Chart(
         "latency", f"{first.architecture.name}: throughput against latency", Axis("time per output token", "s", LOG, (left / 1.2, right * 1.2)),
-        Axis("tokens a second and device", "tok/s", LOG, (low / 1.5, high * 1.5)), title_of(first.machine) if curve.machines == 1 else "", tuple(lines), tuple(points), notes=tuple(notes),
+        Axis("tokens per second per device", "tok/s", LOG, (low / 1.5, high * 1.5)), title_of(first.machine) if curve.machines == 1 else "", tuple(lines), tuple(points), notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def scaling_chart(scaling: Scaling) -> Panel:
     Experts are split over devices that are there anyway: that curve is drawn against `ep`, and its ideal is flat.
     """
     what = "step" if scaling.training else "time per output token"
-    rate = _against_devices(scaling, "tokens a second", "tok/s", lambda row: row.tokens_per_s, 1)
+    rate = _against_devices(scaling, "tokens per second", "tok/s", lambda row: row.tokens_per_s, 1)
     time = _against_devices(scaling, what, "s", lambda row: row.time, -1)
     how = f"{SPLIT[scaling.degree]} parallel, fixed {'batch' if scaling.training else 'load'}"
     missing = sum(not point.fits for point in scaling.points)

@@ -28,7 +28,7 @@ def machines_chart(rows: Sequence[Choice], model: str) -> Panel:
         raise InputError(f"{model} does not fit on any of these machines: nothing to draw")
     times = [(row.machine, row.tpot) for row in usable]
     rates = [(row.machine, row.tokens_per_s_per_device) for row in usable]
-    charts = _bars("time per output token", "s", times), _bars("tokens a second and device", "tok/s", rates)
+    charts = _bars("time per output token", "s", times), _bars("tokens per second per device", "tok/s", rates)
     left_out = len(rows) - len(usable)
     notes = (f"not drawn, does not fit: {counted(left_out, 'machine')}",) if left_out else ()
     how = ", ".join(filter(None, [degrees_text(usable[0].layout), f"batch {usable[0].batch}"]))
@@ -40,7 +40,7 @@ def trained_chart(made: Sequence[TrainingPrediction]) -> Panel:
     names = [item.machine.name for item in made]
     times = [(name, item.time) for name, item in zip(names, made, strict=True)]
     rates = [(name, item.tokens_per_s_per_device) for name, item in zip(names, made, strict=True)]
-    charts = _bars("step", "s", times), _bars("tokens a second and device", "tok/s", rates)
+    charts = _bars("step", "s", times), _bars("tokens per second per device", "tok/s", rates)
     return Panel(
         f"{made[0].architecture.name}, training: machines side by side",
         charts,
@@ -80,7 +80,7 @@ def choices_chart(rows: Sequence[Choice], model: str, level: ServiceLevel) -> Ch
     notes += [f"not drawn, does not fit: {counted(left_out, 'layout')}"] if left_out else []
     return Chart(
         "choices", f"{model}: layouts at their best batch", Axis("time per output token", "s", LOG, (min(times) / MARGIN, max(times) * MARGIN)),
-        Axis("tokens a second and device", "tok/s", LOG, (min(rates) / MARGIN, max(rates) * MARGIN)), points=points, marks=marks, notes=tuple(notes),
+        Axis("tokens per second per device", "tok/s", LOG, (min(rates) / MARGIN, max(rates) * MARGIN)), points=points, marks=marks, notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -11,7 +11,22 @@ export class Refused extends Error {
 
 export async function ask(path, body, signal) {
   const options = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  return answered(await reached(`/api/${path}`, { ...options, signal }));
+  const done = waited();
+  try {
+    return await answered(await reached(`/api/${path}`, { ...options, signal }));
+  } finally {
+    done();
+  }
+}
+
+/* An answer that takes long is waited for visibly. */
+const PATIENCE = 400; // milliseconds
+let slow = 0;
+function waited() {
+  let counted = false;
+  const mark = (step) => document.getElementById("waiting").toggleAttribute("hidden", (slow += step) === 0);
+  const timer = setTimeout(() => { counted = true; mark(1); }, PATIENCE);
+  return () => { clearTimeout(timer); if (counted) mark(-1); };
 }
 
 /* A file or a pasted text as it is, which the server reads as data. `sent(share)` hears how much of it is there; a fetch would not say. */

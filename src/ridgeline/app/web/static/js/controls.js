@@ -83,6 +83,7 @@ function keyed(event, size, { log, step, min, max }) {
 export function choice({ label, choices: offered, value, onchange }) {
   const id = fresh("choice");
   const pairs = offered.map((each) => (Array.isArray(each) ? each : [each, each]));
+  if (value && !pairs.some(([key]) => String(key) === String(value))) pairs.push([value, value]); // of a link made by hand
   const select = h("select", { id, onchange: () => onchange(select.value) }, pairs.map(([key, text]) => h("option", { value: String(key) }, text)));
   select.value = String(value ?? "");
   const element = h("div", { class: "choice" }, h("label", { for: id }, label), select);

@@ -4,18 +4,21 @@ import { redraw } from "./draw.js";
 import { read } from "./state.js";
 
 const VIEWS = { "/": "home", "/explore": "explore", "/profile": "profile", "/model": "model", "/compare": "compare", "/lessons": "lessons" };
+const TITLES = { explore: "Rooflines", profile: "My kernels", model: "LLMs", compare: "Compare GPUs", lessons: "Lessons" };
 let leave = null, turns = 0;
 
 /* Each view gets an element of its own: one that is still loading when the reader has gone on fills an element nobody sees. */
 async function show() {
-  const turn = ++turns;
   const { path, params } = read();
+  if (!path.startsWith("/")) return; // a place within the page, no view
+  const turn = ++turns;
   const name = VIEWS[path] ?? (path.startsWith("/lessons/") ? "lessons" : null);
   const root = document.getElementById("view"), place = h("div");
   for (const link of document.querySelectorAll("header nav a")) {
     const current = path.startsWith(link.getAttribute("href").slice(1));
     current ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
+  document.title = TITLES[name] ? `${TITLES[name]} · ridgeline` : "ridgeline explorer";
   leave?.();
   leave = null;
   if (!name) return void replace(root, h("p", {}, "There is no such view. ", h("a", { href: "#/" }, "Start")));
@@ -34,7 +37,11 @@ async function show() {
 function themed() {
   const dark = document.documentElement.dataset.theme
     ? document.documentElement.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
+    : document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part behind # is the state of the view and stays
+  document.getElementById("view").focus();
+});
+matchMedia("(prefers-color-scheme: dark)").matches;
   document.getElementById("theme").textContent = dark ? "light" : "dark";
   return dark;
 }

@@ -81,7 +81,7 @@ export async function mount(place, params) {
         model.element, machine.element,
         SIZES.map(([name, label, max]) => slider({ label, min: 1, max, value: state[name], oninput: change(name) }).element),
         h("fieldset", {}, h("legend", {}, "Formats"),
-          choice({ label: "Arithmetic", choices: ["bf16", "fp16", "fp8"], value: state.dtype, onchange: change("dtype") }).element, stored("weights", "Weights"), stored("kv", "KV cache")),
+          choice({ label: "Arithmetic", choices: ["bf16", "fp16", "fp8", "int8", "nvfp4", "fp32"], value: state.dtype, onchange: change("dtype") }).element, stored("weights", "Weights"), stored("kv", "KV cache")),
         h("fieldset", {}, h("legend", {}, "Layout"), DEGREES.map(([name, label]) => slider({ label, min: 1, max: 64, scale: "log2", value: state[name], oninput: change(name) }).element)),
         h("details", {}, h("summary", {}, "More"),
           choice({ label: "Software", choices: [["", "usual serving engine"], ...engines.map((name) => [name, name])], value: state.software, onchange: change("software") }).element,
