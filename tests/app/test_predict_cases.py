@@ -114,7 +114,6 @@ UNUSABLE = [
     ("e.csv", "op,m,n,k,M\ngemm,1,2,3,4\n", "has the column m twice, once as 'M'; keep one of them"),
     ("f.csv", "op,m,N, n,k\ngemm,1,2,2,3\n", "has the column n twice"),
     ("g.csv", "m,n,k\n1,2,3\n", "has no column op, which names the op of each case; it has 'm, n, k'\n"),
-    ("h.csv", "op;m;n;k\ngemm;1;2;3\n", "it has 'op;m;n;k'; its cells look separated by ';'"),
     ("d.jsonl", '{"op": "gemm", "m": 1}\n\n{bad\n', "line 3 column 2: Expecting property name"),
     ("e.jsonl", "[" * 100_000, "not valid jsonl"),
     ("i.csv", f"op,n\nadd,{'1' * 200_000}\n", "line 2, cannot be read: field larger"),

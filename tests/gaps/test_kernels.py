@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.app.collect import collect_next
+from ridgeline.app.reports import gaps as gaps_pages
 from ridgeline.core.errors import InputError
 from ridgeline.core.observation import Observation
 from ridgeline.core.work import Program, Step
@@ -19,6 +20,7 @@ from ridgeline.gaps.target import target
 from ridgeline.machines.load import load
 from ridgeline.prediction.predict import predict
 from ridgeline.profilers import load as observe
+from ridgeline.render.charts.kernels import profile_chart
 from ridgeline.render.tables.kernels import kernels_answer
 
 NCU = Path(__file__).parents[1] / "fixtures" / "ncu"
@@ -228,3 +230,26 @@ def test_kernels_of_one_range_are_told_apart_and_none_asks_for_what_no_counter_s
     made = report_of_kernels(items, H200)
     assert "heads_a (direct_copy): keep data in the layout that is needed" in kernels_answer(made)[1]
     assert not collect_next(made)
+
+
+def test_flops_that_name_no_engine_are_placed_where_the_memory_limits_on_any() -> None:
+    stream = Observation("triad", "triad", (1e-4,), "plain", flops={"all": 2e6}, bytes={"main": 2.4e7})
+    product = replace(stream, name="product", flops={"all": 1.4e11}, bytes={"main": 1e8})
+    report = report_of_kernels([stream, product], load("h100-sxm"))
+    first, second = report.kernels
+    assert first.bound == "latency"
+    assert second.gap is None  # as far as the counts show, it may run at the peak of its engine
+    figures = [kernel.document(kernel.typical) for kernel in report.kernels]
+    assert [figure["intensity"] for figure in figures] == [pytest.approx(1 / 12), 1400]
+    assert any("name the column flops.vector.fp32 or flops.tensor.bf16" in line for line in kernels_answer(report))
+    assert "1 kernel on the roofline" in profile_chart(load("h100-sxm"), [stream]).title
+
+
+def test_the_page_of_a_long_profile_lists_the_longest_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaps_pages, "MAX_KERNELS", 2)
+    items = [Observation(str(time), str(time), (time * 1e-6,), "plain", bytes={"hbm": 1e6}) for time in (1, 3, 2, 4)]
+    page = gaps_pages.kernel_page(report_of_kernels(items, load("h100-sxm")))
+    (table,) = page.sections[0].tables
+    assert [row["name"] for row in table.rows] == ["4", "3"]
+    assert [row["name"] for row in page.document] == ["3", "4"]
+    assert table.notes[-1].startswith("the 2 longest of 4 kernels, 70 % of the time")

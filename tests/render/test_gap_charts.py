@@ -13,7 +13,8 @@ from ridgeline.gaps import settle
 from ridgeline.gaps.report import Report
 from ridgeline.profilers.load import load
 from ridgeline.programs.cases import read
-from ridgeline.render.charts.gaps import MIN_ARROW_CLEARANCE, gap_waterfall, profile_chart, report_chart
+from ridgeline.render.charts.gaps import MIN_ARROW_CLEARANCE, gap_waterfall, report_chart
+from ridgeline.render.charts.kernels import profile_chart
 from ridgeline.render.draw import mpl
 from ridgeline.render.tables.gaps import report_tables
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ridgeline.app.cli.present import print_table
-from ridgeline.render.table import Column, Table
+from ridgeline.render.table import Column, Table, columns
 
 
 class Terminal(io.StringIO):
@@ -31,3 +31,8 @@ def test_a_table_on_a_narrow_terminal_keeps_its_numbers_whole(width: int, monkey
     if framed:
         assert max(map(len, lines)) <= width
         assert "absent" not in screen.getvalue()
+
+
+def test_characters_of_two_columns_keep_the_table_aligned() -> None:
+    table = Table("", columns("name", "time"), [{"name": "\u77e9\u9635", "time": 1}, {"name": "abcd", "time": 2}])
+    assert table.text().splitlines() == ["name  time", "\u77e9\u9635     1", "abcd     2"]

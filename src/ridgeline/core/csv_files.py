@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,23 +22,39 @@ MAX_SHARED = 65536  # texts of a column that are kept once however many cells ha
 
 
 def read_csv(path: Path) -> Columns:
-    """Every cell is text, and one that a row leaves out is None."""
+    """Every cell is text, and one that a row leaves out is None.
+
+    The header shows what separates the cells. Empty lines, comments above the header and headers that come again, as in
+    files that were joined, are no rows.
+    """
     door = Door(str(path))
     refuse_bomb(path)
     with opened(path, strict=True) as text, uncollected():
         source = _Lines(text, path)
-        reader = csv.reader(source)
+        lines_of_text = iter(source)
+        first = next((line for line in lines_of_text if not is_comment(line)), "")
+        reader = csv.reader(chain([first], lines_of_text), delimiter=delimiter(first))
         try:
             header = next((line for line in reader if line), [])
             names = [clean(unguarded(name)) for name in header]
             refuse_repeated(names, str(path))
             table = _Growing(names, door)
             while lines := list(islice(reader, LINES)):
-                table.add([line for line in lines if line], source.plain)
+                table.add([line for line in lines if line and line != header], source.plain)
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num}, cannot be read: {error}") from error
     door.close()
     return Columns(dict(zip(names, table.cells, strict=True)), table.count)
+
+
+def delimiter(line: str) -> str:
+    """What separates the cells of a header: a comma, a semicolon or a tab."""
+    return max(",;\t", key=line.count)
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line above the header is none of the table: empty, or a comment."""
+    return not line.strip("\ufeff \t\r\n") or line.lstrip("\ufeff \t").startswith("#")
 
 
 class _Lines:

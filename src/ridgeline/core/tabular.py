@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .columns import Columns, Row, columns, of_documents, refuse_repeated
-from .csv_files import csv_text, read_csv, write_csv
+from .csv_files import csv_text, delimiter, is_comment, read_csv, write_csv
 from .errors import InputError
 from .files import write_atomically
 from .intake.door import MAX_NUMBER
@@ -31,9 +31,9 @@ __all__ = [
     "count",
     "csv_text",
     "decimal_mark",
-    "delimiter",
     "head",
     "header",
+    "is_comment",
     "json_document",
     "json_lines",
     "number",
@@ -58,11 +58,6 @@ def cells(line: str, delimiter: str = ",") -> list[str]:
         return next(csv.reader((line,), delimiter=delimiter), [])
     except csv.Error as error:
         raise InputError(f"a line of the table cannot be read ({error}): {line[:60]!r}; export it again") from error
-
-
-def delimiter(line: str) -> str:
-    """What separates the cells of a header: a comma, a semicolon or a tab."""
-    return max(",;\t", key=line.count)
 
 
 def header(line: str) -> tuple[list[str], str]:
@@ -103,12 +98,27 @@ def decimal_mark(texts: Iterable[str]) -> str:
     return "," if votes[","] > votes["."] else "."
 
 
+# Thousands by a sign of their own; in India all groups but the last have two digits.
+_GROUPED = {
+    sign: re.compile(rf"\s*[+-]?\d{{1,3}}(?:[{sign}]\d{{2,3}})*[{sign}]\d{{3}}(?!\d)[^{sign}]*$", re.ASCII)
+    for sign in ".,"
+}
+
+
 def number(text: str, mark: str = ".") -> float | None:
-    """The number a cell holds, thousands separated or not; None where it holds none (n/a, nan, no data)."""
+    """The number a cell holds, thousands separated or not; None where it holds none (n/a, nan, no data).
+
+    In a file with decimal commas `2.4e7` is what Python and C write: a point that separates no thousands is a decimal point. A
+    comma that separates none in a file with decimal points could mean either, and is no number.
+    """
+    other = "," if mark == "." else "."
+    if other in text:
+        if _GROUPED[other].match(text):
+            text = text.replace(other, "")
+        elif mark == "." or mark in text:
+            return None
     if mark == ",":
-        text = text.replace(".", "").replace(",", ".")
-    elif "," in text:
-        text = text.replace(",", "")
+        text = text.replace(",", ".")
     try:
         value = float(text)
     except ValueError:

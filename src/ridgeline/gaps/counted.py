@@ -6,28 +6,106 @@ Kernels that counted the same kinds of amounts are predicted together, over arra
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..core.cached import cached_property
 from ..core.errors import RidgelineError
-from ..core.machine import MAIN, Machine
+from ..core.machine import ANY, MAIN, Machine
 from ..core.observation import Observation
 from ..core.work import READ, FlopKey, MoveKey, Program, Step, Work
+from ..prediction.ceilings import known_peak
 from ..prediction.predict import predict
 from .regime import MAIN_NAMES
 from .target import Target, target_cases
 
 ENGINES = {"tensor": "matrix", "vector": "vector"}  # a machine's units by the engines of Work
 COUNTED = "counters"
+ENGINE_NAMES = ("tensor.", "vector.")
+USUAL = ("vector.fp32", "tensor.bf16")  # examples of engines
+MAX_NAMED = 3  # unknown engines in a message
 
 
 def main_bytes(machine: Machine, item: Observation) -> float | None:
     """Counted bytes at the main memory, None where they were not counted."""
     names = (machine.main.name, *MAIN_NAMES)
     return next((item.bytes[name] for name in names if name in item.bytes), None)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which kernels have a known roof on a machine: one of an engine that it has, or that of the memory."""
+
+    machine: Machine
+
+    @cached_property
+    def slowest(self) -> tuple[str, float] | None:
+        """The slowest engine, and its ridge; None where the machine has no such figures."""
+        machine = self.machine
+        peaks = {
+            name: peak
+            for name in machine.peaks
+            if name.startswith(ENGINE_NAMES) and (peak := known_peak(machine, name))
+        }
+        with suppress(RidgelineError):  # no ceiling of the main memory
+            engine = min(peaks, key=lambda name: peaks[name], default="")
+            return (engine, peaks[engine] / machine.bandwidth(MAIN).value) if engine else None
+        return None
+
+    def known(self, item: Observation) -> bool:
+        """Whether all counted FLOPs are of engines that the machine has, or leave no doubt that the memory limits."""
+        peaks = self.machine.peaks
+        if ANY in peaks or all(name in peaks for name, flops in item.flops.items() if flops > 0):
+            return True
+        return self.on_any_engine(item)
+
+    def on_any_engine(self, item: Observation) -> bool:
+        """Whether the memory limits whatever the engine: the kernel is left of the ridge of the slowest one."""
+        moved = main_bytes(self.machine, item)
+        return bool(moved) and self.slowest is not None and sum(item.flops.values()) < self.slowest[1] * (moved or 0.0)
+
+
+def unknown_engines(items: Iterable[Observation], machine: Machine) -> tuple[str, ...]:
+    """Engines that the machine does not have, of kernels that have no place for it: `all` of a table that names none."""
+    places = Places(machine)
+    left_out = [item for item in items if not places.known(item)]
+    names = dict.fromkeys(name for item in left_out for name, flops in item.flops.items() if flops > 0)
+    return tuple(name for name in names if name not in machine.peaks)
+
+
+def name_engine(names: Sequence[str], machine: Machine) -> str:
+    """What to do about FLOPs whose engine the machine does not have."""
+    listed = " or ".join(f"flops.{name}" for name in USUAL if name in machine.peaks)
+    unknown = ", ".join(names[:MAX_NAMED])
+    what = "the flops name no engine" if "all" in names else f"{machine.name} has no engine {unknown}"
+    return f"{what}; name the column {listed or 'flops.ENGINE'} (`ridgeline machines {machine.name}` lists the engines)"
+
+
+def roofline_figures(machine: Machine, item: Observation) -> dict[str, Any]:
+    """Intensity, rate by engine, MFU and MBU of a launch, from its counters and the machine's ceilings.
+
+    MFU is that of the engine whose FLOPs take longest at its peak; MBU is of the main memory. Intensity is that engine's
+    FLOPs over the bytes at the main memory.
+    """
+    seconds, moved = item.median, main_bytes(machine, item)
+    rate = {engine: flops / seconds for engine, flops in item.flops.items() if flops > 0}
+    shares = {engine: value / peak for engine, value in rate.items() if (peak := known_peak(machine, engine))}
+    figures: dict[str, Any] = {"rate": rate} if rate else {}
+    if shares:
+        engine = max(shares, key=lambda name: shares[name])
+        figures |= {"engine": engine, "mfu": shares[engine]}
+        if moved:
+            figures["intensity"] = item.flops[engine] / moved
+    elif moved and rate:
+        figures["intensity"] = sum(item.flops.values()) / moved
+    if moved is not None:
+        with suppress(RidgelineError):  # no ceiling of the main memory
+            figures["mbu"] = moved / seconds / machine.bandwidth(MAIN).value
+    return figures
 
 
 def counted_work(item: Observation, machine: Machine) -> Work | None:

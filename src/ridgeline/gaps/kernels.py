@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 from ..core.cached import cached_property
 from ..core.errors import InputError, RidgelineError
-from ..core.machine import MAIN, Machine
+from ..core.machine import Machine
 from ..core.observation import Observation
 from ..core.work import Program, Step, Work
 from ..prediction.predict import predict
 from .advice import Advice, advise
-from .counted import COUNTED, counted_targets, main_bytes
+from .counted import COUNTED, Places, counted_targets, roofline_figures
 from .gap import Gap, SharedTensor
 from .join import Pair
 from .kernel_ops import KnownOp, known_op
 from .measurement import Measurement, combine
 from .neighbours import passed_on
+from .regime import MIN_LIMITER_SHARE
 from .target import Target, target
 
 MAX_DIAGNOSED = 500  # kernels, the longest first, among which the moves worth most are looked for
@@ -128,34 +128,6 @@ class ProfiledKernel:
         return figures
 
 
-def roofline_figures(machine: Machine, item: Observation) -> dict[str, Any]:
-    """Intensity, rate by engine, MFU and MBU of a launch, from its counters and the machine's ceilings.
-
-    MFU is that of the engine whose FLOPs take longest at its peak; MBU is of the main memory. Intensity is that engine's
-    FLOPs over the bytes at the main memory.
-    """
-    seconds, moved = item.median, main_bytes(machine, item)
-    rate = {engine: flops / seconds for engine, flops in item.flops.items() if flops > 0}
-    shares = {engine: value / peak for engine, value in rate.items() if (peak := _peak(machine, engine))}
-    figures: dict[str, Any] = {"rate": rate} if rate else {}
-    if shares:
-        engine = max(shares, key=lambda name: shares[name])
-        figures |= {"engine": engine, "mfu": shares[engine]}
-        if moved:
-            figures["intensity"] = item.flops[engine] / moved
-    if moved is not None:
-        with suppress(RidgelineError):  # no ceiling of the main memory
-            figures["mbu"] = moved / seconds / machine.bandwidth(MAIN).value
-    return figures
-
-
-def _peak(machine: Machine, engine: str) -> float | None:
-    try:
-        return machine.peak(engine).value if engine in machine.peaks else None
-    except RidgelineError:
-        return None
-
-
 @dataclass(frozen=True)
 class KernelReport:
     machine: Machine
@@ -208,6 +180,14 @@ class KernelReport:
         if not others or others[0].most_gain <= (moves[-1].gain if len(moves) == count else 0.0):
             return 1.0
         return 1 - sum(kernel.time for kernel in others) / self.time
+
+    def longest(self, count: int) -> KernelReport:
+        """The report of so many kernels, those that took longest."""
+        kernels = self.kernels[:count]
+        kept = {id(item) for kernel in kernels for item in kernel.observations}
+        return replace(
+            self, kernels=kernels, observations=tuple(item for item in self.observations if id(item) in kept)
+        )
 
     def document(self) -> list[dict[str, Any]]:
         """Figures of every observation, in order."""
@@ -316,7 +296,7 @@ def _profiled(
     progress: Progress = no_progress,
 ) -> Iterator[ProfiledKernel]:
     """Kernels on a machine: against the op where it is known, else against the counted work."""
-    unknown = [each for each in kernels if each.op is None]
+    unknown, places = [each for each in kernels if each.op is None], Places(machine)
     counted = iter(counted_targets([each.single for each in unknown], machine))
     of_op: dict[int, Target | None] = {}  # kernels that ran one op share its prediction
     for done, each in enumerate(kernels):
@@ -329,6 +309,8 @@ def _profiled(
             known = of_op[id(each.op.work)]
             target = None if known is None else replace(known, name=each.name, steps=(each.name,))
         gap = None if target is None else Gap.against(target, each.measurement, Pair((0,), (each.single,), COUNTED))
+        if gap is not None and each.op is None and not places.known(each.single) and gap.share < MIN_LIMITER_SHARE:
+            gap = None  # what its FLOPs need is not known, so nothing says that it waits for anything else
         passed = next((shared[id(item)] for item in each.observations if id(item) in shared), None)
         gap = replace(gap, between=passed) if gap is not None and passed is not None else gap
         yield ProfiledKernel(each.name, each.single.kernel, each.observations, machine, each.op, gap)

@@ -15,12 +15,23 @@ from ..core.intake import Door, at, clean, refuse_over
 from ..core.intake.door import shown
 from ..core.observation import LONGEST, SCHEMA, SHORTEST
 from ..core.statistics import median, quantile
-from ..core.tabular import SUFFIXES, Row, parse_json, read_rows, whole_text
+from ..core.tabular import SUFFIXES, Row, decimal_mark, number, parse_json, read_rows, whole_text
 
 FASTEST = 0.1  # the share of a run's samples whose mean is its quiet time
+PEEK = 100  # cells of a name that show how numbers are written
 HIGH = 0.85  # the quantile of a run's samples that its scatter is measured to
 PREEMPTED = "stand_in_busy"  # the condition of a series in which every sample was preempted
-TIMES = {"samples": 1.0, "times_us": 1e-6, "time_us": 1e-6, "measured_us": 1e-6}  # seconds, by the key that has them
+LISTS = ("samples", "times_us")  # keys of which a cell may hold several times
+# Seconds, by the key that has the times.
+TIMES = {
+    "samples": 1.0,
+    "times_us": 1e-6,
+    "time_us": 1e-6,
+    "measured_us": 1e-6,
+    "time_s": 1.0,
+    "time_ms": 1e-3,
+    "time_ns": 1e-9,
+}
 # Conditions that must agree for two runs to be comparable; loads and dates always differ.
 FIXED = ("device", "cpu", "cpus", "machine", "driver", "governor", "power_limit", "python", "numpy", "torch", "cuda")
 
@@ -83,29 +94,31 @@ def _grouped(rows: Sequence[Row], where: str) -> dict[str, Timed]:
     door = Door(where)
     groups: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}  # numbers of the rows and their cells
     conditions: dict[str, dict[str, Any]] = {}
-    for number, row in enumerate(rows, 1):
+    for place, row in enumerate(rows, 1):
         name = row.get("name")
         if not isinstance(name, str) or not name.strip():
-            door.text(name, at(number, "name"), needed=True)
+            door.text(name, at(place, "name"), needed=True)
             continue
         key = _times_key(row)
         if not key:
-            door.complain(at(number), f"has no times; give {', '.join(TIMES)}")
+            door.complain(at(place), f"has no times; give one of {', '.join(TIMES)}")
             continue
         numbers, cells = groups.setdefault((name, key), ([], []))
-        numbers.append(number)
+        numbers.append(place)
         cells.append(row[key])
         if "conditions" in row:
-            conditions[name] = _fixed(door, row["conditions"], at(number))
+            conditions[name] = _fixed(door, row["conditions"], at(place))
     timings: dict[str, Timed] = {}
+    single = [cells for (_, key), (_, cells) in groups.items() if key not in LISTS]
+    mark = decimal_mark(cell for cells in single for cell in cells[:PEEK] if isinstance(cell, str))
     for (name, key), (numbers, cells) in groups.items():
-        kept, samples = clean(name), _samples(door, key, numbers, cells)
+        kept, samples = clean(name), _samples(door, key, numbers, cells, mark)
         before = timings[kept].samples if kept in timings else ()
         timings[kept] = Timed((*before, *samples), conditions.get(name, {}))
     return _timings(door, timings)
 
 
-def _samples(door: Door, key: str, numbers: Sequence[int], cells: Sequence[Any]) -> list[float]:
+def _samples(door: Door, key: str, numbers: Sequence[int], cells: Sequence[Any], mark: str) -> list[float]:
     """The samples of one name in seconds: all cells at once where each is one number, else row by row."""
     low, high, parsed = SHORTEST / TIMES[key], LONGEST / TIMES[key], cells
     if set(map(type, cells)) == {str}:
@@ -114,19 +127,20 @@ def _samples(door: Door, key: str, numbers: Sequence[int], cells: Sequence[Any])
     if set(map(type, parsed)) <= {int, float} and all(low <= time <= high for time in parsed):
         return [time * TIMES[key] for time in parsed]
     samples: list[float] = []
-    for number, cell in zip(numbers, cells, strict=True):
-        samples += door.numbers(_numbers(cell), at(number, key), low, high)
+    for place, cell in zip(numbers, cells, strict=True):
+        samples += door.numbers(_numbers(cell, key, mark), at(place, key), low, high)
     return [time * TIMES[key] for time in samples]
 
 
-def _numbers(cell: Any) -> list[Any]:
-    """The numbers of a cell; a text may hold several."""
+def _numbers(cell: Any, key: str, mark: str) -> list[Any]:
+    """The numbers of a cell; a text may hold several. Commas separate them in a list, and thousands in a single time."""
     if not isinstance(cell, str):
         return cell if isinstance(cell, list) else [cell]
-    try:
-        return [float(word) for word in cell.strip("[] ").replace(";", " ").replace(",", " ").split()] or [cell]
-    except ValueError:
-        return [cell]
+    text = cell.strip("[] ").replace(";", " ")
+    if key in LISTS or cell.lstrip().startswith("["):
+        text = text.replace(",", " ")
+    values = [number(word, mark) for word in text.split()]
+    return [cell] if not values or None in values else values
 
 
 def read(document: Any, where: str = "the document") -> dict[str, Timed]:
@@ -146,8 +160,8 @@ def read(document: Any, where: str = "the document") -> dict[str, Timed]:
         entries = []
     timings: dict[str, Timed] = {}
     turns: dict[str, int] = {}  # how often a name came, so that the next number is not searched from the start
-    for number, entry in enumerate(entries, 1):
-        name, times, known = _entry(door, entry, f"entry {number}")
+    for place, entry in enumerate(entries, 1):
+        name, times, known = _entry(door, entry, f"entry {place}")
         key = name
         while key in timings:
             turns[name] = turns.get(name, 1) + 1
@@ -177,7 +191,7 @@ def _entry(door: Door, entry: Any, place: str) -> tuple[str, tuple[float, ...], 
     )
     key = _times_key(entry)
     if not key:
-        door.complain(place, f"has no times; give {', '.join(TIMES)}")
+        door.complain(place, f"has no times; give one of {', '.join(TIMES)}")
         return name, (), fixed
     times, scale = entry[key], TIMES[key]
     listed = times if isinstance(times, list) else [times]

@@ -17,9 +17,9 @@ from ..core.files import user_path
 from ..core.intake.door import shown
 from ..core.intake.source import HEAD, head, refuse_bomb
 from ..core.observation import Observation, admitted
-from ..core.tabular import json_document
+from ..core.tabular import header, json_document
 from ..core.timeline import Timeline
-from .plain import not_json
+from .plain import TIMES, not_json
 
 FORMATS = "`ridgeline import --help` lists the formats"
 TOML_HINT = ": name a machine file with --on"
@@ -113,6 +113,12 @@ def _unrecognised(start: str, path: Path) -> InputError:
         except (ValueError, RecursionError) as error:
             return InputError(f"'{path}' {not_json(start, error)}; {FORMATS}")
     line = start.strip().partition("\n")[0].rstrip()
+    names, _ = header(line)
+    if len(names) > 1 and line.isprintable():
+        return InputError(
+            f"'{path}' has no known format. As a table it would need a header with name and one of {', '.join(TIMES)}; "
+            f"its first line is {shown(line)}; {FORMATS}"
+        )
     starts = shown(line) if line.isprintable() else "binary data"
     return InputError(f"'{path}' has no known format: it starts with {starts}; {FORMATS}")
 

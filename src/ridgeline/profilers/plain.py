@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice
 from json import JSONDecodeError
@@ -30,7 +31,7 @@ from ..core.observation import (
     read_document,
     samples,
 )
-from ..core.tabular import cells, decimal_mark, header, json_document, number, opened, refuse_repeated
+from ..core.tabular import cells, decimal_mark, header, is_comment, json_document, number, opened, refuse_repeated
 from ..core.units import parse
 from .rows import held
 
@@ -44,6 +45,8 @@ UNNAMED = {"flops": "all", "bytes": "main"}  # the engine or level of a number t
 FIELDS = frozenset(
     {"name", "kernel", "tool", "version", "notes", "path", "conditions", "settings", "counters", "defined", "times_us"}
 )
+UNITS = {"flops": "flop", "bytes": "B"}
+_LEADING = re.compile(r"\s*[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?", re.ASCII)
 ABSENT = frozenset({"n/a", "nan", "none", "-", "no data"})
 _KEYS = re.compile(rf'"(?:{"|".join(TIMES)}|times_us|samples|observations|items)"\s*:')
 
@@ -53,7 +56,7 @@ def recognises(head: str, path: Path) -> bool:
     start = head.lstrip("\ufeff \t\r\n")
     if start[:1] in "[{":
         return bool(_KEYS.search(start)) or start[:1] == "["
-    names, _ = header(next(iter(start.splitlines()), "").lower())
+    names, _ = header(next((line for line in start.splitlines() if not is_comment(line)), "").lower())
     return "name" in names and any(name in TIMES for name in names)
 
 
@@ -73,11 +76,18 @@ def read(path: Path) -> list[Observation]:
 
 
 def _table(start: str, lines: TextIO, door: Door, path: Path) -> Iterator[Observation | None]:
-    names, sign = header((start + next(lines, "")).lower())
+    first = start + next(lines, "")
+    above = 1  # lines up to the header
+    while first and is_comment(first):
+        first, above = next(lines, ""), above + 1
+    names, sign = header(first.lower())
     refuse_repeated(names, f"'{path}'")
     if "name" not in names or not any(name in TIMES for name in names):
         raise InputError(f"'{path}' has the columns {shown(', '.join(names))}; a plain table needs a name and one of {', '.join(TIMES)}")  # fmt: skip
-    rows = ((place, cells(line, sign)) for place, line in enumerate(lines, 2) if line.strip(f"{sign} \r\n"))
+    every = ((place, cells(line, sign)) for place, line in enumerate(lines, above + 1) if line.strip(f"{sign} \r\n"))
+    rows = (
+        (place, row) for place, row in every if [cell.strip().lower() for cell in row] != names
+    )  # as in joined files
     first_rows = list(islice(rows, PEEK))
     counted = [place for place, name in enumerate(names) if name in TIMES or name.partition(".")[0] in UNNAMED]
     # a time may carry its unit; the number before it shows the decimal mark as well
@@ -116,7 +126,7 @@ def _row(row: Mapping[str, Any], door: Door, place: str, mark: str = ".") -> Obs
         if isinstance(value, Mapping):
             amounts.update(door.amounts(value, prefix + key))
         elif value is not None and not (isinstance(value, str) and value.lower() in ABSENT):
-            amounts[part] = door.number(_parsed(value, mark), prefix + key)
+            amounts[part] = door.number(_parsed(value, mark, UNITS[kind]), prefix + key)
     fields = checked_fields(row, door, prefix)
     fields["samples"] = _samples(row, layout.times, door, prefix, mark)
     fields["target"] = fields["name"]
@@ -129,10 +139,27 @@ def _row(row: Mapping[str, Any], door: Door, place: str, mark: str = ".") -> Obs
     return None if door.refused > before else Observation(**{**fields, **counts})
 
 
-def _parsed(value: Any, mark: str) -> Any:
-    """The number that a cell holds; what holds none stays as it is, for the complaint."""
-    parsed = number(value, mark) if isinstance(value, str) else None
+def _parsed(value: Any, mark: str, unit: str) -> Any:
+    """The number that a cell holds, with a `unit` or without; what holds none stays as it is, for the complaint."""
+    if not isinstance(value, str):
+        return value
+    parsed = number(value, mark)
+    parsed = _quantity(value, mark, unit) if parsed is None and unit else parsed
     return value if parsed is None else parsed
+
+
+def _quantity(text: str, mark: str, unit: str) -> float | None:
+    """A number with its unit, such as `24 MB`; None where it is none."""
+    with suppress(InputError):
+        return parse(_with_point(text, mark), unit)
+    return None
+
+
+def _with_point(text: str, mark: str) -> str:
+    """A quantity with its number as Python writes it: `12.5 us` for `12,5 us`."""
+    written = _LEADING.match(text) if mark == "," else None
+    value = number(written[0], mark) if written else None
+    return text if written is None or value is None else f"{value!r} {text[written.end() :]}"
 
 
 def _samples(row: Mapping[str, Any], times: Iterable[str], door: Door, prefix: str, mark: str) -> tuple[float, ...]:
@@ -147,14 +174,18 @@ def _samples(row: Mapping[str, Any], times: Iterable[str], door: Door, prefix: s
         door.complain(prefix.rstrip(", "), f"has no time above zero; give it one of {', '.join(TIMES)}")
         return ()
     key = given[0]
-    value, scale = _parsed(row[key], mark), TIMES[key]
-    if key == "time" and isinstance(value, str):
-        try:
-            value = parse(value.replace(".", "").replace(",", ".") if mark == "," else value, "s")
-        except InputError as error:
-            door.complain(f"{prefix}{key}", str(error))
-            return ()
-    return (door.number(value, f"{prefix}{key}", SHORTEST / scale, LONGEST / scale) * scale,)
+    value, per_second = row[key], 1 / TIMES[key]
+    if isinstance(value, str):
+        value = _parsed(value, mark, "")
+        if isinstance(value, str):  # with its unit, whatever the column is called
+            try:
+                value, per_second = parse(_with_point(value, mark), "s"), 1.0
+            except InputError as error:
+                if key == "time":
+                    door.complain(f"{prefix}{key}", str(error))
+                    return ()
+    # a quotient of two whole numbers is the nearest number there is: 100 us is 1e-4 s
+    return (door.number(value, f"{prefix}{key}", SHORTEST * per_second, LONGEST * per_second) / per_second,)
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ..core.columns import ABSENT, Columns
 from ..core.errors import InputError, RidgelineError, letters, quoted, unknown
 from ..core.intake.door import Door, shown
 from ..core.intake.limits import refuse_over
-from ..core.tabular import SUFFIXES, Row, delimiter, read_columns, write_rows
+from ..core.tabular import SUFFIXES, Row, read_columns, write_rows
 from ..core.units import MAX_EXACT, axis, number
 from ..core.work import Program, Step
 from .ops import OPS, Op, op_name
@@ -55,10 +55,7 @@ def read_table(path: Path) -> Columns:
     table = Columns({renamed.get(name, name): cells for name, cells in table.cells.items()}, len(table))
     if "op" not in table.cells:
         header = ", ".join(table.cells)
-        sign = delimiter(header)
-        apart = sign in next(iter(table.cells), "")
-        hint = f"; its cells look separated by '{sign}', and belong separated by ','" if apart else ""
-        raise InputError(f"{path} has no column op, which names the op of each case; it has {header[:200]!r}{hint}")
+        raise InputError(f"{path} has no column op, which names the op of each case; it has {header[:200]!r}")
     return _with_sizes(table)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -123,14 +124,11 @@ class Table:
         """Aligned columns without frames, for pipes and files."""
         cells, heads = self.cells(), self.heads
         shown = [heads, *cells] if self.headed else cells
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        widths = [max(map(width_of, column)) for column in zip(*shown, strict=True)]
         right = [self.numeric(index) for index in range(len(heads))]
         lines = [clean(self.title)] if self.title else []
         for row in shown:
-            line = "  ".join(
-                text.rjust(width) if flush else text.ljust(width)
-                for text, width, flush in zip(row, widths, right, strict=True)
-            )
+            line = "  ".join(padded(text, width, flush) for text, width, flush in zip(row, widths, right, strict=True))
             lines.append(line.rstrip())
         return "\n".join([*lines, *map(clean, self.notes)])
 
@@ -143,6 +141,18 @@ class Table:
     def csv(self) -> str:
         """Plain values in base units, one header row."""
         return csv_text([column.key for column in self.columns], (record.values() for record in self.records))
+
+
+def width_of(text: str) -> int:
+    """Columns of a terminal that a text takes: two for a character of Chinese, Japanese or Korean, none for an accent."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+
+
+def padded(text: str, width: int, right: bool) -> str:
+    blanks = " " * (width - width_of(text))
+    return blanks + text if right else text + blanks
 
 
 def _is_number(value: Any) -> bool:

@@ -61,17 +61,17 @@ def import_file(file: Path, form: str | None, on: str | None, verbose: bool, out
 def present_kernels(observations: Sequence[Observation], machine: Machine, output: Output, verbose: bool) -> None:
     """Kernels on the roofline: the answer, the top kernels, what to collect next; all of it with -v and in files."""
     from ...gaps.kernels import report_of_kernels
-    from ...profilers.load import document
-    from ...render.charts.gaps import profile_chart
+    from ...render.charts.kernels import profile_chart
     from ...render.tables.kernels import causes_table, kernels_answer, kernels_data, kernels_table
     from ..collect import collect_next
+    from ..reports.gaps import kernel_page, kernel_rows
 
     report = report_of_kernels(observations, machine)
     everything = verbose or output.complete
     limit = None if everything else MAX_KERNELS
 
     def rows() -> list[dict[str, Any]]:
-        return [{**row, **more} for row, more in zip(document(observations), report.document(), strict=True)]
+        return kernel_rows(report)
 
     def tables() -> list[Table]:
         if output.out is not None and output.out.suffix == ".csv":
@@ -83,9 +83,8 @@ def present_kernels(observations: Sequence[Observation], machine: Machine, outpu
 
     def page(out: Path) -> None:
         from ...render.draw.html import write
-        from ..reports.gaps import kernel_page
 
-        write(out, kernel_page(report, rows()), output.theme)
+        write(out, kernel_page(report), output.theme)
 
     picture, answer = partial(profile_chart, machine, observations), partial(kernels_answer, report)
     present(Result(tables, rows, terminal, picture, writers={".html": page}, answer=answer), output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.documents import to_document
 from ...core.statistics import median
-from ...core.units import percent, show
+from ...core.units import counted, percent, show
 from ...render.charts.gaps import gap_waterfall, report_chart
 from ...render.draw.html import Card, Page, Section, write
 from .parts import drawable, with_facts
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ...gaps.steps.moves import Move
     from ...gaps.steps.report import ProgramReport
     from ...render.table import Table
+
+MAX_KERNELS = 2000  # of a profile that a page lists: a browser shows a few megabytes at once
 
 
 def gap_report(
@@ -46,21 +48,36 @@ def gap_report(
     write(out, Page(title, sections, document, answer or [report.sentence], scores(items)), theme)
 
 
-def kernel_page(report: KernelReport, document: Any) -> Page:
-    """Kernels of a profile on the roofline, with their causes and the counters to collect next."""
-    from ...render.charts.gaps import profile_chart
+def kernel_rows(report: KernelReport) -> list[dict[str, Any]]:
+    """Every observation of a profile as outsiders read it, with its roofline figures."""
+    from ...profilers.load import document
+
+    return [{**row, **more} for row, more in zip(document(report.observations), report.document(), strict=True)]
+
+
+def kernel_page(report: KernelReport) -> Page:
+    """Kernels of a profile on the roofline, with their causes and the counters to collect next.
+
+    A page has the longest kernels where there are many, in its tables and in its data.
+    """
+    from ...render.charts.kernels import profile_chart
     from ...render.tables.kernels import causes_table, kernels_answer, kernels_table
     from ..collect import collect_next
 
     pictures = drawable(lambda: profile_chart(report.machine, report.observations))
-    title = f"{len(report.kernels)} kernels on {report.machine.name}"
-    causes = causes_table(report)
+    title = f"{counted(len(report.kernels), 'kernel')} on {report.machine.name}"
+    listed = report if len(report.kernels) <= MAX_KERNELS else report.longest(MAX_KERNELS)
+    causes, kernels = causes_table(listed), kernels_table(listed)
+    if listed is not report:
+        of_time = percent(listed.time / report.time)
+        note = f"the {MAX_KERNELS:,} longest of {len(report.kernels):,} kernels, {of_time} of the time; `ridgeline import --json` lists all"
+        kernels = replace(kernels, notes=(*kernels.notes, note))
     sections = [
-        Section("", "", pictures, [kernels_table(report)]),
+        Section("", "", pictures, [kernels]),
         *([Section("Causes", tables=[replace(causes, title="")])] if causes.rows else []),
         *(Section("Collect next", words) for words in collect_next(report)),
     ]
-    return Page(title, sections, document, kernels_answer(report))
+    return Page(title, sections, kernel_rows(listed), kernels_answer(report))
 
 
 def step_page(report: ProgramReport, out: Path, theme: str | None = None) -> None:

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError, unknown
-from ...core.machine import MAIN, Machine, positive
+from ...core.machine import Machine, positive
 from ...core.notes import ABOVE_ROOFLINE, Note
-from ...core.observation import Observation
-from ...core.roofline import achieved
 from ...core.units import show
 from ...gaps.accounting import Cause
 from ...gaps.item import Item
@@ -184,46 +182,6 @@ def landed_item(machine: Machine, item: Item) -> Landed:
     apart = target if extra_bytes or extra_flops else None
     return Landed(
         item.name, item.measured, spot, roof, gap.share, bound_title(gap.regime.bound), engine, apart, details
-    )
-
-
-def profile_chart(machine: Machine, observations: Iterable[Observation]) -> Chart:
-    """The kernels of a profile on the roofline of a machine, by their counted flops and bytes; dot area is time."""
-    kernels: dict[str, Landed] = {}
-    without: list[str] = []
-    for item in observations:
-        name = item.name or item.kernel
-        landed = _landed_observation(machine, name, item)
-        if landed is None:
-            without.append(name)
-        elif name in kernels:
-            kernels[name] = replace(kernels[name], time=kernels[name].time + landed.time)
-        else:
-            kernels[name] = landed
-    if not kernels:
-        raise InputError(
-            "no kernel of this file has counted flops and bytes, so none has a place on the roofline; "
-            "profile with Nsight Compute (`ridgeline profile`), which counts them"
-        )
-    title = f"{len(kernels)} kernels on the roofline of {name_of(machine)}"
-    return landed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
-
-
-def _landed_observation(machine: Machine, name: str, item: Observation) -> Landed | None:
-    """None without flops on a known engine or without bytes at the main memory."""
-    moved = item.bytes.get(machine.main.name) or item.bytes.get(MAIN) or 0.0
-    peaks = {engine: known_peak(machine, engine) for engine in item.flops}
-    times = {engine: item.flops[engine] / peak for engine, peak in peaks.items() if peak and item.flops[engine] > 0}
-    if not times or moved <= 0:
-        return None
-    engine = max(times, key=lambda key: times[key])
-    flops, peak, bandwidth = item.flops[engine], machine.peak(engine).value, machine.bandwidth().value
-    run = achieved(flops, moved, item.median, peak, bandwidth)
-    details = {"flops": flops, "bytes": moved, "time_us": item.median * 1e6, "engine": engine}
-    spot = (flops / moved, flops / item.median)
-    roof = min(peak, bandwidth * spot[0])
-    return Landed(
-        name, sum(item.samples), spot, roof, spot[1] / roof, bound_title(str(run.verdict)), engine, None, details
     )
 
 

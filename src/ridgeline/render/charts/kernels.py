@@ -8,8 +8,11 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.machine import Machine
+from ...core.observation import Observation
+from ...core.roofline import achieved
 from ...core.units import counted
 from ...core.units import percent as percent_text
+from ...gaps.counted import Places, main_bytes, name_engine, unknown_engines
 from ...gaps.item import Item
 from ...gaps.kernels import KernelReport
 from ...gaps.steps.report import ProgramReport
@@ -32,14 +35,67 @@ def kernels_chart(report: KernelReport) -> Chart:
         if kernel.gap is not None and kernel.gap.target.flops and kernel.gap.target.bytes
     ]
     if not landed:
-        raise InputError(
-            "no kernel of this file has counted flops and bytes, so none has a place on the roofline; "
-            "profile with Nsight Compute (`ridgeline profile`), which counts them"
-        )
+        raise _none_placed(report.machine, report.observations)
     placed = {int(kernel.key) for kernel in landed}
     left_out = [kernel.name for place, kernel in enumerate(report.kernels) if place not in placed]
     title = f"{counted(len(landed), 'kernel')} on the roofline of {name_of(report.machine)}"
     return placed_chart(report.machine, title, landed, list(dict.fromkeys(left_out)))
+
+
+def profile_chart(machine: Machine, observations: Sequence[Observation]) -> Chart:
+    """The kernels of a profile on the roofline of a machine, by their counted flops and bytes; dot area is time."""
+    kernels: dict[str, Landed] = {}
+    places = Places(machine)
+    without: list[str] = []
+    for item in observations:
+        name = item.name or item.kernel
+        landed = _landed_observation(places, name, item)
+        if landed is None:
+            without.append(name)
+        elif name in kernels:
+            kernels[name] = replace(kernels[name], time=kernels[name].time + landed.time)
+        else:
+            kernels[name] = landed
+    if not kernels:
+        raise _none_placed(machine, observations)
+    title = f"{counted(len(kernels), 'kernel')} on the roofline of {name_of(machine)}"
+    return placed_chart(machine, title, list(kernels.values()), list(dict.fromkeys(without)))
+
+
+def _none_placed(machine: Machine, observations: Iterable[Observation]) -> InputError:
+    """Why no kernel has a place on the roofline, and what to do."""
+    what = "no kernel of this file has a place on the roofline"
+    unnamed = unknown_engines(observations, machine)
+    if unnamed:
+        return InputError(f"{what}: {name_engine(unnamed, machine)}")
+    return InputError(
+        f"{what}, which takes counted flops and bytes; profile with Nsight Compute (`ridgeline profile`), which counts them"
+    )
+
+
+def _landed_observation(places: Places, name: str, item: Observation) -> Landed | None:
+    """None without bytes at the main memory or without flops, which may name no engine where the memory limits on any."""
+    machine = places.machine
+    moved = main_bytes(machine, item) or 0.0
+    peaks = {engine: known_peak(machine, engine) for engine in item.flops}
+    times = {engine: item.flops[engine] / peak for engine, peak in peaks.items() if peak and item.flops[engine] > 0}
+    if moved <= 0 or not any(item.flops.values()):
+        return None
+    if times:
+        engine = max(times, key=lambda key: times[key])
+        flops = item.flops[engine]
+    elif places.slowest is not None and places.on_any_engine(item):
+        engine, flops = places.slowest[0], sum(item.flops.values())
+    else:
+        return None
+    peak, bandwidth = machine.peak(engine).value, machine.bandwidth().value
+    run = achieved(flops, moved, item.median, peak, bandwidth)
+    details = {"flops": flops, "bytes": moved, "time_us": item.median * 1e6, "engine": engine}
+    spot = (flops / moved, flops / item.median)
+    roof = min(peak, bandwidth * spot[0])
+    return Landed(
+        name, sum(item.samples), spot, roof, spot[1] / roof, bound_title(str(run.verdict)), engine, None, details
+    )
 
 
 def operators_chart(report: ProgramReport) -> Chart:

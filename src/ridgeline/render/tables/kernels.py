@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.units import counted, percent, show
 from ...gaps.advice import Advice
+from ...gaps.counted import Places, name_engine, unknown_engines
 from ...gaps.kernel_families import kernel_word
 from ...gaps.kernels import MAX_DIAGNOSED, KernelReport, ProfiledKernel
 from ...gaps.sentences import as_expected, kernel_bound, kernel_judgement
@@ -29,13 +30,17 @@ NO_COUNTERS = {
 def kernels_answer(report: KernelReport) -> list[str]:
     """Time and share of roofline, the dominant bound; then the moves worth most."""
     first = f"{counted(len(report.kernels), 'kernel')}, {show(report.time, 's', 3)} on {report.machine.name}"
+    unnamed = unknown_engines(report.observations, report.machine)
+    if unnamed and not report.counted:
+        return [f"{first}: none has a place on the roofline", name_engine(unnamed, report.machine)]
     if not report.counted:
         return [f"{first}: no counters, so none has a place on the roofline", NO_COUNTERS[report.machine.kind == "cpu"]]
     bounds = {bound: share for bound, share in report.bounds.items() if bound != "unknown"}
     bound, share = next(iter(bounds.items()))
     reached = "" if report.roofline_share is None else f"{percent(report.roofline_share)} of roofline; "
     held = f"{percent(share)} of the time is in {_bound_word(bound)} kernels"
-    rest = f"; {percent(1 - report.counted)} has no counters" if report.counted < 1 else ""
+    missing = "place on the roofline" if unnamed else "counters"
+    rest = f"; {percent(1 - report.counted)} has no {missing}" if report.counted < 1 else ""
     lines = [f"{first}: {reached}{held}{rest}"]
     moves = report.moves(MAX_MOVES)
     names = _labels(report, moves)
@@ -46,6 +51,8 @@ def kernels_answer(report: KernelReport) -> list[str]:
         lines.append(clip(text, MAX_WIDTH))
     if not moves:
         lines.append("no shown cause promises a gain; see the possible ones with -v")
+    if unnamed:
+        lines.append(name_engine(unnamed, report.machine))
     searched = report.searched_share(moves, MAX_MOVES)
     if searched < MAX_SILENT_SHARE:
         lines.append(f"only the {MAX_DIAGNOSED} longest kernels were diagnosed, {percent(searched)} of the time")
@@ -104,6 +111,8 @@ def kernels_table(report: KernelReport, limit: int | None = None, clipped: bool 
 def _diagnosis(kernel: ProfiledKernel) -> str:
     """The first cause with its gain, or what is known instead."""
     top = kernel.top
+    if kernel.gap is None and not Places(kernel.machine).known(kernel.typical):
+        return "FLOPs of an unknown engine"
     unproven = top is None or not top.shown
     if top is None or (unproven and kernel.gap is not None and as_expected(kernel.gap)):
         return kernel_judgement(kernel.gap)

@@ -47,7 +47,7 @@ from ....render.tables.kernels import kernels_answer, kernels_table
 from ....render.tables.observed import observations_answer, observations_table
 from ....render.tables.steps import op_table, step_tables
 from ...collect import collect_next
-from ...reports.gaps import kernel_page, move_card, program_page
+from ...reports.gaps import kernel_page, kernel_rows, move_card, program_page
 from .cases import CasesAnswer
 from .gap_cards import gap_card
 from .lookup import machine_of
@@ -267,12 +267,10 @@ class KernelsAnswer:
         return gap_card(self.machine, shown, landed, [(label, text) for label, text in more if text])
 
     def page(self) -> Page:
-        rows = self.data()
-        return kernel_page(self.report, rows)
+        return kernel_page(self.report)
 
     def data(self) -> Any:
-        rows = zip(document(self.report.observations), self.report.document(), strict=True)
-        return [{**row, **more} for row, more in rows]
+        return kernel_rows(self.report)
 
 
 def picked(items: Sequence[Any], place: int) -> Any:
