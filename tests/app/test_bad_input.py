@@ -33,6 +33,8 @@ BAD = [
     (("predict", "gemm", "m=8", "m=9", "n=8", "k=8", "--on", "h200"), ["m is given twice"]),
     (("predict", "gemm", "m", "n=8", "k=8", "--on", "h200"), ["not of the form name=value"]),
     (("predict", "gemm", "m=0", "n=8", "k=8", "--on", "h200"), ["m must be a whole number of at least 1, got 0"]),
+    (("predict", "gemm", "m=1,024", "n=8", "k=8", "--on", "h200"), ["write '1024' for one value"]),
+    (("gate", "a.csv", "b.csv", "--min-change", "5"), ["5 is 500 %; write 0.05 for 5 %"]),
     (("predict", "gemm", "m=-3", "n=8", "k=8", "--on", "h200"), ["at least 1, got -3"]),
     (("predict", "gemm", "m=2.5", "n=8", "k=8", "--on", "h200"), ["got 2.5"]),
     (("predict", "gemm", "m=nan", "n=8", "k=8", "--on", "h200"), ["'nan' is not a number"]),

@@ -12,7 +12,7 @@ import click
 import pytest
 from commands import run
 
-from ridgeline.app.cli import COMMANDS, main
+from ridgeline.app.cli import COMMANDS, main, message
 from ridgeline.app.cli.measure import signals_interrupt
 
 ROOT = Path(__file__).parents[2]
@@ -67,3 +67,10 @@ def test_a_signal_stops_long_work_as_ctrl_c_does(name: str, capsys: pytest.Captu
         signal.raise_signal(number)
     assert signal.getsignal(number) == before
     assert f"stopped by {name}; what was measured is kept" in capsys.readouterr().err
+
+
+def test_a_size_with_dashes_is_told_from_an_option() -> None:
+    assert message(click.NoSuchOption("--m")).endswith("sizes are given without dashes, as m=4096")
+    assert message(click.NoSuchOption("--onn", possibilities=["--on"])).endswith(
+        "no such option '--onn'. Did you mean '--on'?"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from traced import matrix_flops, names
 
@@ -124,3 +125,8 @@ def test_other_texts_are_no_targets(tmp_path: Path) -> None:
     for text in ("program", "program.py", f"{tmp_path}/absent.py:net"):
         with pytest.raises(InputError, match=r"file\.py:name"):
             rl.trace(text)
+
+
+def test_a_function_of_numpy_is_not_traced_as_nothing() -> None:
+    with pytest.raises(InputError, match="ran no operator of PyTorch or JAX"):
+        rl.trace(lambda x: x + 1, np.ones(3))

@@ -21,7 +21,7 @@ from ridgeline.prediction.kernel_sets import predict_set
 from ridgeline.prediction.precisions import precision_sweep
 from ridgeline.prediction.predict import Prediction
 from ridgeline.programs import ops
-from ridgeline.render.chart import Axis, Chart, Line, Panel, Picture, Point, document, read
+from ridgeline.render.chart import Axis, Chart, Line, Panel, Picture, Point, document, read, step_sizes
 from ridgeline.render.charts import CHARTS, find
 from ridgeline.render.charts.answers import cases
 from ridgeline.render.charts.gaps import Observed, gaps
@@ -561,3 +561,16 @@ def test_a_wider_plane_has_the_same_roofs_up_to_its_edges(name: str) -> None:
     assert next(region.x for region in wide.regions if region.x)[0] == left / 10
     assert wide.points == chart.points
     assert widened(wide, (chart.x.range, chart.y.range)) == wide
+
+
+def test_a_main_memory_of_unknown_capacity_is_not_drawn_smaller_than_the_caches() -> None:
+    chart = chart_of(CHARTS["pyramid"](rl.machine("xeon-8480plus")))
+    sizes = step_sizes(chart)
+    assert math.isnan(chart.bars[-1].value)
+    assert sizes[-1] == max(sizes)
+
+
+def test_the_scale_shades_only_what_holds_on_every_engine_it_shows() -> None:
+    chart = chart_of(CHARTS["scale"](A100, dtype="fp16"))
+    ridges = [point.x for point in chart.points if point.role == "ridge"]
+    assert [region.x for region in chart.regions] == [(chart.x.range[0], min(ridges)), (max(ridges), chart.x.range[1])]

@@ -63,15 +63,17 @@ ALIASES = {
     "i4": "int4", "binary": "int1",
 }  # fmt: skip
 
+CLASSES = {"float": "float64"}  # of numbers in Python; those of NumPy have the names of their formats
 _GROUPED = re.compile(r"(\w+)_g(\d{1,9})(z?)", re.ASCII)  # a group is never longer than a tensor
 SCALE_BITS = 16.0  # group scales of weight quantisation are fp16
 
 
-def dtype(name: str | Dtype) -> Dtype:
-    """The row of a format; `int4_g128` is int4 with an fp16 scale per 128 elements (`z`: and a zero point)."""
+def dtype(name: str | type | Dtype) -> Dtype:
+    """The row of a format, or of a class of numbers such as `numpy.float32`; `int4_g128` is int4 with an fp16 scale per 128 elements (`z`: and a zero point)."""
     if isinstance(name, Dtype):
         return name
-    asked = str(name).strip().lower().removeprefix("torch.")
+    asked = CLASSES.get(name.__name__, name.__name__) if isinstance(name, type) else str(name)
+    asked = asked.strip().lower().removeprefix("torch.")
     asked = ALIASES.get(asked, asked)
     if asked in TABLE:
         return TABLE[asked]

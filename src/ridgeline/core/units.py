@@ -57,6 +57,7 @@ WRITTEN = {
 _NUMBER = re.compile(
     r"([+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.ASCII | re.DOTALL
 )
+_THOUSANDS = re.compile(r"0\d\d", re.ASCII)  # the rest of a number such as 1,024
 _POWER = re.compile(r"(\d{1,20})\s*(?:\^|\*\*)\s*(\d{1,20})", re.ASCII)
 MAX_EXACT = 2.0**53  # the whole number up to which float64 is exact
 
@@ -249,6 +250,11 @@ def axis(text: str, unit: str = "") -> float | NDArray[np.float64]:
     parts = [part for part in text.split(",") if part.strip()]
     if not parts:
         raise InputError(f"{quoted(text)} names no values; write a list such as 1,8,64")
+    if any(_THOUSANDS.fullmatch(part.strip()) for part in parts[1:]):
+        together = text.replace(",", "")
+        raise InputError(
+            f"{quoted(text)}: commas separate the values of a list; write {quoted(together)} for one value"
+        )
     spans = [_span(part, unit) for part in parts]
     count = sum(span.count for span in spans)
     refuse_over("cases", count, f"{quoted(text)} with its {show(float(count))} values")

@@ -207,6 +207,10 @@ def reconcile(
     `hints` names the step (or steps) of observations that have other names; `sealed` is kept as given; `sent` gives by
     step how its kernels are launched, `one by one` or `graph`, for tools that do not record it.
     """
+    if not isinstance(observations, Iterable):
+        raise InputError(
+            f"reconcile takes a prediction and its observations; got {type(observations).__name__} for these"
+        )
     observations = list(observations)
     if not observations:
         raise InputError("nothing to reconcile: no observations were given; run or import a profile first")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..core.errors import UnknownName, letters, unknown
+from ..core.errors import InputError, UnknownName, letters, unknown
 from ..core.intake import clean
 from ..core.machine import Machine
 from . import coefficients
@@ -34,6 +34,8 @@ USUAL = {
 
 def load(name: str | Path) -> Machine:
     """The machine of a name, a short form, a TOML file, or `here` (the one this runs on)."""
+    if not isinstance(name, str | Path):
+        raise InputError(f"a machine is given by its name, such as 'h100-sxm', or its file; got {type(name).__name__}")
     asked = str(name).strip()
     if asked.lower() == HERE or asked.lower().startswith(f"{HERE}:"):
         return local(asked.partition(":")[2] or None)

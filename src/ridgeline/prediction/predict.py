@@ -282,11 +282,12 @@ def predict(
     """
     if isinstance(target, Trace):
         return _predict_trace(target, machine, ceilings, mode, (engine, resident, efficiency, launch, backend))
-    machine = as_machine(machine)
     if not isinstance(target, Work | Program):
         raise InputError(
-            f"predict takes work, such as ops.gemm(m=8, n=8, k=8), a Program or a trace; got {type(target).__name__}"
+            "predict takes work, such as ops.gemm(m=8, n=8, k=8), a Program or a trace, and then the machine; "
+            f"got {type(target).__name__} for the work"
         )
+    machine = as_machine(machine)
     if mode is not None:
         raise InputError(f"mode='{mode}' is for traced programs; work and steps of work have none")
     if efficiency is not None and not 0 < efficiency <= 1:

@@ -82,11 +82,16 @@ def run_program(words: Sequence[str], folder: Path, steps: int, seconds: float, 
     if facts is None:
         raise NothingRecorded(f"{asked} was ended before its profile was written; nothing to report{ended}", code)
     if not facts["library"]:
-        raise NothingRecorded(f"{asked} imported neither torch nor jax, so there is nothing to profile{ended}", code)
+        raise NothingRecorded(
+            f"{asked} imported neither torch nor jax, so there is nothing to profile; {TOOK}{ended}", code
+        )
     if trace is None:
         raise NothingRecorded(f"{asked} left no trace; recorded: {facts['recorded']}{ended}", code)
     known = facts.get("step_seconds"), int(facts.get("unprofiled_steps") or 0)
     return Recorded(tuple(words), trace, code, facts["library"], facts["recorded"], *known, facts)
+
+
+TOOK = "of other kernels give the time that you measured: `ridgeline predict OP ... --took TIME`"
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -97,7 +102,8 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     if not Path(words[0]).name.lower().startswith(("python", "pypy")):
         hint = f"python {asked}" if words[0].endswith(".py") else "python script.py"
         raise InputError(
-            f"'{asked}' is run neither by Python nor by torchrun: a program is profiled in its interpreter, as in -- {hint}"
+            f"'{asked}' is run neither by Python nor by torchrun: a program is profiled in its interpreter, as in -- {hint}; "
+            f"{TOOK}"
         )
     if shutil.which(words[0]) is None:
         raise InputError(f"there is no '{words[0]}' to run '{asked}'")

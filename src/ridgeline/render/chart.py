@@ -285,3 +285,11 @@ def read(source: Mapping[str, Any]) -> Picture:
         return Panel(**{**values, "charts": tuple(chart for chart in charts if isinstance(chart, Chart))})
     parts = {key: tuple(kind(**item) for item in values.get(key, ())) for key, kind in PARTS.items()}
     return Chart(**{**values, **parts, "x": Axis(**values["x"]), "y": Axis(**values["y"])})
+
+
+def step_sizes(chart: Chart) -> list[float]:
+    """The capacities that the steps of a pyramid are drawn with: one that is not known is not below those inside it."""
+    sizes: list[float] = []
+    for bar in chart.bars:
+        sizes.append(bar.value if bar.value > 0 else max([chart.x.range[0], *sizes]))  # NaN where it is not known
+    return sizes

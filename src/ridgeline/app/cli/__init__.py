@@ -109,9 +109,21 @@ def message(error: click.ClickException) -> str:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and _is_size(error.option_name):
+        name = error.option_name.lstrip("-")
+        return f"ridgeline: no such option '{error.option_name}'; sizes are given without dashes, as {name}=4096"
     hint = f"; see `{context.command_path} --help`" if context is not None else ""
     text = re.sub(r"a valid (?:integer|float)( range)?", "a valid number", error.format_message().rstrip("."))
+    if text.endswith("?"):
+        hint = hint.replace("; see", " See")
     return f"ridgeline: {text[:1].lower()}{text[1:]}{hint}"
+
+
+def _is_size(option: str) -> bool:
+    """Whether an option that there is not has the name of a size of an op."""
+    from ...programs.ops import OPS
+
+    return any(option.lstrip("-") in op.params for op in OPS.values())
 
 
 def run() -> int:

@@ -23,6 +23,21 @@ Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 PATH = click.Path(path_type=Path)
+
+
+def fraction(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    """A share such as 0.05, or percent with their sign; a number of 1 or more without it is most likely meant as percent."""
+    text = value.strip()
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise click.BadParameter(f"'{text}' is not a fraction such as 0.05", ctx, param) from None
+    if number >= 1 and not text.endswith("%"):
+        hint = f"{text} is {100 * number:g} %; write {number / 100:g} for {text} %"
+        raise click.BadParameter(hint, ctx, param)
+    return number
+
+
 CEILINGS = click.Choice(["stated", "derived", "measured"])
 CEILINGS_HELP = "Which figures to use (default: measured, else stated, else derived)."
 

@@ -63,10 +63,11 @@ def predict(op_name: str | None, values: tuple[str, ...], cases: Path | None, ou
       ridgeline predict linear batch=1..1024 in_features=4096 out_features=4096 --on a100-sxm-80gb --dtype fp16
       ridgeline predict --cases kernels.csv --on h100-sxm --out predicted.csv
     """
-    if cases is None and not op_name:
+    if cases is None and not (op_name or "").strip():
         raise InputError("name an op (see `ridgeline ops`), or give --cases FILE")
     if cases is None:
-        predict_op(str(op_name), values, output, **options)
+        op, *sizes = str(op_name).split()  # in quotes as `compare --op` takes them
+        predict_op(op, (*sizes, *values), output, **options)
         return
     if op_name:
         raise InputError("give either an op or --cases, not both")

@@ -11,7 +11,7 @@ import click
 
 from ...core.errors import InputError
 from .echo import echo
-from .options import PATH, format_option, json_output, output_options, refuse, verbose_option
+from .options import PATH, format_option, fraction, json_output, output_options, refuse, verbose_option
 from .present import Output, Result, present
 
 if TYPE_CHECKING:
@@ -166,8 +166,9 @@ def profile(
     "--baseline", "baselines", multiple=True, type=PATH, help="A baseline run, or a folder of them; repeat it."
 )
 @click.option(
-    "--min-change", "--least", "least", type=float, default=0.05, show_default=True, help="Smaller changes pass."
-)
+    "--min-change", "--least", "least", metavar="FRACTION", default="0.05", show_default=True, callback=fraction,
+    help="Smaller changes pass.",
+)  # fmt: skip
 @click.option(
     "--p-value", "--chance", "chance", type=float, default=0.01, show_default=True,
     help="Probability of a false alarm, over all names together.",

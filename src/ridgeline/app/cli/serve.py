@@ -18,9 +18,9 @@ DEFAULT_PORT = 8050
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option("--max-upload", metavar="SIZE", default="64MiB", show_default=True, help="Largest file the page accepts.")
 def serve(host: str, port: int, no_open: bool, max_upload: str) -> None:
-    """Open the explorer: rooflines, your profiles, LLMs, lessons.
+    """Open the explorer in a browser.
 
-    Everything runs on this machine; nothing is fetched or sent elsewhere, and uploads are not stored. Ctrl-C ends it.
+    Rooflines, your profiles, language models and lessons. Everything runs on this machine; nothing is fetched or sent elsewhere, and uploads are not stored. Ctrl-C ends it.
     """
     from ...core.units import parse
 

@@ -49,6 +49,11 @@ class Coefficient:
     optional: bool = False  # absent (0) unless a fit brings it
 
 
+def no_finer(sizes: Sizes) -> bool:
+    """A function with a name, so that predictions can be pickled."""
+    return False
+
+
 Formula = Callable[[Sizes, Hardware, Coefficients, frozenset[str]], Array]
 
 
@@ -64,7 +69,7 @@ class Family:
     main: str = "work at achieved rates"
     further: tuple[str, ...] = ()  # sizes of the shape that only some ops have
     finer: tuple[str, ...] = ()  # a shape that tells some cases apart better, in place of it
-    has_finer: Callable[[Sizes], bool] = lambda sizes: False  # whether these cases are such
+    has_finer: Callable[[Sizes], bool] = no_finer  # whether these cases are such
 
     def near_by(self, sizes: Sizes) -> tuple[str, ...]:
         """The coordinates by which these cases are near each other."""

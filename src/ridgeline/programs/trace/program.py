@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.errors import InputError, quoted
 from ...core.trace import Trace
-from .target import FRAMEWORKS, JAX, TORCH, Target, framework_of
+from .target import FRAMEWORKS, JAX, Target, framework_of
 
 
 def trace(
@@ -35,12 +35,18 @@ def trace(
         return trace_target(target, backward=backward, optimizer=optimizer, compiled=compiled, framework=framework)
     single = len(example_inputs) == 1 and type(example_inputs[0]) in (tuple, list)
     args = tuple(example_inputs[0]) if single else example_inputs
-    chosen = framework or framework_of(target, args, dict(kwargs or {})) or TORCH
+    chosen = framework or framework_of(target, args, dict(kwargs or {}))
     if chosen == JAX:
         return _of_jax(Target(target, args, dict(kwargs or {}), name), backward, optimizer)
     from .torch_program import trace_torch
 
-    return trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, compiled=compiled, name=name)
+    traced = trace_torch(target, args, kwargs, backward=backward, optimizer=optimizer, compiled=compiled, name=name)
+    if not chosen and not len(traced.op):
+        raise InputError(
+            "the program ran no operator of PyTorch or JAX, so there is nothing to trace; give its inputs as tensors of one of "
+            "them: arrays of NumPy are not traced"
+        )
+    return traced
 
 
 def _of_jax(target: Target, backward: bool, optimizer: Any) -> Trace:

@@ -37,7 +37,7 @@ def scale(study: IntensityScale) -> Chart:
         Axis(INTENSITY, PER_BYTE, LOG, across), Axis("", "", "linear", (0.0, 1.0), shown=False),
         f"{title_of(machine)}, ridge of {study.dtype} against {level_title(machine.main.name)}, {kinds}",
         (Line(((across[0], 0.5), (across[1], 0.5)), "guide", "", "", {}),), (*points, *ridges),
-        regions=bound_regions([ridge], across),
+        regions=bound_regions(list(study.ridges.values()), across),  # in between it depends on the engine
         marks=(Mark("x", ridge, "", "ridge"),), notes=study.notes,
     )  # fmt: skip
 

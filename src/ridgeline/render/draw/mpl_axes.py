@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..chart import Axis, Chart, Point
+from ..chart import Axis, Chart, Point, step_sizes
 from .labels import position, shorten, ticks
 from .mpl_icicle import draw_icicle, icicle_height, name_bars
 from .placement import spread
@@ -229,8 +229,7 @@ def _draw_pyramid(axes: Axes, chart: Chart, style: ChartStyle, height: float) ->
 
 def _widen_steps(axes: Axes, chart: Chart, style: ChartStyle, width: float) -> None:
     """Every step holds its name; beyond that its width is the position of its capacity on a log axis."""
-    for bar, step in zip(chart.bars, axes.patches, strict=True):
+    for bar, size, step in zip(chart.bars, step_sizes(chart), axes.patches, strict=True):
         name = style.measure(BODY_SIZE, "bold", shorten(bar.label, MAX_BAR_LABEL))
-        known = bar.value if bar.value > 0 else chart.x.range[0]  # NaN where the capacity is not known
-        wide = min(1.0, max((name + 20) / width, position(chart.x, known, 0, 1)))
+        wide = min(1.0, max((name + 20) / width, position(chart.x, size, 0, 1)))
         step.set(x=(1 - wide) / 2, width=wide)

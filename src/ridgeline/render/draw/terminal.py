@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..chart import Chart, Picture, Point
+from ..chart import Chart, Picture, Point, step_sizes
 from .canvas import CODES, Canvas, Pen
 from .labels import amount, position, shorten, tick_text, ticks, wrap
 
@@ -81,9 +81,8 @@ def _pyramid(chart: Chart, pen: Pen) -> list[str]:
     widest = max(MIN_PYRAMID_WIDTH, min(MAX_PYRAMID_WIDTH, pen.width - max(map(len, texts)) - 2))
     full = max(widest, narrowest)
     lines = []
-    for bar, text in zip(chart.bars, texts, strict=True):
-        known = bar.value if bar.value > 0 else chart.x.range[0]  # NaN where the capacity is not known
-        width = max(narrowest, round(position(chart.x, known, 0, widest)))
+    for bar, text, size in zip(chart.bars, texts, step_sizes(chart), strict=True):
+        width = max(narrowest, round(position(chart.x, size, 0, widest)))
         step = pen.paint(f"[{pen.spell(bar.label).center(width - 2)}]", pen.group_code(bar.group))
         left = (full - width) // 2
         if full + 1 + len(text) <= pen.width:

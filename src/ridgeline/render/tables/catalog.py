@@ -78,6 +78,9 @@ def _matrix_peak(machine: Machine, dtype: str) -> float | None:
         return None
 
 
+HERE, MEASURE = "here", " (run `ridgeline measure --quick`)"
+
+
 def machine_lines(machine: Machine) -> list[str]:
     """What it is, and the ceilings it is known by."""
     about = [
@@ -96,7 +99,9 @@ def machine_lines(machine: Machine) -> list[str]:
     if machine.levels:
         main = machine.main
         capacity = f", {show(main.capacity.value(), 'B', binary=True)}" if main.capacity.value() else ""
-        parts.append(f"{unit_name(machine, main.name)} {_memory(main)}{capacity}")
+        known = main.bandwidth.value() is not None
+        rate = _memory(main) if known else "bandwidth not known" + (MEASURE if machine.name.startswith(HERE) else "")
+        parts.append(f"{unit_name(machine, main.name)} {rate}{capacity}")
     if engine in ridges:
         parts.append(f"ridge {show(ridges[str(engine)], 'flop/B')}{machine.ridge_mix()}")
     return [name, " · ".join(parts)]
