@@ -151,7 +151,7 @@ def test_ctrl_c_while_compiling_is_one_message(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(probes, "build", stop)
     result = run("measure", "cpu", "--quick")
-    assert result.exit_code == 2
+    assert result.exit_code == 130
     assert "stopped by Ctrl-C before" in result.stderr
     assert "nothing was written" in result.stderr
     assert list(tmp_path.iterdir()) == []

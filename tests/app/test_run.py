@@ -321,7 +321,7 @@ def test_ctrl_c_while_compiling_is_one_message(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(probes, "build", stop)
     result = CliRunner().invoke(main, ["run", "--on", "cpu"])
-    assert result.exit_code == 2
+    assert result.exit_code == 130
     assert "stopped by Ctrl-C before" in result.stderr
     assert "nothing was written" in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -335,6 +335,7 @@ def test_ctrl_c_while_measuring_ends_the_run_and_keeps_the_ceilings(
     stopped = job(tmp_path, SmallBench(cut))
     assert stopped.items == ()
     assert "stopped by Ctrl-C" in stopped.sentence
+    assert stopped.stopped  # exit code 130
     assert stopped.machine.main.bandwidth.measured == BANDWIDTH["memory"]
     assert not (tmp_path / "ledger.sqlite").exists()
     assert stopped.sentence in shown(stopped, capsys)
@@ -350,6 +351,7 @@ def test_ctrl_c_while_kernels_run_keeps_those_that_ran_and_names_the_others(tmp_
     stopped = job(tmp_path, SmallBench(), on_progress=stop)
     assert [item["name"] for item in stopped.items] == ["triad"]
     assert stopped.remarks[0] == "stopped by Ctrl-C: not run: dot, gemm fp32"
+    assert stopped.stopped
 
 
 def test_ctrl_c_while_calibrating_keeps_the_ceilings(tmp_path: Path) -> None:

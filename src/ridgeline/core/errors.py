@@ -26,6 +26,10 @@ class RidgelineError(Exception):
     """Something the caller can put right; its text is meant for a person."""
 
 
+class Interrupted(RidgelineError):
+    """Ctrl-C, where more can be said than that: what was kept, or that nothing was."""
+
+
 class InputError(RidgelineError):
     """A value, name or file that cannot be used as given."""
 

@@ -24,7 +24,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..core.errors import InputError, RidgelineError
+from ..core.errors import InputError, Interrupted, RidgelineError
 from ..core.families.key import Key
 from ..core.files import write_text
 from ..core.machine import Fitted, Machine
@@ -76,7 +76,7 @@ def measure(what: str | None, quick: bool, on_progress: Progress, families: bool
             return _collectives(quick, on_progress)
         return _cuda(quick, on_progress, families) if what == "cuda" else _cpu(quick, on_progress, families)
     except KeyboardInterrupt:
-        raise RidgelineError(f"{STOPPED} before there was anything to keep; nothing was written") from None
+        raise Interrupted(f"{STOPPED} before there was anything to keep; nothing was written") from None
 
 
 def _telling(on_progress: Progress) -> Callable[[int, int, str], None]:
@@ -182,11 +182,15 @@ def keep(measured: Measured, say: Callable[[str], None] = lambda text: None) -> 
             continue
         if saved and not machine.fitted:  # library kernels are timed only with --calibrate: keep the last calibration
             machine = replace(machine, fitted=saved.fitted)
-        stopped = any(any(of_kind(item.notes, STOPPED_KIND)) for item in measured.observations)
         # a run that was stopped does not take away what an earlier one measured
-        store(merge(machine, saved) if stopped and saved else machine, file)
+        store(merge(machine, saved) if was_stopped(measured) and saved else machine, file)
         written.append(file)
     return written
+
+
+def was_stopped(measured: Measured) -> bool:
+    """Whether Ctrl-C ended it early."""
+    return any(any(of_kind(item.notes, STOPPED_KIND)) for item in measured.observations)
 
 
 def require_folder() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ...core.errors import RidgelineError, UnknownName, unknown
+from ...core.errors import Interrupted, RidgelineError, UnknownName, unknown
 from ...core.intake.text import clean
 from ...core.version import __version__
 from ..last_resort import BAD_INPUT, INTERRUPTED, unprintable
@@ -65,7 +65,7 @@ class Commands(click.Group):
         except RidgelineError as error:
             listed = LISTED.get(error.kind, "") if isinstance(error, UnknownName) else ""
             echo(f"ridgeline: {error} {listed}".rstrip(), err=True)
-            ctx.exit(BAD_INPUT)
+            ctx.exit(INTERRUPTED if isinstance(error, Interrupted) else BAD_INPUT)
         except Unprintable as error:
             ctx.exit(unprintable(error.cause))
         except OSError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.errors import InputError
+from ..last_resort import INTERRUPTED
 from .echo import echo
 from .options import PATH, json_output, picture_output, refuse, verbose_option
 from .present import Output, Result, check_suffix, terminal_size
@@ -36,8 +37,16 @@ SUFFIXES = (".toml", ".json", ".html", ".svg", ".png", ".pdf", ".csv", ".md")  #
 @click.option("--against", type=PATH, help="An earlier machine file to compare with.")
 @verbose_option
 @picture_output
+@click.pass_context
 def measure(
-    what: str | None, quick: bool, calibrate: bool, keep: bool, against: Path | None, verbose: bool, output: Output
+    ctx: click.Context,
+    what: str | None,
+    quick: bool,
+    calibrate: bool,
+    keep: bool,
+    against: Path | None,
+    verbose: bool,
+    output: Output,
 ) -> None:
     """Measure the ceilings of this machine.
 
@@ -76,6 +85,8 @@ def measure(
             if out is not None:
                 with reported_interrupt(out):
                     result.write(out, output.theme)
+    if session.was_stopped(measured):
+        ctx.exit(INTERRUPTED)
 
 
 def measurement(
@@ -218,6 +229,8 @@ def run(
             run_page(outcome, report)
         if output.as_json:
             echo(f"wrote {report}", err=True)
+    if outcome.stopped:
+        ctx.exit(INTERRUPTED)
 
 
 def run_result(outcome: Outcome, report: Path, plot: bool = False, verbose: bool = False) -> Result:

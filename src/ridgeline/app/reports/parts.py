@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError, RidgelineError
+from ...core.errors import InputError, Interrupted
 from ...render.draw.html import Section, key_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def reported_interrupt(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise RidgelineError(f"stopped by Ctrl-C while {out} was made; it was not written") from None
+        raise Interrupted(f"stopped by Ctrl-C while {out} was made; it was not written") from None
 
 
 def drawable(*makers: Callable[[], Picture]) -> list[Picture]:

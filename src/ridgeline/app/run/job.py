@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ...core.documents import to_document
-from ...core.errors import RidgelineError
+from ...core.errors import Interrupted, RidgelineError
 from ...core.machine import Machine
 from ...core.notes import PROVISIONAL, STOPPED, of_kind
 from ...core.observation import Observation
@@ -40,6 +40,7 @@ class Outcome:
     summary: Summary
     notes: tuple[str, ...] = ()  # how the predictions were calibrated, and what was left out
     remarks: tuple[str, ...] = ()  # those of them that the answer itself must say
+    stopped: bool = False  # by Ctrl-C
 
     def document(self) -> dict[str, Any]:
         charted = ("predicted", "measured")  # in seconds, for the chart; the document has both in microseconds
@@ -125,11 +126,11 @@ def job(bench: Bench, quick: bool = True, on_progress: Progress | None = None, l
         return _job(bench, facts, begin, on_progress, ledger, stage)
     except KeyboardInterrupt:
         if stage.detected is None or not stage.observations:
-            raise RidgelineError(f"{protocol.STOPPED} before anything was measured; nothing was written") from None
+            raise Interrupted(f"{protocol.STOPPED} before anything was measured; nothing was written") from None
         sentence = f"{protocol.STOPPED} before any kernel had run: only the ceilings below were measured"
         machine = bench.ceilings(stage.detected, stage.observations)
         summary = facts.after(bench.place, bench.clock.now() - begin)
-        return Outcome(machine, tuple(stage.observations), {}, (), sentence, summary)
+        return Outcome(machine, tuple(stage.observations), {}, (), sentence, summary, stopped=True)
 
 
 def _job(
@@ -166,6 +167,7 @@ def _job(
         summary,
         (*((calibrated,) if calibrated else ()), *remarks),
         remarks,
+        runs.stopped,
     )
 
 

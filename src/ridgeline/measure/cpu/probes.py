@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import RidgelineError
+from ...core.errors import Interrupted
 from ...core.machine import Machine
 from ...core.notes import CONDITIONS, NOT_MEASURED, Note, of_kind
 from ...core.notes import STOPPED as STOPPED_KIND
@@ -171,7 +171,7 @@ def observations(
         item = observation(series, {**conditions, "run_in_samples": run_in}, __version__, ended)
         results.append(replace(item, name=f"sustained {item.name}", settings={**item.settings, "burst": False}))
     if not results:
-        raise RidgelineError(f"{STOPPED} before anything was measured; nothing was written")
+        raise Interrupted(f"{STOPPED} before anything was measured; nothing was written")
     if load := second_load(conditions):
         notes += (Note(CONDITIONS, load),)
     results = with_plateau_notes([replace(item, notes=(*item.notes, *notes)) for item in results], machine)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from ...core.errors import InputError
+from ...core.errors import Interrupted
 from ...core.figure import Figure
 from ...core.machine import Machine
 from ...core.notes import NOISE, Note
 from ...core.observation import Observation
 from ...core.units import percent, show
 from ...machines.files import by_driver_name
-from ..protocol import REAL, Clock, Probe, Progress, interleave
+from ..protocol import REAL, STOPPED, Clock, Probe, Progress, interleave
 from .arithmetic import arithmetic
 from .conditions import Watch, reader, versions
 from .device import open_device
@@ -126,7 +126,7 @@ def run(session: Session) -> list[Observation]:
         if session.library is not None:
             session.library.torch.set_float32_matmul_precision(precision)
     if not session.observations:
-        raise InputError("stopped before anything was measured")
+        raise Interrupted(f"{STOPPED} before anything was measured; nothing was written")
     mark_sweep(session)
     return [with_findings(session, item) for item in session.observations]
 
