@@ -8,7 +8,7 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.errors import InputError
 from ridgeline.prediction.models.linked import model_communication
-from ridgeline.prediction.models.links import stride
+from ridgeline.prediction.models.links import between, stride
 from ridgeline.prediction.models.replicas import replica_limit, replica_lines, training_remedies
 from ridgeline.prediction.models.scaling import serving_scaling, training_scaling
 from ridgeline.prediction.models.speculative import Speculation, predict_draft, verify_time
@@ -252,3 +252,24 @@ def test_verification_is_a_step_of_more_rows() -> None:
     times = [np.asarray(verify_time(made, drafted)) for drafted in (1, 4, 8)]
     assert np.all(np.diff(times, axis=0) >= 0)
     assert made.formats == Formats("bf16", "bf16", "fp8_e4m3")
+
+
+def test_gradients_over_a_network_are_not_added_on_the_way() -> None:
+    """With eight tensor-parallel devices a node has one rank of every replica: rings or trees of 2 (N - 1) / N, more with every replica."""
+    ranks = np.array([2.0, 4.0, 8.0, 16.0, 128.0])
+    apart = between(rl.machine("h100-sxm"), Layout(tp=8, dp=2), "dp")
+    made = rl.predict(rl.ops.all_reduce(bytes=8e9, ranks=ranks), apart)
+    assert np.all(np.diff(made.time) > 0)
+    assert np.all(made.time >= 2 * (ranks - 1) / ranks * 8e9 / 50e9)
+
+
+def test_gradients_that_are_exchanged_once_a_step_are_outside_the_bubble_of_a_pipeline() -> None:
+    layout = Layout(tp=8, pp=2, dp=2, shard=1)
+    short, long = (
+        predict_training(architecture("mixtral-8x7b"), "mi300x", Job(batch, 512), layout=layout) for batch in (4, 8)
+    )
+    assert short.bubble > long.bubble > 0
+    assert short.time < long.time
+    for made in (short, long):
+        assert made.best <= made.time <= made.worst
+        assert made.time < (made.kernels + made.exposed) / (1 - made.bubble) + made.update

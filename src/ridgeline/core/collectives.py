@@ -114,7 +114,13 @@ def algorithms(op: str, size: Array, group: Group) -> Iterator[Algorithm]:
     yield _ring(op, size, group)
     if group.network is not None and op == "all_reduce":
         yield from _trees(size, group)
-    if group.network is None and op == "all_reduce" and group.inner.reduces:
+    alone = (
+        group.inner.topology == NETWORK
+    )  # one rank in every node: the switches of a network add only where a plugin asks them to
+    if alone and op == "all_reduce":
+        ranks = group.ranks
+        yield Algorithm("tree", 2 * np.ceil(np.log2(ranks)), size * 2 * (ranks - 1) / ranks)
+    if group.network is None and op == "all_reduce" and group.inner.reduces and not alone:
         # a rank sends all it has and, of the sums, its own part
         yield Algorithm("in-network", 2.0, size * (group.ranks + 1) / group.ranks, adds_in_switch=True)
     if group.network is None and group.inner.topology in (MESH, PAIR) and op != "broadcast":

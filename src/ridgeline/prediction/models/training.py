@@ -4,7 +4,7 @@
     exposed    gradients travel while the last backward pass computes, sharded weights and gradients while any pass does: what is
                longer shows; collectives of tensor, context and expert parallelism wait for each other's results, and are
                hidden by the share that libraries overlap
-    step       busy / (1 - bubble) + update
+    step       busy / (1 - bubble) + update; gradients that are exchanged once a step are outside the pipeline and its bubble
 
 The step lies between a perfect overlap (the longer of kernels and links) and none (their sum): both are given.
 """
@@ -135,26 +135,41 @@ class TrainingPrediction:
     @property
     def waiting(self) -> float:
         """Seconds of a step in which kernels wait for links: exposed collectives, and those of the update."""
-        return self.exposed / (1 - self.bubble) + self._sum(communication=True, update=True)
+        shown = self._piped(self.exposed - self._once_shown) + self._once_shown
+        return shown + self._sum(communication=True, update=True)
 
     @property
     def bubble(self) -> float:
         """Share of the step that a pipeline stage waits."""
         return bubble(self.layout.pp, self.microbatches, self.job.interleaved)
 
+    def _piped(self, seconds: float) -> float:
+        """Seconds of all microbatches, with the waits of a pipeline that fills and drains."""
+        return seconds / (1 - self.bubble)
+
+    @property
+    def _once(self) -> float:
+        """Seconds of the exchange where it comes once a step, behind the last microbatch."""
+        return 0.0 if self.layout.shard >= SHARD_GRADIENTS else self.exchange
+
+    @property
+    def _once_shown(self) -> float:
+        return min(self.exchange_shown, self._once)
+
     @property
     def time(self) -> float:
-        return (self.kernels + self.exposed) / (1 - self.bubble) + self.update
+        return self._piped(self.kernels + self.exposed - self._once_shown) + self._once_shown + self.update
 
     @property
     def best(self) -> float:
         """With a perfect overlap."""
-        return max(self.kernels, self.communication) / (1 - self.bubble) + self.update
+        inside = self.communication - self._once
+        return max(self._piped(self.kernels), self._piped(inside) + self._once) + self.update
 
     @property
     def worst(self) -> float:
         """Without any."""
-        return (self.kernels + self.communication) / (1 - self.bubble) + self.update
+        return self._piped(self.kernels + self.communication - self._once) + self._once + self.update
 
     @property
     def tokens_per_s(self) -> float:
