@@ -264,3 +264,22 @@ def test_encoder_decoders_say_what_would_count_them(name: str) -> None:
         architecture(name)
     with pytest.raises(UnknownName, match="unknown model"):
         architecture("barthez")
+
+
+def test_an_mlp_width_that_a_file_leaves_out_is_said() -> None:
+    """Families take the default of their class; a family without one is four times as wide, and both are noted."""
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    assert any("intermediate_size" in note for note in read_config({"model_type": "llama", **sizes}).notes)
+    assert read_config({"model_type": "llama", **sizes}).layers[0].mlp.inter == 11008
+    other = read_config({"model_type": "unheard_of", **sizes})
+    assert "intermediate_size is missing: 256 is assumed, four times the hidden size" in other.notes
+    assert not any("intermediate_size" in note for note in read_config({"model_type": "gpt2"}).notes)
+
+
+def test_weights_and_folders_without_a_configuration_are_refused_for_what_they_are(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint").mkdir()
+    with pytest.raises(InputError, match="file of weights"):
+        architecture("model.safetensors")
+    with pytest.raises(InputError, match=r"config\.json"):
+        architecture("checkpoint")

@@ -211,15 +211,16 @@ TIED = frozenset({
 # Sizes that files leave out because the class of the family has them as defaults.
 DEFAULTS: dict[str, dict[str, int | None]] = {
     "gpt2": {"n_positions": 1024, "vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12},
+    "llama": {"intermediate_size": 11008}, "qwen2": {"intermediate_size": 22016}, "phi3": {"intermediate_size": 8192},
     "gemma": {"head_dim": 256},
     "gemma2": {"head_dim": 256, "sliding_window": 4096, "vocab_size": 256000, "num_attention_heads": 8, "num_key_value_heads": 4},
     "gemma3_text": {
         "head_dim": 256, "sliding_window": 4096, "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4,
         "max_position_embeddings": 131072,
     },
-    "mistral": {"num_key_value_heads": 8, "sliding_window": 4096},
+    "mistral": {"num_key_value_heads": 8, "sliding_window": 4096, "intermediate_size": 14336},
     "mixtral": {"num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2},
-    "qwen3": {"head_dim": 128},
+    "qwen3": {"head_dim": 128, "intermediate_size": 22016},
     "qwen3_moe": {"num_key_value_heads": 4},
     "gpt_neo": {"window_size": 256, "max_position_embeddings": 2048, "vocab_size": 50257},
     "glm4": {"head_dim": 128}, "glm": {"head_dim": 128},

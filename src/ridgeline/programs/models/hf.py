@@ -86,6 +86,8 @@ def _architecture(document: Any, name: str, where: str) -> Architecture:
     draft.weights, draft.unquantized, stored = weight_format(fields)
     _check(draft, fields)
     door.close()
+    if draft.gated and draft.experts is None and fields.raw("inter") is None and not fields.raw("expert_inter"):
+        draft.notes.append(f"intermediate_size is missing: {draft.inter} is assumed, four times the hidden size")
     draft.notes += stored
     if fields.defaulted:
         draft.notes.append(f"from the defaults of {model_type}: {', '.join(sorted(set(fields.defaulted)))}")

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import UnknownName, letters, unknown
+from ...core.errors import InputError, UnknownName, letters, unknown
 from ...core.intake import clean
 from .architecture import Architecture
 from .hf import read_config
@@ -26,6 +26,7 @@ OURS = (
     "aliases",
     "note",
 )  # keys of an entry that are no fields of a configuration
+WEIGHT_FILES = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
 NULL = "null"  # TOML has no null, which some fields need to switch off what a default has
 # Endings of names whose models have the sizes of the name before.
 VARIANT = re.compile(
@@ -142,6 +143,10 @@ def architecture(model: str | Path | Architecture) -> Architecture:
     if isinstance(model, Architecture):
         return model
     if isinstance(model, Path) or _is_path(model):
+        if Path(model).suffix.lower() in WEIGHT_FILES:
+            raise InputError(
+                f"'{clean(str(model), 200)}' is a file of weights; give the config.json of the model, or the folder that has it"
+            )
         return read_config(model)
     item = entry(model)
     read = read_config(item.config, item.name)
@@ -159,4 +164,8 @@ def _is_path(text: str) -> bool:
     """A file by its suffix or its folders; `owner/name` is a repository where it is no folder."""
     if text.endswith(".json") or text.startswith((".", "/", "~")) or "\\" in text:
         return True
-    return "/" in text and (resolve(text) is None) and (text.count("/") > 1 or Path(text).exists())
+    if Path(text).suffix.lower() in WEIGHT_FILES:
+        return True
+    if resolve(text) is not None:
+        return False
+    return Path(text).is_dir() or ("/" in text and (text.count("/") > 1 or Path(text).exists()))
