@@ -73,3 +73,15 @@ def test_distributed_tensors_run_their_part_and_communicate(group: Any) -> None:
     assert matrix_flops(trace) == 2 * 64 * 2 * 256 * 1024 / RANKS
     assert names(trace)["mm"] == 2
     assert on_links(trace) == {"all_reduce": 2 * 64 * 256 * 4 * (RANKS - 1) / RANKS}
+
+
+def test_gradients_that_replicas_exchange_are_listed(group: Any) -> None:
+    """The reducer of DistributedDataParallel runs outside of the dispatcher: its bytes are said, not silently left out."""
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+
+    def step(x: Any) -> None:
+        net(x).sum().backward()
+
+    notes = " ".join(rl.trace(step, torch.randn(4, 8)).notes)
+    assert f"all-reduce of gradients by DistributedDataParallel, {4 * 72} B over {RANKS} ranks" in notes
+    assert "all-reduce" not in " ".join(rl.trace(net, torch.randn(4, 8)).notes)

@@ -493,3 +493,24 @@ def test_random_tensors_are_drawn_on_the_gpu() -> None:
     traced = rl.trace(lambda x: x + torch.rand(8) + torch.rand(4, 1, device="cuda"), torch.empty(4, 8))
     assert sum(op.site.call.name == "aten::rand" and op.kind == WORK for op in traced.ops) == 2
     assert not any("single random numbers" in note for note in traced.notes)
+
+
+def test_a_compiled_module_is_said_to_be_traced_as_an_eager_one() -> None:
+    compiled = torch.compile(mlp())
+    assert any("mode fused" in note for note in rl.trace(compiled, torch.randn(4, 8)).notes)
+    assert not any("mode fused" in note for note in rl.trace(compiled, torch.randn(4, 8), compiled=True).notes)
+
+
+def test_autocast_of_the_cpu_is_said_to_have_no_effect() -> None:
+    def run(x: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return net(x)
+
+    net = mlp()
+    assert any("autocast of the CPU has no effect" in note for note in rl.trace(run, torch.randn(4, 8)).notes)
+    assert not rl.trace(net, torch.randn(4, 8)).notes
+
+
+def test_sparse_tensors_are_refused_in_one_message() -> None:
+    with pytest.raises(InputError, match="is sparse"):
+        rl.trace(torch.sparse.mm, torch.eye(8).to_sparse(), torch.randn(8, 4))

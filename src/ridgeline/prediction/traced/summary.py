@@ -32,7 +32,7 @@ def answer(program: ProgramPrediction) -> list[str]:
     roofline = f"{show(program.floor, 's', 3)} at the roofline"
     lines = [
         headline(program),
-        f"device {device} in {show(round(program.kernels))} kernels, {roofline}; host dispatch {show(program.host, 's', 3)}",
+        f"device {device} in {kernels_text(program)}, {roofline}; host dispatch {show(program.host, 's', 3)}",
         _where(program),
         _memory(program),
         *program.notes,
@@ -51,10 +51,15 @@ def headline(program: ProgramPrediction) -> str:
         regime_text(program),
         f"MFU {percent(program.mfu)}" if program.mfu else "",
         show(program.flops, "flop"),
-        f"{show(round(program.kernels))} kernels",
+        kernels_text(program),
         f"peak memory {show(program.peak_memory, 'B', 3)}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def kernels_text(program: ProgramPrediction) -> str:
+    count = round(program.kernels)
+    return f"{show(count)} kernel{'' if count == 1 else 's'}"
 
 
 def regime_text(program: ProgramPrediction) -> str:

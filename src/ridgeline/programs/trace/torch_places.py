@@ -31,6 +31,7 @@ class Places:
         self.roots: list[Any] = []
         self.graph_place: Place | None = None  # of the node of a graph that is being run
         self.entered = 0  # modules called so far
+        self.host_autocast = False  # whether a module was called while autocast was on for the CPU and not for the GPU
         self._stepping = 0
         self._children: dict[int, dict[int, str]] = {}
         self._forward: dict[int, Place] = {}
@@ -54,6 +55,8 @@ class Places:
 
     def _enter(self, module: Any, _: Any) -> None:
         self.entered += 1
+        asked = self.torch.is_autocast_enabled
+        self.host_autocast |= asked("cpu") and not asked("cuda")
         parent, path, _back = self.stack[-1] if self.stack else (None, (), False)
         name = self._name(parent, module) if parent is not None else None
         if name is None:

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core.errors import InputError
@@ -24,6 +25,7 @@ from .torch_kernels import gpu_kernels
 from .torch_places import Place
 from .torch_record import Recorder
 from .torch_twins import Substituted, Twins
+from .torch_wrappers import AUTOCAST, compiled_note, replica_notes
 
 
 class Session:
@@ -135,7 +137,9 @@ def _of_target(session: Session, target: Target, backward: bool, optimizer: Any)
     try:
         for item in (program, optimizer, target.args, target.kwargs):
             substituted.visit(item)
-        return traced(session, Target(program, target.args, target.kwargs, target.name), backward, optimizer)
+        made = traced(session, Target(program, target.args, target.kwargs, target.name), backward, optimizer)
+        wrapped = compiled_note(target.callable) if not session.compiled else ()
+        return replace(made, notes=(*made.notes, *wrapped)) if wrapped else made
     finally:
         substituted.restore()
 
@@ -165,7 +169,12 @@ def traced(session: Session, target: Target, backward: bool, optimizer: Any) -> 
         raise
     except Exception as error:
         raise explained(error) from error
-    made = session.recorder.trace(target.name, tuple(session.functions.notes))
+    places, notes = session.recorder.places, dict(session.functions.notes)
+    if session.recorder.first_backward <= len(session.recorder.calls):
+        notes |= dict.fromkeys(replica_notes(places.roots))
+    if places.host_autocast:
+        notes[AUTOCAST] = None
+    made = session.recorder.trace(target.name, tuple(notes))
     del kept
     return made
 

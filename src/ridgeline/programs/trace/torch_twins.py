@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from ...core.errors import InputError
+
 MAX_DEPTH = 4  # of objects that hold objects, from the callable on
 
 
@@ -56,6 +58,11 @@ class Twins:
         from torch._subclasses.fake_tensor import FakeTensor
 
         torch = self.torch
+        if tensor.layout is not torch.strided:
+            raise InputError(
+                f"a tensor of shape {tuple(tensor.shape)} is sparse ({tensor.layout}), and a trace follows dense tensors only; "
+                "give its dense form, or trace the program without it"
+            )
         with torch.no_grad(), _plainly(torch):
             plain = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="meta")
             storage = tensor.untyped_storage()
