@@ -35,6 +35,8 @@ FIXED = (
     "compiled_convolution",
     "compiled_attention",
     "compiled_call",
+    "compiled_checked",
+    "compiled_fixed",
     "compiled_training",
     "compiled_parameter",
     "graph_break",  # of compiled programs

@@ -19,22 +19,23 @@ from scipy.optimize import nnls
 
 import ridgeline as rl
 from ridgeline.machines.defaults import defaults
-from ridgeline.prediction.traced.dispatch import call_kind
+from ridgeline.prediction.traced.dispatch import call_kind, checked_share
 
 HERE = Path(__file__).parent
 FACTORS = ("kernel", "product", "convolution", "attention", "call")
 
 
 def counted(case: str, machine: rl.Machine) -> list[float] | None:
-    """How many kernels of each kind a step launches, and one call; None of a training step."""
-    plan = predicted(case, "compiled", machine).plan
+    """How many kernels of each kind a step launches, and one call, or its share of few parameters; None of a training step."""
+    program = predicted(case, "compiled", machine)
+    plan = program.plan
     if any(unit.op.site.phase == "backward" for unit in plan.units):
         return None
     counts: Counter[str] = Counter()
     for place, times in zip(plan.unit, plan.times, strict=True):
         kind = call_kind(plan.units[int(place)].op.site.call.name)
         counts[kind if kind in FACTORS else "kernel"] += float(times)
-    return [*(counts[name] for name in FACTORS[:-1]), 1.0]
+    return [*(counts[name] for name in FACTORS[:-1]), checked_share(program.trace, defaults("call_factor"))]
 
 
 def main() -> None:

@@ -354,15 +354,18 @@ def test_parameters_of_a_compiled_training_step_cost_host_time() -> None:
 
 def test_launches_of_libraries_cost_more_than_generated_kernels_and_the_graph_is_called_once() -> None:
     each, kinds = defaults("host_call")["eager_call"], defaults("call_factor")
-    b = Builder()
-    for name in ("ix", "iy", "out"):
-        b.buffer(name, (N, N), INPUT)
-    b.call("aten::mm", ["ix", "iy"], ["out"], sort=LIBRARY)
-    b.call("aten::mul", ["out", "ix"], ["out"])
-    made = fused(b.trace())
-    parts = kinds["compiled_call"], kinds["compiled_product"], kinds["compiled_kernel"]
-    assert made.host == pytest.approx(sum(parts) * each)
-    assert made.queue.cost[0] == pytest.approx(sum(parts[:2]) * each)
+    for parameters, share in ((0, 4 / 50), (6, 10 / 50), (60, 1.0)):  # fewer are checked faster
+        b = Builder()
+        for name in ("ix", "iy", "out"):
+            b.buffer(name, (N, N), INPUT)
+        for place in range(parameters):
+            b.buffer(f"p{place}", (N,), PARAMETER)
+        b.call("aten::mm", ["ix", "iy"], ["out"], sort=LIBRARY)
+        b.call("aten::mul", ["out", "ix"], ["out"])
+        made = fused(b.trace())
+        parts = share * kinds["compiled_call"], kinds["compiled_product"], kinds["compiled_kernel"]
+        assert made.host == pytest.approx(sum(parts) * each)
+        assert made.queue.cost[0] == pytest.approx(sum(parts[:2]) * each)
 
 
 def test_every_number_that_python_reads_breaks_the_graph() -> None:

@@ -10,7 +10,7 @@
 Of compiled programs, as multiples of `eager_call` too:
 
     kernel      a launch by compiled code: of a generated kernel, or of a library by what it computes
-    call        of an inference step: checks that the compiled code still holds, and calling it
+    call        of an inference step: checks that the compiled code still holds, and calling it; less for few parameters
     parameter   of a training step: the same for each of them, handing it over, keeping its gradient
     break       where Python reads a number in the forward pass the compiler ends a graph and begins another
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from ...core.machine import Machine
 from ...core.timeline import BACKWARD, FORWARD, OPTIMIZER, Tensor
-from ...core.trace import GRADIENT, HOLDS, HOST, Trace, TracedOp
+from ...core.trace import GRADIENT, HOLDS, HOST, PARAMETER, Trace, TracedOp
 from ...machines.defaults import defaults
 from ..queue import Floats, Ints
 from .plan import is_view
@@ -115,7 +115,7 @@ def graph_costs(trace: Trace, calls: Ints, machine: Machine) -> Floats:
     parameters = int((np.asarray(trace.buffers.holds) == HOLDS.index(GRADIENT)).sum())
     listed = trace.op.tolist()
     if not _trained(trace):
-        costs[0] += used["compiled_call"] * each
+        costs[0] += used["compiled_call"] * checked_share(trace, used) * each
     last = next((call for call, place in enumerate(listed) if phases[place] == OPTIMIZER), 0)
     for call in (0, last):
         costs[_first(calls, call)] += parameters * used["compiled_parameter"] / 2 * each
@@ -123,6 +123,12 @@ def graph_costs(trace: Trace, calls: Ints, machine: Machine) -> Floats:
         if trace.ops[place].site.call.name == READ and phases[place] == FORWARD:
             costs[_first(calls, call)] += used["graph_break"] * each
     return costs
+
+
+def checked_share(trace: Trace, factors: Factors) -> float:
+    """Share of `compiled_call` that a program of few parameters takes: there is less to check and to hand over."""
+    parameters = int((np.asarray(trace.buffers.holds) == HOLDS.index(PARAMETER)).sum())
+    return min((parameters + factors["compiled_fixed"]) / factors["compiled_checked"], 1.0)
 
 
 def _trained(trace: Trace) -> bool:
