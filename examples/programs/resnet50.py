@@ -38,9 +38,9 @@ class ResNet50(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 
-def inference():
+def inference(batch: int = 64):
     model = ResNet50().to(torch.bfloat16).eval()
-    return torch.no_grad()(model), (torch.randn(64, 3, 224, 224, dtype=torch.bfloat16),)
+    return torch.no_grad()(model), (torch.randn(batch, 3, 224, 224, dtype=torch.bfloat16),)
 
 
 def training():

@@ -172,6 +172,8 @@ def test_files(program: Path) -> None:
         (("program.py:train", "--dtype", "bf16"), "only a module can be cast"),
         (("program.py:net", "--dtype", "fp8"), "can be cast to fp64, fp32, bf16, fp16"),
         (("program.py:net", "--mode", "sideways"), "sideways"),
+        (("program.py:net", "--mode", "eager,graph", "--chart", "icicle"), "it is about one"),
+        (("program.py:net", "--mode", "eager,graph", "--on", "b200-sxm", "--chart", "roofline"), "about one machine"),
     ],
 )
 def test_what_is_wrong_is_one_message(program: Path, words: tuple[str, ...], says: str) -> None:

@@ -14,13 +14,21 @@ from legible import assert_legible
 from ridgeline.app.notebook import html
 from ridgeline.core.errors import InputError
 from ridgeline.core.trace import INPUT, LIBRARY
+from ridgeline.core.units import show
 from ridgeline.prediction.traced import ProgramPrediction, predict_trace
 from ridgeline.prediction.traced.breakdown import MODULE, VIEWS, breakdown, flame, longest
 from ridgeline.prediction.traced.side_by_side import Case, SideBySide
 from ridgeline.prediction.traced.summary import answer, regime_text
 from ridgeline.prediction.traced.timeline import DEVICE, HOST, chrome_trace
 from ridgeline.render.chart import document, read
-from ridgeline.render.charts.traced import CHARTS, program_icicle, program_memory, program_roofline, side_chart
+from ridgeline.render.charts.traced import (
+    CHARTS,
+    clouds_chart,
+    program_icicle,
+    program_memory,
+    program_roofline,
+    side_chart,
+)
 from ridgeline.render.draw import mpl, terminal
 from ridgeline.render.tables.traced import op_table, part_table, program_tables, side_table
 from traces import Builder, perceptron
@@ -221,6 +229,22 @@ def test_sweeps_are_lines_and_other_comparisons_bars() -> None:
     bars = side_chart(SideBySide("net", compared.cases[:2]))
     assert [bar.value for bar in bars.bars] == [case.program.wall for case in compared.cases[:2]]
     assert_legible(mpl.draw(bars, "dark"))
+
+
+def test_cases_of_a_sweep_are_clouds_under_the_roofs_of_one_machine() -> None:
+    """A dot for every op of every case, a colour for each case, and the totals of each in a note."""
+    eager = SideBySide("net", study().cases[::2], "batch")
+    chart = clouds_chart(eager)
+    clouds = {point.group for point in chart.points if point.share}
+    assert clouds == {"batch 8", "batch 128"}
+    for case in eager.cases:
+        totals = next(note for note in chart.notes if note.startswith(f"batch {case.setting['batch']}: "))
+        assert show(case.program.flops, "flop") in totals
+        assert case.program.regime in totals
+    assert_legible(mpl.draw(chart))
+    other = Case({"machine": "a100-sxm-80gb", "batch": 8}, predict_trace(perceptron(8), "a100-sxm-80gb"))
+    with pytest.raises(InputError, match="one machine"):
+        clouds_chart(SideBySide("net", (eager.cases[0], other)))
 
 
 def test_what_does_not_fit_in_memory_is_never_the_fastest() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...prediction.traced.whatif import ProgramChange
 
 VIEWS = ("op", "family", "phase", "module", "line")
-CHARTS = ("roofline", "icicle", "memory")
+CHARTS = ROOFLINE, *_ = ("roofline", "icicle", "memory")
 MODES = *_, FUSED = ("eager", "graph", "fused")
 MAX_PROGRAMS = 200  # side by side: each is traced or predicted
 
@@ -90,6 +90,7 @@ def trace(
       ridgeline trace train.py:step --on h200-sxm
       ridgeline trace train.py:step --on h200-sxm,b200-sxm --mode eager,graph,fused
       ridgeline trace train.py:step --on h200-sxm --sweep batch=1..256
+      ridgeline trace train.py:step --on h200-sxm --sweep batch=1,64 --chart roofline --out clouds.svg
       ridgeline trace train.py:step --on h200-sxm --chart icicle --out step.svg
     """
     from ...programs.trace.target import default_of
@@ -116,9 +117,12 @@ def trace(
         else:
             show()
         return
+    chart = shown.pop("chart") if shown["chart"] == ROOFLINE else None
     about_one = {"by": shown.pop("view"), **shown, "whatif": changes, "seal": sealing}
     refuse(about_one, f"with {count} programs side by side: it is about one")
-    present_study(study(target, backward, (swept, values), dtypes, machines, modes, ceilings), output)
+    if chart and len(machines) > 1:
+        raise InputError("--chart roofline of several cases is about one machine; give one to --on")
+    present_study(study(target, backward, (swept, values), dtypes, machines, modes, ceilings), output, chart)
 
 
 def listed(text: str, known: Sequence[str], kind: str) -> list[str]:

@@ -109,17 +109,29 @@ def write_timeline(program: ProgramPrediction, out: Path) -> None:
     echo(f"wrote {out}: open it at https://ui.perfetto.dev or in chrome://tracing", err=True)
 
 
-def present_study(side_by_side: SideBySide, output: Output) -> None:
-    from ...render.charts.traced import side_chart
+def present_study(side_by_side: SideBySide, output: Output, chart: str | None = None) -> None:
+    """The table of all cases; with a chart their ops on one roofline, a colour for each case."""
+    from ...render.charts.traced import clouds_chart, side_chart
     from ...render.tables.traced import side_table
     from ..reports.traced import side_page
+
+    clouds = clouds_chart(side_by_side) if chart else None  # before the answer: a chart may not exist
+
+    def terminal() -> Iterator[Table | str]:
+        if clouds is not None:
+            from ...render.draw.terminal import draw
+
+            yield draw(clouds, **terminal_size())
+        else:
+            yield side_table(side_by_side)
 
     result = Result(
         lambda: [side_table(side_by_side)],
         side_by_side,
-        picture=lambda: side_chart(side_by_side),
+        picture=lambda: clouds or side_chart(side_by_side),
         answer=side_by_side.answer,
-        writers={".html": lambda out: side_page(side_by_side, out, output.theme)},
+        terminal=terminal,
+        writers={} if clouds else {".html": lambda out: side_page(side_by_side, out, output.theme)},
     )
     present(result, output)
 

@@ -12,7 +12,7 @@ from ...core.errors import InputError
 from ...core.trace import ACTIVATION, GRADIENT, HOLDS, INPUT, PARAMETER, STATE, TEMPORARY
 from ...core.units import counted, percent, show
 from ...prediction.traced import ProgramPrediction
-from ...prediction.traced.breakdown import distinct_labels, flame, kernel_set
+from ...prediction.traced.breakdown import PartKernels, distinct_labels, flame, kernel_set
 from ...prediction.traced.side_by_side import SideBySide
 from ..chart import LINEAR, LOG, NO_AXIS, Axis, Bar, Chart, Line, Mark, Point
 from ..draw.labels import shorten
@@ -23,6 +23,7 @@ MIN_BAR_SHARE = 0.002  # of the device time; a narrower bar cannot be seen
 MIN_DOT_SHARE = 0.003  # of the device time; smaller dots are counted in a note
 MIN_INTENSITY = 1e-3  # FLOP/B; less is hardly arithmetic, and would stretch the axis
 MAX_NAMED, MAX_LISTED = 12, 6
+MAX_OF_CLOUD = 3  # ops that are named in each of several cases
 MAX_SAMPLES = 400  # of a memory curve
 MIN_KIND_SHARE = 0.002  # of the peak memory; less cannot be seen
 STACKED = (PARAMETER, STATE, GRADIENT, INPUT, ACTIVATION, TEMPORARY)  # from the bottom: those that last first
@@ -152,6 +153,45 @@ def side_chart(study: SideBySide) -> Chart:
         "programs", f"{title} against {study.swept}", Axis(study.swept, "", LOG, (left / 1.2, right * 1.2)),
         Axis("wall time", "s", LOG, (low / 1.6, high * 1.6)), ", ".join(study.shared), lines, points,
     )  # fmt: skip
+
+
+def clouds_chart(study: SideBySide) -> Chart:
+    """The ops of several cases of a program under the roofs of one machine, a colour for each case; its totals are in the notes."""
+    machines = {case.program.machine.name for case in study.cases}
+    if len(machines) > 1:
+        raise InputError(f"a roofline of several cases is about one machine, got {', '.join(sorted(machines))}")
+    points: list[Point] = []
+    notes = ["area of a dot: share of the device time of its case"]
+    drawn: list[PartKernels] = []
+    for case in study.cases:
+        program, parts = case.program, kernel_set(case.program)
+        name = ", ".join(f"{key} {case.setting[key]}" for key in study.varying)
+        placed = [
+            (kernel, share)
+            for kernel in parts.kernels
+            if has_place(program.machine, kernel)
+            and kernel.intensity >= MIN_INTENSITY
+            and (share := kernel.time * kernel.count / program.time) >= MIN_DOT_SHARE
+        ]
+        points += [
+            Point(
+                kernel.intensity, kernel.rate, shorten(kernel.name, 28) if place < MAX_OF_CLOUD else "", name, "expected",
+                f"{name}: {kernel.name} {percent(share)}", {**to_document(kernel), "calls": round(kernel.count)}, share, f"{name} {kernel.name}",
+            )
+            for place, (kernel, share) in enumerate(sorted(placed, key=lambda row: -row[1]))
+        ]  # fmt: skip
+        rate = show(program.flops / program.wall, "flop/s", 3) if program.wall else "-"
+        mfu = f", MFU {percent(program.mfu)}" if program.mfu else ""
+        notes.append(
+            f"{name}: {show(program.flops, 'flop')} in {show(program.wall, 's', 3)}, {rate}{mfu}, {program.regime}"
+        )
+        drawn.append(replace(parts, parts=tuple(part for part in parts.parts if (part.share or 0) >= MIN_DOT_SHARE)))
+    if not points:
+        raise InputError("no op of this program that takes time does arithmetic, so none has a place on the roofline")
+    roofs = roofs_used(replace(drawn[0], parts=tuple(part for parts in drawn for part in parts.parts)))
+    title = f"{study.name or 'Program'} on {study.cases[0].program.machine.name}: ops by {' and '.join(study.varying)}"
+    ranges = roofs.ranges([point.spot for point in points])
+    return roof_chart("program", title, [roofs], ranges, (), points, notes=notes)
 
 
 def _title(program: ProgramPrediction) -> str:
