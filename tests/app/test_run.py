@@ -132,6 +132,16 @@ def test_without_a_usable_ledger_the_run_is_sealed_in_one_of_its_own(outcome: ru
     assert seal.note.startswith("sealed only in ")
 
 
+def test_without_a_home_the_run_is_sealed_in_a_ledger_of_its_own(
+    outcome: run.Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    seal = seal_prediction(None, predict(KERNELS["triad"], outcome.machine))
+    assert "your data folder is not known" in seal.note
+
+
 # -- other programs on the machine ----------------------------------------------------------------------------------
 
 

@@ -234,6 +234,22 @@ def test_inference_steps_are_found_by_repetition(tmp_path: Path, frame: str) -> 
     assert np.bincount(line.runs.step).tolist() == [4] * 5
 
 
+def test_a_call_that_fills_memory_before_its_kernel_is_in_one_step(tmp_path: Path) -> None:
+    """cuBLAS clears a workspace before some products: what it launches for one product is not parted by the steps."""
+    trace = MadeTrace()
+    for at in range(0, 600, 100):
+        trace.op("aten::mm", at, 40, shapes=((64, 64), (64, 64)))
+        correlation = trace.runtime("cudaMemsetAsync", at + 5, 2)
+        trace.record("Memset (Device)", max(at + 10, trace.free), 1, correlation, "gpu_memset")
+        trace.kernel("gemm", at + 20, 30)
+        trace.op("aten::add", at + 50, 20)
+        trace.kernel("add", at + 60, 10)
+    line = timeline(trace.write(tmp_path))
+    assert line.steps.how == "repetition"
+    calls = [set(line.runs.step[line.runs.call == call].tolist()) for call in set(line.runs.call.tolist())]
+    assert all(len(steps) == 1 for steps in calls)
+
+
 def test_blocks_inside_a_module_are_no_steps(tmp_path: Path) -> None:
     trace = MadeTrace()
     trace.frame("nn.Module: Net_0", 990, 2000)

@@ -151,7 +151,7 @@ def _job(
         machine = replace(machine, conditions={**machine.conditions, PROVISIONAL: assessed.reason})
     machine, calibrated = bench.calibrate(machine, workload, phase("calibrate"))
     prediction = predict(Program(tuple(Step(kernel.name, kernel.work) for kernel in workload.kernels)), machine)
-    seal = seal_prediction(ledger or open_ledger(), prediction)
+    seal = seal_prediction(ledger, prediction)
     begun = datetime.now(UTC).isoformat()
     runs = bench.run(workload, begun, phase("run"))
     report, sealed = _settled(prediction, seal, runs, begun)
@@ -179,11 +179,12 @@ class Seal(NamedTuple):
     note: str = ""
 
 
-def seal_prediction(ledger: Ledger, prediction: Prediction) -> Seal:
-    """Fixed in the user's ledger; where that cannot be written, in one of this run alone, and the remark says so."""
+def seal_prediction(ledger: Ledger | None, prediction: Prediction) -> Seal:
+    """Fixed in the user's ledger; where there can be none, in one of this run alone, and the remark says so."""
     rows, machine = rows_of(prediction), prediction.machine
     text = machine_file.text(machine)
     try:
+        ledger = ledger or open_ledger()
         return Seal(ledger, ledger.seal(rows, text, machine.name, note="ridgeline run"))
     except RidgelineError as error:
         private = open_ledger(Path(tempfile.mkdtemp(prefix="ridgeline-")) / "ledger.sqlite")

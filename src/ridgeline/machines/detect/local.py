@@ -43,8 +43,9 @@ def here(which: str | None = None, system: System | None = None) -> Machine:
     number = re.fullmatch(r"gpu([0-9]{0,6})", asked)
     if number and int(number[1] or 0) < len(gpus):
         return gpu_machine(gpus[int(number[1] or 0)])
+    if number and not gpus:
+        raise InputError(f"no GPU was found on this machine{': ' + remark if remark else ''}; {NAME}:cpu is its CPU")
     present = ", ".join(f"{device.address} ({device.name})" for device in [find_cpu(system), *gpus])
-    why = "" if gpus else f" No GPU was found{': ' + remark if remark else ''}."
     raise InputError(
-        f"'{NAME}:{which}' is not on this machine; there is {present}.{why} Name one of these, or `{NAME}` alone for the first GPU, else the CPU."
+        f"'{NAME}:{which}' is not on this machine; there is {present}. Name one of these, or `{NAME}` alone for the first GPU, else the CPU."
     )

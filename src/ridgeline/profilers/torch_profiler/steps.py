@@ -47,6 +47,7 @@ class Launches(NamedTuple):
     """Kernels and operators in the order the host launched them; copies and fills are left out."""
 
     start: np.ndarray  # of the launch
+    begun: np.ndarray  # the first launch of the same call, of a copy or a fill too
     times: np.ndarray
     exact: list[int]  # the same number for the same site and kernel
     names: list[int]  # the same number for the same operator and kernel
@@ -87,8 +88,13 @@ def _launches(
     names: dict[tuple[str, str], int] = {}
     described = [(rows[place].site, activities[rows[place].activity].name) for place in order]
     named = [(sites[site].call.name if site >= 0 else "", kernel) for site, kernel in described]
+    first: dict[int, float] = {}
+    for row, start in zip(rows, launched.tolist(), strict=True):
+        if row.call >= 0:
+            first[row.call] = min(start, first.get(row.call, start))
     return Launches(
         launched[order],
+        np.array([first.get(rows[place].call, launched[place]) for place in order]),
         np.array([rows[place].end - rows[place].start for place in order]),
         [exact.setdefault(item, len(exact)) for item in described],
         [names.setdefault(item, len(names)) for item in named],
@@ -215,7 +221,10 @@ def _by_period(launches: Launches) -> Marks | None:
         ):  # what follows belongs to a step in part: where one begins is not known by the end
             begin += _begin(launches.phases[begin : begin + repeated.length])
             turns -= begin > repeated.begin
-        starts = launches.start[begin : begin + turns * repeated.length : repeated.length]
+        places = slice(begin, begin + turns * repeated.length, repeated.length)
+        starts, calls = launches.start[places], launches.begun[places]
+        if len(np.unique(calls)) == len(calls):  # a call whose memory is filled first is not parted
+            starts = np.minimum(starts, calls)
         return Marks(starts, float(launches.start[begin + turns * repeated.length - 1]), "repetition")
     return None
 
