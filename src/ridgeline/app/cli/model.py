@@ -133,7 +133,9 @@ draft_options = grouped(
 @train_options
 @draft_options
 @click.option(
-    "--software", metavar="NAME", help="What runs the model, such as gpt-fast (default: a usual serving engine)."
+    "--software",
+    metavar="NAME",
+    help="What runs the model: vllm or sglang (the default, a usual serving engine), tensorrt-llm, gpt-fast.",
 )
 @click.option(
     "--curve",

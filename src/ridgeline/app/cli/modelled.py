@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError
+from ...core.errors import InputError, unknown
 from .options import refuse
 from .present import Output, Result, present, terminal_size
 
@@ -191,7 +191,7 @@ def swept_values(text: str) -> tuple[str, NDArray[np.float64]]:
 
 
 def present_curve(made: Sequence[ModelPrediction], text: str, output: Output) -> None:
-    from ...prediction.models.curve import curve
+    from ...prediction.models.curve import SWEPT, curve
     from ...prediction.models.scaling import SERVED, serving_scaling
     from ...prediction.models.study_answers import curve_answer
     from ...render.charts.models import curve_chart
@@ -201,6 +201,8 @@ def present_curve(made: Sequence[ModelPrediction], text: str, output: Output) ->
     if swept in SERVED:
         present_scaling(serving_scaling(made, swept, numbers.tolist()), output)
         return
+    if swept not in SWEPT:
+        raise unknown("quantity of a curve", swept, (*SWEPT, *SERVED))
     swept_curve = curve(made, swept, numbers)
     name = f"{made[0].architecture.name} over {swept}"
     table, drawn = partial(curve_table, swept_curve), partial(curve_chart, swept_curve)

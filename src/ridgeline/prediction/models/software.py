@@ -12,6 +12,7 @@ from ...core.errors import unknown
 from ...core.work import Array
 
 DEFAULT = "library"
+ENGINES = ("vllm", "sglang")  # that the usual serving engine was compared with, and that have no figures of their own
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ def all_software() -> Mapping[str, Software]:
 
 def software_named(name: str | None) -> Software:
     known = all_software()
-    if name is not None and name not in known:
-        raise unknown("software", name, tuple(known))
-    return known[name or DEFAULT]
+    asked = DEFAULT if name is None or name.lower() in ENGINES else name
+    if asked not in known:
+        raise unknown("software", asked, (*known, *ENGINES))
+    return known[asked]

@@ -145,7 +145,7 @@ class Speculation:
         )
         lines = [
             f"TPOT {show(float(self.serving.tpot), 's', 3)} with {self.draft.architecture.name} as draft, {show(before, 's', 3)} without · {verdict} · {even}",
-            f"a step of {show(float(self.step), 's', 3)} yields {show(self.tokens)} tokens ({self.drafted} drafted, {percent(self.accepted)} accepted): drafting takes "
+            f"a step of {show(float(self.step), 's', 3)} yields {show(self.tokens)} {'token' if self.tokens == 1 else 'tokens'} ({self.drafted} drafted, {percent(self.accepted)} accepted): drafting takes "
             f"{float(self.drafting) / decode:.2f} decode steps, verification {float(self.verify) / decode:.2f}",
         ]  # fmt: skip
         return lines if bool(self.fits) else [*lines, "does not fit: both models and their caches need more memory"]
