@@ -103,7 +103,7 @@ def test_a_config_file_is_read(tmp_path: Path) -> None:
     [
         (("model", "llama-3-70x", "--on", "h200-sxm"), "did you mean"),
         ((*SMALL, "--tp", "3"), "tp can be"),
-        ((*SMALL, "--slo", "fast"), "is no limit"),
+        ((*SMALL, "--slo", "fast"), "is not a limit"),
         ((*SMALL, "--slo", "tpot=30"), "30 what"),
         ((*SMALL, "--price", "free"), "--price"),
         ((*SMALL, "--price", "t4=1"), "not among"),
@@ -136,7 +136,7 @@ def test_a_config_file_is_read(tmp_path: Path) -> None:
         (("model", "mixtral-8x7b", "--on", "h100-sxm", "--ep", "16", "--dp", "16"), "ep can be 1, 2, 4, 8"),
         ((*SMALL, "--curve", "context=1k..8k"), "batch, cp, devices, ep, generate, pp, prompt, tp"),
         ((*SMALL, "--curve", "batch=8..1"), "upwards"),
-        ((*SMALL, "--slo", "e2e=2s"), "is no limit"),
+        ((*SMALL, "--slo", "e2e=2s"), "is not a limit"),
         ((*SMALL, "--slo", "ttft=-1ms"), "above zero"),
         ((*SMALL, "--weights", "int3"), "unknown dtype"),
         ((*SMALL, "--dtype", "int4"), "does no int4 arithmetic"),

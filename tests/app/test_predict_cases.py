@@ -110,7 +110,7 @@ UNUSABLE = [
     ("list.json", "[]", "holds no cases"),
     ("c.csv", "op,m,m,n,k\ngemm,1,2,3,4\n", "has the column m more than once"),
     ("d.csv", "op,m,n,k,,\ngemm,1,2,3,,\n", "a column without a name more than once"),
-    ("b.jsonl", '{"op": "gemm", "m": 1, "m": 2}\n', "line 1: 'm' stands twice"),
+    ("b.jsonl", '{"op": "gemm", "m": 1, "m": 2}\n', "line 1: 'm' appears twice"),
     ("e.csv", "op,m,n,k,M\ngemm,1,2,3,4\n", "has the column m twice, once as 'M'; keep one of them"),
     ("f.csv", "op,m,N, n,k\ngemm,1,2,2,3\n", "has the column n twice"),
     ("g.csv", "m,n,k\n1,2,3\n", "has no column op, which names the op of each case; it has 'm, n, k'\n"),

@@ -159,7 +159,7 @@ def test_files(program: Path) -> None:
         (("missing.py:net",), "no file 'missing.py'"),
         (("program.py",), "file.py:name"),
         (("program.py:absent",), "absent"),
-        (("program.py:answer",), "is no function"),
+        (("program.py:answer",), "is not a function"),
         (("program.py:wants",), "takes arguments (batch)"),
         (("program.py:nothing",), "returned nothing"),
         (

@@ -51,10 +51,10 @@ def test_files_that_are_no_ledger_are_left_alone(tmp_path: Path) -> None:
     raw.execute("CREATE TABLE mine (x)")
     raw.close()
     for path, told in (
-        (text, "it is no ledger; name another file"),
+        (text, "it is not a ledger; name another file"),
         (other, "it is a database, but no ledger"),
-        (tmp_path, "it is no file"),
-        (Path("/dev/null"), "it is no file"),
+        (tmp_path, "it is not a file"),
+        (Path("/dev/null"), "it is not a file"),
         (tmp_path / "none" / "book.sqlite", "there is no such folder; create it first"),
     ):
         before = path.read_bytes() if path.is_file() else b""

@@ -95,7 +95,7 @@ def test_a_broken_ledger_gives_no_head(sealed: Ledger) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no head of a ledger"),
+        ("", "is not the head of a ledger"),
         ("[]", "must be a table"),
         ("{}", "4 mistakes found"),
         ('{"kind": "ridgeline ledger head", "hash": "00", "records": 1, "time": "x"}', "it has 64 hex digits"),

@@ -255,15 +255,15 @@ def test_flops_without_an_engine_and_bytes_without_a_level(tmp_path: Path) -> No
         ('{"items": [{"name": "a", "measured_us": 5}], "sentence": "s"}', "is a ridgeline report, not a profile"),
         ("name,time\na,5 parsecs\n", "line 2, time: '5 parsecs': unknown unit"),
         ('[{"name": "a", "time_us": 1', r"is not complete JSON \(line 1 column 28\)"),
-        ('[{"name": "a", "time_us": 1, "shape": NaN}]', "NaN is no number"),
+        ('[{"name": "a", "time_us": 1, "shape": NaN}]', "NaN is not a JSON number"),
         ('[{"schema": 1, "name": "a", "target": "a", "samples": [1], "counters": {"b": "c"}}]', "counters.b: is 'c'"),
         ("[" * 100_000 + '"time"', "is not valid JSON: it is nested too deep"),
         ("name,time_us,time_ms\na,3,4\n", "line 2: has time_us '3' and time_ms '4'; give each row one time"),
         ('[{"name": "a", "time": 3, "time_s": 3}]', "entry 1: has time 3 and time_s 3"),
         ("name,time_us,Time_us\na,3,4\n", "has the column time_us more than once"),
-        ('[{"name": "a", "time_us": 3, "time_us": 4}]', "'time_us' stands twice in one object"),
+        ('[{"name": "a", "time_us": 3, "time_us": 4}]', "'time_us' appears twice in one object"),
         ('{"name": "a", "time_us": 1}\n\n{"name" "b"}\n', "line 3 column 9: Expecting ':'"),
-        ('{"name": "a", "time_us": 1}\n{"name": "b", "time_us": NaN}\n', "line 2: NaN is no number"),
+        ('{"name": "a", "time_us": 1}\n{"name": "b", "time_us": NaN}\n', "line 2: NaN is not a JSON number"),
     ],
 )
 def test_plain_mistakes_are_named(content: str, says: str, tmp_path: Path) -> None:

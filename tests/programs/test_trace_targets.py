@@ -94,7 +94,7 @@ def test_building_takes_no_memory(target: Callable[[str], str]) -> None:
     ("name", "message"),
     [
         ("absent", "unknown function 'absent'"),
-        ("number", "is no function"),
+        ("number", "is not a function"),
         ("wants", r"takes arguments \(batch\), so there are no example inputs"),
         ("nothing", "returned nothing; nothing must be a function without arguments"),
         ("no_tuple", "with args as a tuple"),

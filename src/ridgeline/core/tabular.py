@@ -172,12 +172,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         repeated = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise ValueError(f"'{repeated}' stands twice in one object")
+        raise ValueError(f"'{repeated}' appears twice in one object")
     return members
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 # -- rows of files -------------------------------------------------------------------------------------------------

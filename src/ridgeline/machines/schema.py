@@ -123,7 +123,7 @@ def _peaks(reader: Reader) -> dict[str, Figure]:
 def _levels(reader: Reader) -> tuple[Level, ...]:
     rows = reader.items(reader.document.get("level"), "level")
     if not rows:
-        reader.complain("", "no [[level]] is given; the outermost memory stands last")
+        reader.complain("", "no [[level]] is given; list the memory levels, main memory last")
     levels = tuple(_level(reader, row, number) for number, row in enumerate(rows, 1))
     _refuse_twins(reader, "level", levels)
     return levels

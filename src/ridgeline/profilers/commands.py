@@ -36,7 +36,7 @@ def ncu(
     `metrics` are collected in place of those of a use.
     """
     if use not in USES:
-        raise InputError(f"'{use}' is no use of Nsight Compute; choose {', '.join(USES)}")
+        raise InputError(f"'{use}' is not a set of counters; choose {', '.join(USES)}")
     asked = ",".join(metrics or metrics_for(use, capability))
     counters = ["--set", "full"] if use == "full" and not metrics else ["--metrics", asked]
     kept = ["--kernel-name", f"regex:{kernel}"] if kernel else []

@@ -148,3 +148,13 @@ def test_a_loop_optimizer_on_a_cpu_is_advised_to_be_fused() -> None:
     assert "40 calls" in found.evidence[0]
     assert found.gain is not None
     assert 0 < found.gain <= 240 * MICRO
+
+
+@pytest.mark.parametrize("name", ["aten::mean", "aten::sum"])
+def test_an_operator_that_leaves_its_work_to_another_is_counted_once(name: str) -> None:
+    """`x.mean()` calls `sum`, and `x.sum()` one over all dimensions: the time of the outer one is dispatch."""
+    big = tensor(4096, 4096, dtype="fp32")
+    outer = Site(call(name, big), FORWARD)
+    inner = Site(call("aten::sum", big, (0, 1)), FORWARD, outer=(outer.call,))
+    made = report([(outer, 20.0), (inner, 900.0), (MM, 900.0)])
+    assert [item.name.partition(" ")[0] for item in made.items] == ["sum", "mm"]

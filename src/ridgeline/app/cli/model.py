@@ -244,7 +244,7 @@ def service_level(words: Sequence[str]) -> ServiceLevel | None:
     for word in (part for text in words for part in text.replace(",", " ").split()):
         key, equals, value = word.partition("=")
         if not equals or key not in LEVELS:
-            raise InputError(f"'{word}' is no limit; write ttft=500ms or tpot=30ms after --slo")
+            raise InputError(f"'{word}' is not a limit; write ttft=500ms or tpot=30ms after --slo")
         limits[key] = quantity(f"--slo {key}", value, "s") or 0.0
         if limits[key] <= 0:
             raise InputError(f"--slo {word}: give a time above zero, such as {key}=500ms")

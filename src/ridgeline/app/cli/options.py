@@ -143,7 +143,9 @@ class MachineOptions:
             return two_number(peak, bandwidth, launch)
         if peak is not None or bandwidth is not None:
             given = "--peak" if bandwidth is None else "--bandwidth"
-            raise InputError(f"{given} alone is no machine; give both --peak and --bandwidth, or name one with --on")
+            raise InputError(
+                f"{given} alone does not make a machine; give both --peak and --bandwidth, or name one with --on"
+            )
         machine = default()
         return machine if machine is None else machine.with_figures(launch=launch)
 

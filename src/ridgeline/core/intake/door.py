@@ -81,7 +81,7 @@ class Door:
         """A text, clean; None and nothing are empty, which `needed` refuses."""
         if value is None or value == "":
             if needed:
-                self.complain(place, "is missing; it is a text")
+                self.complain(place, "is missing; give a text")
             return ""
         if not isinstance(value, str):
             self.complain(place, f"must be a text, found {shown(value)}")
@@ -90,7 +90,7 @@ class Door:
         if choices and text not in choices:
             self.complain(place, f"is {shown(text)}; it is one of {', '.join(sorted(choices))}")
         if needed and not text.strip():
-            self.complain(place, "is empty; it is a text")
+            self.complain(place, "is empty; give a text")
         return text
 
     def number(self, value: Any, place: str, low: float = 0.0, high: float = MAX_NUMBER, whole: bool = False) -> float:

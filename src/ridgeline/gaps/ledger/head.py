@@ -67,7 +67,9 @@ def expected_head(text: str | Path) -> Head:
     try:
         document = json_document(whole_text(path))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"'{path}' is no head of a ledger: {error}; write one with `ridgeline ledger head`") from error
+        raise InputError(
+            f"'{path}' is not the head of a ledger: {error}; write one with `ridgeline ledger head`"
+        ) from error
     return _checked(document, path)
 
 

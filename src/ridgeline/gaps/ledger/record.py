@@ -176,7 +176,7 @@ def checked_content(kind: str, content: Any) -> dict[str, Any]:
     kept = {clean(key): value if key in checked_below else door.plain(value, key) for key, value in given.items()}
     after = door.text(kept.get("evidence_after"), "evidence_after")
     if after and parse_time(after) is None:
-        door.complain("evidence_after", "is no time")
+        door.complain("evidence_after", "is not a time")
     if kind == "seal":
         kept["predictions"] = checked_predictions(door.items(kept.get("predictions"), "predictions"))
         machine = door.table(kept.get("machine"), "machine")

@@ -80,7 +80,7 @@ FILE_ERRORS = {
     ),
     "SQLITE_READONLY": ("it may not be written", "change its rights or name another file"),
     "SQLITE_CANTOPEN": ("it cannot be opened", "check the folder and its rights, or name another file"),
-    "SQLITE_NOTADB": ("it is no ledger", "name another file"),
+    "SQLITE_NOTADB": ("it is not a ledger", "name another file"),
 }
 
 
@@ -215,7 +215,7 @@ class Store:
         if exists:
             refuse_over("read", os.path.getsize(self.path), f"the ledger '{self.path}'")
         if exists and not os.path.isfile(self.path):
-            raise InputError(f"cannot use '{self.path}' as a ledger: it is no file; name a file")
+            raise InputError(f"cannot use '{self.path}' as a ledger: it is not a file; name a file")
         if mode == "rw" and not exists:
             raise InputError(f"there is no ledger '{self.path}': seal predictions first, or name another file")
         if not os.path.isdir(self.path.parent):
@@ -242,7 +242,7 @@ class Store:
         except sqlite3.Error as error:
             raise self._explained(error) from error
         except UnicodeDecodeError as error:  # SQLite's message quotes a broken text of the file
-            raise self._damaged("a text in it is no text") from error
+            raise self._damaged("a text in it is not valid") from error
 
     def _check_layout(self, connection: sqlite3.Connection) -> list[Difference]:
         """What is missing and harmless; any other difference is refused before a table is read."""

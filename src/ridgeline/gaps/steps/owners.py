@@ -25,6 +25,7 @@ from .moved import collective_work, copied_work, direction, filled_work, is_page
 
 CORRELATION, NVTX, SHAPE, NAME = JOINED_BY = ("correlation", "nvtx", "shape", "name")
 HIGH, MEDIUM, LOW = CONFIDENCE = ("high", "medium", "low")
+DELEGATED = {"mean": "sum"}  # operators of a CPU by what they call for all of their work
 WORK, FREE, WRAPPER, HOST, UNKNOWN = "work", "free", "wrapper", "host", "unknown"
 NO_SHAPES = "shapes were not recorded"
 IN_GRAPH = "replayed from a CUDA graph: the trace has no operator for it"
@@ -75,6 +76,12 @@ class Owners:
             for site, known in self.settings.items():
                 around = formats.get(timeline.sites[site].modules) or formats.get(()) if site >= 0 else ""
                 self.settings[site] = replace(known, dtype=known.dtype or around or "")
+        # operators of the host that leave all of their work to one that they call: their own time is dispatch
+        self._delegating = {
+            (site.outer[:-1], site.outer[-1])
+            for site in timeline.sites
+            if site.outer and _does_all(site.call, site.outer[-1])
+        }
         self.counts: dict[int, list[tuple[Call, Counted]]] = {}  # of the calls around each site, the innermost first
         self._counted: dict[tuple[Call, Settings], Counted] = {}
 
@@ -96,7 +103,11 @@ class Owners:
             memory = f" {PAGEABLE}" if is_pageable(ran) else ""
             return _moved(f"memcpy {direction(ran)}{memory}", copied_work(ran, self.machine), how, confidence)
         if site >= 0:
-            owned = _operator(timeline.sites[site], ran, self.settings[site], self._around(site))
+            at = timeline.sites[site]
+            if ran.kind == OPERATOR and (at.outer, at.call) in self._delegating:
+                reason = f"{at.call.name} leaves its work to an operator that it calls"
+                return Owner(at.call.name, at.call, WRAPPER, None, reason=reason, how=how, confidence=confidence)
+            owned = _operator(at, ran, self.settings[site], self._around(site))
             if owned is not None and (owned.kind != UNKNOWN or ran.kind not in (COPY, FILL, COLLECTIVE)):
                 without = owned.kind == UNKNOWN and not owned.call.tensors
                 how, confidence = (NAME, LOW) if without else (how, confidence)
@@ -110,6 +121,14 @@ class Owners:
             return _moved(ran.name, work, how, confidence)
         reason = IN_GRAPH if graph else NO_SHAPES if not timeline.shapes else NO_OPERATOR
         return Owner(ran.name, Call(ran.name), UNKNOWN, None, reason=reason, how=NAME, confidence=LOW)
+
+
+def _does_all(inner: Call, outer: Call) -> bool:
+    """Whether an operator does what the one that called it is for: `sum` over all dimensions, `div_` in place, `mean` by a sum."""
+    names = base_name(inner.name).rstrip("_"), base_name(outer.name).rstrip("_")
+    if names[0] != names[1] and DELEGATED.get(names[1]) != names[0]:
+        return False
+    return bool(inner.tensors and outer.tensors) and inner.tensors[0].shape == outer.tensors[0].shape
 
 
 def _formats(sites: Sequence[Site]) -> dict[tuple[str, ...], str]:

@@ -60,11 +60,9 @@ def _document(path: Path) -> Any:
     try:
         return parse_json(text, nan=False)
     except RecursionError:
-        raise InputError(f"'{clean(str(path))}' is no configuration of a model: it is nested too deep") from None
+        raise InputError(f"'{clean(str(path))}' is not a model configuration: it is nested too deep") from None
     except ValueError as error:
-        raise InputError(
-            f"'{clean(str(path))}' is no configuration of a model: not JSON ({first_line(error)})"
-        ) from None
+        raise InputError(f"'{clean(str(path))}' is not a model configuration: not JSON ({first_line(error)})") from None
 
 
 def _architecture(document: Any, name: str, where: str) -> Architecture:

@@ -55,7 +55,7 @@ def maker(text: str, values: Mapping[str, Any] | None = None) -> Callable[[], An
         raise unknown("function", name, functions, f"Functions of {path.name} can be traced.")
     function: Any = getattr(module, name)
     if not callable(function):
-        raise InputError(f"{quoted(text)} is no function: {path.name}:{name} must be {SHAPE}")
+        raise InputError(f"{quoted(text)} is not a function: {path.name}:{name} must be {SHAPE}")
     return lambda: _called(function, text, values or {})
 
 
