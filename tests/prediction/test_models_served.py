@@ -433,3 +433,11 @@ def test_what_does_not_fit_is_in_the_first_line_and_counts_are_of_a_device() -> 
     assert "prompt 1 token, answer 1 token, 1 sequence at a time" in second
     assert "per device" not in prefill
     assert "per device, AI" in repr(rl.model("llama-3-70b", "h200-sxm", tp=4)).splitlines()[2]
+
+
+def test_narrow_weights_that_make_decode_slower_are_said() -> None:
+    asked = {"dtype": "fp16", "prompt": 1024, "generate": 16}
+    slower = rl.model("starcoder2-3b", "v100-sxm2-16gb", batch=256, weights="int8", **asked)
+    assert any("slower than fp16 ones at this batch" in note for note in slower.notes)
+    faster = rl.model("starcoder2-3b", "v100-sxm2-16gb", batch=1, weights="int8", **asked)
+    assert not any("slower than" in note for note in faster.notes)

@@ -94,7 +94,7 @@ def replica_lines(made: TrainingPrediction) -> list[str]:
     limit = replica_limit(made)
     if limit is None or (limit.most == 1 and limit.shown_from is None):
         return []
-    tokens = f"{made.job.batch * made.job.tokens:,} tokens a step"
+    tokens = f"{made.job.batch * made.job.tokens:,} tokens per step"
     if limit.shown_from is None:
         said = f"gradient exchange hidden at every dp of this batch, to dp={limit.most}, with {tokens}"
     else:

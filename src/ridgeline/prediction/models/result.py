@@ -28,8 +28,7 @@ from .serving import Serving, serve
 from .software import Software, software_named
 from .step import StepPrediction, longest_step, mixed_step, predict_steps
 
-HOUR = 3600.0
-MILLION = 1e6
+HOUR, MILLION = 3600.0, 1e6
 MIN_SLOWDOWN = 0.01  # by the power limit, from which it is worth a note
 
 
@@ -226,7 +225,9 @@ class ModelPrediction:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What does not fit and what would, what the architecture's reader left out, what the times rest on."""
-        notes = list(self.architecture.notes)
+        from .narrow import narrow_note  # which predicts steps itself
+
+        notes = [*narrow_note(self), *self.architecture.notes]
         published, weights = self.architecture.weights, self.formats.weights
         if dtype_row(published).bits < min(dtype_row(weights).bits, NARROW_BITS):
             notes.insert(

@@ -175,7 +175,7 @@ def training_answer(made: TrainingPrediction) -> list[str]:
     return [
         f"step {show(made.time, 's', 3)} [{overlap}] · {rate} · {mfu}",
         f"{made.architecture.name} on {devices_text(made.layout, made.machine.name)}; {job.batch} sequences of {show(job.tokens)} tokens, "
-        f"{made.microbatches} microbatches of {job.micro} a replica, recompute {job.recompute}",
+        f"{made.microbatches} microbatches of {job.micro} per replica, recompute {job.recompute}",
         "; ".join(part for part in (", ".join(parts).replace("exposed", "exposed communication"), waits) if part),
         training_memory(made),
         *too_long(made),
