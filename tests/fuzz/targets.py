@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from fuzz import checks
@@ -89,13 +90,19 @@ def compiled_programs(data: bytes) -> None:
 
 
 def plain_csv(data: bytes) -> None:
-    """Every line below the header is one observation."""
+    """Every line below the header is one observation, but for the header itself where it comes again."""
     items = profile(data, ".csv", "plain")
     lines = [line for line in re.split(r"\r\n|\r|\n", text_of(data)) if line.strip(",;\t \ufeff")]
+    while lines and lines[0].lstrip("\ufeff \t").startswith("#"):
+        lines.pop(0)
     if lines:
-        checks.hold(
-            len(items) == len(lines) - 1, f"rows were dropped: {len(lines) - 1} came in and {len(items)} went out"
+        sign = max(",;\t", key=lines[0].count)
+        head, *rows = (
+            [cell.strip().lower() for cell in next(csv.reader([line.lstrip("\ufeff")], delimiter=sign))]
+            for line in lines
         )
+        count = sum(row != head for row in rows)
+        checks.hold(len(items) == count, f"rows were dropped: {count} came in and {len(items)} went out")
 
 
 def observation(data: bytes) -> None:
@@ -115,10 +122,13 @@ def observation(data: bytes) -> None:
 def read_cases(data: bytes, suffix: str) -> None:
     rows = cases.read(as_file(data, f"cases{suffix}"))
     if suffix == ".csv" and (text := text_of(data)):
-        lines = [line for line in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")) if line]
-        checks.hold(
-            len(rows) == len(lines) - 1, f"rows were dropped: {len(lines) - 1} came in and {len(rows)} were read"
-        )
+        source = io.StringIO(text.removeprefix("\ufeff"), newline="")
+        first = next((line for line in source if line.strip() and not line.lstrip().startswith("#")), "")
+        head, *lines = [
+            line for line in csv.reader(chain([first], source), delimiter=max(",;\t", key=first.count)) if line
+        ] or [[]]
+        count = sum(line != head for line in lines)
+        checks.hold(len(rows) == count, f"rows were dropped: {count} came in and {len(rows)} were read")
     if suffix == ".json" and (entries := entries_of(data)):
         checks.hold(len(rows) == len(entries), f"rows were dropped: {len(entries)} came in and {len(rows)} were read")
     results, errors = table.run(rows, table.Defaults(catalog_machine(), load_machine, {}, {}))

@@ -113,7 +113,7 @@ class Answer:
         )
         text = f"measured {show(self.measured, 's')}: {percent(share)} of roofline, {ratio:.3g}x the expected time"
         if share > 1:
-            text += "; above the roofline: data already in cache, other counts than the kernel's, or a low ceiling"
+            text += "; above the roofline: the data were in cache, the kernel does less work than counted, or the ceiling is set too low"
         return [text]
 
     @property
