@@ -284,4 +284,4 @@ def test_the_first_line_names_the_regressions() -> None:
     verdict = files(old, now)
     assert re.fullmatch(r"4 regressions: a \+50 % \(p = \S+\), e \+40 % \(p = \S+\), c \+30 % \(p = \S+\), and 1 more; 1 faster, 1 unchanged", verdict.sentence)  # fmt: skip
     assert files(old, old).sentence == "no regression; 6 unchanged"
-    assert files({"k": [1.0]}, {"k": [9.0]}, strict=True).sentence == "no regression; 1 inconclusive (failed: strict)"
+    assert files({"k": [1.0]}, {"k": [9.0]}, strict=True).sentence == "no verdict; 1 inconclusive (failed: strict)"

@@ -139,8 +139,9 @@ class Verdict:
         slower = sorted(self._with(SLOWER), key=lambda item: -item.ratio)
         named = [f"{item.name} +{percent(item.ratio - 1)} (p = {item.p_value:.2g})" for item in slower[:MAX_NAMED]]
         more = f", and {len(slower) - MAX_NAMED} more" if len(slower) > MAX_NAMED else ""
-        first = f"{counted(len(slower), 'regression')}: {', '.join(named)}{more}" if slower else "no regression"
         counts = {name: len(self._with(name)) for name in (FASTER, SAME, UNCLEAR)}
+        none = "no regression" if counts[FASTER] or counts[SAME] else "no verdict"  # nothing could be judged
+        first = f"{counted(len(slower), 'regression')}: {', '.join(named)}{more}" if slower else none
         counts |= {"new": len(self.new), "missing": len(self.vanished)}
         others = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         strict = " (failed: strict)" if not self.passed and not slower else ""
