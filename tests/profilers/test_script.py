@@ -76,6 +76,15 @@ def test_recording_ends_after_the_steps_and_later_steps_are_timed(watcher: Watch
     assert (told["step_seconds"], told["unprofiled_steps"]) == (pytest.approx(0.25), 5)
 
 
+def test_two_steps_after_the_recording_say_how_long_one_takes(watcher: Watcher, now: list[float]) -> None:
+    signals(watcher, now, [OPTIMIZER] * 4)
+    signals(watcher, now, [OPTIMIZER] * 2, seconds=0.25)
+    assert "step_seconds" not in facts(watcher)  # one, of which the first part is the end of the recording
+    signals(watcher, now, [OPTIMIZER], seconds=0.3)
+    listed = facts(watcher)
+    assert (listed["step_seconds"], listed["unprofiled_steps"]) == (pytest.approx(0.25), 2)
+
+
 def test_optimizers_that_step_in_turn_make_a_step_together(watcher: Watcher, now: list[float]) -> None:
     """A critic three times, then a generator; 0.1 s each."""
     for _ in range(8):

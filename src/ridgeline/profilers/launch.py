@@ -46,7 +46,7 @@ class Recorded:
     trace: Path
     exit_code: int
     library: str  # torch or jax
-    recorded: str  # `8 optimizer steps`
+    recorded: str  # `5 optimizer steps`
     step_time: float | None = None  # seconds, of steps without the profiler
     unprofiled_steps: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)

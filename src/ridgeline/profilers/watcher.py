@@ -31,6 +31,7 @@ from typing import Any
 MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
 RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
 MIN_STEPS = 3  # before the time limit ends a recording
+MIN_UNPROFILED = 2  # steps that say how long one takes without the profiler
 MAX_OPTIMIZERS = 4  # steps of theirs that are recorded for one where no order of several optimizers shows
 COMPILING = 12  # times as long as others are programs recorded that compile and have no steps
 TRACE, FACTS = "trace.json.gz", "facts.json"
@@ -294,8 +295,8 @@ class Watcher:
         facts: dict[str, Any] = {"library": library, "recorded": why, "kind": self.kind}
         facts["steps"] = len(self.ends) // turn
         gaps = sorted(later - earlier for earlier, later in pairwise(self.later[::turn]))
-        if len(gaps) >= MIN_STEPS:
-            facts["step_seconds"] = gaps[len(gaps) // 2]
+        if len(gaps) >= MIN_UNPROFILED:
+            facts["step_seconds"] = gaps[(len(gaps) - 1) // 2]
             facts["unprofiled_steps"] = len(gaps)
         facts |= {"recorded_seconds": self.recorded, "waited_seconds": self.waited}
         with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:

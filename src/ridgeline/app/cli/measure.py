@@ -176,7 +176,7 @@ def merge(first: Path, second: Path, target: Path, output: Output) -> None:
 @click.option("--full", is_flag=True, help="Measure the ceilings at length instead of quickly.")
 @click.option("--report", type=PATH, default=Path("ridgeline-report.html"), show_default=True, help="The HTML report.")
 @click.option("--plot", is_flag=True, help="Draw the roofline on the terminal.")
-@click.option("--steps", type=int, help="Of a program: steps to record (default 8).")
+@click.option("--steps", type=int, help="Of a program: steps to record (default 5).")
 @click.option("--seconds", type=float, help="Of a program: time to record at most, after three steps (default 10).")
 @click.option("--keep", type=PATH, help="Of a program: keep its trace in this file.")
 @verbose_option

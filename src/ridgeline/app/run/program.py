@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ...gaps.steps.report import ProgramReport
     from ...profilers.launch import Recorded
 
-STEPS, SECONDS = 8, 10.0  # that are recorded by default
+# Recorded by default: few steps, so that a short program has some left without the profiler.
+STEPS, SECONDS = 5, 10.0
 MAX_GUESSED = 0.2  # of the time with uncalibrated predictions, above which the answer says it
 MAX_SLOWDOWN = 1.1  # of the steps under the profiler, above which the answer says it
 MAX_WAITED = 0.05  # of the time that the program waited for a core, above which the answer says it
