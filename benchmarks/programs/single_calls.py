@@ -1,6 +1,7 @@
 """Calls of operators one at a time: recorded on a GPU, predicted, and fitted to.
 
     python benchmarks/programs/single_calls.py --list CALLS                        the calls of `call_shapes.py`
+    python benchmarks/programs/single_calls.py --list CALLS --small calibration    those of `small_calls.py`
     python benchmarks/programs/single_calls.py --record CALLS --out FILE           on a GPU
     python benchmarks/programs/single_calls.py --compare FILE [--on h200-sxm]      anywhere
 
@@ -223,16 +224,19 @@ def compare(path: Path, machine: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", type=Path)
+    parser.add_argument("--small", choices=("calibration", "test"))
     parser.add_argument("--record", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--compare", type=Path)
     parser.add_argument("--on", default="h200-sxm")
     given = parser.parse_args()
     if given.list:
-        from call_shapes import drawn
+        import call_shapes
+        import small_calls
 
         with gzip.open(given.list, "wt", encoding="utf-8") as lines:
-            lines.writelines(text_of(call) + "\n" for call in drawn())
+            calls = small_calls.drawn(given.small) if given.small else call_shapes.drawn()
+            lines.writelines(text_of(call) + "\n" for call in calls)
     if given.record:
         record(given.record, given.out)
     if given.compare:

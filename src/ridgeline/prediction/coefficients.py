@@ -39,6 +39,13 @@ OTHER_PATHS = {"weight_only": ("triton",)}
 UNPACKED_ALIKE = dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8")
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
+# Ops of the stream family that read and write elements in order, one by one: timings of some of them serve the others. Optimizers over
+# lists of tensors, pools and losses are built otherwise, and take what other machines lend for them.
+IN_ORDER = frozenset(
+    {"", "add", "axpy", "cast", "copy", "exp", "fill", "gelu", "gelu_erf", "mul", "relu", "residual", "scal", "sigmoid", "silu", "tanh"}
+    | {"stream_add", "stream_copy", "stream_scale", "stream_triad"}
+)  # fmt: skip
+BACKWARD = "_backward"
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
@@ -94,6 +101,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
             substitute = substitute or wanted.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
             serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
+            serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
             if fitted is not None and fitted.borrowed is borrowed and serves:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op and candidate.resident is key.resident
@@ -119,6 +127,14 @@ def _lends_unaligned(machine: Machine, key: Key) -> bool:
     that were taken here, would be several times too fast, and so would those on the vector units, which load any address alike."""
     rows = (machine.fitted.get(wider) for wider in key.wider() if unaligned(wider))
     return unaligned(key) and any(row is not None and row.borrowed for row in rows)
+
+
+def _lent_for_op(machine: Machine, key: Key, candidate: Key) -> bool:
+    """Whether other machines lend timings of this very op, where the candidate is of any op and this one is not built like those."""
+    if candidate.op or key.family != "stream" or machine.kind == "cpu" or key.op.removesuffix(BACKWARD) in IN_ORDER:
+        return False
+    row = machine.fitted.get(key)
+    return row is not None and row.borrowed
 
 
 def _on_vector_units(machine: Machine, key: Key) -> Key:
