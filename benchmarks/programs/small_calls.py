@@ -30,7 +30,7 @@ class Small:
         self.random = np.random.default_rng(seed)
 
     def size(self, low: float, high: float) -> int:
-        return int(round(np.exp(self.random.uniform(np.log(low), np.log(max(high, low))))))
+        return round(np.exp(self.random.uniform(np.log(low), np.log(max(high, low)))))
 
     def images(self) -> tuple[int, int, int]:
         """Images, channels and the side of one."""

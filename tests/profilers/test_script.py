@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ridgeline.core.errors import InputError
-from ridgeline.profilers import launch, script, step
+from ridgeline.profilers import imports, launch, script, step
 from ridgeline.profilers import watcher as recording
 from ridgeline.profilers.watcher import BATCH, OPTIMIZER, Watcher
 
@@ -76,13 +76,38 @@ def test_recording_ends_after_the_steps_and_later_steps_are_timed(watcher: Watch
     assert (told["step_seconds"], told["unprofiled_steps"]) == (pytest.approx(0.25), 5)
 
 
-def test_two_steps_after_the_recording_say_how_long_one_takes(watcher: Watcher, now: list[float]) -> None:
+def queued(watcher: Watcher, now: list[float], behind: float) -> None:
+    """Waiting for the device takes so long for each step that the host has launched since."""
+    waited = [0]
+
+    def synchronize() -> None:
+        now[0] += behind * (len(watcher.later) - waited[0])
+        waited[0] = len(watcher.later)
+
+    capturing = {"is_current_stream_capturing": lambda: False, "synchronize": synchronize}
+    watcher.torch.cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, **capturing)
+
+
+@pytest.mark.parametrize("more", [0, 6])
+def test_two_steps_after_the_recording_say_how_long_one_takes(watcher: Watcher, now: list[float], more: int) -> None:
+    """The host launches a step in 0.1 s, the device takes 0.25 s for it."""
     signals(watcher, now, [OPTIMIZER] * 4)
-    signals(watcher, now, [OPTIMIZER] * 2, seconds=0.25)
-    assert "step_seconds" not in facts(watcher)  # one, of which the first part is the end of the recording
-    signals(watcher, now, [OPTIMIZER], seconds=0.3)
+    queued(watcher, now, behind=0.15)
+    signals(watcher, now, [OPTIMIZER] * 2)
+    assert "step_seconds" not in facts(watcher)  # one, and the end of the recording
+    signals(watcher, now, [OPTIMIZER] * (1 + more))
     listed = facts(watcher)
     assert (listed["step_seconds"], listed["unprofiled_steps"]) == (pytest.approx(0.25), 2)
+
+
+def test_a_graph_that_is_captured_is_not_waited_for(watcher: Watcher) -> None:
+    waited: list[str] = []
+    state = {"is_current_stream_capturing": lambda: True, "synchronize": lambda: waited.append("")}
+    watcher.torch.cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, **state)
+    for _ in range(8):
+        watcher.signal(OPTIMIZER)
+    assert not waited
+    assert watcher.torch.log == ["start", "stop"]
 
 
 def test_optimizers_that_step_in_turn_make_a_step_together(watcher: Watcher, now: list[float]) -> None:
@@ -335,7 +360,7 @@ def test_an_import_is_noticed_once_and_stays_an_import(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(str(tmp_path))
     noticed: list[ModuleType] = []
     others: list[str] = []
-    finder = recording.Finder(noticed.append, lambda: others.append("import"), ["heavy_library", "no_such_library"])
+    finder = imports.Finder(noticed.append, lambda: others.append("import"), ["heavy_library", "no_such_library"])
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     import heavy_library  # type: ignore[import-not-found]
 

@@ -47,11 +47,11 @@ def main(folder: str, settings: str, *words: str) -> int:
         os.environ.pop("PYTHONSAFEPATH", None)
     own_folder = os.path.dirname(os.path.realpath(__file__))
     sys.path[:] = [place for place in sys.path if not place or os.path.realpath(place) != own_folder]
-    leaving, module = (_beside(own_folder, name) for name in ("leaving", "watcher"))
+    leaving, imports, module = (_beside(own_folder, name) for name in ("leaving", "imports", "watcher"))
     watcher = module.Watcher(folder, options["steps"], options["seconds"])
     module.marked = watcher.marked
     sys.modules[WATCHER] = module
-    sys.meta_path.insert(0, module.Finder(watcher.imported, watcher.importing))
+    sys.meta_path.insert(0, imports.Finder(watcher.imported, watcher.importing))
     code = 0
     try:
         run(words)

@@ -12,14 +12,10 @@ are not recorded while further packages are imported, nor from there to the firs
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,7 +27,8 @@ from typing import Any
 MARKED, OPTIMIZER, BATCH = "ridgeline.step()", "optimizer steps", "DataLoader batches"
 RANK = (MARKED, OPTIMIZER, BATCH)  # which of them are the steps, first to last
 MIN_STEPS = 3  # before the time limit ends a recording
-MIN_UNPROFILED = 2  # steps that say how long one takes without the profiler
+AWAITED = 2  # steps after the recording between two waits for the device: a host that runs ahead does not show how long they take
+RAN_AHEAD = 0.9  # of their time, below which the host's steps are shorter than the device's
 MAX_OPTIMIZERS = 4  # steps of theirs that are recorded for one where no order of several optimizers shows
 COMPILING = 12  # times as long as others are programs recorded that compile and have no steps
 TRACE, FACTS = "trace.json.gz", "facts.json"
@@ -84,6 +81,9 @@ class Watcher:
         self.ends: list[float] = []  # when steps ended while recording
         self.order: list[int] = []  # which optimizer made each of the first steps
         self.later: list[float] = []  # and after it
+        self.awaited: list[
+            float
+        ] = []  # when the device was done with the first of these, and with those up to the last awaited one
         self.why = "the entire run"
         self.process = os.getpid()
 
@@ -110,7 +110,7 @@ class Watcher:
         if self.torch is None or os.getpid() != self.process:
             return
         if self.kind == "" or RANK.index(kind) < RANK.index(self.kind):
-            self.kind, self.ends, self.later, self.order = kind, [], [], []
+            self.kind, self.ends, self.later, self.order, self.awaited = kind, [], [], [], []
             late = time.perf_counter() - self.began > self.seconds / 2
             resumed = self.deferred and not self.stacks and not self.compiles
             if not self.recording or resumed:  # what came before the first step is left out
@@ -126,6 +126,9 @@ class Watcher:
         now = time.perf_counter()
         if not self.recording:
             self.later.append(now)
+            if len(self.later) in (1, 1 + AWAITED * cycle(self.order)):
+                self._synchronize()
+                self.awaited.append(time.perf_counter())
             return
         self.ends.append(now)
         self.order.append(whose)
@@ -236,11 +239,30 @@ class Watcher:
         steps = sys.modules.get("ridgeline.profilers.step")
         if steps is not None:
             steps.end_open()
-        if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
-            self.torch.cuda.synchronize()  # kernels still queued belong to the program
+        self._synchronize()  # kernels still queued belong to the program
         self.recording, self.why = False, why or self.why
         self.recorded, self.waited = time.perf_counter() - self.began, waited_for_core() - self.waited
         self.profiler.stop()
+
+    @property
+    def _queues(self) -> bool:
+        """Whether the program launches on a device, ahead of it; not while it captures a graph, which waiting would end."""
+        cuda = self.torch.cuda
+        return cuda.is_available() and cuda.is_initialized() and not cuda.is_current_stream_capturing()
+
+    def _synchronize(self) -> None:
+        if self._queues:
+            self.torch.cuda.synchronize()
+
+    def _unprofiled(self, turn: int) -> tuple[float, int] | None:
+        """Seconds of a step without the profiler, and of how many steps; None where too few followed the recording."""
+        if len(self.awaited) < 2:
+            return None
+        awaited = (self.awaited[1] - self.awaited[0]) / AWAITED
+        gaps = sorted(later - earlier for earlier, later in pairwise(self.later[::turn]))
+        usual = gaps[len(gaps) // 2]
+        ran_ahead = self._queues and usual < RAN_AHEAD * awaited
+        return (awaited, AWAITED) if ran_ahead or len(gaps) < MIN_STEPS else (usual, len(gaps))
 
     # -- JAX ------------------------------------------------------------------------------------------------------------
 
@@ -294,10 +316,8 @@ class Watcher:
         turn = cycle(self.order)
         facts: dict[str, Any] = {"library": library, "recorded": why, "kind": self.kind}
         facts["steps"] = len(self.ends) // turn
-        gaps = sorted(later - earlier for earlier, later in pairwise(self.later[::turn]))
-        if len(gaps) >= MIN_UNPROFILED:
-            facts["step_seconds"] = gaps[(len(gaps) - 1) // 2]
-            facts["unprofiled_steps"] = len(gaps)
+        if (unprofiled := self._unprofiled(turn)) is not None:
+            facts["step_seconds"], facts["unprofiled_steps"] = unprofiled
         facts |= {"recorded_seconds": self.recorded, "waited_seconds": self.waited}
         with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:
             json.dump(facts, file)
@@ -309,33 +329,3 @@ class Watcher:
             self.profiler.export_chrome_trace(os.path.join(self.folder, TRACE))
         elif self.jax is not None and self.recording:
             self._stop_jax()
-
-
-class Finder(importlib.abc.MetaPathFinder):
-    """Calls back once torch or JAX has been imported; the import itself is that of Python."""
-
-    def __init__(self, done: Callable[[ModuleType], None], others: Callable[[], None], names: Sequence[str] = ("torch", "jax")) -> None:  # fmt: skip
-        self.done, self.others, self.names = done, others, set(names)
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if name not in self.names:
-            root = name.partition(".")[0]
-            if (
-                root != "torch"
-                and root not in sys.stdlib_module_names
-                and threading.current_thread() is threading.main_thread()
-            ):
-                self.others()
-            return None
-        self.names.discard(name)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
-            return spec
-        execute = spec.loader.exec_module
-
-        def then(module: ModuleType) -> None:
-            execute(module)
-            self.done(module)
-
-        spec.loader.exec_module = then  # type: ignore[method-assign]
-        return spec
