@@ -64,6 +64,7 @@ SETS = (
         "beyond-",
         "networks2-",
         "narrow-",
+        "tiny-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)

@@ -34,7 +34,14 @@ SOURCE = "timed on an H200 by ridgeline (torch.profiler device time, cold caches
 HALVES = ("bf16", "fp16")
 MIN_TIMINGS = 12
 SAME = 0.05  # the most that times of two formats of one width differ by
-FIRST_APART = ("native_group_norm", "native_group_norm_backward", "index_add", "scatter_add")
+FIRST_APART = (
+    "_softmax",
+    "_log_softmax",
+    "native_group_norm",
+    "native_group_norm_backward",
+    "index_add",
+    "scatter_add",
+)
 OPS = (  # how the names of the kernels begin that are fitted here
     *(
         "group_",
@@ -45,11 +52,22 @@ OPS = (  # how the names of the kernels begin that are fitted here
         "index_put_adding",
         "scatter_add_adding",
     ),
-    *("gather", "constant_pad_nd", "roll", "mse_loss_backward", "columns", "nll_loss"),
+    *(
+        "gather",
+        "constant_pad_nd",
+        "roll",
+        "mse_loss_backward",
+        "columns",
+        "nll_loss",
+        "index",
+        "sum_between",
+        "sum_around",
+    ),
 )
 TALL = "rows-tall.layernorm_backward"
 SUMS = "rows-parted.sum_columns"
 START = {"stream": "strided", "rows": "sum_rows"}
+START_OF_OP = {"sum_between": "sum_columns", "index": "embedding"}
 
 
 def timed_kernels(call: Call, row: dict[str, Any]) -> Iterator[tuple[Kernel, float]]:
@@ -89,6 +107,8 @@ def groups(files: Sequence[Path], machine: Machine) -> dict[Key, Group]:
 
 
 def _optional(key: Key, timed: Group) -> tuple[str, ...]:
+    if key.op == "sum_between":
+        return ("deep", "chain")
     return ("chain",) if "steps" in timed.sizes else ("deep",) if "tall" in key.variant else ()
 
 
@@ -105,7 +125,7 @@ def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) ->
             joined[key].append(timings)
     made: dict[Key, Fitted] = {}
     for key, members in sorted(joined.items(), key=lambda item: str(item[0])):
-        like = machine.fitted.get(key._replace(variant="", op=START.get(key.family, key.op)))
+        like = machine.fitted.get(key._replace(variant="", op=START_OF_OP.get(key.op, START.get(key.family, key.op))))
         start = like.coefficients if like else None
         row = fit(members, SOURCE, _optional(key, members[0]), start, True, MIN_TIMINGS)
         print(

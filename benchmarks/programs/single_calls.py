@@ -213,12 +213,16 @@ def compare(path: Path, machine: str) -> None:
         seconds = float(np.max(np.asarray(rl.predict(Program((Step(call.name, work, 1.0),)), on).time)))
         keys = "+".join(f"{kernel.family}.{kernel.op}.{kernel.dtype}" for kernel in work.kernels)
         errors[call.name, keys].append(seconds * 1e6 / row["time_us"] - 1)
+    every = sorted(abs(error) for values in errors.values() for error in values)
     for (name, keys), values in sorted(errors.items()):
         middle, worst = statistics.median(values), max(values, key=abs)
         typical = statistics.median(map(abs, values))
         print(
             f"{name} {keys}: {len(values)} calls, median {100 * middle:+.0f} %, median error {100 * typical:.0f} %, worst {100 * worst:+.0f} %"
         )
+    print(
+        f"all {len(every)} calls: median error {100 * statistics.median(every):.0f} %, P90 {100 * np.quantile(every, 0.9):.0f} %"
+    )
 
 
 def main() -> None:

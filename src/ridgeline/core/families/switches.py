@@ -85,8 +85,9 @@ BY_OP: dict[str, tuple[Switch, ...]] = {
     **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), GRADIENTS),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
     "embedding_backward": (),  # below
-    "sum_columns": (),  # below
-    "embedding": (Switch("rows", row_kernels.FEW_GATHERED),),
+    **dict.fromkeys(("sum_columns", "sum_between"), ()),  # below
+    "sum_around": (),
+    **dict.fromkeys(("embedding", "index"), (Switch("rows", row_kernels.FEW_GATHERED),)),
     "sum_rows": (Switch("cols", row_kernels.BLOCK_SUM - 1), Switch("cols", row_kernels.SPLIT_SUM - 1)),
     "sort": (
         *(Switch("cols", at) for at in (row_kernels.WARP_SORT, row_kernels.BLOCK_SORT)),
@@ -120,7 +121,7 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         yield from _larger_groups(sizes)
     if family == "stream" and op == "copy":
         yield from _longer_copies(sizes)
-    if op == "sum_columns":
+    if op in ("sum_columns", "sum_between"):
         yield from _longer_columns(sizes)
     if op == "embedding_backward":
         yield from _other_scatters(sizes)

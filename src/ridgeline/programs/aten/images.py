@@ -13,10 +13,11 @@ from .building import streamed
 from .convolution import channels_last
 from .counted import Rule
 from .formats import REAL, known
-from .memory import result
+from .memory import copied, result, rows_first
 
 MAX_ADDED = 8.0  # gradients that are added to one pixel at once without waiting for each other
 BLOCK = 1024.0  # threads of a block that blends pixels
+MIN_CHANNELS = {"bilinear": 16, "nearest": 4}  # from which images with channels last have a kernel of their own
 TAPS = {
     "nearest": 0.0,
     "linear": 3.0,
@@ -141,14 +142,20 @@ def _pool_backward(arguments: Arguments) -> Work:
 
 def _by_layout(name: str, x: Tensor) -> str:
     """The kernel of an operator on images: those with channels last have kernels of their own."""
-    return f"{name}_nhwc" if channels_last(x) else name
+    return f"{name}_nhwc" if _channels_together(name, x) else name
+
+
+def _channels_together(name: str, x: Tensor) -> bool:
+    """Whether the kernel takes the channels of a pixel together."""
+    least = next((count for method, count in MIN_CHANNELS.items() if method in name), 1)
+    return channels_last(x) and x.shape[1] >= least
 
 
 def _loops(name: str, out: Tensor, x: Tensor) -> dict[str, float]:
     """How much larger the image gets; where a thread blends a pixel of all images and channels, one after the other, its steps and
     the blocks of such threads."""
     scale = {"piece": elements(out) / max(elements(x), 1)}
-    if "nearest" in name or len(out.shape) != 4 or channels_last(x):
+    if "nearest" in name or len(out.shape) != 4 or _channels_together(name, x):
         return scale
     return {**scale, "steps": float(out.shape[0] * out.shape[1]), "blocks": out.shape[2] * out.shape[3] / BLOCK}
 
@@ -166,15 +173,18 @@ def _upsample(arguments: Arguments) -> Work:
     if len(out.shape) != len(x.shape):
         raise Missing("argument 1 (output_size) was not recorded")
     name = arguments.base.strip("_")
-    return streamed(
-        name,
-        {"x": x},
-        {"y": out},
-        known(x),
-        _method(name) * elements(out),
-        op=_by_layout(name, x),
-        further=_loops(name, out, x),
-    )
+    flops = _method(name) * elements(out)
+    work = streamed(name, {"x": x}, {"y": out}, known(x), flops, op=_by_layout(name, x), further=_loops(name, out, x))
+    return _in_order(work, name, x, out)
+
+
+def _in_order(work: Work, name: str, x: Tensor, out: Tensor) -> Work:
+    """Nearest pixels of few channels that lie together are brought into the order of channels and back: two kernels more, and no
+    more work than the operator has."""
+    if "nearest" not in name or not channels_last(x) or _channels_together(name, x):
+        return work
+    before, behind = copied("contiguous", x, rows_first(x)), copied("copy", rows_first(out), out)
+    return replace(work, kernels=(*before.kernels, *work.kernels, *behind.kernels))
 
 
 def _upsample_backward(arguments: Arguments) -> Work:
@@ -182,11 +192,17 @@ def _upsample_backward(arguments: Arguments) -> Work:
     dy = arguments.tensor(0)
     out = result(arguments, arguments.integers(2, "input_size", ()) or None, dy.dtype)
     name, scale = arguments.base.strip("_"), elements(dy) / max(elements(out), 1)
-    waiting = 1.0 if "nearest" in name or channels_last(dy) else max(scale / MAX_ADDED, 1.0)
-    return streamed(
+    together = _channels_together(name, dy)
+    waiting = 1.0 if "nearest" in name or together else max(scale / MAX_ADDED, 1.0)
+    further = {"piece": scale}
+    if "nearest" in name and not together and len(out.shape) == 4:
+        # a thread adds what belongs to a pixel of all images, one after the other
+        further |= {"steps": out.shape[0] * max(scale, 1.0), "blocks": prod(out.shape[1:]) / BLOCK}
+    work = streamed(
         name, {"dy": dy}, {"dx": out}, known(dy), max(_method(name), 1.0) * elements(dy), op=_by_layout(name, dy),
-        count=waiting * elements(dy), further={"piece": scale},
+        count=waiting * elements(dy), further=further,
     )  # fmt: skip
+    return _in_order(work, name, dy, out)
 
 
 def _pad(arguments: Arguments) -> Work:

@@ -57,7 +57,9 @@ def _index(arguments: Arguments) -> Work:
     shape, assumed = _selected(table, indices)
     out = result(arguments, shape, table.dtype)
     if _takes_rows(table, indices, assumed):
-        return replace(_rows(table, next(item for item in indices if item is not None)), name="index")
+        work = _rows(table, next(item for item in indices if item is not None))
+        taking = tuple(replace(kernel, op="index", like="embedding") for kernel in work.kernels)
+        return replace(work, name="index", kernels=taking)
     taken = float(min(elements(out), elements(table)))
     return streamed(
         "index", {"x": (taken, table.dtype), **_reads(indices)}, {"y": out}, known(table),
@@ -66,7 +68,7 @@ def _index(arguments: Arguments) -> Work:
 
 
 def _takes_rows(table: Tensor, indices: tuple[Tensor | None, ...], masked: bool) -> bool:
-    """Whether entire rows of a table that lies in order are taken, which the kernel of an embedding does."""
+    """Whether entire rows of a table that lies in order are taken, as an embedding does."""
     plain = dense(table) and order(table) == order(Tensor(table.shape))
     return plain and not masked and len(indices) == 1 and indices[0] is not None and len(table.shape) > 1
 

@@ -25,10 +25,8 @@ from .formats import REAL, known
 from .memory import copied, rows_first
 
 INFERENCE = {"native_batch_norm": NATIVE, "cudnn_batch_norm": ""}  # operators of inference, and whose kernels they run
-MAX_THREADS, MAX_SHARING = (
-    1024,
-    64,
-)  # of a block of a softmax across; columns up to which several of them share a column
+# Of a softmax across: threads of a block, columns up to which several of them share a column, blocks that a core holds at once.
+MAX_THREADS, MAX_SHARING, MAX_BLOCKS = 1024, 64, 32
 LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD = 13.0, 9.0  # flops per element, as ops.layernorm_backward derives them
 
 
@@ -136,8 +134,14 @@ def _across(work: Work, x: Tensor, dimension: int, op: str, passes: float) -> Wo
         "elements": size,
         "launches": 1.0,
     }
-    sizes |= {"steps": length / shared, "blocks": CORE_BLOCKS * columns * along * shared / MAX_THREADS}
-    return replace(work, kernels=tuple(Kernel("stream", sizes, op, kernel.dtype, "exp") for kernel in work.kernels))
+    of_core = max(along * shared / MAX_THREADS, 1 / MAX_BLOCKS)  # that a block takes
+    sizes |= {"steps": length / shared, "blocks": CORE_BLOCKS * columns * of_core, "piece": float(length)}
+    work = replace(work, kernels=tuple(Kernel("stream", sizes, op, kernel.dtype, "exp") for kernel in work.kernels))
+    plain = rows_first(x)
+    if order(x) == order(plain):
+        return work
+    # brought into order first: a kernel more, and no more work than the softmax has
+    return replace(work, kernels=(*copied("contiguous", x, plain).kernels, *work.kernels))
 
 
 def _safe_softmax(arguments: Arguments) -> Work:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from ...core.timeline import Tensor
-from ...core.work import Work
+from ...core.work import Kernel, Work
 from ..ops.kernels import column_kernel, row_kernel
 from .arguments import Arguments, Missing, elements
 from .building import streamed
@@ -114,11 +114,23 @@ def reduction(arguments: Arguments) -> Work:
         shape = {"rows": results, "cols": cols}
         alike = tuple(replace(kernel, like="sum_rows") for kernel in kernels)
         return replace(work, family="rows", shape=shape, kernels=alike)
-    columns = dense(x) and _outermost(x, reduced)
-    if columns and name in ONE_VALUE and 1 < results < elements(x):
-        timed = row.copied if row.kind == REAL else "fp32"
-        return replace(work, kernels=column_kernel(results, elements(x) / results, timed, timed))
+    if dense(x) and name in ONE_VALUE and 1 < results < elements(x):
+        return replace(work, kernels=_apart(x, reduced, results, row.copied if row.kind == REAL else "fp32"))
     return work
+
+
+def _apart(x: Tensor, reduced: tuple[int, ...], results: float, timed: str) -> tuple[Kernel, ...]:
+    """The kernel of sums whose elements are not one piece of memory each: a row apart where the innermost dimension is kept, pieces
+    that follow each other at a distance where it is not."""
+    length = elements(x) / results
+    if _outermost(x, reduced):
+        return column_kernel(results, length, timed, timed)
+    if order(x)[-1] not in reduced:
+        return column_kernel(results, length, timed, timed, op="sum_between", like="sum_columns")
+    return tuple(
+        replace(kernel, like="sum_rows")
+        for kernel in row_kernel("sum_around", results, length, timed, timed, per_row=1.0)
+    )
 
 
 def _all_of(arguments: Arguments, name: str) -> bool:

@@ -43,7 +43,9 @@ def row_kernel(
     return (Kernel(family, {**sizes, "per_row": per_row, "fresh": fresh}, op, label(dtype, stored)),)
 
 
-def column_kernel(results: Array, length: Array, dtype: str, out: str) -> tuple[Kernel, ...]:
+def column_kernel(
+    results: Array, length: Array, dtype: str, out: str, op: str = "sum_columns", like: str = "sum_rows"
+) -> tuple[Kernel, ...]:
     """Sums of `length` elements each, which lie a row apart."""
-    (kernel,) = row_kernel("sum_columns", results, length, dtype, out, per_row=1.0)
-    return (replace(kernel, sizes={**kernel.sizes, "apart": 1.0}, like="sum_rows"),)
+    (kernel,) = row_kernel(op, results, length, dtype, out, per_row=1.0)
+    return (replace(kernel, sizes={**kernel.sizes, "apart": 1.0}, like=like),)
