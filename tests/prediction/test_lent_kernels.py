@@ -36,6 +36,22 @@ def test_rows_and_streams_need_no_products_in_their_format(name: str) -> None:
     assert rl.predict(rl.ops.gelu(n=1e6, dtype="fp8"), "a100-sxm-80gb").expected[0].label == "transferred"
 
 
+@pytest.mark.parametrize("name", ["l4", "t4", "a100-pcie-80gb"])
+def test_timings_of_some_elementwise_ops_serve_those_that_are_built_like_them(name: str) -> None:
+    """An optimizer goes over pieces of tensors, a pool over windows: both take what an H200 lends."""
+    alike = rl.predict(rl.ops.silu(n=1e8, dtype="fp32"), name).expected[0].kernels[0]
+    other = rl.predict(rl.ops.adamw(n=1e5, dtype="fp32"), name).expected[0].kernels[0]
+    assert (alike.selected.fitted.borrowed, other.selected.fitted.borrowed) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["l4", "a100-pcie-80gb"])
+def test_sizes_far_below_the_timed_ones_have_an_interval_as_wide_as_lent_ones(name: str) -> None:
+    short, long = (rl.predict(rl.ops.gelu(n=n, dtype="fp32"), name) for n in (1e3, 1e8))
+    assert float(short.high) > 1.25 * float(short.time)
+    assert float(short.low) < 0.8 * float(short.time)
+    assert float(long.high) - float(long.time) < 0.3 * float(long.time)
+
+
 @pytest.mark.parametrize("name", ["apple-m1-ultra", "p100-pcie-16gb"])
 def test_products_on_the_vector_units_are_lent_kernels_that_run_there(name: str) -> None:
     for rows in (1, 16, 4096):
@@ -79,7 +95,9 @@ def test_sizes_below_the_timed_ones_take_no_less_than_a_launch_and_no_more_than_
     tiny = rl.predict(rl.ops.dot(n=1), name)
     (kernel,) = tiny.expected[0].kernels
     smallest = max(low for low, _ in kernel.selected.fitted.ranges.values())
-    assert tiny.high <= rl.predict(rl.ops.dot(n=smallest), name).high
+    assert (
+        tiny.high <= 1.01 * rl.predict(rl.ops.dot(n=smallest), name).high
+    )  # timings nearby differ a little from cell to cell
     assert tiny.low >= 0.4 * kernel.coefficients["launch"]
     sweep = rl.predict(rl.ops.dot(n=np.array([1.0, 1e6, 1e11])), name)
     assert [sweep.low[0], sweep.high[0]] == pytest.approx([tiny.low, tiny.high])

@@ -51,6 +51,11 @@ CASES = [  # what a call took, in us
     (100.4, "aten::_scaled_dot_product_cudnn_attention", (*(tensor(48, 12, 197, 64),) * 3, tensor(48, 12, 197, 197), False, 0.0, False, False)),
     (204.2, "aten::_scaled_dot_product_cudnn_attention", (tensor(64, 12, 1, 128), *(tensor(64, 12, 2049, 128),) * 2, tensor(64, 12, 1, 2049), False, 0.0, False, False)),
     (71.7, "aten::_scaled_dot_product_cudnn_attention", (tensor(8, 28, 1, 128), *(tensor(8, 28, 2049, 128),) * 2, tensor(8, 28, 1, 2056), False, 0.0, False, False)),
+    # short ones, whose time is no rest of a long one's
+    (3.14, "aten::avg_pool2d_backward", (tensor(1, 4, 17, 17), tensor(1, 4, 34, 34), (2, 2), (), (0, 0), False, True, None)),
+    (16.26, "aten::upsample_nearest2d_backward", (tensor(6, 1, 116, 116, dtype="fp32"), (116, 116), (6, 1, 29, 29), None, None)),
+    (4.16, "aten::mean", (tensor(684, 44, 3, 3, dtype="fp32", last=True), (2, 3), False, None)),
+    (4.19, "aten::index", (tensor(1358, 52), (Tensor((7799,), "int64"),))),
 ]  # fmt: skip
 
 
@@ -75,11 +80,36 @@ def test_half_formats_share_their_timings() -> None:
     assert times[0] == pytest.approx(times[1], rel=0.02)
 
 
-def test_rows_of_a_table_are_taken_by_the_kernel_of_an_embedding() -> None:
+def test_rows_of_a_table_are_taken_by_a_kernel_of_rows() -> None:
     table, places = tensor(1000, 64), Tensor((50,), "int64")
-    assert work("aten::index", table, (places,)).kernels[0].op == "embedding"
-    assert work("aten::index", table, (None, places)).kernels[0].op == "index"
-    assert work("aten::index", table, (Tensor((1000,), "bool"),)).kernels[0].op == "index"
+    families = [work("aten::index", table, given).kernels[0].family for given in ((places,), (None, places))]
+    assert families == ["rows", "stream"]
+    assert work("aten::index", table, (Tensor((1000,), "bool"),)).kernels[0].family == "stream"
+
+
+@pytest.mark.parametrize(
+    ("dims", "last", "op"),
+    [((0, 2, 3), False, "sum_around"), ((2, 3), False, "sum_rows"), ((2, 3), True, "sum_between"), ((0, 2, 3), True, "sum_columns")],
+)  # fmt: skip
+def test_sums_take_the_kernel_of_where_their_elements_lie(dims: tuple[int, ...], last: bool, op: str) -> None:
+    made = work("aten::sum", tensor(8, 64, 14, 14, last=last), dims, False, None)
+    assert [kernel.op for kernel in made.kernels] == [op]
+
+
+@pytest.mark.parametrize(("channels", "kernels"), [(64, ["_nhwc"]), (12, [""])])
+def test_few_channels_that_lie_together_are_blended_one_by_one(channels: int, kernels: list[str]) -> None:
+    made = work("aten::upsample_bilinear2d", tensor(2, channels, 8, 8, last=True), (16, 16), False, None, None)
+    assert [kernel.op for kernel in made.kernels] == [f"upsample_bilinear2d{layout}" for layout in kernels]
+
+
+def test_what_a_library_brings_into_order_first_is_a_kernel_more_and_no_more_work() -> None:
+    for name, x, args in (
+        ("aten::_softmax", (2, 21, 32, 32), (1, False)),
+        ("aten::upsample_nearest2d", (2, 3, 32, 32), ((64, 64), None, None)),
+    ):
+        together, apart = (work(name, tensor(*x, last=last), *args) for last in (True, False))
+        assert len(together.kernels) > len(apart.kernels) == 1
+        assert (together.flops, together.bytes_at("main")) == (apart.flops, apart.bytes_at("main"))
 
 
 def test_groups_of_few_sizes_are_taken_as_they_are() -> None:

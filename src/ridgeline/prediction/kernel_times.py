@@ -29,6 +29,10 @@ WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
 MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3}
 HEADED = ("attention", "attention_backward", "decode")  # families of kernels that are built for a size of the head
+# The ends of the interval over the time, at least, of kernels far below the timed sizes that do little more than launch: those of
+# kernels that another GPU lends, because long kernels say little of a launch.
+BELOW_TIMED = {"low": 0.77, "high": 1.3}
+BELOW_DOUBLINGS = 2.0  # below the timed sizes, over which the interval widens to these
 NOTABLE_DISTANCE = 1.05  # from the timed sizes, as a factor, beyond which a prediction is called extrapolated
 
 
@@ -210,12 +214,14 @@ class KernelTime:
             return items
         return [replace(item, seconds=self._scattered(item.seconds), kernel=kernel) for item in items]
 
-    @cached_property
+    @property
     def distance(self) -> Array:
-        """How far beyond the sizes that were timed, as a factor; 1 within them.
+        """How far beyond the sizes that were timed, as a factor; 1 within them."""
+        return self._scattered(self._distance, 1.0)
 
-        What a kernel has none of (no reads, no flops) is missing from it, and no smaller case of it.
-        """
+    @cached_property
+    def _distance(self) -> Array:
+        """Of the cases it applies to. What a kernel has none of (no reads, no flops) is missing from it, and no smaller case of it."""
         factor: Array = 1.0
         if self.selected.family.name in HEADED:
             factor = np.maximum(self._sizes["d"] / MAX_HEAD, 1.0)
@@ -225,7 +231,7 @@ class KernelTime:
                 below = np.where(np.asarray(size) > 0, low / np.maximum(size, 1e-300), 1.0)
                 factor = np.maximum(factor, np.maximum(below, size / high if high else 1.0))
         # the usual product is known at all sizes
-        return self._scattered(np.where(self._widened < self._alone, 1.0, factor), 1.0)
+        return np.where(self._widened < self._alone, 1.0, factor)
 
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
@@ -243,17 +249,24 @@ class KernelTime:
         """
         if not np.any(self._below):
             return relative
+        nearer, further = (np.minimum, np.maximum) if end == "high" else (np.maximum, np.minimum)
+        launch = self.coefficients.get("launch", 0.0) / self._alone
+        unknown = BELOW_TIMED[end] ** np.clip(
+            np.log2(self._distance) / BELOW_DOUBLINGS * np.minimum(2 * launch, 1.0), 0.0, 1.0
+        )
         held = getattr(self.selected.fitted, end) ** self.selected.widening
         if end == "high":
             ranges = self.selected.fitted.ranges
             raised = {name: np.maximum(size, ranges.get(name, (0.0,))[0]) for name, size in self._sizes.items()}
             smallest = self.selected.family.time(raised, self.hardware, self.coefficients)
+            if (table := self._timings) is not None:
+                smallest = smallest * np.exp(table.correction(raised))
             limit = np.maximum(smallest / self._alone, 1.0) * held
         else:
-            limit = np.minimum(self.coefficients.get("launch", 0.0) / self._alone, 1.0) * held
-        nearer = np.minimum if end == "high" else np.maximum
+            limit = np.minimum(launch, 1.0) * further(held, unknown)
         below = self._scattered(np.where(self._below, 1.0, 0.0))
-        return np.where(below > 0, nearer(relative, self._scattered(limit) - 1), relative)
+        wide = further(relative, self._scattered(unknown) - 1)
+        return np.where(below > 0, nearer(wide, self._scattered(limit) - 1), relative)
 
     def basis(self, distance: float) -> str:
         """What the coefficients rest on, for a case this far beyond the sizes that were timed."""

@@ -11,8 +11,8 @@ from ...core.dtypes import label
 from ...core.machine import MAIN
 from ...core.timeline import Tensor
 from ...core.work import READ, WRITE, Array, Kernel, Work
-from .arguments import elements
-from .formats import Format, format_of, known, width
+from .arguments import Missing, elements
+from .formats import REAL, Format, format_of, known, width
 
 Operands = Mapping[str, Tensor | tuple[float, str]]  # a tensor moved once, or (elements, format)
 
@@ -89,6 +89,14 @@ def after(name: str, *works: Work) -> Work:
     for work in works[1:]:
         total = total + work
     return replace(total, name=name, family=works[0].family, dtype=works[0].dtype)
+
+
+def row_format(tensor: Tensor) -> str:
+    """The format of rows that are normalised; refuses whole and complex numbers."""
+    row = known(tensor)
+    if row.kind != REAL:
+        raise Missing(f"norms of {row.name} are not counted")
+    return row.name
 
 
 def rows_and_columns(tensor: Tensor, dimensions: int = 1) -> tuple[int, int]:

@@ -1,15 +1,14 @@
-"""Normalisations and softmaxes over rows, and their gradients.
+"""Normalisations over rows, and their gradients.
 
-Layer, RMS and softmax kernels keep a row on chip, batch norms a channel: read once, written once. Group norms need the
+Layer and RMS kernels keep a row on chip, batch norms a channel: read once, written once. Group norms need the
 statistics of the data first: one pass to reduce them, one to apply them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, log2, prod
+from math import prod
 
-from ...core.families.vector import CORE_BLOCKS
 from ...core.timeline import Tensor
 from ...core.work import Kernel, Work
 from .. import ops
@@ -17,24 +16,15 @@ from ..ops.channel_norms import NATIVE, inference_kernel
 from ..ops.kernels import row_kernel
 from ..ops.strided import STRIDED
 from .arguments import Arguments, Missing, elements
-from .building import after, named, rows_and_columns, streamed, with_moves
+from .building import after, named, row_format, rows_and_columns, streamed, with_moves
 from .convolution import channels_last
 from .counted import Rule
 from .elementwise import dense, order
-from .formats import REAL, known
+from .formats import known
 from .memory import copied, rows_first
 
 INFERENCE = {"native_batch_norm": NATIVE, "cudnn_batch_norm": ""}  # operators of inference, and whose kernels they run
-# Of a softmax across: threads of a block, columns up to which several of them share a column, blocks that a core holds at once.
-MAX_THREADS, MAX_SHARING, MAX_BLOCKS = 1024, 64, 32
 LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD = 13.0, 9.0  # flops per element, as ops.layernorm_backward derives them
-
-
-def _row_format(tensor: Tensor) -> str:
-    row = known(tensor)
-    if row.kind != REAL:
-        raise Missing(f"norms of {row.name} are not counted")
-    return row.name
 
 
 def _normalized(arguments: Arguments, tensor: Tensor, place: int = 1) -> tuple[int, int]:
@@ -50,7 +40,7 @@ def _layer_norm(arguments: Arguments) -> Work:
     x = arguments.tensor(0)
     rows, cols = _normalized(arguments, x)
     saved: tuple[float, str] = (float(rows), "fp32")
-    work = ops.layernorm(rows=rows, cols=cols, dtype=_row_format(x))
+    work = ops.layernorm(rows=rows, cols=cols, dtype=row_format(x))
     parameters = named("gamma beta", arguments.optional(2), arguments.optional(3))
     normalized = with_moves(work, parameters, {"mean": saved, "rstd": saved}, without=("gamma", "beta"))
     return _of_rows(normalized, x)
@@ -66,7 +56,7 @@ def _rms_norm(arguments: Arguments) -> Work:
     """_fused_rms_norm(x, shape, weight, eps) -> y and the 1/rms of each row."""
     x = arguments.tensor(0)
     rows, cols = _normalized(arguments, x)
-    work = ops.rmsnorm(rows=rows, cols=cols, dtype=_row_format(x))
+    work = ops.rmsnorm(rows=rows, cols=cols, dtype=row_format(x))
     return with_moves(work, named("gamma", arguments.optional(2)), {"rstd": (float(rows), "fp32")}, without=("gamma",))
 
 
@@ -75,7 +65,7 @@ def _layer_norm_backward(arguments: Arguments) -> Work:
     dy, x = arguments.tensor(0), arguments.tensor(1)
     rows, cols = _normalized(arguments, x, 2)
     mask, weight = arguments.flags(7, 3), arguments.optional(5)
-    work = ops.layernorm_backward(rows=rows, cols=cols, dtype=_row_format(dy))
+    work = ops.layernorm_backward(rows=rows, cols=cols, dtype=row_format(dy))
     without = [name for name, wanted in zip(("dx", "dgamma", "dbeta"), mask, strict=True) if not wanted]
     return with_moves(work, without=(*without, *(("gamma",) if weight is None else ())))
 
@@ -85,95 +75,9 @@ def _rms_norm_backward(arguments: Arguments) -> Work:
     dy, x = arguments.tensor(0), arguments.tensor(1)
     rows, cols = _normalized(arguments, x, 2)
     mask, weight = arguments.flags(5, 2), arguments.optional(4)
-    work = ops.rmsnorm_backward(rows=rows, cols=cols, dtype=_row_format(dy))
+    work = ops.rmsnorm_backward(rows=rows, cols=cols, dtype=row_format(dy))
     without = [name for name, wanted in zip(("dx", "dgamma"), mask, strict=True) if not wanted]
     return with_moves(work, without=(*without, *(("gamma",) if weight is None else ())))
-
-
-def _softmax_rows(arguments: Arguments, tensor: Tensor, place: int) -> tuple[int, int]:
-    dimension = arguments.integer(place, "dim")
-    rank = len(tensor.shape)
-    if not -max(rank, 1) <= dimension < max(rank, 1):
-        raise Missing(f"dimension {dimension} is not one of {tensor.shape}")
-    cols = tensor.shape[dimension] if rank else 1
-    return elements(tensor) // max(cols, 1), cols
-
-
-def _softmax(arguments: Arguments) -> Work:
-    """_softmax(x, dim, half_to_float); the logarithm subtracts the log of the sum in place of dividing: 5 flops too."""
-    x = arguments.tensor(0)
-    masked, plain = arguments.base == "_masked_softmax", arguments.base in ("_softmax", "_log_softmax")
-    last = masked and arguments.at(2) is None  # where the dimension may be left out
-    rows, cols = rows_and_columns(x) if last else _softmax_rows(arguments, x, 2 if masked else 1)
-    out = "fp32" if plain and arguments.flag(2, "half_to_float", False) else None
-    work = ops.softmax(rows=rows, cols=cols, dtype=_row_format(x), out_dtype=out)
-    if masked:
-        return with_moves(work, named("mask", arguments.optional(1)))
-    work = _across(work, x, arguments.integer(1, "dim"), "softmax_across", 3.0)
-    return replace(work, name="log_softmax") if arguments.base == "_log_softmax" else work
-
-
-def _across(work: Work, x: Tensor, dimension: int, op: str, passes: float) -> Work:
-    """Over elements that do not lie next to each other: a thread, or a few of a block, goes over them one after the other.
-
-    They are read in so many passes (over one or two tensors), by blocks that have a core to themselves.
-    """
-    length, inner = x.shape[dimension], prod(x.shape[dimension % len(x.shape) + 1 :]) if x.shape else 1
-    if inner <= 1 or not elements(x):
-        return work
-    size = float(elements(x))
-    along = min(inner, MAX_THREADS)
-    shared = 2 ** int(log2(min(MAX_THREADS / along, length))) if along <= MAX_SHARING and length >= MAX_SHARING else 1
-    columns = size / length / inner * ceil(inner / along)
-    moved = size * known(x).bytes
-    sizes = {
-        "read": passes * moved,
-        "written": moved,
-        "flops": 5 * size,
-        "special": size,
-        "elements": size,
-        "launches": 1.0,
-    }
-    of_core = max(along * shared / MAX_THREADS, 1 / MAX_BLOCKS)  # that a block takes
-    sizes |= {"steps": length / shared, "blocks": CORE_BLOCKS * columns * of_core, "piece": float(length)}
-    work = replace(work, kernels=tuple(Kernel("stream", sizes, op, kernel.dtype, "exp") for kernel in work.kernels))
-    plain = rows_first(x)
-    if order(x) == order(plain):
-        return work
-    # brought into order first: a kernel more, and no more work than the softmax has
-    return replace(work, kernels=(*copied("contiguous", x, plain).kernels, *work.kernels))
-
-
-def _safe_softmax(arguments: Arguments) -> Work:
-    """_safe_softmax(x, dim): the softmax, and zeros for rows that a mask leaves nothing of.
-
-    Four kernels: the softmax; which elements are minus infinity; whether all of a row are; a choice of zero or the result.
-    """
-    x = arguments.tensor(0)
-    rows, cols = _softmax_rows(arguments, x, 1)
-    size, row = float(rows * cols), known(x)
-    flags: tuple[float, str] = (size, "bool")
-    masked: tuple[float, str] = (float(rows), "bool")
-    return after(
-        "softmax",
-        _softmax(arguments),
-        streamed("isneginf", {"x": x}, {"flags": flags}, row),
-        streamed("all", {"flags": flags}, {"rows": masked}, known(Tensor((), "bool")), family="reduce"),
-        streamed("where", {"rows": masked, "y": (size, x.dtype)}, {"z": (size, x.dtype)}, row, op=STRIDED, count=size),
-    )
-
-
-def _softmax_backward(arguments: Arguments) -> Work:
-    """_softmax_backward_data(dy, y, dim, dtype of x); of the logarithm dx = dy - exp(y) sum dy: 4 flops too, one of them exp."""
-    dy, y = arguments.tensor(0), arguments.tensor(1)
-    rows, cols = _softmax_rows(arguments, y, 2)
-    of_logarithm = arguments.base.startswith("_log")
-    gradient = ops.log_softmax_backward if of_logarithm else ops.softmax_backward
-    work = gradient(rows=rows, cols=cols, dtype=_row_format(dy))
-    work = _across(work, y, arguments.integer(2, "dim"), "softmax_across_backward", 4.0)
-    if arguments.outputs and arguments.outputs[0].dtype != dy.dtype:
-        work = with_moves(work, write={"dx": arguments.outputs[0]})
-    return work
 
 
 def _channels(tensor: Tensor) -> int:
@@ -217,7 +121,7 @@ def _batch_norm(arguments: Arguments) -> Work:
         )  # fmt: skip
         library = INFERENCE.get(arguments.base)
         return work if library is None or len(x.shape) < 3 else _timed_inference(work, x, library)
-    work = ops.batchnorm_training(**_images(x), dtype=_row_format(x))
+    work = ops.batchnorm_training(**_images(x), dtype=row_format(x))
     running = named("running_mean running_var", arguments.optional(3), arguments.optional(4))
     without = ("gamma", "beta", "running_mean", "running_var")
     return replace(with_moves(work, parameters | running, running, without=without), name="batch_norm")
@@ -228,7 +132,7 @@ def _timed_inference(work: Work, x: Tensor, library: str) -> Work:
     if not all(x.shape):
         return work
     layout = "nhwc" if channels_last(x) else "nchw"
-    kernels = inference_kernel(x.shape[0], _channels(x), prod(x.shape[2:]), _row_format(x), layout, library)
+    kernels = inference_kernel(x.shape[0], _channels(x), prod(x.shape[2:]), row_format(x), layout, library)
     return replace(work, kernels=kernels)
 
 
@@ -240,7 +144,7 @@ def _batch_norm_backward(arguments: Arguments) -> Work:
         if arguments.base in ("cudnn_batch_norm_backward", "miopen_batch_norm_backward")
         else (first, second)
     )
-    work = ops.batchnorm_backward(**_images(x), dtype=_row_format(dy))
+    work = ops.batchnorm_backward(**_images(x), dtype=row_format(dy))
     return replace(work, name="batch_norm_backward")
 
 
@@ -308,7 +212,7 @@ def _group_norm_backward(arguments: Arguments) -> Work:
     images, channels = arguments.integer(5, "N"), arguments.integer(6, "C")
     reduced = _statistics("group_norm_backward_reduce", {"dy": dy, "x": x}, float(images * channels), x, 4.0)
     planes, pixels = float(images * channels), elements(x) / max(images * channels, 1)
-    form = _row_format(x)
+    form = row_format(x)
     (rows,) = row_kernel("group_gradients", planes, pixels, form, form, per_row=2.0, fresh=2.0)
     reduced = replace(reduced, kernels=(replace(rows, like="sum_rows"),))
     sums: tuple[float, str] = (float(images * channels), "fp32")
@@ -338,8 +242,6 @@ BATCH_NORMS = (
 RULES: dict[str, Rule] = {
     "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
     "_fused_rms_norm": _rms_norm, "_fused_rms_norm_backward": _rms_norm_backward,
-    "_softmax": _softmax, "_log_softmax": _softmax, "_safe_softmax": _safe_softmax, "_masked_softmax": _softmax,
-    "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _softmax_backward,
     **dict.fromkeys(BATCH_NORMS, _batch_norm),
     **dict.fromkeys(
         ("native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward"),

@@ -24,6 +24,7 @@ from . import (
     optimizer,
     reduction,
     selection,
+    softmax,
     sparse,
 )
 from .arguments import Arguments, Missing, Settings, base_name, elements
@@ -31,7 +32,7 @@ from .counted import FREE, HOST, UNKNOWN, WORK, WRAPPER, Counted, Rule
 from .kinds import WRAPPERS, is_free, is_host, is_wrapper
 
 FAMILIES = (
-    matmul, convolution, attention, norm, loss, reduction, elementwise, memory, indexing, images, selection, optimizer, further,
+    matmul, convolution, attention, norm, softmax, loss, reduction, elementwise, memory, indexing, images, selection, optimizer, further,
 )  # fmt: skip
 RULES: dict[str, Rule] = {name: rule for family in FAMILIES for name, rule in family.RULES.items()}
 NAMESPACES = ("aten::", "mkldnn::", "torch::", "onednn::", "prims::")
