@@ -27,7 +27,14 @@ EXAMPLE = "ridgeline run -- python train.py"
 QUIET = {"KINETO_LOG_LEVEL": "99", "KINETO_USE_DAEMON": "0"}
 
 
-NUMBERS = ("step_seconds", "unprofiled_steps", "steps", "recorded_seconds", "waited_seconds")  # among the facts
+NUMBERS = (
+    "step_seconds",
+    "launch_seconds",
+    "unprofiled_steps",
+    "steps",
+    "recorded_seconds",
+    "waited_seconds",
+)  # among the facts
 
 
 class NothingRecorded(InputError):

@@ -254,15 +254,19 @@ class Watcher:
         if self._queues:
             self.torch.cuda.synchronize()
 
-    def _unprofiled(self, turn: int) -> tuple[float, int] | None:
-        """Seconds of a step without the profiler, and of how many steps; None where too few followed the recording."""
+    def _unprofiled(self, turn: int) -> dict[str, float]:
+        """Seconds of a step without the profiler, of how many steps, and those that the host launches one in where it runs ahead of the
+        device; nothing where too few steps followed the recording."""
         if len(self.awaited) < 2:
-            return None
+            return {}
         awaited = (self.awaited[1] - self.awaited[0]) / AWAITED
-        gaps = sorted(later - earlier for earlier, later in pairwise(self.later[::turn]))
-        usual = gaps[len(gaps) // 2]
-        ran_ahead = self._queues and usual < RAN_AHEAD * awaited
-        return (awaited, AWAITED) if ran_ahead or len(gaps) < MIN_STEPS else (usual, len(gaps))
+        first, *gaps = [later - earlier for earlier, later in pairwise(self.later[::turn])]
+        usual = sorted(gaps)[len(gaps) // 2]  # the first has the wait for the device in it
+        if self._queues and usual < RAN_AHEAD * awaited:
+            return {"step_seconds": awaited, "unprofiled_steps": AWAITED, "launch_seconds": usual}
+        every = sorted((first, *gaps))
+        known = (every[len(every) // 2], len(every)) if len(every) >= MIN_STEPS else (awaited, AWAITED)
+        return {"step_seconds": known[0], "unprofiled_steps": known[1]}
 
     # -- JAX ------------------------------------------------------------------------------------------------------------
 
@@ -316,8 +320,7 @@ class Watcher:
         turn = cycle(self.order)
         facts: dict[str, Any] = {"library": library, "recorded": why, "kind": self.kind}
         facts["steps"] = len(self.ends) // turn
-        if (unprofiled := self._unprofiled(turn)) is not None:
-            facts["step_seconds"], facts["unprofiled_steps"] = unprofiled
+        facts |= self._unprofiled(turn)
         facts |= {"recorded_seconds": self.recorded, "waited_seconds": self.waited}
         with open(os.path.join(self.folder, FACTS), "w", encoding="utf-8") as file:
             json.dump(facts, file)

@@ -129,6 +129,19 @@ def test_the_undisturbed_step_comes_first_and_sets_the_idle_time() -> None:
     assert profiled.answer[0].startswith("step 1.2 ms · device busy 300 us (25 %)")
 
 
+def test_a_host_that_launches_a_step_faster_than_the_device_runs_it_leaves_the_device_no_pause() -> None:
+    """The host takes 400 us under the profiler, 200 us without; the device 1 ms, and two steps with the start of the queue 1.1 ms."""
+
+    def step(story: Story) -> None:
+        for _ in range(100):
+            story.launch(ADD, 10.0, cost=4.0)
+
+    ahead = program_report(repeated(step), H200, 1100 * MICRO, 200 * MICRO).view
+    assert (ahead.step_time, ahead.regime) == (pytest.approx(1000 * MICRO), "device-bound")
+    beside = program_report(repeated(step), H200, 1100 * MICRO, 1100 * MICRO).view
+    assert beside.step_time == pytest.approx(1100 * MICRO)
+
+
 # -- the interval of the sum ---------------------------------------------------------------------------------------
 
 

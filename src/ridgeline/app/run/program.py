@@ -65,7 +65,7 @@ def report_of(recorded: Recorded, on: str | None, say: Say, on_progress: Progres
     if not len(times.runs):
         raise InputError(f"'{' '.join(recorded.command)}' ran no operator while {recorded.recorded} was recorded")
     machine = machine_for(times, on, say, on_progress)
-    report = program_report(times, machine, recorded.step_time)
+    report = program_report(times, machine, recorded.step_time, recorded.facts.get("launch_seconds"))
     if report.view.step_time is None:
         recorded = replace(recorded, step_time=None, unprofiled_steps=0)
     if report.view.kept.on_host and (recorded.waited_share or 0.0) > MAX_PRICED_WAIT:

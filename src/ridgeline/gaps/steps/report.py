@@ -99,10 +99,12 @@ class ProgramReport:
         return made
 
 
-def program_report(timeline: Timeline, machine: Machine, step_time: float | None = None) -> ProgramReport:
+def program_report(
+    timeline: Timeline, machine: Machine, step_time: float | None = None, launch_time: float | None = None
+) -> ProgramReport:
     """Every run of the kept steps with its call, what that call should take, and what to change first.
 
-    `step_time` is what a step takes without the profiler, where that is known.
+    `step_time` is what a step takes without the profiler, where that is known, `launch_time` what the host takes to launch one.
     """
     runs = kept(timeline)
     grouped = groups(runs, machine)
@@ -112,6 +114,10 @@ def program_report(timeline: Timeline, machine: Machine, step_time: float | None
     view = View(runs, machine, tuple(explained), tuple(uncounted), tuple(overhead), step_time, dispatch)
     if step_time is not None and not runs.on_host and step_time < RAN_AHEAD * view.device:
         view = replace(view, step_time=None)  # the host launched these steps ahead: how long they took was not timed
+    if step_time is not None and launch_time is not None and launch_time < RAN_AHEAD * view.device < step_time:
+        view = replace(
+            view, step_time=view.device
+        )  # a few steps have the start of the queue in them, which many have not
     notes = (*timeline.notes, *other_machines(machine, [timeline.conditions]), *_other_kind(machine, runs.on_host))
     return ProgramReport(machine, view, tuple(explained), tuple(uncounted), tuple(moves(view)), notes)
 

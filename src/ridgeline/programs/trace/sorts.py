@@ -10,7 +10,7 @@ from ..aten.arguments import base_name
 
 # By the file of the operator's rule in the vocabulary.
 _BY_FAMILY = {
-    "elementwise": POINTWISE, "optimizer": POINTWISE, "norm": REDUCTION, "reduction": REDUCTION, "loss": REDUCTION,
+    "elementwise": POINTWISE, "optimizer": POINTWISE, "norm": REDUCTION, "softmax": REDUCTION, "reduction": REDUCTION, "loss": REDUCTION,
     "memory": MOVE, "indexing": MOVE, "images": POINTWISE,
 }  # fmt: skip
 # Copies, casts and fills run over their results element by element, as functions of one tensor do.
