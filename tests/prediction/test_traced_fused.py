@@ -15,6 +15,7 @@ from ridgeline.core.trace import GRADIENT, HOLDS, INPUT, LIBRARY, PARAMETER, RED
 from ridgeline.machines.defaults import defaults
 from ridgeline.prediction.traced import ProgramPrediction, predict_trace
 from ridgeline.prediction.traced.fusion import groups, traffic
+from ridgeline.programs.trace.sorts import sort_of
 from traces import Builder
 
 H200 = rl.machine("h200-sxm")
@@ -373,3 +374,11 @@ def test_every_number_that_python_reads_breaks_the_graph() -> None:
     none, some = (fused(step_of(3, reads)) for reads in (0, 4))
     assert some.host - none.host == pytest.approx(4 * broken)
     assert some.kernels == none.kernels
+
+
+@pytest.mark.parametrize(
+    "name", ["_softmax", "_log_softmax_backward_data", "native_layer_norm", "sum", "nll_loss_forward"]
+)
+def test_compilers_write_kernels_of_their_own_for_rows_and_sums(name: str) -> None:
+    """By the rule that counts the operator, wherever that lives."""
+    assert sort_of(f"aten::{name}") == REDUCTION
