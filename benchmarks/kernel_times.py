@@ -40,6 +40,7 @@ from lending import (
 
 from ridgeline.core.dtypes import label
 from ridgeline.core.families import Key
+from ridgeline.core.families.product import LINE
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.machines import coefficients as files
 from ridgeline.machines import load as machines
@@ -169,7 +170,15 @@ def groups(rows: list[dict[str, Any]], machine: Machine, backend: bool) -> dict[
     # few convolutions were timed on each machine: their variants stand beside the family where there are enough
     images = [row for row in told if row["op"] == "conv2d"]
     apart = fitting.group(images, machine, by_op)
-    return {**{key: timed for key, timed in apart.items() if len(timed) >= ENOUGH}, **found}
+    every = {**{key: timed for key, timed in apart.items() if len(timed) >= ENOUGH}, **found}
+    return {key: timed for key, timed in every.items() if not narrow_only(key, timed)}
+
+
+def narrow_only(key: Key, timed: fitting.Group) -> bool:
+    """Whether products off a cache line are so for being shorter than one: they say nothing of wide ones, which are twice as fast."""
+    if key.family != "gemm" or "ragged" not in key.variant:
+        return False
+    return bool(np.all(np.minimum(timed.sizes["n"], timed.sizes["k"]) * timed.sizes["a"] < LINE))
 
 
 def fit_group(members: fitting.Group, source: str, group: Key) -> Fitted | None:
