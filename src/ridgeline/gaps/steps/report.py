@@ -104,7 +104,7 @@ def program_report(
 ) -> ProgramReport:
     """Every run of the kept steps with its call, what that call should take, and what to change first.
 
-    `step_time` is what a step takes without the profiler, where that is known, `launch_time` what the host takes to launch one.
+    `step_time` is what a step takes without the profiler, where that is known, `launch_time` the dispatch cost of its launches.
     """
     runs = kept(timeline)
     grouped = groups(runs, machine)
