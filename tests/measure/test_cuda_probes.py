@@ -16,7 +16,7 @@ import pytest
 from fake_gpu import MIB, FakeGpu
 
 from ridgeline.core.documents import to_document
-from ridgeline.core.errors import InputError, RidgelineError
+from ridgeline.core.errors import InputError, Interrupted, RidgelineError
 from ridgeline.core.notes import NOISE, of_kind
 from ridgeline.core.observation import Observation, from_document
 from ridgeline.core.work import work
@@ -129,7 +129,7 @@ def test_ctrl_c_before_anything_says_so(gpu: FakeGpu) -> None:
     def at_once(done: int, total: int, label: str) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(InputError, match="stopped before"):
+    with pytest.raises(Interrupted, match="stopped by Ctrl-C before"):
         cuda.run(session(gpu, None, on_progress=at_once))
 
 

@@ -29,7 +29,7 @@ def test_sums_over_the_pixels_of_images_are_sums_of_columns_where_channels_are_l
     last, first = (work("aten::sum", image(2, 16, 8, last=last), (0, 2, 3), False) for last in (True, False))
     (columns,), (timed,) = last.kernels, ops.sum_columns(rows=128, cols=16, dtype="bf16").kernels
     assert (columns.op, columns.sizes) == (timed.op, timed.sizes)
-    assert [kernel.op for kernel in first.kernels] == ["columns"]  # pixels are neither outermost nor innermost
+    assert [kernel.op for kernel in first.kernels] == ["sum_around"]  # pixels inside, images outside
     assert last.moves == first.moves
     rows = work("aten::sum", image(2, 16, 8), (1,), False)
     assert (rows.kernels[0].op, rows.shape) == ("sum_rows", {"rows": 128, "cols": 16})
