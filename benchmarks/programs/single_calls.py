@@ -229,17 +229,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", type=Path)
     parser.add_argument("--small", choices=("calibration", "test"))
+    parser.add_argument("--biased", choices=("calibration", "test"))
     parser.add_argument("--record", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--compare", type=Path)
     parser.add_argument("--on", default="h200-sxm")
     given = parser.parse_args()
     if given.list:
+        import biased_calls
         import call_shapes
         import small_calls
 
         with gzip.open(given.list, "wt", encoding="utf-8") as lines:
             calls = small_calls.drawn(given.small) if given.small else call_shapes.drawn()
+            if given.biased:
+                calls = biased_calls.drawn(given.biased)
             lines.writelines(text_of(call) + "\n" for call in calls)
     if given.record:
         record(given.record, given.out)

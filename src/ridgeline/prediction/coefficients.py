@@ -17,6 +17,7 @@ from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
 from ..core.families import RESIDENT, Family, Hardware, Key, formula
+from ..core.families.product import BIASED
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
 from ..core.network import collectives
@@ -104,6 +105,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
             serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
             if fitted is not None and fitted.borrowed is borrowed and serves:
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
+                same_op = same_op or (key.op == BIASED and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
                 timed = same_op and not substitute and not borrowed and candidate.backend == asked
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)

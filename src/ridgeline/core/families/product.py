@@ -28,6 +28,7 @@ SEVERAL_TILES = {
 Tiles = Mapping[tuple[float, float], float]
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
+BIASED = "biased"  # op of products with a bias, which have kernels of their own where they were timed
 LINE, SECTOR = 128.0, 32.0  # bytes of a cache line, and of the part of it that memory moves at once
 MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
 VECTOR_LOAD = 4.0  # wider elements that are loaded at once

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import ceil, prod
 
 from ...core.dtypes import result
+from ...core.families.product import BIASED
 from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
@@ -107,7 +108,10 @@ def _with_sum(product: Product) -> Rule:
 
     def rule(arguments: Arguments) -> Work:
         work = product(arguments, arguments.tensor(1), arguments.tensor(2))
-        return with_addend(work, arguments.tensor(0), arguments.at(3))
+        addend, scale = arguments.tensor(0), arguments.at(3)
+        if product is _gemm and len(addend.shape) == 1 and scale != 0:  # another library of kernels chooses for a bias
+            work = replace(work, kernels=tuple(replace(kernel, op=BIASED) for kernel in work.kernels))
+        return with_addend(work, addend, scale)
 
     return rule
 
