@@ -21,6 +21,7 @@ import numpy as np
 from single_calls import SETTINGS, read
 
 from ridgeline.core.families import Key, formula, keys
+from ridgeline.core.families.product import BIASED
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.timeline import Call
 from ridgeline.core.work import Kernel
@@ -62,6 +63,7 @@ OPS = (  # how the names of the kernels begin that are fitted here
         "index",
         "sum_between",
         "sum_around",
+        "biased",
     ),
 )
 TALL = "rows-tall.layernorm_backward"
@@ -125,7 +127,10 @@ def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) ->
             joined[key].append(timings)
     made: dict[Key, Fitted] = {}
     for key, members in sorted(joined.items(), key=lambda item: str(item[0])):
-        like = machine.fitted.get(key._replace(variant="", op=START_OF_OP.get(key.op, START.get(key.family, key.op))))
+        plain = machine.fitted.get(key._replace(op="")) if key.op == BIASED else None
+        like = plain or machine.fitted.get(
+            key._replace(variant="", op=START_OF_OP.get(key.op, START.get(key.family, key.op)))
+        )
         start = like.coefficients if like else None
         row = fit(members, SOURCE, _optional(key, members[0]), start, True, MIN_TIMINGS)
         print(
