@@ -105,6 +105,15 @@ def rows_and_columns(tensor: Tensor, dimensions: int = 1) -> tuple[int, int]:
     return prod(tensor.shape[:cut]), prod(tensor.shape[cut:])
 
 
+def rows_along(tensor: Tensor, dimension: int) -> tuple[int, int]:
+    """How many rows lie along a dimension, and how long they are."""
+    rank = len(tensor.shape)
+    if not -max(rank, 1) <= dimension < max(rank, 1):
+        raise Missing(f"dimension {dimension} is not one of {tensor.shape}")
+    cols = tensor.shape[dimension] if rank else 1
+    return elements(tensor) // max(cols, 1), cols
+
+
 def named(names: str, *tensors: Tensor | None) -> dict[str, Tensor | tuple[float, str]]:
     """Tensors by the names given for them, those that are there."""
     return {name: tensor for name, tensor in zip(names.split(), tensors, strict=True) if tensor is not None}

@@ -9,21 +9,13 @@ from ...core.timeline import Tensor
 from ...core.work import Work
 from .. import ops
 from ..ops.strided import STRIDED
-from .arguments import Arguments, Missing, elements
-from .building import like, named, streamed, with_moves
+from .arguments import Arguments, elements
+from .building import like, named, rows_along, streamed, with_moves
 from .counted import Rule
 from .formats import REAL, known
 from .memory import result
 
 RANDOM_FLOPS = 10.0  # integer rounds of a counter-based generator per number, as Philox 4x32-10 makes four in 40
-
-
-def _rows(arguments: Arguments, tensor: Tensor, dimension: int) -> tuple[int, int]:
-    rank = len(tensor.shape)
-    if not -max(rank, 1) <= dimension < max(rank, 1):
-        raise Missing(f"dimension {dimension} is not one of {tensor.shape}")
-    cols = tensor.shape[dimension] if rank else 1
-    return elements(tensor) // max(cols, 1), cols
 
 
 def _timed(tensor: Tensor) -> str:
@@ -37,21 +29,21 @@ def _sort(arguments: Arguments) -> Work:
     x = arguments.tensor(0)
     stable = len(arguments) >= 4 or isinstance(arguments.at(1), bool)
     place = 2 if stable and arguments.base in ("sort", "argsort") else 1
-    rows, cols = _rows(arguments, x, arguments.integer(place, "dim", -1))
+    rows, cols = rows_along(x, arguments.integer(place, "dim", -1))
     return ops.sort(rows=rows, cols=cols, dtype=_timed(x))
 
 
 def _topk(arguments: Arguments) -> Work:
     """topk(x, k, dim, largest, sorted)."""
     x, k = arguments.tensor(0), arguments.integer(1, "k")
-    rows, cols = _rows(arguments, x, arguments.integer(2, "dim", -1))
+    rows, cols = rows_along(x, arguments.integer(2, "dim", -1))
     return ops.topk(rows=rows, cols=cols, k=k, dtype=_timed(x))
 
 
 def _kth(arguments: Arguments) -> Work:
     """kthvalue(x, k, dim): one value and its place per row."""
     x = arguments.tensor(0)
-    rows, cols = _rows(arguments, x, arguments.integer(2, "dim", -1))
+    rows, cols = rows_along(x, arguments.integer(2, "dim", -1))
     return replace(ops.topk(rows=rows, cols=cols, k=1, dtype=_timed(x)), name="kthvalue")
 
 
@@ -59,7 +51,7 @@ def _scan(arguments: Arguments) -> Work:
     """cumsum(x, dim, dtype), cumprod, cummax (with places), logcumsumexp (4 flops, 2 of them special)."""
     x = arguments.tensor(0)
     dimension = arguments.integer(1, "dim")
-    rows, cols = _rows(arguments, x, dimension)
+    rows, cols = rows_along(x, dimension)
     work = ops.cumsum(rows=rows, cols=cols, dtype=_timed(x))
     if (
         x.shape and prod(x.shape[dimension % len(x.shape) + 1 :]) > 1

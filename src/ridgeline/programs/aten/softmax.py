@@ -13,8 +13,8 @@ from ...core.timeline import Tensor
 from ...core.work import Kernel, Work
 from .. import ops
 from ..ops.strided import STRIDED
-from .arguments import Arguments, Missing, elements
-from .building import after, named, row_format, rows_and_columns, streamed, with_moves
+from .arguments import Arguments, elements
+from .building import after, named, row_format, rows_along, rows_and_columns, streamed, with_moves
 from .counted import Rule
 from .elementwise import order
 from .formats import known
@@ -24,21 +24,12 @@ from .memory import copied, rows_first
 MAX_THREADS, MAX_SHARING, MAX_BLOCKS = 1024, 64, 32
 
 
-def _softmax_rows(arguments: Arguments, tensor: Tensor, place: int) -> tuple[int, int]:
-    dimension = arguments.integer(place, "dim")
-    rank = len(tensor.shape)
-    if not -max(rank, 1) <= dimension < max(rank, 1):
-        raise Missing(f"dimension {dimension} is not one of {tensor.shape}")
-    cols = tensor.shape[dimension] if rank else 1
-    return elements(tensor) // max(cols, 1), cols
-
-
 def _softmax(arguments: Arguments) -> Work:
     """_softmax(x, dim, half_to_float); the logarithm subtracts the log of the sum in place of dividing: 5 flops too."""
     x = arguments.tensor(0)
     masked, plain = arguments.base == "_masked_softmax", arguments.base in ("_softmax", "_log_softmax")
     last = masked and arguments.at(2) is None  # where the dimension may be left out
-    rows, cols = rows_and_columns(x) if last else _softmax_rows(arguments, x, 2 if masked else 1)
+    rows, cols = rows_and_columns(x) if last else rows_along(x, arguments.integer(2 if masked else 1, "dim"))
     out = "fp32" if plain and arguments.flag(2, "half_to_float", False) else None
     work = ops.softmax(rows=rows, cols=cols, dtype=row_format(x), out_dtype=out)
     if masked:
@@ -84,7 +75,7 @@ def _safe_softmax(arguments: Arguments) -> Work:
     Four kernels: the softmax; which elements are minus infinity; whether all of a row are; a choice of zero or the result.
     """
     x = arguments.tensor(0)
-    rows, cols = _softmax_rows(arguments, x, 1)
+    rows, cols = rows_along(x, arguments.integer(1, "dim"))
     size, row = float(rows * cols), known(x)
     flags: tuple[float, str] = (size, "bool")
     masked: tuple[float, str] = (float(rows), "bool")
@@ -100,7 +91,7 @@ def _safe_softmax(arguments: Arguments) -> Work:
 def _softmax_backward(arguments: Arguments) -> Work:
     """_softmax_backward_data(dy, y, dim, dtype of x); of the logarithm dx = dy - exp(y) sum dy: 4 flops too, one of them exp."""
     dy, y = arguments.tensor(0), arguments.tensor(1)
-    rows, cols = _softmax_rows(arguments, y, 2)
+    rows, cols = rows_along(y, arguments.integer(2, "dim"))
     of_logarithm = arguments.base.startswith("_log")
     gradient = ops.log_softmax_backward if of_logarithm else ops.softmax_backward
     work = gradient(rows=rows, cols=cols, dtype=row_format(dy))
