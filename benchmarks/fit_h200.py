@@ -67,6 +67,7 @@ SETS = (
         "narrow-",
         "tiny-",
         "smallproducts-",
+        "smalllayers-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
