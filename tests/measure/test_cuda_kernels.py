@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_bench import FakeBench, cases
 
+from ridgeline.core.errors import InputError
 from ridgeline.measure.cuda import cases as shapes
 from ridgeline.measure.cuda import kernels, timing
 from ridgeline.measure.cuda.conditions import Watch
@@ -76,3 +77,14 @@ def test_the_command_keeps_what_is_done_when_time_is_up(tmp_path: Any) -> None:
     assert kernels.collect(cases(1, 2), path, FakeBench(refuses=2), float("inf"), 2, told.append) == 2
     assert told == ["part.csv: 2 of 2, 1 without a time"]
     assert len(path.read_text().splitlines()) == 3
+
+
+def test_a_lost_device_ends_the_timing_and_keeps_what_was_timed(tmp_path: Any) -> None:
+    class Lost(FakeBench):
+        def clear(self) -> None:
+            raise InputError("the GPU stopped answering")
+
+    path = tmp_path / "part.csv"
+    with pytest.raises(InputError, match="stopped answering"):
+        kernels.collect(cases(*range(1, 200)), path, Lost(), float("inf"), 2, lambda text: None)
+    assert 2 < len(path.read_text().splitlines()) < 199

@@ -107,6 +107,12 @@ class Gpu:
 
     def clear(self) -> None:
         cuda = self.torch.cuda
+        try:
+            cuda.synchronize()
+        except RuntimeError as error:  # a kernel that went wrong takes the device with it: nothing runs after it
+            raise InputError(
+                f"the GPU stopped answering ({first_line(error)}); cases timed before are kept, leave out the last ones and run again"
+            ) from None
         if cuda.memory_reserved() - cuda.memory_allocated() > MAX_CACHED_BYTES:
             cuda.empty_cache()
 
