@@ -68,6 +68,8 @@ SETS = (
         "tiny-",
         "smallproducts-",
         "smalllayers-",
+        "edges-",
+        "formats-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)

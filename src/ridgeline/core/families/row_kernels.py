@@ -13,16 +13,19 @@ from . import columns
 from .effects import Array
 from .family import Mask, Sizes, element_width, off
 
+MAX_NARROW_ROW = 32.0  # elements up to which rows share a warp
 MAX_SHORT_ROW = 2048.0  # elements up to which norms and softmaxes give a row to a warp or a small block
 MAX_KEPT_ROW = 9216.0  # elements up to which a block of a softmax keeps a row in registers: 9 for each of 1024 threads
 VECTOR_LOAD = 4.0  # elements that a norm loads at once
 MAX_SHORT_GRADIENT = 1024.0  # elements up to which the gradient of a softmax does
 LOAD_BYTES = 16.0  # bytes that a softmax or a gather loads at once
+FEW_PRODUCTS = 16.0  # rows of a matrix up to which long ones are split over the cores
 FEW_GATHERED = 16.0  # rows of a table up to which they are taken one after the other
 SHORT_COPY = float(1 << 20)  # bytes that the driver copies at once
 EVEN_COPY = float(1 << 15)  # multiples of bytes without a ragged end; timings say between 512 and 4 Mi
 BLOCK_SUM, SPLIT_SUM = 8192.0, 131072.0  # elements from which a block, and several blocks, sum a row
-WARP_SORT, BLOCK_SORT = 128.0, 4096.0  # elements up to which a warp, and a block, sorts a row
+# elements up to which a warp sorts several rows, one row, and a block one
+SHARED_SORT, WARP_SORT, BLOCK_SORT = 32.0, 128.0, 4096.0
 FEW_SORTED = 128.0  # rows below which longer ones are sorted all together
 # more rows than this (key) of at least so many elements (value) are searched by several blocks each
 SPLIT_SEARCH = {0.0: 20000.0, 20.0: 10000.0, 40.0: 8000.0, 80.0: 5000.0, 199.0: 3000.0, 799.0: 800.0, 4000.0: 400.0}
@@ -46,6 +49,16 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
 def _norms(g: Sizes) -> dict[str, Mask]:
     """Short rows are dealt to warps, long ones to blocks; rows off 4 elements are not loaded in vectors."""
     return _short_and_odd(np.asarray(g["cols"]) <= MAX_SHORT_ROW, off(np.asarray(g["cols"]), VECTOR_LOAD))
+
+
+def _narrow_apart(variants: Callable[[Sizes], dict[str, Mask]]) -> Callable[[Sizes], dict[str, Mask]]:
+    """These variants, and one for rows of which a warp takes several, so that they cost what their elements do."""
+
+    def with_narrow(g: Sizes) -> dict[str, Mask]:
+        narrow = np.asarray(g["cols"]) <= MAX_NARROW_ROW
+        return {kernels: mask & ~narrow for kernels, mask in variants(g).items()} | {"rows-short-narrow": narrow}
+
+    return with_narrow
 
 
 def _vectors(g: Sizes) -> dict[str, Mask]:
@@ -83,14 +96,17 @@ def _scatters(g: Sizes) -> dict[str, Mask]:
 
 
 def _matrix_vectors(g: Sizes) -> dict[str, Mask]:
-    """Products of a matrix and a vector run as products of matrices where rows and results lie on 16 bytes."""
+    """Products of a matrix and a vector run as products of matrices where rows and results lie on 16 bytes.
+
+    Few long rows are split over the cores.
+    """
+    few = (np.asarray(g["rows"]) <= FEW_PRODUCTS) & (np.asarray(g["cols"]) > MAX_SHORT_ROW)
     ragged = off(np.asarray(g["rows"]) * g["y"], LOAD_BYTES)
     # a matrix that is stored narrower is unpacked to the width of the vectors
     every = _vectors({**g, "x": np.maximum(g["x"], g["y"])})
     apart = {f"{kernels}-ragged": every[kernels] & ragged for kernels in ("rows", "rows-short")}
-    return {
-        kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()
-    } | apart
+    all_rows = {kernels: mask & ~ragged if f"{kernels}-ragged" in apart else mask for kernels, mask in every.items()}
+    return {kernels: mask & ~few for kernels, mask in (all_rows | apart).items()} | {"rows-few": few}
 
 
 def _sums(g: Sizes) -> dict[str, Mask]:
@@ -104,10 +120,12 @@ def _sorts(g: Sizes) -> dict[str, Mask]:
     """A row is sorted by a warp, by a block, in passes of its own (many rows), or with all others at once (few rows)."""
     rows, cols = np.asarray(g["rows"]), np.asarray(g["cols"])
     warp, long, few = cols <= WARP_SORT, cols > BLOCK_SORT, rows < FEW_SORTED
+    shared = cols <= SHARED_SORT
     return {
         "rows": long & ~few,
         "rows-block": ~warp & ~long,
-        "rows-block-warp": warp,
+        "rows-block-warp": warp & ~shared,
+        "rows-block-warp-shared": shared,
         "rows-together": long & few & (rows > 1),
         "rows-together-one": long & (rows == 1),
     }
@@ -221,16 +239,19 @@ BATCH_NORMS = tuple(
     for layout in ("", "_nhwc")
 )
 BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
-    **dict.fromkeys(("softmax", "cross_entropy"), _softmaxes),
-    **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), _softmax_gradients),
+    **dict.fromkeys(("softmax", "cross_entropy"), _narrow_apart(_softmaxes)),
+    **dict.fromkeys(
+        ("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), _narrow_apart(_softmax_gradients)
+    ),
+    "batchnorm": _narrow_apart(_norms),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
     **dict.fromkeys((*BATCH_NORMS, "group_moments", "group_gradients", "sum_around"), _channels),
     **{f"batchnorm_{part}": _kept_channels(part) for part in KEPT_CHANNEL},
     **dict.fromkeys((f"batchnorm_{part}_native_nhwc" for part in KEPT_CHANNEL), _split_channels),
     **dict.fromkeys(("embedding", "index"), _gathers),
     "embedding_backward": _scatters,
-    "gemv": _matrix_vectors,
-    "sum_rows": _sums,
+    "gemv": _narrow_apart(_matrix_vectors),
+    "sum_rows": _narrow_apart(_sums),
     **dict.fromkeys(("sum_columns", "sum_between"), _column_sums),
     "sort": _sorts,
     "topk": _searches,

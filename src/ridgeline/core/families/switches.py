@@ -68,9 +68,20 @@ SPREAD_OUTPUTS = tuple(
 HEADS = (Switch("d", NARROW_HEAD, HEAD_STEP), Switch("d", USUAL_HEAD, HEAD_STEP))
 NORMS = (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.VECTOR_LOAD),)
 SOFTMAXES = tuple(
-    Switch("cols", at, row_kernels.LOAD_BYTES, "x") for at in (row_kernels.MAX_SHORT_ROW, row_kernels.MAX_KEPT_ROW)
+    Switch("cols", at, row_kernels.LOAD_BYTES, "x")
+    for at in (row_kernels.MAX_NARROW_ROW, row_kernels.MAX_SHORT_ROW, row_kernels.MAX_KEPT_ROW)
 )
-GRADIENTS = (Switch("cols", row_kernels.MAX_SHORT_GRADIENT, row_kernels.LOAD_BYTES, "x"),)
+GRADIENTS = tuple(
+    Switch("cols", at, row_kernels.LOAD_BYTES, "x")
+    for at in (row_kernels.MAX_NARROW_ROW, row_kernels.MAX_SHORT_GRADIENT)
+)
+MATRIX_VECTORS = (
+    *(
+        Switch("cols", at, row_kernels.LOAD_BYTES, "y")
+        for at in (row_kernels.MAX_NARROW_ROW, row_kernels.MAX_SHORT_ROW)
+    ),
+    Switch("rows", row_kernels.FEW_PRODUCTS, only=lambda sizes: sizes["cols"] > row_kernels.MAX_SHORT_ROW),
+)
 SEARCHES = tuple(
     switch
     for above, elements in row_kernels.SPLIT_SEARCH.items()
@@ -81,16 +92,19 @@ SEARCHES = tuple(
 )
 BY_OP: dict[str, tuple[Switch, ...]] = {
     **dict.fromkeys(("softmax", "cross_entropy"), SOFTMAXES),
-    "gemv": (Switch("cols", row_kernels.MAX_SHORT_ROW, row_kernels.LOAD_BYTES, "y"),),
+    "gemv": MATRIX_VECTORS,
+    "batchnorm": (Switch("cols", row_kernels.MAX_NARROW_ROW, row_kernels.VECTOR_LOAD), *NORMS),
     **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), GRADIENTS),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
     "embedding_backward": (),  # below
     **dict.fromkeys(("sum_columns", "sum_between"), ()),  # below
     "sum_around": (),
     **dict.fromkeys(("embedding", "index"), (Switch("rows", row_kernels.FEW_GATHERED),)),
-    "sum_rows": (Switch("cols", row_kernels.BLOCK_SUM - 1), Switch("cols", row_kernels.SPLIT_SUM - 1)),
+    "sum_rows": tuple(
+        Switch("cols", at) for at in (row_kernels.MAX_NARROW_ROW, row_kernels.BLOCK_SUM - 1, row_kernels.SPLIT_SUM - 1)
+    ),
     "sort": (
-        *(Switch("cols", at) for at in (row_kernels.WARP_SORT, row_kernels.BLOCK_SORT)),
+        *(Switch("cols", at) for at in (row_kernels.SHARED_SORT, row_kernels.WARP_SORT, row_kernels.BLOCK_SORT)),
         *(Switch("rows", at) for at in (1.0, row_kernels.FEW_SORTED - 1)),
     ),
     "topk": (*SEARCHES, Switch("per_row", 1.0)),
