@@ -106,7 +106,7 @@ def test_sizes_below_the_timed_ones_take_no_less_than_a_launch_and_no_more_than_
     (kernel,) = tiny.expected[0].kernels
     smallest = max(low for low, _ in kernel.selected.fitted.ranges.values())
     assert (
-        tiny.high <= 1.01 * rl.predict(rl.ops.dot(n=smallest), name).high
+        tiny.high <= 1.02 * rl.predict(rl.ops.dot(n=smallest), name).high
     )  # timings nearby differ a little from cell to cell
     assert tiny.low >= 0.4 * kernel.coefficients["launch"]
     sweep = rl.predict(rl.ops.dot(n=np.array([1.0, 1e6, 1e11])), name)
