@@ -37,7 +37,7 @@ MARKER = "atan_kernel"  # the kernel between runs, which no program has
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 TABLES = {"index": 0, "index_put": 0, "_unsafe_index": 0, "_index_put_impl_": 0, "_unsafe_index_put": 0}
 ALONG = (
-    *("index_select", "index_add", "index_add_", "index_copy_", "index_fill", "gather"),
+    *("index_select", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "gather"),
     *("scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce"),
 )
 CONDITIONS = "measured"  # the key of the line that says when and on what a file was recorded
@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("--list", type=Path)
     parser.add_argument("--small", choices=("calibration", "test"))
     parser.add_argument("--biased", choices=("calibration", "test"))
+    parser.add_argument("--other", choices=("calibration", "test"))
     parser.add_argument("--record", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--compare", type=Path)
@@ -238,12 +239,15 @@ def main() -> None:
     if given.list:
         import biased_calls
         import call_shapes
+        import other_calls
         import small_calls
 
         with gzip.open(given.list, "wt", encoding="utf-8") as lines:
             calls = small_calls.drawn(given.small) if given.small else call_shapes.drawn()
             if given.biased:
                 calls = biased_calls.drawn(given.biased)
+            if given.other:
+                calls = other_calls.drawn(given.other)
             lines.writelines(text_of(call) + "\n" for call in calls)
     if given.record:
         record(given.record, given.out)
