@@ -94,10 +94,33 @@ def _pools(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
     yield from listed(lambda x: functional.pad(x, (1, 1, 1, 1), mode="replicate"), image())
     yield from listed(lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"), series())
     yield from listed(lambda x: functional.interpolate(x, scale_factor=2, mode="trilinear"), volume())
+    yield from listed(lambda x: functional.interpolate(x, scale_factor=2, mode="linear"), series())
+    yield from listed(lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"), volume())
+    yield from listed(lambda x: functional.adaptive_avg_pool1d(x, 4), series())
+    yield from listed(lambda x: functional.adaptive_avg_pool3d(x, 2), volume())
     yield from listed(lambda x: functional.unfold(x, 3, padding=1), image())
     x = image()
     grid = full(x.shape[0], x.shape[2], x.shape[3], 2, dtype=dtype)
     yield from listed(lambda x, g: functional.grid_sample(x, g, align_corners=False), x, grid)
+
+
+def _norms(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
+    """Batch norms of rows, series and volumes, and their gradients; convolutions with a bias."""
+    for x in (
+        full(*draw.matrix(), dtype=dtype),
+        full(*draw.series(draw.channels(512)), dtype=dtype),
+        full(*draw.volume(draw.channels(128)), dtype=dtype),
+    ):
+        if x.numel() > x.shape[1]:  # more than one value of a channel
+            weights = full(x.shape[1]), full(x.shape[1])
+            yield from listed(lambda x, w, b: functional.batch_norm(x, None, None, w, b, True), x, *weights)
+    inner, outer, side = draw.channels(256), draw.channels(256), draw.size(8, 64)
+    count = max(1, min(64, draw.elements() // (inner * side**2)))
+    x, w = full(count, inner, side, side, dtype=dtype), full(outer, inner, 3, 3, dtype=dtype)
+    yield from listed(lambda x, w, b: functional.conv2d(x, w, b, 1, 1), x, w, full(outer, dtype=dtype))
+    x = full(*draw.matrix(), dtype=dtype)
+    yield from listed(lambda x: functional.normalize(x, dim=-1), x)
+    yield from listed(lambda x, y: functional.cosine_similarity(x, y, -1), x, x)
 
 
 def _losses(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
@@ -138,7 +161,7 @@ def _moves(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
         *(lambda x: x.flip(0), lambda x: x.flip(-1), lambda x: x.repeat(2, 2), lambda x: x.tril(), lambda x: x.triu(1)),
         *(lambda x: torch.stack((x, x)), lambda x: torch.stack((x, x), -1), lambda x: x.masked_fill(x > 0, 0.0)),
         *(lambda x: torch.where(x > 0, x, -x), lambda x: x.clamp(0, 1), lambda x: x.rot90(), lambda x: x.roll(1, -1)),
-        *(lambda x: torch.rand_like(x), lambda x: torch.randn_like(x), lambda x: torch.bernoulli(x), torch.zeros_like),
+        *(lambda x: torch.rand_like(x), lambda x: torch.randn_like(x), torch.zeros_like),
         *(lambda x: x.pow(2), lambda x: x.pow(3.5), lambda x: x.sqrt(), lambda x: x.log(), lambda x: x.sin()),
         *(lambda x: x / 3, lambda x: x**-0.5, lambda x: torch.erf(x), lambda x: x.abs(), lambda x: x.round()),
         *(lambda x: x > 0, lambda x: (x > 0) & (x < 1), lambda x: x.isnan(), lambda x: x.sign()),
@@ -154,6 +177,12 @@ def _moves(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
     new = full(count, width, dtype=dtype)
     yield from listed(lambda t, i, v: t.index_copy(0, i, v), table, places, new, backward=False)
     yield from listed(lambda t, i: t.index_fill(0, i, 0.0), table, places, backward=False)
+    rows, width = draw.matrix()
+    columns = torch.empty(rows, draw.size(1, width), device="meta", dtype=torch.int64)
+    values = full(*columns.shape, dtype=dtype)
+    yield from listed(lambda x, i, v: x.scatter(1, i, v), full(rows, width, dtype=dtype), columns, values)
+    yield from listed(lambda x: x[:, 0], x(), keep=("select_backward",))
+    yield from listed(lambda x: x.max(-1).values, x(), keep=("value_selecting_reduction_backward", "scatter"))
     yield from listed(lambda t, i: functional.embedding_bag(i.view(-1, 1), t), table, places, backward=False)
     yield from listed(lambda i: functional.one_hot(i, 64), indices(count), backward=False)
     x2 = full(draw.size(16, 4096), draw.pick(2, 3, 64, 128), dtype=dtype)
@@ -162,7 +191,7 @@ def _moves(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
         yield from listed(lambda x: torch.fft.rfft(x), full(*draw.matrix(16), dtype=dtype), backward=False)
 
 
-KINDS = (_convolutions, _pools, _losses, _reductions, _moves)
+KINDS = (_convolutions, _pools, _norms, _losses, _reductions, _moves)
 
 
 def drawn(chosen: str) -> Iterator[Call]:
