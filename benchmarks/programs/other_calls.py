@@ -183,7 +183,6 @@ def _moves(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
     yield from listed(lambda x, i, v: x.scatter(1, i, v), full(rows, width, dtype=dtype), columns, values)
     yield from listed(lambda x: x[:, 0], x(), keep=("select_backward",))
     yield from listed(lambda x: x.max(-1).values, x(), keep=("value_selecting_reduction_backward", "scatter"))
-    yield from listed(lambda t, i: functional.embedding_bag(i.view(-1, 1), t), table, places, backward=False)
     yield from listed(lambda i: functional.one_hot(i, 64), indices(count), backward=False)
     x2 = full(draw.size(16, 4096), draw.pick(2, 3, 64, 128), dtype=dtype)
     if dtype == FP32:
