@@ -31,7 +31,9 @@ from ridgeline.prediction.coefficients import hardware, kernels
 from ridgeline.prediction.fit import Group, fit, group
 from ridgeline.programs.aten import count
 
-SOURCE = "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17"
+SOURCE = (
+    "timed on an H200 by ridgeline (torch.profiler device time, cold caches, PyTorch 2.11), 2026-11-17 and 2026-11-18"
+)
 HALVES = ("bf16", "fp16")
 MIN_TIMINGS = 12
 SAME = 0.05  # the most that times of two formats of one width differ by
@@ -69,7 +71,8 @@ OPS = (  # how the names of the kernels begin that are fitted here
 )
 TALL = "rows-tall.layernorm_backward"
 SUMS = "rows-parted.sum_columns"
-START = {"stream": "strided", "rows": "sum_rows"}
+START = {"stream": "strided", "rows": "sum_rows", "reduce": "sum", "scan": ""}
+FAMILIES = tuple(START)  # of ops that are fitted where no table has them
 START_OF_OP = {"sum_between": "sum_columns", "index": "embedding"}
 
 
@@ -120,6 +123,39 @@ def _optional(key: Key, timed: Group) -> tuple[str, ...]:
 def wanted(key: Key, only: Sequence[str]) -> bool:
     ours = key.op.startswith(OPS) or str(key).startswith(TALL)
     return ours and (not only or any(part in str(key) for part in only))
+
+
+def of_ops(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) -> dict[Key, Fitted]:
+    """Ops that nothing else was timed for, one fit for all variants of an op."""
+    by_op: dict[Key, list[Key]] = defaultdict(list)
+    in_tables = {
+        key._replace(variant="")
+        for key, row in machine.fitted.items()
+        if not row.borrowed and "torch.profiler" not in row.source
+    }
+    for key in timed:
+        plain = key._replace(variant="")
+        if (
+            plain not in in_tables
+            and key.op
+            and key.family in FAMILIES
+            and not wanted(key, ())
+            and (not only or plain.op in only)
+        ):
+            by_op[plain].append(key)
+    made: dict[Key, Fitted] = {}
+    for plain, members in sorted(by_op.items(), key=lambda item: str(item[0])):
+        like = machine.fitted.get(plain._replace(op=START[plain.family]))
+        start = like.coefficients if like else None
+        row = fit(
+            [timed[key] for key in members], SOURCE, _optional(plain, timed[members[0]]), start, True, MIN_TIMINGS
+        )
+        if row is not None:
+            print(f"{plain}: {row.cases} timings, {row.errors}", file=sys.stderr, flush=True)
+            made |= dict.fromkeys((plain, *members), row)
+    for key in [key for key in made if key.dtype == HALVES[0]]:
+        made.setdefault(key._replace(dtype=HALVES[1]), made[key])
+    return made
 
 
 def fitted_to(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) -> dict[Key, Fitted]:
@@ -199,6 +235,7 @@ def main() -> None:
     only = [part.strip() for part in given.only.split(",") if part.strip()]
     timed = groups(given.files, machine)
     made = fitted_to(timed, replace(machine), only) if only != [HALVES[1]] else {}
+    made |= of_ops(timed, machine, only)
     made |= shared(timed, coefficients.of_machine("h200-sxm"))
     if not only or SUMS in only:
         made |= sums(timed, machine)

@@ -191,11 +191,12 @@ def _moves(draw: Other, dtype: torch.dtype) -> Iterator[Call]:
 
 
 KINDS = (_convolutions, _pools, _norms, _losses, _reductions, _moves)
+MORE = {_reductions: 3}  # of which there are so many more to fit to: their kernels differ by the sides of the matrix
 
 
 def drawn(chosen: str) -> Iterator[Call]:
     draw = Other(SEEDS[chosen])
     for kind in KINDS:
         for dtype in (FP32, BF16):
-            for _ in range(COUNTS[chosen]):
+            for _ in range(COUNTS[chosen] * (MORE.get(kind, 1) if chosen == "calibration" else 1)):
                 yield from kind(draw, dtype)

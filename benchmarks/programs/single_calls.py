@@ -96,6 +96,8 @@ def _limit(call: Call, place: int, inner: int) -> int:
         return int(call.args[0].shape[inner])
     if base in ALONG:
         return int(call.args[0].shape[call.args[1]])
+    if "max_pool" in base and base.endswith("backward"):
+        return int(np.prod(call.args[1].shape[2:]))
     if base == "embedding":
         return int(call.args[0].shape[0])
     if base == "embedding_dense_backward":

@@ -17,6 +17,7 @@ from .memory import copied, result, rows_first
 
 MAX_ADDED = 8.0  # gradients that are added to one pixel at once without waiting for each other
 BLOCK = 1024.0  # threads of a block that blends pixels
+ADAPTIVE_BLOCKS = 4.0  # of adaptive pools, in the place of one of so many threads
 MIN_CHANNELS = {"bilinear": 16, "nearest": 4}  # from which images with channels last have a kernel of their own
 TAPS = {
     "nearest": 0.0,
@@ -108,7 +109,16 @@ def _adaptive(arguments: Arguments) -> Work:
     if "max" in arguments.base:
         write["places"] = (float(elements(out)), "int64")
     family = "reduce" if elements(out) < elements(x) else "stream"
-    return streamed(arguments.base.strip("_"), {"x": x}, write, known(x), float(elements(x)), family=family)
+    return streamed(
+        arguments.base.strip("_"), {"x": x}, write, known(x), float(elements(x)), family=family,
+        further=_windows(out, x),
+    )  # fmt: skip
+
+
+def _windows(out: Tensor, x: Tensor) -> dict[str, float]:
+    """A block takes an image of one channel, each of its threads a window, pixel after pixel."""
+    planes = prod(x.shape[:2])
+    return {"steps": elements(x) / max(elements(out), 1), "blocks": planes / ADAPTIVE_BLOCKS}
 
 
 def _pool_backward(arguments: Arguments) -> Work:
@@ -126,8 +136,9 @@ def _pool_backward(arguments: Arguments) -> Work:
         reads["places"] = indices or (float(elements(dy)), "int64")
         adds = float(elements(dy))
     name, taps = arguments.base.strip("_"), elements(x) / max(elements(dy), 1)
+    further = _windows(dy, x) if "adaptive" in name else {"piece": taps}
     work = streamed(
-        name, reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds, op=_by_layout(name, x), further={"piece": taps}
+        name, reads, {"dx": Tensor(x.shape, dy.dtype)}, known(dy), adds, op=_by_layout(name, x), further=further
     )
     if arguments.base != "max_pool2d_with_indices_backward" or not _timed_image(x) or not elements(dy):
         return work
@@ -155,9 +166,11 @@ def _loops(name: str, out: Tensor, x: Tensor) -> dict[str, float]:
     """How much larger the image gets; where a thread blends a pixel of all images and channels, one after the other, its steps and
     the blocks of such threads."""
     scale = {"piece": elements(out) / max(elements(x), 1)}
-    if "nearest" in name or len(out.shape) != 4 or _channels_together(name, x):
+    if len(out.shape) < 3 or "nearest2d" in name or "nearest_exact2d" in name or _channels_together(name, x):
         return scale
-    return {**scale, "steps": float(out.shape[0] * out.shape[1]), "blocks": out.shape[2] * out.shape[3] / BLOCK}
+    if "nearest" in name:  # of series and volumes: a place of one channel in all of them
+        return {**scale, "steps": float(out.shape[0]), "blocks": prod(out.shape[1:]) / BLOCK}
+    return {**scale, "steps": float(out.shape[0] * out.shape[1]), "blocks": prod(out.shape[2:]) / BLOCK}
 
 
 def _method(base: str) -> float:
@@ -195,9 +208,11 @@ def _upsample_backward(arguments: Arguments) -> Work:
     together = _channels_together(name, dy)
     waiting = 1.0 if "nearest" in name or together else max(scale / MAX_ADDED, 1.0)
     further = {"piece": scale}
-    if "nearest" in name and not together and len(out.shape) == 4:
+    if "nearest" in name and not together and len(out.shape) > 2:
         # a thread adds what belongs to a pixel of all images, one after the other
         further |= {"steps": out.shape[0] * max(scale, 1.0), "blocks": prod(out.shape[1:]) / BLOCK}
+    elif len(out.shape) in (3, 5):
+        further = _loops(name, dy, out)
     work = streamed(
         name, {"dy": dy}, {"dx": out}, known(dy), max(_method(name), 1.0) * elements(dy), op=_by_layout(name, dy),
         count=waiting * elements(dy), further=further,
@@ -238,7 +253,8 @@ def _unfold(arguments: Arguments) -> Work:
         rows = zip(x.shape[-2:], kernel, dilation, padding, stride, strict=True)
         outputs = prod((size + 2 * pad - spread * (taps - 1) - 1) // step + 1 for size, taps, spread, pad, step in rows)
         out = Tensor((*x.shape[:-3], x.shape[-3] * prod(kernel), outputs), x.dtype)
-    return streamed("im2col", {"x": x}, {"y": out}, known(x), count=float(elements(out)))
+    images = float(prod(x.shape[:-3]))  # a kernel for each
+    return streamed("im2col", {"x": x}, {"y": out}, known(x), count=float(elements(out)), launches=images)
 
 
 def _fold(arguments: Arguments) -> Work:
@@ -255,7 +271,15 @@ def _grid_sample(arguments: Arguments) -> Work:
     x, grid = arguments.tensor(0), arguments.tensor(1)
     points = elements(grid) // max(grid.shape[-1] if grid.shape else 1, 1)
     size = float(points * (x.shape[1] if len(x.shape) > 1 else 1))
-    return streamed("grid_sample", {"x": x, "grid": grid}, {"y": (size, x.dtype)}, known(x), 11.0 * size)
+    return streamed(
+        "grid_sample", {"x": x, "grid": grid}, {"y": (size, x.dtype)}, known(x), 11.0 * size,
+        further=_channel_after_channel(x, points),
+    )  # fmt: skip
+
+
+def _channel_after_channel(x: Tensor, points: float) -> dict[str, float]:
+    """A thread takes a point of the grid, and its channels one after the other."""
+    return {"steps": float(x.shape[1] if len(x.shape) > 1 else 1), "blocks": points / BLOCK}
 
 
 def _grid_sample_backward(arguments: Arguments) -> Work:
@@ -265,7 +289,11 @@ def _grid_sample_backward(arguments: Arguments) -> Work:
     """
     dy, x, grid = arguments.tensor(0), arguments.tensor(1), arguments.tensor(2)
     reads = {"dy": dy, "x": x, "grid": grid}
-    return streamed("grid_sample_backward", reads, {"dx": x, "dgrid": grid}, known(x), 22.0 * elements(dy))
+    points = elements(grid) / max(grid.shape[-1] if grid.shape else 1, 1)
+    return streamed(
+        "grid_sample_backward", reads, {"dx": x, "dgrid": grid}, known(x), 22.0 * elements(dy),
+        further=_channel_after_channel(x, points),
+    )  # fmt: skip
 
 
 POOLS = ("max_pool{}d_with_indices", "avg_pool{}d", "max_pool{}d", "mkldnn_max_pool{}d", "quantized_max_pool{}d")

@@ -205,7 +205,9 @@ def _added_by_rows(target: Tensor, rows: float, cols: int) -> tuple[Kernel, ...]
     handled = rows * max(cols, WARP)
     touched: tuple[float, str] = (min(rows * cols, float(elements(target))), target.dtype)
     reads: Reads = {"values": (rows * cols, target.dtype), "places": (2 * rows, "int64"), "x": touched}
-    added = streamed("index_put", reads, {"x": touched}, known(target), rows * cols, op="index_put_by_rows", count=handled)
+    added = streamed(
+        "index_put", reads, {"x": touched}, known(target), rows * cols, op="index_put_by_rows", count=handled
+    )
     return (*ops.sort(rows=1, cols=rows, dtype="fp32").kernels, *added.kernels)
 
 

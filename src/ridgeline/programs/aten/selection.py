@@ -15,6 +15,8 @@ from .counted import Rule
 from .formats import REAL, known
 from .memory import result
 
+BLOCK = 1024.0  # threads of a block that scans columns
+
 RANDOM_FLOPS = 10.0  # integer rounds of a counter-based generator per number, as Philox 4x32-10 makes four in 40
 
 
@@ -56,7 +58,9 @@ def _scan(arguments: Arguments) -> Work:
     if (
         x.shape and prod(x.shape[dimension % len(x.shape) + 1 :]) > 1
     ):  # a thread goes along a column: all move as a copy does
-        work = replace(work, kernels=streamed("cumsum", {"x": x}, {"y": x}, known(x), like=STRIDED).kernels)
+        chain = {"steps": float(cols), "blocks": rows / BLOCK}  # a thread takes a column
+        passed = streamed("cumsum", {"x": x}, {"y": x}, known(x), like=STRIDED, further=chain)
+        work = replace(work, kernels=passed.kernels)
     name = arguments.base.strip("_").removesuffix("_helper")
     counts = {("vector", known(x).arithmetic, "scan"): float(max(elements(x) - rows, 0))}
     work = replace(work, name=name, counts=counts, dtype=known(x).arithmetic)
