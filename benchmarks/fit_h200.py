@@ -73,7 +73,7 @@ SETS = (
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
-SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 to 2026-11-17"
+SOURCE = "timed on an H200 by ridgeline (CUPTI device time, cold caches, PyTorch 2.11), 2026-11-15 to 2026-11-18"
 
 
 def within_bounds(key: Key, row: Fitted) -> Fitted:

@@ -45,7 +45,7 @@ FIRST_APART = (
     "index_add",
     "scatter_add",
 )
-LAST_APART = ("_index_put_impl_",)  # whose first kernel stands for all but the last: sorting takes several
+LAST_APART = ("_index_put_impl_",)  # whose first kernel is all but the last: sorting takes several
 OPS = (  # how the names of the kernels begin that are fitted here
     *(
         "group_",
@@ -129,7 +129,7 @@ def of_ops(timed: dict[Key, Group], machine: Machine, only: Sequence[str]) -> di
     """Ops that nothing else was timed for, one fit for all variants of an op."""
     by_op: dict[Key, list[Key]] = defaultdict(list)
     in_tables = {
-        key._replace(variant="")
+        (key.family, key.op)
         for key, row in machine.fitted.items()
         if not row.borrowed and "torch.profiler" not in row.source
     }
@@ -214,7 +214,7 @@ def sums(timed: dict[Key, Group], machine: Machine) -> dict[Key, Fitted]:
         members = [*(before[each] for each in served if each in before), timed[key]]
         row = fit(
             members,
-            f"{machine.fitted[key].source}; {SOURCE}",
+            f"{machine.fitted[key].source.split('; ')[0]}; {SOURCE}",
             ("deep", "chain"),
             machine.fitted[key].coefficients,
             True,

@@ -56,6 +56,14 @@ CASES = [  # what a call took, in us
     (16.26, "aten::upsample_nearest2d_backward", (tensor(6, 1, 116, 116, dtype="fp32"), (116, 116), (6, 1, 29, 29), None, None)),
     (4.16, "aten::mean", (tensor(684, 44, 3, 3, dtype="fp32", last=True), (2, 3), False, None)),
     (4.19, "aten::index", (tensor(1358, 52), (Tensor((7799,), "int64"),))),
+    # images, channels or columns one after the other
+    (158.1, "aten::grid_sampler_2d", (tensor(128, 376, 8, 8), tensor(128, 8, 8, 2), 0, 0, False)),
+    (272.7, "aten::upsample_trilinear3d", (tensor(1, 24, 59, 59, 59), (118, 118, 118), False, 2.0, 2.0, 2.0)),
+    (5236, "aten::upsample_linear1d_backward", (tensor(84, 24, 13762), (13762,), (84, 24, 6881), False, 2.0)),
+    (92.5, "aten::upsample_nearest1d", (tensor(256, 8, 361, dtype="fp32"), (722,), 2.0)),
+    (521.5, "aten::im2col", (tensor(128, 1, 87, 87), (3, 3), (1, 1), (1, 1), (1, 1))),
+    (727.9, "aten::cumsum", (tensor(1987, 4263, dtype="fp32"), 0, None)),
+    (61.5, "aten::mul", (tensor(68503, 296, dtype="fp32"), Tensor((), "fp32", ()))),
 ]  # fmt: skip
 
 

@@ -389,7 +389,7 @@ def test_fused_optimizers_on_long_lists_read_what_their_flags_say() -> None:
         (Call("aten::sum", (T(1 << 20), None)), "reduce.sum.bf16", "calibrated"),
         (Call("aten::sum", (T(1 << 10, 1 << 10), (0,), False, None)), "rows-parted.sum_columns.bf16", "calibrated"),
         (Call("aten::sum", (T(1 << 10, 1 << 10, 8), (1,), False, None)), "rows-parted.sum_between.bf16", "calibrated"),
-        (Call("aten::argmax", (T(64, 1 << 10), 1, False)), "rows-short.sum_rows.bf16", "transferred"),
+        (Call("aten::argmax", (T(64, 1 << 10), 1, False)), "rows-short.argmax.bf16", "calibrated"),
         (Call("aten::uniform_", (T(1 << 20, dtype="fp32"), 0.0, 1.0)), "stream.dropout.fp32", "transferred"),
         (Call("aten::reciprocal", (T(1, dtype="fp32"),)), "stream.exp.fp32", "transferred"),
     ],

@@ -113,7 +113,7 @@ def result_of(name: str, arguments: Arguments, read: tuple[Tensor, ...], row: Fo
 def timed_as(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
     """The timed op whose kernel runs: contiguous tensors of one format are loaded in vectors, others are not."""
     operands = [tensor for tensor in read if tensor.shape] or [out]
-    if name == "where" and len(operands) < len(read) and out.shape:
+    if out.shape and len(operands) < len(read) and (name == "where" or any(_on_device(each, out) for each in read)):
         return STRIDED  # a number becomes a tensor of one element, which is repeated
     if len(operands) == 1 and operands[0].shape == out.shape and distinct(operands[0]) < prod(out.shape):
         return EXPANDED
@@ -125,6 +125,11 @@ def timed_as(name: str, read: tuple[Tensor, ...], out: Tensor) -> str:
     if any(tensor.dtype != values[0].dtype for tensor in values):  # masks are loaded as they are
         return CONVERTED
     return "scal" if name in SCALED and len(operands) == 1 else TIMED.get(name, name)
+
+
+def _on_device(tensor: Tensor, out: Tensor) -> bool:
+    """Whether a tensor of one value is one of the device's: Python's numbers are recorded as fp64, whatever they meet."""
+    return not tensor.shape and tensor.dtype == out.dtype != "fp64"
 
 
 def order(tensor: Tensor) -> tuple[int, ...]:

@@ -69,6 +69,7 @@ def _scan(arguments: Arguments) -> Work:
         out = like(out, dtype="int64")
     places: dict[str, Tensor | tuple[float, str]] = {"y": out}
     if name in ("cummax", "cummin"):
+        work = replace(work, kernels=tuple(replace(kernel, op=kernel.op or "cummax") for kernel in work.kernels))
         places["places"] = (float(elements(x)), "int64")
     return with_moves(work, {"x": x}, places)
 
