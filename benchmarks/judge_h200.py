@@ -47,6 +47,7 @@ OTHER_SETS = (
     "h200-smalllayers-test.csv.gz",
     "h200-edges-test.csv.gz",
     "h200-formats-test.csv.gz",
+    "h200-smallbackends-test.csv.gz",
 )
 PRODUCTS = ("gemm", "bmm", "linear")
 GOALS = {"all": (0.05, 0.18), "products": (0.045, 0.14), "other": (0.08, 0.25)}  # median error, P90
