@@ -194,13 +194,13 @@ def test_cases_in_utf_16_and_with_line_breaks_in_cells(tmp_path: Path) -> None:
 def test_one_case_is_one_case_and_of_many_the_first_are_shown(tmp_path: Path) -> None:
     source = tmp_path / "cases.csv"
     source.write_text("op,n\nadd,8\n")
-    assert run("predict", "--cases", str(source), "--on", "h200-sxm").stdout.startswith("1 case: 1.16 us")
+    assert run("predict", "--cases", str(source), "--on", "h200-sxm").stdout.startswith("1 case: 1.15 us")
     source.write_text("op,n\n" + "add,8\n" * 70 + "add,x\n" * 12)
     result = run("predict", "--cases", str(source), "--on", "h200-sxm")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert (lines[0], len(lines), lines[-1]) == (
-        "first 64 of 82 cases: 1.16 us to 1.16 us, 74.4 us in total; 64 overhead-bound",
+        "first 64 of 82 cases: 1.15 us to 1.15 us, 73.6 us in total; 64 overhead-bound",
         69,
         "18 more rows: use --json or --out FILE",
     )

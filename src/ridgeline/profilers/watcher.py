@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -221,7 +222,9 @@ class Watcher:
         self.profiler = torch.profiler.profile(
             activities=activities, record_shapes=True, with_stack=self.stacks, with_modules=True
         )
-        self.profiler.start()
+        with warnings.catch_warnings():  # of cycles, which PyTorch 2.11 warns of where there is only one
+            warnings.filterwarnings("ignore", message=".*Profiler clears events")
+            self.profiler.start()
         self.recording, self.began, self.waited = True, time.perf_counter(), waited_for_core()
         if not self.kind:
             self._alarm(self.seconds if self.stacks else COMPILING * self.seconds)

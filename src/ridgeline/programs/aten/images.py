@@ -17,7 +17,7 @@ from .memory import copied, result, rows_first
 
 MAX_ADDED = 8.0  # gradients that are added to one pixel at once without waiting for each other
 BLOCK = 1024.0  # threads of a block that blends pixels
-ADAPTIVE_BLOCKS = 4.0  # of adaptive pools, in the place of one of so many threads
+ADAPTIVE_BLOCKS = 4.0  # blocks of an adaptive pool, of 256 threads, that make up one of BLOCK
 MIN_CHANNELS = {"bilinear": 16, "nearest": 4}  # from which images with channels last have a kernel of their own
 TAPS = {
     "nearest": 0.0,
@@ -253,7 +253,8 @@ def _unfold(arguments: Arguments) -> Work:
         rows = zip(x.shape[-2:], kernel, dilation, padding, stride, strict=True)
         outputs = prod((size + 2 * pad - spread * (taps - 1) - 1) // step + 1 for size, taps, spread, pad, step in rows)
         out = Tensor((*x.shape[:-3], x.shape[-3] * prod(kernel), outputs), x.dtype)
-    images = float(prod(x.shape[:-3]))  # a kernel for each
+    on_gpu = arguments.settings.device == "cuda"
+    images = float(prod(x.shape[:-3])) if on_gpu else 1.0  # a GPU runs a kernel for each
     return streamed("im2col", {"x": x}, {"y": out}, known(x), count=float(elements(out)), launches=images)
 
 
