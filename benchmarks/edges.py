@@ -15,10 +15,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-import numpy as np
+from drawn import print_cases
 
 from ridgeline.measure.cuda.draw import Case, Draw
-from ridgeline.measure.cuda.kernels import table
 
 TIMES = {"calibration": 12, "test": 1, "formats": 6, "formats-test": 1}
 SEEDS = {"calibration": 8510, "test": 8520, "formats": 8530, "formats-test": 8540}
@@ -151,12 +150,5 @@ def in_formats(draw: Draw, times: int) -> list[Case]:
     ]
 
 
-def main() -> None:
-    chosen = sys.argv[1]
-    draw = Draw(np.random.default_rng(SEEDS[chosen]), smooth=True)
-    drawn = in_formats if chosen.startswith("formats") else cases
-    print(table(drawn(draw, TIMES[chosen])), end="")
-
-
 if __name__ == "__main__":
-    main()
+    print_cases(in_formats if sys.argv[1].startswith("formats") else cases, TIMES, SEEDS)

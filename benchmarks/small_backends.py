@@ -9,12 +9,9 @@ Sizes are drawn log-uniformly; the same table every time.
 
 from __future__ import annotations
 
-import sys
-
-import numpy as np
+from drawn import print_cases
 
 from ridgeline.measure.cuda.draw import Case, Draw
-from ridgeline.measure.cuda.kernels import table
 
 TIMES = {"calibration": 4, "test": 1}
 SEEDS = {"calibration": 8610, "test": 8620}
@@ -69,11 +66,5 @@ def cases(draw: Draw, times: int) -> list[Case]:
     return drawn
 
 
-def main() -> None:
-    chosen = sys.argv[1]
-    draw = Draw(np.random.default_rng(SEEDS[chosen]), smooth=True)
-    print(table(cases(draw, TIMES[chosen])), end="")
-
-
 if __name__ == "__main__":
-    main()
+    print_cases(cases, TIMES, SEEDS)

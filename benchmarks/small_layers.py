@@ -10,12 +10,9 @@ Sizes are drawn log-uniformly; the same table every time.
 
 from __future__ import annotations
 
-import sys
-
-import numpy as np
+from drawn import print_cases
 
 from ridgeline.measure.cuda.draw import Case, Draw
-from ridgeline.measure.cuda.kernels import table
 
 TIMES = {"calibration": 5, "test": 1}
 SEEDS = {"calibration": 8410, "test": 8420}
@@ -75,11 +72,5 @@ def cases(draw: Draw, times: int) -> list[Case]:
     return drawn
 
 
-def main() -> None:
-    chosen = sys.argv[1]
-    draw = Draw(np.random.default_rng(SEEDS[chosen]), smooth=True)
-    print(table(cases(draw, TIMES[chosen])), end="")
-
-
 if __name__ == "__main__":
-    main()
+    print_cases(cases, TIMES, SEEDS)

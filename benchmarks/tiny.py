@@ -9,12 +9,9 @@ Sizes are drawn log-uniformly; the same table every time.
 
 from __future__ import annotations
 
-import sys
-
-import numpy as np
+from drawn import print_cases
 
 from ridgeline.measure.cuda.draw import REDUCTIONS, ROWS, STREAMS, Case, Draw
-from ridgeline.measure.cuda.kernels import table
 
 COUNTS = {"calibration": 3, "test": 1}  # times what follows
 SEEDS = {"calibration": 8210, "test": 8220}
@@ -40,11 +37,5 @@ def cases(draw: Draw, times: int) -> list[Case]:
     return drawn
 
 
-def main() -> None:
-    chosen = sys.argv[1]
-    draw = Draw(np.random.default_rng(SEEDS[chosen]), smooth=True)
-    print(table(cases(draw, COUNTS[chosen])), end="")
-
-
 if __name__ == "__main__":
-    main()
+    print_cases(cases, COUNTS, SEEDS)
