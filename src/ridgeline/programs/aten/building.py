@@ -15,6 +15,7 @@ from .arguments import Missing, elements
 from .formats import REAL, Format, format_of, known, width
 
 Operands = Mapping[str, Tensor | tuple[float, str]]  # a tensor moved once, or (elements, format)
+BLOCK = 1024.0  # threads of what the size `blocks` of a kernel counts
 
 
 def streamed(

@@ -9,14 +9,13 @@ from ...core.timeline import Tensor
 from ...core.work import Work
 from ..ops.pooling import gradient_kernel, pool_kernel, windows_of
 from .arguments import Arguments, Missing, elements
-from .building import streamed
+from .building import BLOCK, streamed
 from .convolution import channels_last
 from .counted import Rule
 from .formats import REAL, known
 from .memory import copied, result, rows_first
 
 MAX_ADDED = 8.0  # gradients that are added to one pixel at once without waiting for each other
-BLOCK = 1024.0  # threads of a block that blends pixels
 ADAPTIVE_BLOCKS = 4.0  # blocks of an adaptive pool, of 256 threads, that make up one of BLOCK
 MIN_CHANNELS = {"bilinear": 16, "nearest": 4}  # from which images with channels last have a kernel of their own
 TAPS = {

@@ -10,12 +10,10 @@ from ...core.work import Work
 from .. import ops
 from ..ops.strided import STRIDED
 from .arguments import Arguments, elements
-from .building import like, named, rows_along, streamed, with_moves
+from .building import BLOCK, like, named, rows_along, streamed, with_moves
 from .counted import Rule
 from .formats import REAL, known
 from .memory import result
-
-BLOCK = 1024.0  # threads of a block that scans columns
 
 RANDOM_FLOPS = 10.0  # integer rounds of a counter-based generator per number, as Philox 4x32-10 makes four in 40
 
