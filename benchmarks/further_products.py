@@ -5,6 +5,7 @@
     python benchmarks/further_products.py third > cases.csv      products of every format, transposed convolutions, quantized weights
     python benchmarks/further_products.py test > cases.csv       products of every format, never to be fitted to
     python benchmarks/further_products.py third-test > cases.csv the same of the third table, never to be fitted to
+    python benchmarks/further_products.py fourth-test > cases.csv products of every format, drawn after the third table was fitted to
 
 Sizes people use mixed with odd ones, and sizes drawn log-uniformly; the same table every time.
 """
@@ -28,6 +29,7 @@ MIXED = {
         *((12, 9150, ("transposed",)), (4, 9165, WEIGHTS)),
     ),
     "third-test": ((1, 9170, ("gemm",)), (1, 9171, ("bmm",)), (1, 9172, ("transposed",)), (1, 9173, WEIGHTS)),
+    "fourth-test": ((1, 9370, ("gemm",)), (1, 9371, ("bmm",))),
 }
 # cases, seed, families
 RANDOM = {
@@ -39,8 +41,13 @@ RANDOM = {
         *((4000, 9240, BYTES), (4000, 9250, ("bmm",))),
     ),
     "third-test": ((700, 9260, ("gemm",)), (200, 9261, ("bmm",))),
+    "fourth-test": ((1800, 9460, ("gemm",)), (400, 9461, ("bmm",))),
 }
-FIRST = {"test": 300, "third-test": 200}  # cases of each mixed draw that are taken, where not all are
+FIRST = {
+    "test": 300,
+    "third-test": 200,
+    "fourth-test": 500,
+}  # cases of each mixed draw that are taken, where not all are
 
 
 def main() -> None:

@@ -41,6 +41,8 @@ OTHER_SETS = (
     "h200-networks-new-test.csv.gz",
     "h200-networks-fresh-test.csv.gz",
     "h200-products-test.csv.gz",
+    "h200-products3-test.csv.gz",
+    "h200-products4-test.csv.gz",
     "h200-narrow-test.csv.gz",
     "h200-tiny-test.csv.gz",
     "h200-smallproducts-test.csv.gz",

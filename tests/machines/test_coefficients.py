@@ -385,6 +385,8 @@ TEST_SETS = (
     "programs-test.csv.gz",
     "layers.csv",
     "projections.csv",
+    "products3-test.csv.gz",
+    "products4-test.csv.gz",
 )
 
 

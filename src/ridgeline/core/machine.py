@@ -46,7 +46,9 @@ class Fitted:
     source: str
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of each size among the timings
     borrowed: bool = False  # from other machines; the error is then the leave-one-machine-out error
-    nearby: str = field(default="", repr=False)  # the timings as a table (`families/nearby.py`), where they are kept
+    nearby: str = field(
+        default="", repr=False
+    )  # what corrects the formula: timings (`families/nearby.py`) or a tree (`families/tree.py`)
 
     DOCUMENT: ClassVar = (
         "coefficients", "error", "p90", "low", "high", "cases", "source", "ranges", "borrowed",

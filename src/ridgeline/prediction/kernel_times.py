@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.cached import cached_property
-from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
+from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches, tree
 from ..core.families.attention import MAX_HEAD
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
@@ -73,12 +73,18 @@ class KernelTime:
         return np.broadcast_to(self.applies > 0, shape)
 
     @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        """Of the cases it applies to, among all: looked for once, because that takes longer than taking values from them."""
+        assert self._mask is not None
+        return np.flatnonzero(self._mask)
+
+    @cached_property
     def _sizes(self) -> Mapping[str, Array]:
         mask = self._mask
         if mask is None:
             return self.kernel.sizes
         return {
-            name: size if np.ndim(size) == 0 else np.broadcast_to(size, mask.shape)[mask]
+            name: size if np.ndim(size) == 0 else np.broadcast_to(size, mask.shape).ravel().take(self._places)
             for name, size in self.kernel.sizes.items()
         }
 
@@ -87,7 +93,7 @@ class KernelTime:
         if self._mask is None:
             return values
         every = np.full(self._mask.shape, elsewhere)
-        every[self._mask] = values
+        every.ravel()[self._places] = values
         return every
 
     @cached_property
@@ -111,7 +117,7 @@ class KernelTime:
         return self._formula * np.expm1(table.correction(self._sizes)) if table else 0.0
 
     @property
-    def _timings(self) -> nearby.Nearby | None:
+    def _timings(self) -> nearby.Nearby | tree.Tree | None:
         """The timings of this very kernel; those of another one say nothing of its shapes."""
         text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
         return nearby.read(text) if text else None

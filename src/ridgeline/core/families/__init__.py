@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from . import attention, convolution, cpu, nearby, product, row_kernels, switches
+from . import attention, convolution, cpu, nearby, product, row_kernels, switches, tree
 from .attention import ATTENTION, BACKWARD, DECODING
 from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
@@ -74,7 +74,7 @@ def keys(family: str, sizes: Sizes, dtype: str, op: str = "", kind: str = "gpu")
             if np.all(mask):
                 yield Key.of(kernels, dtype, name), 1.0
             elif np.any(mask):
-                yield Key.of(kernels, dtype, name), np.where(mask, 1.0, 0.0)
+                yield Key.of(kernels, dtype, name), mask.astype(np.float64)
 
 
 __all__ = [
@@ -90,4 +90,5 @@ __all__ = [
     "merged",
     "nearby",
     "switches",
+    "tree",
 ]

@@ -1,12 +1,14 @@
 """Coordinates of a shape that follow from its sizes, by which cases are near each other as the sizes themselves do not say.
 
 A convolution is a product whose rows are the pixels of all images: 64 images of 14x14 and 16 of 28x28 are alike to it.
-Which kernel it gets depends on the powers of two that its channels and pixels are multiples of.
+Which kernel it gets depends on the powers of two that its channels and pixels are multiples of. Which one a product gets also
+depends on how many tiles it has, on its work and on what it reads and writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from .family import Sizes
 
 MAX_EXACT = 2.0**53  # the largest of the integers that floating point holds one by one
 MAX_STEP = 128  # the largest power of two that counts as alignment
+TILES = ((128, 128), (64, 64), (256, 128), (128, 64), (32, 32))  # rows and columns that products are counted in
 
 
 def alignment(size: Array) -> Array:
@@ -24,13 +27,40 @@ def alignment(size: Array) -> Array:
     return power
 
 
+def _step(name: str, sizes: Sizes) -> Array:
+    return alignment(np.asarray(sizes[name]))
+
+
+def _tiles(rows: float, columns: float, sizes: Sizes) -> Array:
+    tiles: Array = sizes["b"] * np.ceil(sizes["m"] / rows) * np.ceil(sizes["n"] / columns)
+    return tiles
+
+
+def _moved(sizes: Sizes) -> Array:
+    """Elements of A, B and C."""
+    m, n, k = sizes["m"], sizes["n"], sizes["k"]
+    return sizes["b"] * (m * k + n * k + m * n)
+
+
 Derived = Mapping[str, Callable[[Sizes], Array]]
+OF_PRODUCTS: Derived = {
+    **{f"{name}_step": partial(_step, name) for name in "mnk"},
+    "results": lambda sizes: sizes["b"] * sizes["m"] * sizes["n"],
+    "aspect": lambda sizes: sizes["m"] / sizes["n"],
+    "products": lambda sizes: sizes["b"] * sizes["m"] * sizes["n"] * sizes["k"],
+    "elements_moved": _moved,
+    **{f"tiles_{rows}x{columns}": partial(_tiles, rows, columns) for rows, columns in TILES},
+}
 STEPS: Derived = {
     "c_in_step": lambda sizes: alignment(sizes["c_in"]),
     "c_out_step": lambda sizes: alignment(sizes["c_out"]),
     "pixel_step": lambda sizes: alignment(sizes["h"] * sizes["w"]),
 }  # which no growth at equal alignment changes
-DERIVED: Derived = {**STEPS, "all_pixels": lambda sizes: sizes["images"] * sizes["ho"] * sizes["wo"]}
+DERIVED: Derived = {
+    **STEPS,
+    **OF_PRODUCTS,
+    "all_pixels": lambda sizes: sizes["images"] * sizes["ho"] * sizes["wo"],
+}
 OF_ONE_SIZE = {"c_in_step": "c_in", "c_out_step": "c_out"}  # which a table need not hold: the size says it
 
 

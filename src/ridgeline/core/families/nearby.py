@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
+from . import tree
 from .coordinates import OF_ONE_SIZE, STEPS, alignment, coordinate
 from .effects import Array
 from .family import Sizes
@@ -204,9 +205,13 @@ def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vecto
 
 
 @cache
-def read(text: str) -> Nearby:
-    """What `text` wrote, or a table with a line per case, of weights or misses, as earlier versions wrote it; ValueError
-    where it is none of them."""
+def read(text: str) -> Nearby | tree.Tree:
+    """What `text` wrote, of timed cases or of a tree, or a table with a line per case, of weights or misses, as earlier versions
+    wrote it; ValueError where it is none of them."""
+    return tree.read(text) if text.startswith(f"{tree.HEAD} ") else _read_cases(text)
+
+
+def _read_cases(text: str) -> Nearby:
     head, *lines = text.strip().split("\n")
     by_column = head.startswith(f"{COLUMNS} ")
     names = tuple(head.removeprefix(f"{COLUMNS} ").split())
