@@ -9,6 +9,8 @@
 Kernels whose number of timings changed are fitted again from the coefficients they have, and keep those where that predicts
 held-out timings no better; new kernels start from the next wider ones. Corrections and intervals are made from all timings.
 
+Matrix products whose corrections `fit_products.py` made, from these and further timings, stay as they are.
+
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: SETS lists those
 that are fitted to.
 Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz,
@@ -60,8 +62,6 @@ SETS = (
         "networks-",
         "groups-",
         "products-",
-        "products2-",
-        "products3-",
         "gradients-",
         "lists-",
         "bmm-",

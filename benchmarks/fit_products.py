@@ -30,8 +30,8 @@ from judge_h200 import DATA, rows
 from numpy.typing import NDArray
 
 from ridgeline.core.families import Key, nearby
-from ridgeline.core.families.coordinates import coordinate
-from ridgeline.core.families.tree import LEAF, MAX_VALUE, PER_UNIT, Tree
+from ridgeline.core.families.coordinates import OF_PRODUCTS, coordinate
+from ridgeline.core.families.tree import LEAF, MAX_VALUE, PER_UNIT, PLAIN, Tree
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import coefficients
@@ -42,10 +42,8 @@ from ridgeline.prediction.kernel_times import Asked, KernelTime, of_kernel
 from ridgeline.programs.ops import OPS
 
 CHOICES_SOURCE = SOURCE.replace(" by ridgeline (", " by ridgeline, with the kernels that the library takes (")
-NAMES = (
-    *("b", "m", "n", "k", "m_step", "n_step", "k_step", "results", "aspect", "products", "elements_moved"),
-    *("tiles_128x128", "tiles_64x64", "tiles_256x128", "tiles_128x64", "tiles_32x32"),
-)
+TIMINGS = (*CALIBRATIONS, "h200-products2-calibration.csv.gz", "h200-products3-calibration.csv.gz")
+NAMES = (*PLAIN, *OF_PRODUCTS)
 FORMATS = ("bf16", "fp16", "fp32", "tf32", "fp64", "int8", "fp8_e4m3")
 PARTS = ("memsets", "kernels", "kernel", "x", "y", "z", "second")  # of a call, as the library makes it
 TILE = re.compile(r"tilesize(\d+)x(\d+)x|_(\d+)x(\d+)_\d+x\d+|gemm_(?:bf16_|f16_)?(\d+)x(\d+)")
@@ -81,7 +79,7 @@ Vector = NDArray[np.float64]
 
 @dataclass
 class Calls:
-    """Products of one op and format: sizes, what the formula says, and the kernels that the library takes."""
+    """Products of one op and format: sizes, the kernels that the library takes, and times."""
 
     op: str
     dtype: str
@@ -102,13 +100,19 @@ def product(op: str, dtype: str, sizes: dict[str, Vector]) -> Any:
     return OPS[op](**given, dtype=dtype)
 
 
-def known_calls(path: Path, op: str, dtype: str, timed: dict[tuple[int, ...], float] | None = None) -> Calls:
-    """Calls whose kernels are in a file; with `timed`, those of them that were."""
+def known_calls(
+    path: Path, op: str, dtype: str, codes: dict[str, int], timed: dict[tuple[int, ...], float] | None = None
+) -> Calls:
+    """Calls whose kernels are in a file; with `timed`, those of them that were. `codes` numbers the names of kernels the same way in
+    all files, each of which numbers its own."""
     file = np.load(path)
     columns = {name: file[name].astype(np.float64) for name in ("b", "m", "n", "k", *PARTS)}
     tiles = np.array([[float(side) for side in _tile(str(name))] for name in file["names"]] + [[0.0, 0.0]])
     kernel = np.minimum(columns["kernel"], len(tiles) - 1).astype(int)
     columns["tile_n"], columns["tile_m"] = tiles[kernel].T
+    numbers = np.array([codes.setdefault(str(name), len(codes) + 1) for name in file["names"]] + [0.0])
+    for name in CATEGORIES:
+        columns[name] = numbers[np.minimum(columns[name], len(numbers) - 1).astype(int)]
     time = np.zeros(len(kernel))
     if timed is not None:
         sizes = zip(*(columns[name].astype(int) for name in "bmnk"), strict=True)
@@ -127,7 +131,7 @@ def _tile(name: str) -> tuple[str, str]:
 def timings() -> dict[tuple[str, str], dict[tuple[int, ...], float]]:
     """Microseconds of every product of the default path that was timed, by op and format; the median where it was several times."""
     every: dict[tuple[str, str], dict[tuple[int, ...], list[float]]] = {}
-    for name in CALIBRATIONS:
+    for name in TIMINGS:
         for row in rows(DATA / name):
             if row["op"] in ("gemm", "bmm") and "time_us" in row and not ({"backend", "weights"} & set(row)):
                 case = tuple(int(float(row.get(size, 1))) for size in ("batch", "m", "n", "k"))
@@ -277,10 +281,10 @@ def main() -> None:
     folder, random = Path(sys.argv[1]), np.random.default_rng(7)
     machine = machines.load("h200-sxm")
     bare = replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
-    timed, drawn = [], []
+    timed, drawn, codes = [], [], dict[str, int]()
     for (op, dtype), cases in sorted(timings().items()):
-        timed.append(known_calls(folder / f"timed-{op}-{dtype}.npz", op, dtype, cases))
-        drawn.append(known_calls(folder / f"drawn-{op}-{dtype}.npz", op, dtype))
+        timed.append(known_calls(folder / f"timed-{op}-{dtype}.npz", op, dtype, codes, cases))
+        drawn.append(known_calls(folder / f"drawn-{op}-{dtype}.npz", op, dtype, codes))
     tell(f"{sum(map(len, timed))} timings, {sum(map(len, drawn))} calls with known kernels")
     bases = [formula(each, bare) for each in timed]
     held = [random.integers(HELD, size=len(each)) == 0 for each in timed]

@@ -30,7 +30,7 @@ from .family import Sizes
 
 CELLS_PER_OCTAVE = 4.0  # cells per octave of a size
 MIN_SIZE = 0.25  # what a size of 0 (a flag that is off) counts as
-MAX_LOG_ERROR = 0.7  # beyond twice or half another kernel ran, which says nothing of the cases around
+MAX_LOG_ERROR = tree.MAX_VALUE  # beyond it another kernel ran
 MAX_WEIGHT = 1e3  # of a timed case; a fit keeps them far below
 CELL_BITS = 63  # of the number of a cell, which its coordinates share
 SIZE_BITS = 8  # of a coordinate: 2^(2^SIZE_BITS / CELLS_PER_OCTAVE) is beyond any size; one less is beyond any image
