@@ -53,13 +53,13 @@ class KernelNode(ctypes.Structure):
 class Library:
     """The library's products on one stream, captured and not run."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = 3 * SIDE_BYTES + GIB) -> None:
         import torch
 
         self.torch, self.driver = torch, ctypes.CDLL("libcuda.so.1")
         self.stream = torch.cuda.Stream()
         self.handle = ctypes.c_void_p(self.stream.cuda_stream)
-        self.buffer = torch.empty(3 * SIDE_BYTES + GIB, dtype=torch.uint8, device="cuda")
+        self.buffer = torch.empty(room, dtype=torch.uint8, device="cuda")
         self.scale = torch.ones((), device="cuda")
         self.names: dict[str, int] = {}
         self._known: dict[tuple[Any, Any], int] = {}

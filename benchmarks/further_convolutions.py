@@ -1,0 +1,66 @@
+"""Convolutions to time in addition to the calibration of every family, and a test of them.
+
+    python benchmarks/further_convolutions.py calibration > cases.csv    shapes as `library_convolutions.py` draws them, and the suite's
+    python benchmarks/further_convolutions.py test > cases.csv           the suite's, and other draws; never to be fitted to
+
+No shape is in another table. The same table every time, as long as no table was added.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from judge_h200 import DATA, rows
+from library_convolutions import OPS, Row, case_of, endless, images_bytes, row_of, sides
+
+from ridgeline.measure.cuda.cases import calibration_cases, random_cases
+from ridgeline.measure.cuda.kernels import table
+
+FAMILIES = ("conv2d", "stems", "transposed", "convolution backward", "grouped", "single pixels")
+# of each table: draws of the suite with sizes people use, its cases with any sizes, and draws of `library_convolutions.py`; seeds
+COUNTS = {"calibration": (5, 18000, 36000, 9510), "test": (1, 1000, 700, 9610)}
+FIRST = {"test": 800}  # cases of a draw with sizes people use that are taken, where not all are
+MAX_BYTES = 1 << 29  # of images, and
+MAX_FLOPS = {"bf16": 1e12, "fp16": 1e12, "tf32": 5e11, "fp32": 6e10}  # so that many can be timed
+
+
+def held() -> set[Row]:
+    """The convolutions of all tables."""
+    paths = [*DATA.glob("h200-*.csv.gz"), *DATA.glob("h200-*.csv")]
+    return {row_of(case) for path in paths for case in rows(path) if case.get("op") in OPS}
+
+
+def drawn(name: str) -> Iterator[Row]:
+    mixed, smooth, free, seed = COUNTS[name]
+    for further in range(mixed):
+        yield from map(row_of, calibration_cases(seed=seed + further, only=FAMILIES)[: FIRST.get(name)])
+    yield from map(row_of, random_cases(smooth, seed + 50, only=FAMILIES))
+    others = endless(np.random.default_rng(seed + 60))
+    for _ in range(free):
+        yield next(others)
+
+
+def flops(row: Row) -> float:
+    case = case_of(row)
+    ho, wo = (case["h"], case["w"]) if case["op"] == "conv_transpose2d" else sides(case)
+    channels = case["c_in"] * case["c_out"] / case["groups"]
+    return float(2 * case["batch"] * ho * wo * channels * case["kernel"] ** 2)
+
+
+def main() -> None:
+    known, found = held(), list[dict[str, Any]]()
+    for row in drawn(sys.argv[1]):
+        case = case_of(row)
+        if row in known or images_bytes(row) > MAX_BYTES or flops(row) > MAX_FLOPS[case["dtype"]]:
+            continue
+        known.add(row)
+        found.append(case)
+    np.random.default_rng(1).shuffle(found)  # whatever part of them is timed is of all kinds
+    print(table(found), end="")
+
+
+if __name__ == "__main__":
+    main()
