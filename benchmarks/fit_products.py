@@ -42,7 +42,7 @@ from ridgeline.prediction.kernel_times import Asked, KernelTime, of_kernel
 from ridgeline.programs.ops import OPS
 
 CHOICES_SOURCE = SOURCE.replace(" by ridgeline (", " by ridgeline, with the kernels that the library takes (")
-TIMINGS = (*CALIBRATIONS, "h200-products2-calibration.csv.gz", "h200-products3-calibration.csv.gz")
+TIMINGS = (*CALIBRATIONS, "h200-products2-calibration.csv.gz")
 NAMES = (*PLAIN, *OF_PRODUCTS)
 FORMATS = ("bf16", "fp16", "fp32", "tf32", "fp64", "int8", "fp8_e4m3")
 PARTS = ("memsets", "kernels", "kernel", "x", "y", "z", "second")  # of a call, as the library makes it

@@ -36,6 +36,7 @@ OTHER_SETS = (
     "h200-layers.csv",
     "h200-projections.csv",
     "h200-convolutions-test.csv.gz",
+    "h200-convolutions3-test.csv.gz",
     "h200-networks-test.csv.gz",
     "h200-networks-last-test.csv.gz",
     "h200-networks-new-test.csv.gz",

@@ -7,8 +7,8 @@ PyTorch asks it (first configuration of its instant heuristics that can be built
 own, because an allocation takes longer than all the rest. Convolutions of one channel a group are left out: for some of them
 PyTorch has kernels of its own.
 
-`timed.npz` holds the convolutions of benchmarks/data that were timed, `drawn.npz` others drawn at random, each with the kernels
-it gets, in order. What it prints says for how many of a sample PyTorch itself gets the same. `benchmarks/fit_convolutions.py`
+`timed-*.npz` hold the convolutions of benchmarks/data that were timed, `drawn-*.npz` others drawn at random, each with the
+kernels it gets, in order. What it prints says for how many of a sample PyTorch itself gets the same. `benchmarks/fit_convolutions.py`
 reads the files.
 """
 
@@ -22,13 +22,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from judge_h200 import DATA, rows
-from library_kernels import GIB, KERNEL_NODE, RELAXED, WIDTHS, KernelNode
+from library_kernels import GIB, KERNEL_NODE, RELAXED, TORCH_NAMES, WIDTHS, KernelNode
 from numpy.typing import NDArray
+
+from ridgeline.measure.cuda.cases import PLAN as DRAWS
+from ridgeline.measure.cuda.draw import Draw
 
 SIZES = ("batch", "c_in", "c_out", "h", "w", "kernel", "stride", "padding", "groups", "dilation")
 OPS = ("conv2d", "conv2d_dgrad", "conv2d_wgrad", "conv_transpose2d")
@@ -38,7 +42,8 @@ LAYOUTS = ("nchw", "nhwc")
 ROOM, WORKSPACE = 3 * GIB, 7 * GIB // 2
 MAX_DRAWN_BYTES = GIB  # of images in and out
 MAX_NODES = 64
-MAX_KERNELS = 8  # that are kept of a call
+MAX_KERNELS = 6  # that are kept of a call
+ROWS_OF_FILE = 500_000
 OF_KERNEL = ("kernel", "blocks", "threads", "resident")  # what is kept of each; `resident` blocks at a time on a core
 SAMPLE = 40  # of the timed ones that PyTorch is asked about, by each process
 
@@ -166,11 +171,15 @@ FEW = (1, 2, 3, 3, 3, 4, 6, 8, 9, 12, 16)
 KERNELS = (*[1] * 30, *[3] * 34, *[5] * 9, *[7] * 8, *[2] * 4, *[4] * 4, 6, 8, 9, 11, 14, 16)
 
 
+SUITE = ("conv2d", "convolution backward", "stems", "transposed", "grouped", "single pixels")
+SUITE_SHARE = 0.35
+
+
 def drawn(random: np.random.Generator) -> Row | None:
     """A convolution of sizes that networks have, or of any; None where it is none."""
 
     def log_uniform(low: float, high: float, step: int = 1) -> int:
-        return max(int(round(math.exp(random.uniform(math.log(low), math.log(high))) / step)), 1) * step
+        return max(round(math.exp(random.uniform(math.log(low), math.log(high))) / step), 1) * step
 
     def channels() -> int:
         kind = random.random()
@@ -211,9 +220,17 @@ def drawn(random: np.random.Generator) -> Row | None:
 
 
 def endless(random: np.random.Generator) -> Iterator[Row]:
+    """Convolutions as they are drawn above, and as the suite of `ridgeline.measure` draws them."""
+    suite = [draw for name, _, draw in DRAWS if name in SUITE]
     while True:
-        row = drawn(random)
-        if row:
+        if random.random() < SUITE_SHARE:
+            case = suite[int(random.integers(len(suite)))](
+                Draw(random, random.random() < 0.7), int(random.integers(64))
+            )
+            row = row_of(case)
+            if images_bytes(row) <= MAX_DRAWN_BYTES and not alone(row):
+                yield row
+        elif (row := drawn(random)) is not None:
             yield row
 
 
@@ -443,9 +460,7 @@ class Room:
         pass
 
     def take(self, name: str, *shape: int) -> Any:
-        from ridgeline.measure.cuda.operands import FORMATS as torch_names
-
-        return self.torch.empty(shape, dtype=getattr(self.torch, torch_names[name]), device="cuda")
+        return self.torch.empty(shape, dtype=getattr(self.torch, TORCH_NAMES[name]), device="cuda")
 
 
 def agreed(cudnn: Cudnn, cases: list[Row]) -> tuple[int, int]:
@@ -457,10 +472,8 @@ def agreed(cudnn: Cudnn, cases: list[Row]) -> tuple[int, int]:
         for row in cases:
             run = build(case_of(row), cudnn.torch, "cuda", Room(cudnn.torch))  # type: ignore[arg-type]
             theirs = cudnn.captured(lambda run=run: run() is None)
-            try:
+            with suppress(RuntimeError):
                 same += theirs == cudnn.kernels(case_of(row))
-            except RuntimeError:
-                pass
             of += 1
     return same, of
 
@@ -501,7 +514,9 @@ def merge(folder: Path, processes: int) -> None:
             table[:, first::step] = places[table[:, first::step]]
             tables.append(table.astype(np.int32))
         table = np.concatenate(tables)
-        np.savez_compressed(folder / f"{kind}.npz", names=np.array(list(names)), table=table)
+        for part, start in enumerate(range(0, len(table), ROWS_OF_FILE)):
+            columns = np.ascontiguousarray(table[start : start + ROWS_OF_FILE].T)  # a line per column is packed tighter
+            np.savez_compressed(folder / f"{kind}-{part}.npz", names=np.array(list(names)), columns=columns)
         print(f"{kind}: {len(table)} convolutions, {len(names)} kernels", flush=True)
         for path in paths:
             path.unlink()

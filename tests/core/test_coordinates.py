@@ -31,6 +31,11 @@ def test_layers_without_groups_are_told_apart_by_pixels_and_alignment() -> None:
     assert conv.near_by({**LAYER, "groups": 4.0}) == conv.shape
 
 
+def test_layers_that_spread_their_input_are_told_apart_by_how_far() -> None:
+    conv = formula("conv")
+    assert set(conv.near_by({**LAYER, "spread": 2.0})) ^ set(conv.near_by(LAYER)) == {"spread", "stride"}
+
+
 def solved(ratio: float) -> nearby.Nearby:
     """A table with one timing, of LAYER, that took `ratio` times what the formula says."""
     shape = formula("conv").near_by(LAYER)

@@ -548,11 +548,13 @@ CONVS = [
     ({"kernel": 7.0}, "conv-large"),
     ({"kernel": 7.0, "c_out": 96.0}, "conv-large-wide"),
     ({"kernel": 7.0, "c_out": 99.0}, "conv-odd-large-wide"),
-    ({"groups": 8.0}, "conv-grouped"),  # 8 channels a group
+    ({"groups": 16.0, "c_in": 128.0, "c_out": 128.0}, "conv-grouped"),  # 8 channels a group
+    ({"groups": 8.0}, "conv-grouped-narrow"),  # 8, and 64 in all
     ({"groups": 2.0}, "conv-grouped-broad-block"),  # 32
     ({"groups": 2.0, "c_in": 96.0, "c_out": 96.0}, "conv-grouped-broad"),  # 48
     ({"groups": 32.0}, "conv-grouped-odd"),  # 2
     ({"groups": 16.0}, "conv-grouped-odd-quads"),  # 4
+    ({"groups": 8.0, "c_in": 96.0, "c_out": 96.0}, "conv-grouped-odd-fours"),  # 12
     ({"groups": 15.0, "c_in": 60.0, "c_out": 60.0}, "conv-grouped-odd"),  # 4, but 60 = 7 x 8 + 4
     ({"groups": 64.0}, "conv-grouped-alone"),
     ({"groups": 64.0, "stride": 2.0}, "conv-grouped-alone-stepped"),

@@ -387,6 +387,7 @@ TEST_SETS = (
     "projections.csv",
     "products3-test.csv.gz",
     "products4-test.csv.gz",
+    "convolutions3-test.csv.gz",
 )
 
 

@@ -129,7 +129,7 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
             door.complain(place, "must be a table of timings: a tree is of matrix products")
         return text
     shape = (*family.shape, *(name for name in family.further if name in timings.names))
-    if timings.names not in (shape, family.finer):
+    if timings.names not in (shape, *family.finer_shapes):
         door.complain(place, f"must have the sizes {', '.join(shape)}, found {', '.join(timings.names)}")
     elif not (
         timings.sizes.min() >= 0 and timings.sizes.max() <= RANGE[1] and max(abs(timings.weights)) <= nearby.MAX_WEIGHT

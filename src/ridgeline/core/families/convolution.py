@@ -20,10 +20,11 @@ NOT_FROM_GEMM = ("reuse", "prepare", "row", "most")  # coefficients of products 
 VECTOR_CHANNELS = 8.0  # that are loaded at once
 BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
 HALF_BLOCK = 16.0  # or half a step
-QUAD_CHANNELS = 4.0  # of a group, for which libraries have kernels of their own
+QUAD_CHANNELS = 4.0  # of a group, for which libraries have kernels of their own; for other multiples of it they rarely do
 MAX_FEW_CHANNELS = (
     16.0  # channels for which libraries have kernels of their own; of a group, those of which a tile takes several
 )
+MAX_NARROW_GROUPS = 64.0
 GROUP_BLOCKS = (
     32.0,
     64.0,
@@ -128,16 +129,21 @@ def _of_groups(g: Sizes, op: str, grouped: Mask, inputs: Array, outputs: Array) 
     blocks = several & (inputs == outputs) & np.isin(inputs, GROUP_BLOCKS)
     odd = off(inputs, VECTOR_CHANNELS) | off(outputs, VECTOR_CHANNELS)
     broad = np.maximum(inputs, outputs) > MAX_FEW_CHANNELS
-    quads = ~off(inputs, QUAD_CHANNELS) & ~off(outputs, QUAD_CHANNELS)
+    fours = ~off(inputs, QUAD_CHANNELS) & ~off(outputs, QUAD_CHANNELS)
     # of which all together are loaded eight at a time; else the images are copied and padded, and two groups have a slow kernel
-    quads &= ~off(inputs * g["groups"], VECTOR_CHANNELS) & ~off(outputs * g["groups"], VECTOR_CHANNELS)
-    quads &= inputs * g["groups"] > VECTOR_CHANNELS
+    fours &= ~off(inputs * g["groups"], VECTOR_CHANNELS) & ~off(outputs * g["groups"], VECTOR_CHANNELS)
+    fours &= inputs * g["groups"] > VECTOR_CHANNELS
+    quads = fours & (inputs == QUAD_CHANNELS) & (outputs == QUAD_CHANNELS)
+    # channels of all groups together below which groups run one after the other, or one of them in a tile
+    narrow = inputs * g["groups"] <= MAX_NARROW_GROUPS
     stepped = np.maximum(g["stride"], g.get("spread", 1.0)) > 1
     return {
-        "conv-grouped": several & ~odd & ~broad,
+        "conv-grouped": several & ~odd & ~broad & ~narrow,
+        "conv-grouped-narrow": several & ~odd & ~broad & narrow,
         "conv-grouped-broad": several & ~odd & broad & ~blocks,
         "conv-grouped-broad-block": several & ~odd & broad & blocks,
-        "conv-grouped-odd": several & odd & ~quads,
+        "conv-grouped-odd": several & odd & ~fours,
+        "conv-grouped-odd-fours": several & odd & fours & ~quads,
         "conv-grouped-odd-quads": several & odd & quads,
         "conv-grouped-alone": alone & ~large & ~stepped,
         "conv-grouped-alone-stepped": alone & ~large & stepped,
@@ -232,4 +238,16 @@ def is_dense(g: Sizes) -> bool:
     return bool(np.all(np.asarray(g["groups"]) == 1))
 
 
-CONVOLUTION = Family("conv", conv, CONV, EFFECTS, SHAPE, finer=DENSE_SHAPE, has_finer=is_dense)
+# what spreads its input by a stride takes none itself
+SPREAD_SHAPE = tuple("spread" if name == "stride" else name for name in DENSE_SHAPE)
+
+
+def finer_shape(g: Sizes) -> tuple[str, ...]:
+    """What tells cases without groups apart."""
+    if not is_dense(g):
+        return ()
+    return SPREAD_SHAPE if "spread" in g else DENSE_SHAPE
+
+
+FINER = (DENSE_SHAPE, SPREAD_SHAPE)
+CONVOLUTION = Family("conv", conv, CONV, EFFECTS, SHAPE, finer=finer_shape, finer_shapes=FINER)

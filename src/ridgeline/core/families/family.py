@@ -49,9 +49,9 @@ class Coefficient:
     optional: bool = False  # absent (0) unless a fit brings it
 
 
-def no_finer(sizes: Sizes) -> bool:
+def no_finer(sizes: Sizes) -> tuple[str, ...]:
     """A function with a name, so that predictions can be pickled."""
-    return False
+    return ()
 
 
 Formula = Callable[[Sizes, Hardware, Coefficients, frozenset[str]], Array]
@@ -68,13 +68,13 @@ class Family:
     shape: tuple[str, ...]  # the sizes by which two cases are near each other
     main: str = "work at achieved rates"
     further: tuple[str, ...] = ()  # sizes of the shape that only some ops have
-    finer: tuple[str, ...] = ()  # a shape that tells some cases apart better, in place of it
-    has_finer: Callable[[Sizes], bool] = no_finer  # whether these cases are such
+    finer: Callable[[Sizes], tuple[str, ...]] = no_finer  # a shape that tells some cases apart better, in place of it,
+    finer_shapes: tuple[tuple[str, ...], ...] = ()  # and all of them
 
     def near_by(self, sizes: Sizes) -> tuple[str, ...]:
         """The coordinates by which these cases are near each other."""
-        if self.has_finer(sizes):
-            return self.finer
+        if finer := self.finer(sizes):
+            return finer
         return (*self.shape, *(name for name in self.further if name in sizes))
 
     def time(self, sizes: Sizes, hardware: Hardware, given: Coefficients) -> Array:

@@ -208,8 +208,7 @@ def image_gradient(sizes: Convolution, *, layer: bool = False) -> Work:
     outputs = float(sizes.batch * sizes.c_out * prod(sizes.output))
     pixels = float(sizes.batch * sizes.c_in * prod(sizes.image))
     name, kind = ("conv_transpose2d", "transposed") if layer else ("conv_dgrad", "dgrad")
-    spread = {} if layer else {"spread": _stride(sizes)}
-    kernels = _kernel(sizes, f"{kind}_{_layout(sizes)}", swapped=True, **spread)
+    kernels = _kernel(sizes, f"{kind}_{_layout(sizes)}", swapped=True, spread=_stride(sizes))
     return _work(sizes, name, {"dy": outputs, "weights": sizes.weights}, {"dx": pixels}, kernels)
 
 

@@ -129,7 +129,7 @@ def conv_transpose2d(
     taps = c_out / groups * kernel * kernel
     # as a convolution over the pixels of y, each of which sees kernel / stride taps a side
     sizes = {"images": batch, "c_in": c_in, "c_out": c_out, "h": h, "w": w, "ho": ho, "wo": wo}
-    sizes |= {"kernel": kernel / stride, "stride": 1.0, "groups": groups, "dilation": dilation}
+    sizes |= {"kernel": kernel / stride, "stride": 1.0, "groups": groups, "dilation": dilation, "spread": stride}
     sizes |= {"x": dtype_row(dtype).bytes, "y": dtype_row(out).bytes}
     return work(
         matrix={"multiply-add": (2 * batch * c_in * h * w * taps, "2 batch c_in h w (c_out/groups) kernel^2")},
