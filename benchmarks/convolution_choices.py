@@ -317,8 +317,9 @@ def main() -> None:
     print(f"{len(drawn)} convolutions with known kernels, {known.sum()} timings, {(held > 0).sum()} kept apart")
     for place, op in enumerate(OPS):
         chosen = (held > 0) & (table[:, 0] == place)
-        texts = [f"{name} {Errors.of(times[chosen], held[chosen])}" for name, times in found.items()]
-        print(f"{op} ({chosen.sum()}): {'; '.join(texts)}", flush=True)
+        errors = {name: Errors.of(times[chosen], held[chosen]) for name, times in found.items()}
+        texts = [f"{name} {error.median:.1%}, {error.p90:.1%}" for name, error in errors.items()]
+        print(f"{op} ({chosen.sum()}), median and P90: {'; '.join(texts)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,15 @@ HANDLE, DATA_TYPE, INT64, FLOATING, POINTER, CONVOLUTION_MODE, HEURISTIC_MODE, N
     11,
     15,
 )
+# attributes,
+TENSOR_ALIGNMENT, TENSOR_TYPE, TENSOR_SIDES, TENSOR_STRIDES, TENSOR_NAME = 900, 901, 902, 903, 906
+CONVOLUTION_TYPE, CONVOLUTION_KIND, CONVOLUTION_DILATIONS, CONVOLUTION_STRIDES = 100, 101, 102, 103
+PADDINGS_AFTER, PADDINGS_BEFORE, CONVOLUTION_SIDES = 104, 105, 106
+GRAPH_HANDLE, GRAPH_OPERATIONS = 800, 801
+HEURISTICS_MODE, HEURISTICS_GRAPH, HEURISTICS_RESULTS = 200, 201, 202
+CONFIGURATION_ENGINE, ENGINE_NOTES = 300, 1303
+PLAN_HANDLE, PLAN_CONFIGURATION, PLAN_WORKSPACE = 400, 401, 402
+PACK_NAMES, PACK_POINTERS, PACK_WORKSPACE = 1000, 1001, 1003
 # modes and notes
 CROSS_CORRELATION, INSTANT, FALLBACK, TENSOR_UNITS, NARROWED = 1, 0, 2, 0, 1
 MAX_CONFIGURATIONS, MAX_NOTES = 100, 16
@@ -296,11 +305,11 @@ class Cudnn:
     def _tensor(self, name: int, dtype: str, sides: tuple[int, ...], channels_last: bool) -> Any:
         _, c, h, w = sides
         made = self._make(TENSOR)
-        self._put(made, 901, DATA_TYPE, ctypes.c_int(FORMATS[dtype]))
-        self._integers(made, 902, *sides)
-        self._integers(made, 903, *((c * h * w, 1, w * c, c) if channels_last else (c * h * w, h * w, w, 1)))
-        self._integers(made, 906, name)
-        self._integers(made, 900, ALIGNED)
+        self._put(made, TENSOR_TYPE, DATA_TYPE, ctypes.c_int(FORMATS[dtype]))
+        self._integers(made, TENSOR_SIDES, *sides)
+        self._integers(made, TENSOR_STRIDES, *((c * h * w, 1, w * c, c) if channels_last else (c * h * w, h * w, w, 1)))
+        self._integers(made, TENSOR_NAME, name)
+        self._integers(made, TENSOR_ALIGNMENT, ALIGNED)
         return self._finished(made, "tensor")
 
     def _graph(self, case: Case) -> tuple[Any, list[int]]:
@@ -312,14 +321,14 @@ class Cudnn:
         if case["op"] == "conv_transpose2d":  # the gradient of the images of the convolution that leads back
             x, y, w = y, x, (case["c_in"], case["c_out"] // case["groups"], *taps)
         conv = self._make(CONVOLUTION)
-        self._put(conv, 100, DATA_TYPE, ctypes.c_int(FLOAT))
-        self._put(conv, 101, CONVOLUTION_MODE, ctypes.c_int(CROSS_CORRELATION))
-        self._integers(conv, 106, 2)
+        self._put(conv, CONVOLUTION_TYPE, DATA_TYPE, ctypes.c_int(FLOAT))
+        self._put(conv, CONVOLUTION_KIND, CONVOLUTION_MODE, ctypes.c_int(CROSS_CORRELATION))
+        self._integers(conv, CONVOLUTION_SIDES, 2)
         for name, size in (
-            (102, case.get("dilation", 1)),
-            (103, case["stride"]),
-            (104, case["padding"]),
-            (105, case["padding"]),
+            (CONVOLUTION_DILATIONS, case.get("dilation", 1)),
+            (CONVOLUTION_STRIDES, case["stride"]),
+            (PADDINGS_AFTER, case["padding"]),
+            (PADDINGS_BEFORE, case["padding"]),
         ):
             self._integers(conv, name, size, size)
         kind, first = OPERATIONS.get(case["op"], GRADIENT_OF_IMAGES)
@@ -330,25 +339,25 @@ class Cudnn:
         for place, (name, shape) in enumerate(((W, w), (X, x), (Y, y))):
             self._put(operation, first + 3 + place, DESCRIPTOR, self._tensor(name, dtype, shape, last))
         graph = self._make(GRAPH)
-        self._put(graph, 800, HANDLE, self.handle)
-        self._put(graph, 801, DESCRIPTOR, self._finished(operation, "operation"))
+        self._put(graph, GRAPH_HANDLE, HANDLE, self.handle)
+        self._put(graph, GRAPH_OPERATIONS, DESCRIPTOR, self._finished(operation, "operation"))
         return self._finished(graph, "graph"), [math.prod(shape) * WIDTHS[dtype] for shape in (x, y, w)]
 
     def _configurations(self, graph: Any, dtype: str) -> Iterator[Any]:
         """In the order in which PyTorch tries them."""
         for mode in (INSTANT, FALLBACK):
             heuristics = self._make(HEURISTICS)
-            self._put(heuristics, 201, DESCRIPTOR, graph)
-            self._put(heuristics, 200, HEURISTIC_MODE, ctypes.c_int(mode))
+            self._put(heuristics, HEURISTICS_GRAPH, DESCRIPTOR, graph)
+            self._put(heuristics, HEURISTICS_MODE, HEURISTIC_MODE, ctypes.c_int(mode))
             if self.library.cudnnBackendFinalize(heuristics):
                 continue
-            count = min(self._get(heuristics, 202, DESCRIPTOR, None, 0), MAX_CONFIGURATIONS)
+            count = min(self._get(heuristics, HEURISTICS_RESULTS, DESCRIPTOR, None, 0), MAX_CONFIGURATIONS)
             made = (ctypes.c_void_p * count)(*(self._make(CONFIGURATION).value for _ in range(count)))
-            found = self._get(heuristics, 202, DESCRIPTOR, made, count)
+            found = self._get(heuristics, HEURISTICS_RESULTS, DESCRIPTOR, made, count)
             for configuration in list(made)[:found]:
                 engine, notes = ctypes.c_void_p(self._make(ENGINE).value), (ctypes.c_int * MAX_NOTES)()
-                self._get(configuration, 300, DESCRIPTOR, ctypes.byref(engine))
-                noted_count = self._get(engine, 1303, NOTE, notes, MAX_NOTES)
+                self._get(configuration, CONFIGURATION_ENGINE, DESCRIPTOR, ctypes.byref(engine))
+                noted_count = self._get(engine, ENGINE_NOTES, NOTE, notes, MAX_NOTES)
                 noted = list(notes)[:noted_count]
                 if dtype != "fp32" or not (TENSOR_UNITS in noted or NARROWED in noted):
                     yield configuration
@@ -360,18 +369,18 @@ class Cudnn:
             base = self.room.data_ptr()
             pointers = [base + sum(-(-size // 1024) * 1024 for size in sizes[:place]) for place in range(3)]
             pack = self._make(PACK)
-            self._integers(pack, 1000, X, Y, W)
-            self._put(pack, 1001, POINTER, (ctypes.c_void_p * 3)(*pointers), 3)
-            self._put(pack, 1003, POINTER, ctypes.c_void_p(base + ROOM))
+            self._integers(pack, PACK_NAMES, X, Y, W)
+            self._put(pack, PACK_POINTERS, POINTER, (ctypes.c_void_p * 3)(*pointers), 3)
+            self._put(pack, PACK_WORKSPACE, POINTER, ctypes.c_void_p(base + ROOM))
             self._finished(pack, "pack")
             for configuration in self._configurations(graph, case["dtype"]):
                 plan = self._make(PLAN)
-                self._put(plan, 400, HANDLE, self.handle)
-                self._put(plan, 401, DESCRIPTOR, ctypes.c_void_p(configuration))
+                self._put(plan, PLAN_HANDLE, HANDLE, self.handle)
+                self._put(plan, PLAN_CONFIGURATION, DESCRIPTOR, ctypes.c_void_p(configuration))
                 if self.library.cudnnBackendFinalize(plan):
                     continue
                 need = ctypes.c_int64()
-                self._get(plan, 402, INT64, ctypes.byref(need))
+                self._get(plan, PLAN_WORKSPACE, INT64, ctypes.byref(need))
                 if need.value > WORKSPACE:
                     raise RuntimeError("needs too large a workspace")
                 found = self.captured(lambda plan=plan: self.library.cudnnBackendExecute(self.handle, plan, pack))

@@ -20,7 +20,7 @@ NOT_FROM_GEMM = ("reuse", "prepare", "row", "most")  # coefficients of products 
 VECTOR_CHANNELS = 8.0  # that are loaded at once
 BLOCK_CHANNELS = 32.0  # and those that a step of the product takes,
 HALF_BLOCK = 16.0  # or half a step
-QUAD_CHANNELS = 4.0  # of a group, for which libraries have kernels of their own; for other multiples of it they rarely do
+QUAD_CHANNELS = 4.0  # of a group, for which libraries have kernels of their own; rarely for other multiples of it
 MAX_FEW_CHANNELS = (
     16.0  # channels for which libraries have kernels of their own; of a group, those of which a tile takes several
 )
