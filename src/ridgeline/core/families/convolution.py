@@ -24,7 +24,7 @@ QUAD_CHANNELS = 4.0  # of a group, for which libraries have kernels of their own
 MAX_FEW_CHANNELS = (
     16.0  # channels for which libraries have kernels of their own; of a group, those of which a tile takes several
 )
-MAX_NARROW_GROUPS = 64.0
+MAX_NARROW_GROUPS = 64.0  # channels of all groups, up to which they run one after the other or in slower kernels
 GROUP_BLOCKS = (
     32.0,
     64.0,
@@ -62,7 +62,8 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
     """Which kernels a convolution gets: groups, 1x1 (a plain product, or with a stride), large kernels, few or odd channels.
 
     A 1x1 convolution over images that are stored channel by channel has rows of pixels, and needs them on 16 bytes.
-    The gradient of images that a stride went over (`spread`) writes pixels that no tap, or fewer than others, adds to.
+    The gradient of images that a stride went over (`spread`), or a transposed convolution, writes pixels that no tap, or fewer than
+    others, adds to.
     Gradients of 3x3 kernels with unit stride have transforms that those of broader ones and of strides (`stepped`) lack.
     """
     c_in, c_out, kernel = (np.asarray(g[name]) for name in ("c_in", "c_out", "kernel"))
@@ -134,7 +135,6 @@ def _of_groups(g: Sizes, op: str, grouped: Mask, inputs: Array, outputs: Array) 
     fours &= ~off(inputs * g["groups"], VECTOR_CHANNELS) & ~off(outputs * g["groups"], VECTOR_CHANNELS)
     fours &= inputs * g["groups"] > VECTOR_CHANNELS
     quads = fours & (inputs == QUAD_CHANNELS) & (outputs == QUAD_CHANNELS)
-    # channels of all groups together below which groups run one after the other, or one of them in a tile
     narrow = inputs * g["groups"] <= MAX_NARROW_GROUPS
     stepped = np.maximum(g["stride"], g.get("spread", 1.0)) > 1
     return {
