@@ -27,6 +27,7 @@ from judge_h200 import DATA, HELD_OUT, OTHER_SETS, rows
 from library_convolutions import DTYPES, GRADIENTS, LAYOUTS, OF_KERNEL, OPS, SIZES, row_of
 from numpy.typing import NDArray
 
+from ridgeline.core.families.coordinates import alignment
 from ridgeline.core.machine import Machine
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import load as machines
@@ -118,20 +119,6 @@ def kernels_of(
             yield time, mask
 
 
-def formula(table: Table, machine: Machine) -> Vector:
-    """Seconds by the formulas alone."""
-    seconds = np.zeros(len(table))
-    for of, places in combinations(table):
-        for time, mask in kernels_of(of, table[places, NAMED : NAMED + len(SIZES)], machine):
-            seconds[places[mask]] = np.broadcast_to(time._formula, int(mask.sum()))
-    return seconds
-
-
-def step(size: Vector, most: int = 128) -> Vector:
-    integer = size.astype(np.int64)
-    return np.minimum(integer & -integer, most).astype(np.float64)
-
-
 @dataclass
 class Names:
     """What the names of kernels tell: tile, whether it only prepares, and codes of names and of kinds of kernels."""
@@ -199,7 +186,16 @@ def features(
             written,
             weights,
         ),
-        *(step(ci), step(co), step(h * w), step(ho * wo), ci / g, co / g, step(ci // g), step(co // g)),
+        *(
+            alignment(ci),
+            alignment(co),
+            alignment(h * w),
+            alignment(ho * wo),
+            ci / g,
+            co / g,
+            alignment(ci // g),
+            alignment(co // g),
+        ),
         *(products / (read + written + weights), out / co),
     ]
     for rows_, columns in USUAL_TILES:
@@ -292,7 +288,7 @@ def main() -> None:
     names, sequences = Names.of(codes), dict[tuple[int, ...], int]()
     machine = machines.load("h200-sxm")
     bare = replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
-    base, drawn_base = formula(table, bare), formula(drawn, bare)
+    base, drawn_base = expected(table, bare), expected(drawn, bare)  # by the formulas alone
     fitted, apart = timings(CALIBRATIONS), timings((*HELD_OUT, *OTHER_SETS))
     cases = [tuple(row) for row in table[:, : NAMED + len(SIZES)].tolist()]
     seconds = np.array([fitted.get(case, 0.0) for case in cases]) * 1e-6

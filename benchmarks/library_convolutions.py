@@ -14,12 +14,8 @@ reads the files.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import math
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from judge_h200 import DATA, rows
-from library_kernels import GIB, KERNEL_NODE, RELAXED, TORCH_NAMES, WIDTHS, KernelNode
+from library_kernels import GIB, KERNEL_NODE, RELAXED, TORCH_NAMES, WIDTHS, KernelNode, share
 from numpy.typing import NDArray
 
 from ridgeline.measure.cuda.cases import PLAN as DRAWS
@@ -531,26 +527,5 @@ def merge(folder: Path, processes: int) -> None:
             path.unlink()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=float, default=150.0)
-    parser.add_argument("--processes", type=int, default=14)
-    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.rank is not None:
-        work(options.folder, options.rank, options.processes, options.seconds)
-        return
-    options.folder.mkdir(parents=True, exist_ok=True)
-    workers = [
-        subprocess.Popen([sys.executable, *sys.argv, "--rank", str(rank)], env=os.environ | {"OMP_NUM_THREADS": "1"})
-        for rank in range(options.processes)
-    ]
-    codes = [worker.wait() for worker in workers]
-    if any(codes):
-        sys.exit(f"{sum(map(bool, codes))} of {len(codes)} processes failed")
-    merge(options.folder, options.processes)
-
-
 if __name__ == "__main__":
-    main()
+    share(__doc__ or "", 150.0, work, merge)

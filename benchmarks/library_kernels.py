@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import subprocess
 import sys
 import time
@@ -38,6 +39,8 @@ MAX_NODES = 32
 NO_KERNEL = 65535
 
 Shapes = NDArray[np.int64]
+Work = Callable[[Path, int, int, float], None]  # folder, rank, processes, seconds
+Merge = Callable[[Path, int], None]
 
 
 class KernelNode(ctypes.Structure):
@@ -53,13 +56,13 @@ class KernelNode(ctypes.Structure):
 class Library:
     """The library's products on one stream, captured and not run."""
 
-    def __init__(self, room: int = 3 * SIDE_BYTES + GIB) -> None:
+    def __init__(self) -> None:
         import torch
 
         self.torch, self.driver = torch, ctypes.CDLL("libcuda.so.1")
         self.stream = torch.cuda.Stream()
         self.handle = ctypes.c_void_p(self.stream.cuda_stream)
-        self.buffer = torch.empty(room, dtype=torch.uint8, device="cuda")
+        self.buffer = torch.empty(3 * SIDE_BYTES + GIB, dtype=torch.uint8, device="cuda")
         self.scale = torch.ones((), device="cuda")
         self.names: dict[str, int] = {}
         self._known: dict[tuple[Any, Any], int] = {}
@@ -205,10 +208,11 @@ def merge(folder: Path, processes: int) -> None:
             path.with_name(path.name.replace(".0.npz", f".{rank}.npz")).unlink()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+def share(description: str, seconds: float, work: Work, merge: Merge) -> None:
+    """Let processes do the work of a script side by side, then merge what they wrote."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=float, default=80.0)
+    parser.add_argument("--seconds", type=float, default=seconds)
     parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -216,7 +220,9 @@ def main() -> None:
         work(options.folder, options.rank, options.processes, options.seconds)
         return
     options.folder.mkdir(parents=True, exist_ok=True)
-    workers = [subprocess.Popen([sys.executable, *sys.argv, "--rank", str(rank)]) for rank in range(options.processes)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ranks = range(options.processes)
+    workers = [subprocess.Popen([sys.executable, *sys.argv, "--rank", str(rank)], env=environment) for rank in ranks]
     codes = [worker.wait() for worker in workers]
     if any(codes):
         sys.exit(f"{sum(map(bool, codes))} of {len(codes)} processes failed")
@@ -224,4 +230,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    share(__doc__ or "", 80.0, work, merge)
