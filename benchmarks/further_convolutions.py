@@ -2,6 +2,8 @@
 
     python benchmarks/further_convolutions.py calibration > cases.csv    shapes as `library_convolutions.py` draws them, and the suite's
     python benchmarks/further_convolutions.py test > cases.csv           the suite's, and other draws; never to be fitted to
+    python benchmarks/further_convolutions.py usual > cases.csv          of the kinds that most networks have
+    python benchmarks/further_convolutions.py usual-test > cases.csv     the same; never to be fitted to
 
 No shape is in another table. The same table every time, as long as no table was added.
 """
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from judge_h200 import DATA, rows
-from library_convolutions import OPS, Row, case_of, endless, images_bytes, row_of, sides
+from library_convolutions import OPS, Row, case_of, endless, images_bytes, row_of, sides, usual
 
 from ridgeline.measure.cuda.cases import calibration_cases, random_cases
 from ridgeline.measure.cuda.kernels import table
@@ -22,6 +24,7 @@ from ridgeline.measure.cuda.kernels import table
 FAMILIES = ("conv2d", "stems", "transposed", "convolution backward", "grouped", "single pixels")
 # of each table: draws of the suite with sizes people use, its cases with any sizes, and draws of `library_convolutions.py`; seeds
 COUNTS = {"calibration": (5, 18000, 36000, 9510), "test": (1, 1000, 700, 9610)}
+USUAL = {"usual": (40000, 9710), "usual-test": (2200, 9810)}  # cases that are drawn, seed
 FIRST = {"test": 800}  # cases of a draw with sizes people use that are taken, where not all are
 MAX_BYTES = 1 << 29  # of images, and
 MAX_FLOPS = {"bf16": 1e12, "fp16": 1e12, "tf32": 5e11, "fp32": 6e10}  # so that many can be timed
@@ -34,6 +37,11 @@ def held() -> set[Row]:
 
 
 def drawn(name: str) -> Iterator[Row]:
+    if name in USUAL:
+        count, seed = USUAL[name]
+        random = np.random.default_rng(seed)
+        yield from (row for _ in range(count) if (row := usual(random)) is not None)
+        return
     mixed, smooth, free, seed = COUNTS[name]
     for further in range(mixed):
         yield from map(row_of, calibration_cases(seed=seed + further, only=FAMILIES)[: FIRST.get(name)])

@@ -6,6 +6,8 @@
     python benchmarks/further_products.py test > cases.csv       products of every format, never to be fitted to
     python benchmarks/further_products.py third-test > cases.csv the same of the third table, never to be fitted to
     python benchmarks/further_products.py fourth-test > cases.csv products of every format, drawn after the third table was fitted to
+    python benchmarks/further_products.py popular > cases.csv     products as `library_kernels.py` draws them: popular sides, thin ones
+    python benchmarks/further_products.py popular-test > cases.csv the same, never to be fitted to
 
 Sizes people use mixed with odd ones, and sizes drawn log-uniformly; the same table every time.
 """
@@ -13,6 +15,12 @@ Sizes people use mixed with odd ones, and sizes drawn log-uniformly; the same ta
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from fit_products import FORMATS
+from library_kernels import BATCHED, drawn
 
 from ridgeline.measure.cuda.cases import calibration_cases, random_cases
 from ridgeline.measure.cuda.kernels import table
@@ -48,10 +56,27 @@ FIRST = {
     "third-test": 200,
     "fourth-test": 500,
 }  # cases of each mixed draw that are taken, where not all are
+# products of each format, seed
+POPULAR = {"popular": (1000, 9910), "popular-test": (110, 9920)}
+MAX_PRODUCTS, MAX_ELEMENTS = 1 << 38, 1 << 29  # so that many can be timed
+
+
+def popular(name: str) -> Iterator[dict[str, Any]]:
+    count, seed = POPULAR[name]
+    random = np.random.default_rng(seed)
+    for op, dtype in [*(("gemm", dtype) for dtype in FORMATS), *(("bmm", dtype) for dtype in BATCHED)]:
+        for b, m, n, k in drawn(op, dtype, count, random).tolist():
+            if b * m * n * k <= MAX_PRODUCTS and b * max(m * k, n * k, m * n) <= MAX_ELEMENTS:
+                yield {"op": op, "dtype": dtype, **({"batch": b} if op == "bmm" else {}), "m": m, "n": n, "k": k}
 
 
 def main() -> None:
     chosen = sys.argv[1]
+    if chosen in POPULAR:
+        cases = list(popular(chosen))
+        np.random.default_rng(1).shuffle(cases)  # whatever part of them is timed is of all formats
+        print(table(cases), end="")
+        return
     cases = [
         case
         for draws, seed, only in MIXED[chosen]

@@ -177,7 +177,17 @@ KERNELS = (*[1] * 30, *[3] * 34, *[5] * 9, *[7] * 8, *[2] * 4, *[4] * 4, 6, 8, 9
 
 
 SUITE = ("conv2d", "convolution backward", "stems", "transposed", "grouped", "single pixels")
-SUITE_SHARE = 0.35
+SUITE_SHARE, USUAL_SHARE = 0.25, 0.4
+
+# of the convolutions that most networks are made of: kernel, stride, padding, and how often
+USUAL_KINDS = (
+    *((3, 1, 1, 34), (1, 1, 0, 34), (3, 2, 1, 8), (1, 2, 0, 4), (5, 1, 2, 4), (7, 2, 3, 3), (5, 2, 2, 2), (7, 1, 3, 2)),
+    *((4, 2, 1, 2), (2, 2, 0, 3), (4, 4, 0, 2), (3, 1, 0, 1), (14, 14, 0, 0.5), (16, 16, 0, 0.5)),
+)
+USUAL_STEPS = (8, 8, 16, 16, 32, 32, 64, 64, 64, 128)
+USUAL_GROUPS, USUAL_WIDTHS = (2, 4, 8, 16, 32, 64), (4, 8, 16, 32, 64)
+OF_IMAGES, OF_HEADS = (1, 2, 3, 3, 3, 3, 4), (1, 2, 3, 4, 6, 10, 21, 91)  # channels in and out
+PATCH = 14  # kernels from which on they cut images into patches
 
 
 def drawn(random: np.random.Generator) -> Row | None:
@@ -224,11 +234,42 @@ def drawn(random: np.random.Generator) -> Row | None:
     return row
 
 
+def usual(random: np.random.Generator) -> Row | None:
+    """A convolution or gradient as most networks have them: square, channels in steps of 8, kernels of one to seven."""
+
+    def channels() -> int:
+        step = int(random.choice(USUAL_STEPS))
+        return max(round(math.exp(random.uniform(math.log(12), math.log(2048))) / step), 1) * step
+
+    weights = np.array([often for *_, often in USUAL_KINDS])
+    kernel, stride, padding, _ = USUAL_KINDS[int(random.choice(len(weights), p=weights / weights.sum()))]
+    c_in = channels()
+    c_out = {0: c_in, 1: max(int(c_in * random.choice((0.25, 0.5, 2, 4))), 8)}.get(int(random.integers(4)), channels())
+    groups, kind = 1, random.random()
+    if kernel >= PATCH or (kernel, stride) == (7, 2) or kind < 0.04:
+        c_in = int(random.choice(OF_IMAGES))
+    elif kind < 0.07:
+        c_out = int(random.choice(OF_HEADS))
+    elif kernel == 3 and kind < 0.12:
+        groups = int(random.choice(USUAL_GROUPS))
+        c_in = c_out = groups * int(random.choice(USUAL_WIDTHS))
+    h = int(random.choice(POPULAR_SIDES)) if random.random() < 0.7 else math.ceil(math.exp(random.uniform(0.7, 5.7)))
+    batch = int(random.choice(POPULAR_BATCHES)) if random.random() < 0.8 else math.ceil(2 ** random.uniform(0, 8))
+    op, dtype = int(random.choice(3, p=(0.42, 0.27, 0.31))), int(random.choice(4, p=(0.3, 0.2, 0.3, 0.2)))
+    row = (op, dtype, int(random.integers(2)), batch, c_in, c_out, h, h, kernel, stride, padding, groups, 1)
+    if h + 2 * padding < kernel or images_bytes(row) > MAX_DRAWN_BYTES or c_in * c_out // groups * kernel**2 > 1 << 26:
+        return None
+    return row
+
+
 def endless(random: np.random.Generator) -> Iterator[Row]:
     """Convolutions as they are drawn above, and as the suite of `ridgeline.measure` draws them."""
     suite = [draw for name, _, draw in DRAWS if name in SUITE]
     while True:
-        if random.random() < SUITE_SHARE:
+        if random.random() < USUAL_SHARE:
+            if (row := usual(random)) is not None:
+                yield row
+        elif random.random() < SUITE_SHARE:
             case = suite[int(random.integers(len(suite)))](
                 Draw(random, random.random() < 0.7), int(random.integers(64))
             )

@@ -32,7 +32,10 @@ TORCH_NAMES = {"fp64": "float64", "fp32": "float32", "tf32": "float32", "bf16": 
                "fp8_e4m3": "float8_e4m3fn", "int8": "int8"}  # fmt: skip
 BATCHED = ("bf16", "fp16", "fp32", "tf32")
 STEPS = (1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64, 128)  # multiples that columns and inner sizes come in
-DRAWN = {"gemm": 400_000, "bmm": 250_000}  # products of each format
+POPULAR = tuple(sorted(odd << power for odd in (1, 3, 5, 7) for power in range(16)))  # sides that people choose
+POPULAR_SHARE = 0.25  # of the sides that are drawn
+THIN_SHARE = 0.15  # of the products whose columns and inner size may be fewer than a tile's
+DRAWN = {"gemm": 500_000, "bmm": 300_000}  # products of each format
 RELAXED = 2  # capture mode in which other calls are allowed
 KERNEL_NODE = 0
 MAX_NODES = 32
@@ -129,17 +132,21 @@ class Library:
 
 
 def drawn(op: str, dtype: str, count: int, random: np.random.Generator) -> Shapes:
-    """Products with sides drawn log-uniformly, in multiples that decide which kernels can take them."""
+    """Products with sides drawn log-uniformly, in multiples that decide which kernels can take them, or of popular sizes."""
 
-    def sides(low: float, high: float, step: Any) -> Shapes:
+    def sides(low: Any, high: float, step: Any) -> Shapes:
         size = np.exp(random.uniform(np.log(low), np.log(high), count))
-        return np.asarray(np.maximum(np.rint(size / step), 1) * step, dtype=np.int64)
+        size = np.maximum(np.rint(size / step), 1) * step
+        among = [side for side in POPULAR if side <= high and side % least == 0]
+        popular = random.random(count) < POPULAR_SHARE
+        return np.asarray(np.where(popular, random.choice(among, count), size), dtype=np.int64)
 
     least = 16 if WIDTHS[dtype] == 1 else 1
     columns = np.maximum(random.choice(STEPS, count), least)
     inner = np.where(random.random(count) < 0.6, columns, np.maximum(random.choice(STEPS, count), least))
     lines = np.where(random.random(count) < 0.75, 1, 64)
-    most_rows, least_side, most = (4096, 8, 4096) if op == "bmm" else (16384, 16, 32768)
+    most_rows, most = (4096, 4096) if op == "bmm" else (16384, 32768)
+    least_side = np.where(random.random(count) < THIN_SHARE, least, 8 if op == "bmm" else 16)
     b = sides(1, 1024, 1) if op == "bmm" else np.ones(count, dtype=np.int64)
     m = np.maximum(sides(1, most_rows, lines), 17 if dtype == "int8" else 1)
     n, k = sides(least_side, most, columns), sides(least_side, most, inner)
