@@ -50,7 +50,7 @@ USUAL_TILES = ((256, 128), (128, 128), (64, 64), (128, 64), (64, 128), (32, 32))
 MAX_LOG = 1.5
 TEACHER, ROUNDS = (
     {
-        **{"objective": "l1", "learning_rate": 0.06, "num_leaves": 191, "min_data_in_leaf": 8, "verbose": -1},
+        **{"objective": "l1", "learning_rate": 0.1, "num_leaves": 191, "min_data_in_leaf": 8, "verbose": -1},
         **{
             "feature_fraction": 0.4,
             "bagging_fraction": 0.7,
@@ -60,7 +60,7 @@ TEACHER, ROUNDS = (
         },
         **{"num_threads": 2, "seed": 1},
     },
-    1800,
+    900,
 )
 BY_SIZES, SIZES_ROUNDS = (
     {

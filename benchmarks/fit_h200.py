@@ -9,14 +9,17 @@
 Kernels whose number of timings changed are fitted again from the coefficients they have, and keep those where that predicts
 held-out timings no better; new kernels start from the next wider ones. Corrections and intervals are made from all timings.
 
-Matrix products whose corrections `fit_products.py` made, from these and further timings, stay as they are.
+Matrix products whose corrections `fit_products.py` made, from these and further timings, and convolutions whose corrections
+`fit_convolutions.py` made, stay as they are.
 
 The timings are in benchmarks/data, taken with `python -m ridgeline.measure.cuda.kernels`: SETS lists those
 that are fitted to.
 Shapes drawn at random (h200-test.csv, h200-further-test.csv, h200-smooth-test.csv.gz, h200-training-test.csv.gz,
-h200-programs-test.csv.gz, h200-convolutions-test.csv.gz, h200-convolutions3-test.csv.gz, h200-random-test.csv.gz), layers of
+h200-programs-test.csv.gz, h200-convolutions-test.csv.gz, h200-convolutions3-test.csv.gz, h200-usual-test.csv.gz,
+h200-random-test.csv.gz), layers of
 networks (h200-layers.csv, h200-networks-test.csv.gz, h200-networks-last-test.csv.gz, h200-networks-new-test.csv.gz,
-h200-networks-fresh-test.csv.gz), projections of language models (h200-projections.csv) other products (h200-products-test.csv.gz, h200-products3-test.csv.gz, h200-products4-test.csv.gz), narrow
+h200-networks-fresh-test.csv.gz), projections of language models (h200-projections.csv) other products (h200-products-test.csv.gz, h200-products3-test.csv.gz, h200-products4-test.csv.gz,
+h200-popular-test.csv.gz), narrow
 rows (h200-narrow-test.csv.gz) few elements (h200-tiny-test.csv.gz), small products (h200-smallproducts-test.csv.gz), small layers (h200-smalllayers-test.csv.gz, h200-smallbackends-test.csv.gz) and edges
 (h200-edges-test.csv.gz, h200-formats-test.csv.gz) never are. The conditions files say how and when they were timed.
 """
@@ -29,7 +32,7 @@ from typing import Any
 
 from judge_h200 import DATA, rows
 
-from ridgeline.core.families import Key, formula
+from ridgeline.core.families import Key, forest, formula
 from ridgeline.core.machine import Fitted
 from ridgeline.machines import coefficients
 from ridgeline.machines import load as machines
@@ -76,6 +79,8 @@ SETS = (
         "smallbackends-",
         "products3-",
         "convolutions3-",
+        "usual-",
+        "popular-",
     ),
 )
 CALIBRATIONS = tuple(f"h200-{name}calibration.csv.gz" for name in SETS)
@@ -131,9 +136,14 @@ def main() -> None:
             fitted = from_scratch(of_side, side, fitted)
         else:
             machine = replace(machines.load("h200-sxm"), fitted=fitted)
-            # kernels that other timings of this machine were taken for, as of calls of programs; of convolutions there are more here
+            # kernels that other timings of this machine were taken for, as of calls of programs, or that trees were grown for; of other
+            # convolutions there are more here
             others = {
-                key for key, row in fitted.items() if not row.borrowed and row.source != SOURCE and key.family != "conv"
+                key
+                for key, row in fitted.items()
+                if not row.borrowed
+                and row.source != SOURCE
+                and (key.family != "conv" or row.nearby.startswith(forest.HEAD))
             }
             fitted = fitted | update_cases(
                 of_side, machine, SOURCE, tell, every_kernel, others, keep_coefficients=corrections

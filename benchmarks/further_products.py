@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from fit_products import FORMATS
+from judge_h200 import DATA, rows
 from library_kernels import BATCHED, drawn
 
 from ridgeline.measure.cuda.cases import calibration_cases, random_cases
@@ -61,12 +62,25 @@ POPULAR = {"popular": (1000, 9910), "popular-test": (110, 9920)}
 MAX_PRODUCTS, MAX_ELEMENTS = 1 << 38, 1 << 29  # so that many can be timed
 
 
+def held() -> set[tuple[Any, ...]]:
+    """The products of all tables."""
+    paths = [*DATA.glob("h200-*.csv.gz"), *DATA.glob("h200-*.csv")]
+    every = (case for path in paths for case in rows(path) if case.get("op") in ("gemm", "bmm"))
+    sizes = ("batch", "m", "n", "k")
+    return {(case["op"], case["dtype"], *(int(float(case.get(size, 1))) for size in sizes)) for case in every}
+
+
 def popular(name: str) -> Iterator[dict[str, Any]]:
+    """Products that no table holds; the same every time, as long as no table was added."""
     count, seed = POPULAR[name]
-    random = np.random.default_rng(seed)
+    random, known = np.random.default_rng(seed), held()
     for op, dtype in [*(("gemm", dtype) for dtype in FORMATS), *(("bmm", dtype) for dtype in BATCHED)]:
         for b, m, n, k in drawn(op, dtype, count, random).tolist():
-            if b * m * n * k <= MAX_PRODUCTS and b * max(m * k, n * k, m * n) <= MAX_ELEMENTS:
+            if (
+                b * m * n * k <= MAX_PRODUCTS
+                and b * max(m * k, n * k, m * n) <= MAX_ELEMENTS
+                and (op, dtype, b, m, n, k) not in known
+            ):
                 yield {"op": op, "dtype": dtype, **({"batch": b} if op == "bmm" else {}), "m": m, "n": n, "k": k}
 
 

@@ -388,6 +388,8 @@ TEST_SETS = (
     "products3-test.csv.gz",
     "products4-test.csv.gz",
     "convolutions3-test.csv.gz",
+    "usual-test.csv.gz",
+    "popular-test.csv.gz",
 )
 
 

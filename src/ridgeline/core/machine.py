@@ -48,7 +48,7 @@ class Fitted:
     borrowed: bool = False  # from other machines; the error is then the leave-one-machine-out error
     nearby: str = field(
         default="", repr=False
-    )  # what corrects the formula: timings (`families/nearby.py`) or a tree (`families/tree.py`)
+    )  # what corrects the formula: timings (`families/nearby.py`) or trees (`families/tree.py`, `families/forest.py`)
 
     DOCUMENT: ClassVar = (
         "coefficients", "error", "p90", "low", "high", "cases", "source", "ranges", "borrowed",

@@ -109,7 +109,7 @@ def _ends(value: Any, place: str, door: Door) -> tuple[float, float]:
 
 def _timings(value: Any, place: str, door: Door, family: Family) -> str:
     """The table of similar timings as it came, because its lines are its rows; nothing but names and numbers is in it."""
-    from ..core.families import nearby, tree
+    from ..core.families import forest, nearby, tree
 
     if not isinstance(value, str):
         door.complain(place, f"must be a text, found {shown(value)}")
@@ -127,6 +127,10 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
     if isinstance(timings, tree.Tree):
         if family.shape != tree.PLAIN:
             door.complain(place, "must be a table of timings: a tree is of matrix products")
+        return text
+    if isinstance(timings, forest.Forest):
+        if family.name != "conv":
+            door.complain(place, "must be a table of timings: a forest is of convolutions")
         return text
     shape = (*family.shape, *(name for name in family.further if name in timings.names))
     if timings.names not in (shape, *family.finer_shapes):

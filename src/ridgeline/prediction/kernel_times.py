@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.cached import cached_property
-from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches, tree
+from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
 from ..core.families.attention import MAX_HEAD
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
@@ -117,7 +117,7 @@ class KernelTime:
         return self._formula * np.expm1(table.correction(self._sizes)) if table else 0.0
 
     @property
-    def _timings(self) -> nearby.Nearby | tree.Tree | None:
+    def _timings(self) -> nearby.Correction | None:
         """The timings of this very kernel; those of another one say nothing of its shapes."""
         text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
         return nearby.read(text) if text else None

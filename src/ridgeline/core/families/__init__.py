@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from . import attention, convolution, cpu, nearby, product, row_kernels, switches, tree
+from . import attention, convolution, cpu, forest, nearby, product, row_kernels, switches, tree
 from .attention import ATTENTION, BACKWARD, DECODING
 from .convolution import CONVOLUTION
 from .effects import Array, TimeItem, merged
@@ -85,6 +85,7 @@ __all__ = [
     "Hardware",
     "Key",
     "TimeItem",
+    "forest",
     "formula",
     "keys",
     "merged",

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
-from . import tree
+from . import forest, tree
 from .coordinates import OF_ONE_SIZE, STEPS, alignment, coordinate
 from .effects import Array
 from .family import Sizes
@@ -204,10 +204,15 @@ def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vecto
     return Nearby(tuple(shape), sizes, reach, np.asarray(np.linalg.solve(matrix, errors), dtype=np.float64))
 
 
+Correction = Nearby | tree.Tree | forest.Forest
+
+
 @cache
-def read(text: str) -> Nearby | tree.Tree:
-    """What `text` wrote, of timed cases or of a tree, or a table with a line per case, of weights or misses, as earlier versions
+def read(text: str) -> Correction:
+    """What `text` wrote, of timed cases or of trees, or a table with a line per case, of weights or misses, as earlier versions
     wrote it; ValueError where it is none of them."""
+    if text.startswith(f"{forest.HEAD} "):
+        return forest.read(text)
     return tree.read(text) if text.startswith(f"{tree.HEAD} ") else _read_cases(text)
 
 

@@ -42,14 +42,12 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(eq=False)
-class Tree:
-    """Nodes in the order in which they are written: a node, all of its left side, then its right side."""
+class Nodes:
+    """In the order in which they are written: a node, all of its left side, then its right side."""
 
-    names: tuple[str, ...]  # of the coordinates
     coordinates: Integers  # that each node compares, LEAF at a leaf
     thresholds: Floats  # of each node
     values: NDArray[np.float64]  # of each node, 0 but at leaves
-    lows: NDArray[np.float64]  # the lowest value of larger sizes, at leaves; elsewhere 0
     _children: NDArray[np.int64] = field(init=False)  # left and right of each node; a leaf leads to itself
     _compared: NDArray[np.int64] = field(init=False)  # the coordinate of each node; any at a leaf
 
@@ -66,6 +64,38 @@ class Tree:
             elif waiting or node + 1 < count:
                 raise ValueError("must have one tree, with two sides of every node")
         self._children, self._compared = children, np.maximum(self.coordinates, 0).astype(np.int64)
+
+    def leaves_of(self, table: Floats, nodes: NDArray[np.int64] | None = None) -> Integers:
+        """The leaf of each case, whose coordinates are a row of the table; `nodes` is where each begins, the root without it."""
+        count, width = table.shape
+        flat, cases, reached = table.ravel(), np.arange(count), np.empty(count, dtype=np.int32)
+        rows, nodes = width * cases, np.zeros(count, dtype=np.int64) if nodes is None else nodes
+        # no place is out of range; mode clip leaves out the check, which takes twice as long as the rest
+        while len(cases):
+            for _ in range(LEVELS_AT_ONCE):
+                compared = flat.take(self._compared.take(nodes, mode="clip") + rows, mode="clip")
+                larger = compared > self.thresholds.take(nodes, mode="clip")
+                nodes = self._children.take(2 * nodes + larger, mode="clip")
+            at_leaf = self.coordinates.take(nodes) == LEAF
+            reached[cases[at_leaf]] = nodes[at_leaf]
+            further = ~at_leaf
+            cases, rows, nodes = cases[further], rows[further], nodes[further]
+        return reached
+
+    def lines(self) -> tuple[Sequence[object], ...]:
+        """Coordinates of all nodes, thresholds of the inner ones, values of the leaves."""
+        leaf = self.coordinates == LEAF
+        values = np.rint(PER_UNIT * self.values[leaf]).astype(int)
+        thresholds = [f"{threshold:.5g}" for threshold in self.thresholds[~leaf]]
+        return self.coordinates.tolist(), thresholds, values.tolist()
+
+
+@dataclass(eq=False)
+class Tree(Nodes):
+    """Nodes over the coordinates of products."""
+
+    names: tuple[str, ...]  # of the coordinates
+    lows: NDArray[np.float64]  # the lowest value of larger sizes, at leaves; elsewhere 0
 
     def correction(self, sizes: Sizes) -> Array:
         """The logarithm of what the formula's times are to be multiplied with."""
@@ -91,22 +121,10 @@ class Tree:
 
     def _descend(self, sizes: Sizes, reached: Integers) -> None:
         """Write the leaf of each case."""
-        count, width = len(reached), len(self.names)
-        table = np.empty((count, width), dtype=np.float32)  # the coordinates of a case side by side
+        table = np.empty((len(reached), len(self.names)), dtype=np.float32)  # the coordinates of a case side by side
         for place, name in enumerate(self.names):
             table[:, place] = coordinate(sizes, name)
-        flat, cases = table.ravel(), np.arange(count)
-        rows, nodes = width * cases, self._starts(sizes)
-        # no place is out of range; mode clip leaves out the check, which takes twice as long as the rest
-        while len(cases):
-            for _ in range(LEVELS_AT_ONCE):
-                compared = flat.take(self._compared.take(nodes, mode="clip") + rows, mode="clip")
-                larger = compared > self.thresholds.take(nodes, mode="clip")
-                nodes = self._children.take(2 * nodes + larger, mode="clip")
-            at_leaf = self.coordinates.take(nodes) == LEAF
-            reached[cases[at_leaf]] = nodes[at_leaf]
-            further = ~at_leaf
-            cases, rows, nodes = cases[further], rows[further], nodes[further]
+        reached[:] = self.leaves_of(table, self._starts(sizes))
 
     def _starts(self, sizes: Sizes) -> NDArray[np.int64]:
         """The node that each case begins at: the root, or as far down as all products of about these sizes go."""
@@ -151,19 +169,33 @@ class Tree:
         return nodes
 
     def text(self) -> str:
-        """What `read` takes: names, coordinates of all nodes, thresholds of the inner ones, values of the leaves, and lows of
-        those leaves that have one below their value, each behind the place of its leaf."""
+        """What `read` takes: names, the nodes, and lows of those leaves that have one below their value, each behind the place of its
+        leaf."""
         leaf = self.coordinates == LEAF
         values, lows = (np.rint(PER_UNIT * each[leaf]).astype(int) for each in (self.values, self.lows))
         lower = np.flatnonzero(lows < values)
-        lines: tuple[Sequence[object], ...] = (
-            (HEAD, *self.names),
-            self.coordinates.tolist(),
-            [f"{threshold:.5g}" for threshold in self.thresholds[~leaf]],
-            values.tolist(),
-            np.stack([lower, lows[lower]], axis=1).ravel().tolist(),
-        )
-        return "\n".join(" ".join(map(str, line)) for line in lines).rstrip()
+        further = np.stack([lower, lows[lower]], axis=1).ravel().tolist()
+        return written((HEAD, *self.names), *self.lines(), further)
+
+
+def written(*lines: Sequence[object]) -> str:
+    return "\n".join(" ".join(map(str, line)) for line in lines).rstrip()
+
+
+def read_nodes(lines: Sequence[Sequence[str]], names: int, most: float) -> Nodes:
+    """What `Nodes.lines` wrote, over so many names and with values of at most `most`; ValueError where it is nothing of the kind."""
+    coordinates = np.array(lines[0], dtype=np.int32)
+    leaf = coordinates == LEAF
+    if not len(coordinates) or coordinates.min() < LEAF or coordinates.max() >= names:
+        raise ValueError(f"must have coordinates from 0 to {names - 1}, and {LEAF} for leaves")
+    thresholds, values = np.array(lines[1], dtype=np.float32), np.array(lines[2], dtype=np.float64) / PER_UNIT
+    if len(thresholds) != np.sum(~leaf) or len(values) != np.sum(leaf) or not np.all(np.isfinite(thresholds)):
+        raise ValueError("must have a threshold for every node, and a value for every leaf")
+    if not np.all(np.abs(values) <= most):
+        raise ValueError(f"must have values of at most {PER_UNIT * most:g}")
+    every = {name: np.zeros(len(coordinates)) for name in ("thresholds", "values")}
+    every["thresholds"][~leaf], every["values"][leaf] = thresholds, values
+    return Nodes(coordinates, every["thresholds"].astype(np.float32), every["values"])
 
 
 def read(text: str) -> Tree:
@@ -174,21 +206,13 @@ def read(text: str) -> Tree:
     names = tuple(lines[0][1:])
     if not names or any(name not in PLAIN and name not in OF_PRODUCTS for name in names):
         raise ValueError("must have coordinates of products")
-    coordinates = np.array(lines[1], dtype=np.int32)
-    leaf = coordinates == LEAF
-    if not len(coordinates) or coordinates.min() < LEAF or coordinates.max() >= len(names):
-        raise ValueError(f"must have coordinates from 0 to {len(names) - 1}, and {LEAF} for leaves")
-    thresholds, values = np.array(lines[2], dtype=np.float32), np.array(lines[3], dtype=np.float64) / PER_UNIT
-    if len(thresholds) != np.sum(~leaf) or len(values) != np.sum(leaf) or not np.all(np.isfinite(thresholds)):
-        raise ValueError("must have a threshold for every node, and a value for every leaf")
-    if not np.all(np.abs(values) <= MAX_VALUE):
-        raise ValueError(f"must have values of at most {PER_UNIT * MAX_VALUE:g}")
-    lows = values.copy()
+    nodes = read_nodes(lines[1:4], len(names), MAX_VALUE)
+    leaf = nodes.coordinates == LEAF
+    lows, every = nodes.values[leaf], np.zeros(len(leaf))
     pairs = np.array(lines[4] if len(lines) > 4 else [], dtype=np.float64)
     places, lower = pairs[::2].astype(int), pairs[1::2] / PER_UNIT
     if len(pairs) % 2 or not np.all((places >= 0) & (places < len(lows)) & (lower <= MAX_VALUE)):
         raise ValueError("must have a leaf and a value for every low")
     lows[places] = np.minimum(lows[places], lower)
-    every = {name: np.zeros(len(coordinates)) for name in ("thresholds", "values", "lows")}
-    every["thresholds"][~leaf], every["values"][leaf], every["lows"][leaf] = thresholds, values, lows
-    return Tree(names, coordinates, every["thresholds"].astype(np.float32), every["values"], every["lows"])
+    every[leaf] = lows
+    return Tree(nodes.coordinates, nodes.thresholds, nodes.values, names, every)

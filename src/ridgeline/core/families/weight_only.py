@@ -56,4 +56,14 @@ def weight_only(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) ->
 
 
 UNPACK = Effect("unpack", "unpacking weights")
-UNPACKING = Family("weight_only", weight_only, WEIGHT_ONLY, (TILES, FILL, UNPACK, OVERLAP, LAUNCH), ("m", "n", "k"))
+EFFECTS = (TILES, FILL, UNPACK, OVERLAP, LAUNCH)
+FOLDED_SHAPE = ("m", "n", "k", "k_fold")  # k is split in two, four or eight where it is a multiple of so many steps
+
+
+def folded_shape(g: Sizes) -> tuple[str, ...]:
+    return FOLDED_SHAPE
+
+
+UNPACKING = Family(
+    "weight_only", weight_only, WEIGHT_ONLY, EFFECTS, ("m", "n", "k"), finer=folded_shape, finer_shapes=(FOLDED_SHAPE,)
+)

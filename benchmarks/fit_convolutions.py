@@ -1,0 +1,243 @@
+"""Fit trees to the H200's convolutions, from timings of some and from the kernels that cuDNN takes for many more.
+
+    python benchmarks/fit_convolutions.py FOLDER     bring src/ridgeline/machines/catalog/fitted/h200-sxm.json up to date
+    python benchmarks/fit_convolutions.py --falls    only step 5, for the trees that are there
+
+FOLDER holds what `benchmarks/library_convolutions.py` wrote on an H200. Needs LightGBM (`pip install lightgbm`); takes an hour of
+two cores.
+
+1. Boosted trees learn the time of a convolution over that of its formula, from its sizes and the kernels that ran: 11 timings of 12.
+2. They say what the convolutions took, whose kernels are known and which were never timed.
+3. Trees for each kernel of the formulas are grown to that and to the timings, with sizes alone, and kept (`core/families/forest.py`).
+4. The twelfth timing gives errors and intervals.
+5. Where a larger convolution is expected to take less by more than the interval is wide, the interval is made to reach down to it.
+
+Run it after `fit_h200.py`, which leaves these kernels as they are: their coefficients stay, corrections and intervals change.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from convolution_choices import (
+    AT_ONCE,
+    NAMED,
+    SIZES,
+    Names,
+    Table,
+    Vector,
+    calls,
+    combinations,
+    expected,
+    features,
+    kernels_of,
+    learnt,
+    timings,
+)
+from fit_h200 import CALIBRATIONS
+from fit_products import CHOICES_SOURCE, HELD, MIN_CASES, MIN_TIMINGS, nodes_of, read, tell, write
+from library_convolutions import DTYPES, LAYOUTS, OPS
+
+from ridgeline.core.families import Key
+from ridgeline.core.families.forest import MAX_VALUE, NAMES, Forest, table_of
+from ridgeline.core.families.tree import LEAF, PER_UNIT, Nodes
+from ridgeline.core.machine import Fitted, Machine
+from ridgeline.core.statistics import Errors
+from ridgeline.machines import coefficients
+from ridgeline.machines import load as machines
+from ridgeline.prediction.coefficients import CALIBRATED
+from ridgeline.prediction.fit.families import rounded
+from ridgeline.prediction.fit.intervals import ends
+
+GROWN = {
+    **{"objective": "l1", "min_data_in_leaf": 4, "max_bin": 511, "verbose": -1, "num_threads": 2, "seed": 1},
+    **{"feature_fraction": 0.6, "learning_rate": 0.25},
+}
+TREES, CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES = 30, 100, 31, 1000  # trees of a kernel, and leaves of each of them
+TIMED_WEIGHT = 3.0  # of a timing, against what a call is said to take
+
+# of step 5
+GROWTHS, DRAWN, GROUPED_SHARE = 24, 20_000, 0.2
+FALL_LEAVES = 1500
+ALIGNMENT = 256  # growing by multiples of it keeps every alignment
+MAX_OCTAVES = {"batch": 8, "c_in": 10, "c_out": 10, "h": 8, "w": 8}
+GROWING = tuple(MAX_OCTAVES)
+
+Samples = dict[Key, list[tuple[Vector, Vector, Vector]]]  # coordinates, logarithms, weights
+
+
+def grown(x: Vector, logs: Vector, weights: Vector) -> Forest:
+    """Trees of these coordinates and logarithms."""
+    import lightgbm
+
+    leaves = int(np.clip(len(logs) / CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES))
+    data = lightgbm.Dataset(x, np.clip(logs, -MAX_VALUE, MAX_VALUE), weight=weights)
+    made = lightgbm.train({**GROWN, "num_leaves": leaves}, data, TREES)
+    trees = tuple(nodes_of(told["tree_structure"]) for told in made.dump_model()["tree_info"])
+    return Forest(NAMES, trees, no_falls())
+
+
+def no_falls() -> Nodes:
+    return Nodes(np.array([LEAF], dtype=np.int32), np.zeros(1, dtype=np.float32), np.zeros(1))
+
+
+def by_kernel(table: Table, machine: Machine, logs: Vector, weight: float, into: Samples) -> None:
+    """Add coordinates and logarithms of calls to the kernels of the formulas that they were timed with."""
+    for of, places in combinations(table):
+        for time, mask in kernels_of(of, table[places, NAMED : NAMED + len(SIZES)], machine):
+            if time.selected.label == CALIBRATED:
+                count = int(mask.sum())
+                each = table_of(NAMES, time._sizes, count), logs[places[mask]], np.full(count, weight)
+                into.setdefault(time.selected.key, []).append(each)
+
+
+def joined(parts: list[tuple[Vector, Vector, Vector]]) -> tuple[Vector, Vector, Vector]:
+    x, logs, weights = zip(*parts, strict=True)
+    return np.concatenate(x), np.concatenate(logs), np.concatenate(weights)
+
+
+def of_rows(forest: Forest, x: Vector) -> Vector:
+    """What a forest says of rows of coordinates."""
+    total = np.zeros(len(x))
+    for nodes in forest.trees:
+        total += nodes.values[nodes.leaves_of(x)]
+    return np.clip(total, -MAX_VALUE, MAX_VALUE)
+
+
+def judged(forest: Forest, row: Fitted, timed: int, x: Vector, logs: Vector) -> Fitted:
+    """A row with the trees, and with its errors and interval on held-out timings."""
+    predicted = of_rows(forest, x)
+    error, (low, high) = Errors.of(np.exp(predicted), np.exp(logs)), ends(np.exp(logs - predicted))
+    figures = {"low": rounded(low), "high": rounded(high), "error": rounded(error.median), "p90": rounded(error.p90)}
+    return replace(row, **figures, nearby=forest.text(), cases=timed, source=CHOICES_SOURCE)
+
+
+def main() -> None:
+    folder, random, codes = Path(sys.argv[1]), np.random.default_rng(7), dict[str, int]()
+    table = calls(sorted(folder.glob("timed-*.npz")), codes)
+    drawn = calls(sorted(folder.glob("drawn-*.npz")), codes)
+    names, sequences = Names.of(codes), dict[tuple[int, ...], int]()
+    machine = machines.load("h200-sxm")
+    bare = replace(machine, fitted={key: replace(row, nearby="") for key, row in machine.fitted.items()})
+    known = timings(CALIBRATIONS)
+    seconds = np.array([known.get(tuple(row), 0.0) for row in table[:, : NAMED + len(SIZES)].tolist()]) * 1e-6
+    table, seconds = table[seconds > 0], seconds[seconds > 0]
+    base, held = expected(table, bare), random.integers(HELD, size=len(table)) == 0
+    logs = np.log(seconds / base)
+    x, coded = features(table, base, names, sequences)
+    teacher = learnt(x[~held], coded, logs[~held])
+    error = Errors.of(np.exp(teacher.predict(x[held])), np.exp(logs[held]))
+    tell(f"{len(table)} timings; kernels known: {error.median:.1%} {error.p90:.1%} of {held.sum()} held out")
+
+    samples, tested, counts = Samples(), Samples(), Samples()
+    for start in range(0, len(drawn), AT_ONCE):
+        part = drawn[start : start + AT_ONCE]
+        of_formula = expected(part, bare)
+        said = teacher.predict(features(part, of_formula, names, sequences)[0])
+        by_kernel(part, bare, said, 1.0, samples)
+        tell(f"{start + len(part)} of {len(drawn)} convolutions without a timing")
+    by_kernel(table[~held], bare, logs[~held], TIMED_WEIGHT, samples)
+    by_kernel(table[held], bare, logs[held], 1.0, tested)
+    by_kernel(table, bare, logs, 1.0, counts)
+
+    fitted: dict[Key, Fitted] = {}
+    for key, parts in sorted(samples.items(), key=str):
+        timed = sum(len(each) for _, each, _ in counts.get(key, []))
+        cases = joined(parts)
+        if len(cases[1]) < MIN_CASES or timed < MIN_TIMINGS:
+            tell(f"{key}: {len(cases[1])} calls, {timed} timings: no trees")
+            continue
+        fitted[key] = judged(grown(*cases), machine.fitted[key], timed, *joined(tested[key])[:2])
+        tell(f"{key}: {timed} timings, {len(cases[1])} calls, {fitted[key].errors}")
+    own = coefficients.of_machine("h200-sxm")
+    write(own | fitted)
+    reach_down(replace(machine, fitted={**machine.fitted, **fitted}), own | fitted)
+
+
+def anyhow(of: tuple[int, int, int], random: np.random.Generator) -> Table:
+    """Convolutions of any sizes, beyond what cuDNN was asked about too."""
+    columns = {name: np.ceil(np.exp2(random.uniform(0, most, DRAWN))) for name, most in MAX_OCTAVES.items()}
+    for name in ("c_in", "c_out"):
+        step = random.choice((1, 1, 8, 64, 64), DRAWN)
+        columns[name] = np.ceil(columns[name] / step) * step
+    for name in "hw":
+        aligned = random.random(DRAWN) < 0.5
+        columns[name] = np.where(aligned, np.ceil(columns[name] / 64) * 64, np.maximum(columns[name], 8))
+    square = random.random(DRAWN) < 0.6
+    columns["w"] = np.where(square, columns["h"], columns["w"])
+    kernel, stride = random.choice((1, 1, 3, 3, 5, 7), DRAWN), random.choice((1, 1, 2), DRAWN)
+    if OPS[of[0]] == "conv_transpose2d":
+        stride = random.choice((1, 2, 2), DRAWN)
+    groups = np.where(random.random(DRAWN) < GROUPED_SHARE, random.choice((2, 4, 8, 16, 32), DRAWN), 1)
+    for name in ("c_in", "c_out"):
+        columns[name] = np.ceil(columns[name] / groups) * groups
+    columns |= {"kernel": kernel, "stride": stride, "padding": (kernel - 1) // 2, "groups": groups}
+    columns["dilation"] = np.ones(DRAWN)
+    return np.stack([np.asarray(columns[name], dtype=np.int64) for name in SIZES], axis=1)
+
+
+def enlarged(sizes: Table, random: np.random.Generator) -> Table:
+    """The same with one size grown at equal alignment."""
+    place = SIZES.index(str(random.choice(GROWING)))
+    more = np.ceil(sizes[:, place] * np.exp2(random.uniform(-6, 2, len(sizes))) / ALIGNMENT) * ALIGNMENT
+    larger = sizes.copy()
+    larger[:, place] += more.astype(np.int64)
+    return larger
+
+
+def falls(
+    machine: Machine, of: tuple[int, int, int], random: np.random.Generator
+) -> Iterator[tuple[Key, Vector, Vector]]:
+    """Coordinates of convolutions, and how far below their correction the interval has to reach for a larger one; by kernel."""
+    sizes = anyhow(of, random)
+    larger, after = enlarged(sizes, random), np.full(len(sizes), np.inf)
+    for time, mask in kernels_of(of, larger, machine):
+        after[mask] = np.broadcast_to(time._alone, int(mask.sum()))
+    for time, mask in kernels_of(of, sizes, machine):
+        if not isinstance(time._timings, Forest):
+            continue
+        before, row, lesser = np.broadcast_to(time._alone, int(mask.sum())), time.selected.fitted, after[mask]
+        fall = (before - lesser) > before * (row.high - row.low)
+        yield time.selected.key, table_of(NAMES, time._sizes, len(before)), np.where(fall, np.log(lesser / before), 0.0)
+
+
+def reach_down(machine: Machine, fitted: dict[Key, Fitted]) -> None:
+    """Write the trees with falls for what larger convolutions take."""
+    import lightgbm
+
+    random, found = np.random.default_rng(11), dict[Key, list[tuple[Vector, Vector]]]()
+    forests = {key: forest for key, row in fitted.items() if isinstance(forest := read(row), Forest)}
+    kinds = [
+        (op, dtype, layout) for op in range(len(OPS)) for dtype in range(len(DTYPES)) for layout in range(len(LAYOUTS))
+    ]
+    for number in range(GROWTHS):
+        for of in kinds:
+            for key, x, low in falls(machine, of, random):
+                found.setdefault(key, []).append((x, low))
+        tell(f"growth {number + 1} of {GROWTHS}")
+    reaching = {}
+    for key, parts in found.items():
+        x, low = np.concatenate([x for x, _ in parts]), np.concatenate([low for _, low in parts])
+        if not np.any(low < 0):
+            continue
+        parameters = {"objective": "l2", "learning_rate": 1.0, "num_leaves": FALL_LEAVES, "min_data_in_leaf": 20}
+        made = lightgbm.train({**GROWN, **parameters, "feature_fraction": 1.0}, lightgbm.Dataset(x, low), 1)
+        nodes = nodes_of(made.dump_model()["tree_info"][0]["tree_structure"])
+        deepest = np.zeros(len(nodes.values))
+        np.minimum.at(deepest, nodes.leaves_of(x.astype(np.float32)), low)
+        deepest = np.maximum(np.floor(PER_UNIT * deepest) / PER_UNIT, -MAX_VALUE)
+        forest = replace(forests[key], falls=Nodes(nodes.coordinates, nodes.thresholds, deepest))
+        reaching[key] = replace(fitted[key], nearby=forest.text())
+        tell(f"{key}: {np.mean(low < 0):.2%} of {len(low)} larger convolutions fall below the interval")
+    write(fitted | reaching)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--falls"]:
+        reach_down(machines.load("h200-sxm"), coefficients.of_machine("h200-sxm"))
+    else:
+        main()

@@ -1,0 +1,103 @@
+"""Correction of a formula by several decision trees over the sizes of a convolution.
+
+cuDNN chooses among thousands of kernels for a convolution, by rules over eight sizes, which no one tree has leaves for. Trees
+that were fitted one after the other, each to what those before it left, have:
+
+    time = formula x exp(sum over the trees of the value of the leaf that the case leads to)
+
+The last tree is no part of the sum: it says by how much larger convolutions may take less, where that is more than the interval is
+wide, so that the interval reaches down to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .coordinates import DERIVED, OF_CONVOLUTIONS, OF_PRODUCTS, STEPS, as_product, coordinate
+from .effects import Array
+from .family import Sizes
+from .tree import Floats, Nodes, read_nodes, written
+
+HEAD = "forest"  # first word of a text, before the names of the coordinates
+MAX_VALUE = 1.5  # of the logarithm of a time over that of its formula
+AT_ONCE = 1 << 12  # cases whose coordinates the caches hold
+LINES = 3  # of a tree
+PLAIN = (
+    "images",
+    "c_in",
+    "c_out",
+    "h",
+    "w",
+    "ho",
+    "kernel",
+    "stride",
+    "groups",
+)  # coordinates that are sizes themselves
+PRODUCT = ("b", "m", "n", "k")  # sizes of the product that a convolution is
+NAMES = (*PLAIN, *PRODUCT[1:], *STEPS, *OF_CONVOLUTIONS, *OF_PRODUCTS)
+
+
+def table_of(names: tuple[str, ...], sizes: Sizes, count: int) -> Floats:
+    """A row of coordinates for each case."""
+    every = {**sizes, **as_product(sizes)}
+    table = np.empty((count, len(names)), dtype=np.float32)
+    for place, name in enumerate(names):
+        table[:, place] = coordinate(every, name)
+    return table
+
+
+@dataclass(eq=False)
+class Forest:
+    """Trees over the coordinates of convolutions."""
+
+    names: tuple[str, ...]
+    trees: tuple[Nodes, ...]
+    falls: Nodes  # how far below the correction the interval has to reach, 0 or negative
+
+    def correction(self, sizes: Sizes) -> Array:
+        """The logarithm of what the formula's times are to be multiplied with."""
+        return self._of_cases(sizes, lowest=False)
+
+    def lowest(self, sizes: Sizes) -> Array:
+        """The lowest correction here and at larger sizes, as far as the interval has to reach down to it."""
+        return self._of_cases(sizes, lowest=True)
+
+    def _of_cases(self, sizes: Sizes, lowest: bool) -> Array:
+        shape = np.broadcast_shapes(*(np.shape(size) for size in sizes.values()))
+        given = {name: np.broadcast_to(size, shape).ravel() for name, size in sizes.items()}
+        result = np.empty(int(np.prod(shape)))
+        for start in range(0, len(result), AT_ONCE):
+            part = {name: size[start : start + AT_ONCE] for name, size in given.items()}
+            result[start : start + AT_ONCE] = self._of_part(part, min(AT_ONCE, len(result) - start), lowest)
+        every = result.reshape(shape)
+        return every if every.ndim else float(every)
+
+    def _of_part(self, sizes: Sizes, count: int, lowest: bool) -> NDArray[np.float64]:
+        table, total = table_of(self.names, sizes, count), np.zeros(count)
+        for nodes in self.trees:
+            total += nodes.values.take(nodes.leaves_of(table))
+        total = np.clip(total, -MAX_VALUE, MAX_VALUE)
+        if lowest:
+            total += self.falls.values.take(self.falls.leaves_of(table))
+        return total
+
+    def text(self) -> str:
+        """What `read` takes: names, then the nodes of each tree, the falls last."""
+        return written((HEAD, *self.names), *(line for nodes in (*self.trees, self.falls) for line in nodes.lines()))
+
+
+def read(text: str) -> Forest:
+    """What `text` wrote; ValueError where it is nothing of the kind."""
+    head, *lines = [line.split() for line in text.strip().split("\n")]
+    names = tuple(head[1:])
+    if head[:1] != [HEAD] or len(lines) < 2 * LINES or len(lines) % LINES:
+        raise ValueError("must have names, and coordinates, thresholds and values of trees")
+    if not names or any(name not in PLAIN and name not in PRODUCT and name not in DERIVED for name in names):
+        raise ValueError("must have coordinates of convolutions")
+    trees = [read_nodes(lines[start : start + LINES], len(names), MAX_VALUE) for start in range(0, len(lines), LINES)]
+    if np.any(trees[-1].values > 0):
+        raise ValueError("must have no value above 0 in the last tree")
+    return Forest(names, tuple(trees[:-1]), trees[-1])
