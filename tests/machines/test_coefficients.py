@@ -166,6 +166,16 @@ FAULTS: list[tuple[str, dict[str, Any] | Any, str]] = [
             HEAVY,
         )
     ),
+    (
+        "gemm.bf16",
+        GOOD | {"nearby": "forest c_in\n-1\n\n1\n-1\n\n0"},
+        "nearby: must be a table of timings: a forest is of conv",
+    ),
+    ("conv.nchw.bf16", GOOD | {"nearby": "tree m\n-1\n\n1"}, "nearby: must be a table of timings: a tree is of matrix"),
+    *(
+        ("conv.nchw.bf16", GOOD | {"nearby": value}, "nearby: must have ")
+        for value in ("forest c_in\n-1\n\n1", "forest m\n5\n\n1\n-1\n\n0", "forest c_in\n-1\n\n1\n-1\n\n9")
+    ),
     ("gemm.bf16", GOOD | {"coefficients": [1, 2]}, "coefficients: must be a table"),
     ("gemm.bf16", GOOD | {"coefficients": {"lunch": 1.0}}, "coefficients: unknown key 'lunch'; it may have "),
     ("reduce.bf16", GOOD | {"coefficients": {"compute": 1.0}}, "coefficients: unknown key 'compute'; it may have "),
