@@ -52,17 +52,18 @@ class Nodes:
     _compared: NDArray[np.int64] = field(init=False)  # the coordinate of each node; any at a leaf
 
     def __post_init__(self) -> None:
-        count = len(self.coordinates)
+        # A node opens two sides and is one itself, a leaf only closes one: how many are open after each.
+        inner, count = self.coordinates != LEAF, len(self.coordinates)
+        opened = np.cumsum(np.where(inner, 1, -1))
+        if not count or opened[-1] != -1 or np.any(opened[:-1] < 0):
+            raise ValueError("must have one tree, with two sides of every node")
         children = np.repeat(np.arange(count), 2)
-        waiting: list[int] = []  # nodes whose right side comes next
-        for node, name in enumerate(self.coordinates.tolist()):
-            if name != LEAF:
-                children[2 * node] = node + 1
-                waiting.append(node)
-            elif waiting and node + 1 < count:
-                children[2 * waiting.pop() + 1] = node + 1
-            elif waiting or node + 1 < count:
-                raise ValueError("must have one tree, with two sides of every node")
+        nodes = np.flatnonzero(inner)
+        # the left side of a node ends where for the first time fewer are open than after the node; its right side comes next
+        places = opened * count + np.arange(count)
+        order = np.argsort(places, kind="stable")
+        ends = order[np.searchsorted(places, (opened[nodes] - 1) * count + nodes, sorter=order)]
+        children[2 * nodes], children[2 * nodes + 1] = nodes + 1, ends + 1
         self._children, self._compared = children, np.maximum(self.coordinates, 0).astype(np.int64)
 
     def leaves_of(self, table: Floats, nodes: NDArray[np.int64] | None = None) -> Integers:
