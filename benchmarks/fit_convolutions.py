@@ -43,7 +43,7 @@ from fit_products import CHOICES_SOURCE, HELD, MIN_CASES, MIN_TIMINGS, nodes_of,
 from library_convolutions import DTYPES, LAYOUTS, OPS
 
 from ridgeline.core.families import Key
-from ridgeline.core.families.forest import MAX_VALUE, NAMES, Forest, table_of
+from ridgeline.core.families.forest import MAX_VALUE, NAMES, Forest, coordinates_of
 from ridgeline.core.families.tree import LEAF, PER_UNIT, Nodes
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.statistics import Errors
@@ -91,7 +91,7 @@ def by_kernel(table: Table, machine: Machine, logs: Vector, weight: float, into:
         for time, mask in kernels_of(of, table[places, NAMED : NAMED + len(SIZES)], machine):
             if time.selected.label == CALIBRATED:
                 count = int(mask.sum())
-                each = table_of(NAMES, time._sizes, count), logs[places[mask]], np.full(count, weight)
+                each = coordinates_of(NAMES, time._sizes, count), logs[places[mask]], np.full(count, weight)
                 into.setdefault(time.selected.key, []).append(each)
 
 
@@ -100,17 +100,9 @@ def joined(parts: list[tuple[Vector, Vector, Vector]]) -> tuple[Vector, Vector, 
     return np.concatenate(x), np.concatenate(logs), np.concatenate(weights)
 
 
-def of_rows(forest: Forest, x: Vector) -> Vector:
-    """What a forest says of rows of coordinates."""
-    total = np.zeros(len(x))
-    for nodes in forest.trees:
-        total += nodes.values[nodes.leaves_of(x)]
-    return np.clip(total, -MAX_VALUE, MAX_VALUE)
-
-
 def judged(forest: Forest, row: Fitted, timed: int, x: Vector, logs: Vector) -> Fitted:
     """A row with the trees, and with its errors and interval on held-out timings."""
-    predicted = of_rows(forest, x)
+    predicted = forest.sums(x)
     error, (low, high) = Errors.of(np.exp(predicted), np.exp(logs)), ends(np.exp(logs - predicted))
     figures = {"low": rounded(low), "high": rounded(high), "error": rounded(error.median), "p90": rounded(error.p90)}
     return replace(row, **figures, nearby=forest.text(), cases=timed, source=CHOICES_SOURCE)
@@ -202,7 +194,11 @@ def falls(
             continue
         before, row, lesser = np.broadcast_to(time._alone, int(mask.sum())), time.selected.fitted, after[mask]
         fall = (before - lesser) > before * (row.high - row.low)
-        yield time.selected.key, table_of(NAMES, time._sizes, len(before)), np.where(fall, np.log(lesser / before), 0.0)
+        yield (
+            time.selected.key,
+            coordinates_of(NAMES, time._sizes, len(before)),
+            np.where(fall, np.log(lesser / before), 0.0),
+        )
 
 
 def reach_down(machine: Machine, fitted: dict[Key, Fitted]) -> None:

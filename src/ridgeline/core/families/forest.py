@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .coordinates import DERIVED, OF_CONVOLUTIONS, OF_PRODUCTS, STEPS, as_product, coordinate
+from .coordinates import DERIVED, OF_CONVOLUTIONS, OF_PRODUCTS, STEPS, as_product
 from .effects import Array
 from .family import Sizes
-from .tree import Floats, Nodes, read_nodes, written
+from .tree import Floats, Nodes, read_nodes, table_of, written
 
 HEAD = "forest"  # first word of a text, before the names of the coordinates
 MAX_VALUE = 1.5  # of the logarithm of a time over that of its formula
@@ -40,13 +40,9 @@ PRODUCT = ("b", "m", "n", "k")  # sizes of the product that a convolution is
 NAMES = (*PLAIN, *PRODUCT[1:], *STEPS, *OF_CONVOLUTIONS, *OF_PRODUCTS)
 
 
-def table_of(names: tuple[str, ...], sizes: Sizes, count: int) -> Floats:
-    """A row of coordinates for each case."""
-    every = {**sizes, **as_product(sizes)}
-    table = np.empty((count, len(names)), dtype=np.float32)
-    for place, name in enumerate(names):
-        table[:, place] = coordinate(every, name)
-    return table
+def coordinates_of(names: tuple[str, ...], sizes: Sizes, count: int) -> Floats:
+    """A row for each case, with those of the product that it is."""
+    return table_of(names, {**sizes, **as_product(sizes)}, count)
 
 
 @dataclass(eq=False)
@@ -76,13 +72,18 @@ class Forest:
         return every if every.ndim else float(every)
 
     def _of_part(self, sizes: Sizes, count: int, lowest: bool) -> NDArray[np.float64]:
-        table, total = table_of(self.names, sizes, count), np.zeros(count)
-        for nodes in self.trees:
-            total += nodes.values.take(nodes.leaves_of(table))
-        total = np.clip(total, -MAX_VALUE, MAX_VALUE)
+        table = coordinates_of(self.names, sizes, count)
+        total = self.sums(table)
         if lowest:
             total += self.falls.values.take(self.falls.leaves_of(table))
         return total
+
+    def sums(self, table: Floats) -> NDArray[np.float64]:
+        """The correction of each row of coordinates."""
+        total = np.zeros(len(table))
+        for nodes in self.trees:
+            total += nodes.values.take(nodes.leaves_of(table))
+        return np.clip(total, -MAX_VALUE, MAX_VALUE)
 
     def text(self) -> str:
         """What `read` takes: names, then the nodes of each tree, the falls last."""

@@ -122,10 +122,7 @@ class Tree(Nodes):
 
     def _descend(self, sizes: Sizes, reached: Integers) -> None:
         """Write the leaf of each case."""
-        table = np.empty((len(reached), len(self.names)), dtype=np.float32)  # the coordinates of a case side by side
-        for place, name in enumerate(self.names):
-            table[:, place] = coordinate(sizes, name)
-        reached[:] = self.leaves_of(table, self._starts(sizes))
+        reached[:] = self.leaves_of(table_of(self.names, sizes, len(reached)), self._starts(sizes))
 
     def _starts(self, sizes: Sizes) -> NDArray[np.int64]:
         """The node that each case begins at: the root, or as far down as all products of about these sizes go."""
@@ -177,6 +174,14 @@ class Tree(Nodes):
         lower = np.flatnonzero(lows < values)
         further = np.stack([lower, lows[lower]], axis=1).ravel().tolist()
         return written((HEAD, *self.names), *self.lines(), further)
+
+
+def table_of(names: Sequence[str], sizes: Sizes, count: int) -> Floats:
+    """The coordinates of each case side by side."""
+    table = np.empty((count, len(names)), dtype=np.float32)
+    for place, name in enumerate(names):
+        table[:, place] = coordinate(sizes, name)
+    return table
 
 
 def written(*lines: Sequence[object]) -> str:
