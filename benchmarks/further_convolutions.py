@@ -4,6 +4,8 @@
     python benchmarks/further_convolutions.py test > cases.csv           the suite's, and other draws; never to be fitted to
     python benchmarks/further_convolutions.py usual > cases.csv          of the kinds that most networks have
     python benchmarks/further_convolutions.py usual-test > cases.csv     the same; never to be fitted to
+    python benchmarks/further_convolutions.py layers > cases.csv         layers of networks at usual resolutions and batches
+    python benchmarks/further_convolutions.py layers-test > cases.csv    the same; never to be fitted to
 
 No shape is in another table. The same table every time, as long as no table was added.
 """
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from judge_h200 import DATA, rows
-from library_convolutions import OPS, Row, case_of, endless, images_bytes, row_of, sides, usual
+from library_convolutions import OPS, Row, case_of, endless, images_bytes, popular_layer, row_of, sides, usual
 
 from ridgeline.measure.cuda.cases import calibration_cases, random_cases
 from ridgeline.measure.cuda.kernels import table
@@ -24,7 +26,13 @@ from ridgeline.measure.cuda.kernels import table
 FAMILIES = ("conv2d", "stems", "transposed", "convolution backward", "grouped", "single pixels")
 # of each table: draws of the suite with sizes people use, its cases with any sizes, and draws of `library_convolutions.py`; seeds
 COUNTS = {"calibration": (5, 18000, 36000, 9510), "test": (1, 1000, 700, 9610)}
-USUAL = {"usual": (40000, 9710), "usual-test": (2200, 9810)}  # cases that are drawn, seed
+# how they are drawn, how many, seed
+USUAL = {
+    "usual": (usual, 40000, 9710),
+    "usual-test": (usual, 2200, 9810),
+    "layers": (popular_layer, 130_000, 10110),
+    "layers-test": (popular_layer, 2600, 10210),
+}
 FIRST = {"test": 800}  # cases of a draw with sizes people use that are taken, where not all are
 MAX_BYTES = 1 << 29  # of images, and
 MAX_FLOPS = {"bf16": 1e12, "fp16": 1e12, "tf32": 5e11, "fp32": 6e10}  # so that many can be timed
@@ -38,9 +46,9 @@ def held() -> set[Row]:
 
 def drawn(name: str) -> Iterator[Row]:
     if name in USUAL:
-        count, seed = USUAL[name]
+        draw, count, seed = USUAL[name]
         random = np.random.default_rng(seed)
-        yield from (row for _ in range(count) if (row := usual(random)) is not None)
+        yield from (row for _ in range(count) if (row := draw(random)) is not None)
         return
     mixed, smooth, free, seed = COUNTS[name]
     for further in range(mixed):
@@ -59,8 +67,10 @@ def flops(row: Row) -> float:
 
 
 def main() -> None:
-    known, found = held(), list[dict[str, Any]]()
-    for row in drawn(sys.argv[1]):
+    name, known, found = sys.argv[1], held(), list[dict[str, Any]]()
+    if f"{name}-test" in USUAL:
+        known.update(drawn(f"{name}-test"))  # also before it was timed
+    for row in drawn(name):
         case = case_of(row)
         if row in known or images_bytes(row) > MAX_BYTES or flops(row) > MAX_FLOPS[case["dtype"]]:
             continue

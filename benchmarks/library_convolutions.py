@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from judge_h200 import DATA, rows
 from library_kernels import GIB, KERNEL_NODE, RELAXED, TORCH_NAMES, WIDTHS, KernelNode, share
+from network_convolutions import popular
 from numpy.typing import NDArray
 
 from ridgeline.measure.cuda.cases import PLAN as DRAWS
@@ -177,7 +178,7 @@ KERNELS = (*[1] * 30, *[3] * 34, *[5] * 9, *[7] * 8, *[2] * 4, *[4] * 4, 6, 8, 9
 
 
 SUITE = ("conv2d", "convolution backward", "stems", "transposed", "grouped", "single pixels")
-SUITE_SHARE, USUAL_SHARE = 0.25, 0.4
+SUITE_SHARE, USUAL_SHARE, LAYERS_SHARE = 0.25, 0.35, 0.4
 
 # of the convolutions that most networks are made of: kernel, stride, padding, and how often
 USUAL_KINDS = (
@@ -262,12 +263,19 @@ def usual(random: np.random.Generator) -> Row | None:
     return row
 
 
+def popular_layer(random: np.random.Generator) -> Row | None:
+    """A layer of a network, at a usual resolution and batch."""
+    row = row_of(popular(random))
+    return None if alone(row) or images_bytes(row) > MAX_DRAWN_BYTES else row
+
+
 def endless(random: np.random.Generator) -> Iterator[Row]:
     """Convolutions as they are drawn above, and as the suite of `ridgeline.measure` draws them."""
     suite = [draw for name, _, draw in DRAWS if name in SUITE]
     while True:
-        if random.random() < USUAL_SHARE:
-            if (row := usual(random)) is not None:
+        kind = random.random()
+        if kind < USUAL_SHARE + LAYERS_SHARE:
+            if (row := (usual if kind < USUAL_SHARE else popular_layer)(random)) is not None:
                 yield row
         elif random.random() < SUITE_SHARE:
             case = suite[int(random.integers(len(suite)))](

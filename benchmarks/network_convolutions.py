@@ -38,6 +38,9 @@ PASSES = (("conv2d", 0.5), ("conv2d_dgrad", 0.25), ("conv2d_wgrad", 0.25))
 GRADIENTS = (("conv2d", 0.1), ("conv2d_dgrad", 0.4), ("conv2d_wgrad", 0.5))
 DTYPES = (("bf16", 0.3), ("fp16", 0.22), ("tf32", 0.24), ("fp32", 0.24))
 FURTHER = (("conv2d", 0.34), ("conv2d_dgrad", 0.3), ("conv2d_wgrad", 0.36))
+POPULAR_PASSES = (("conv2d", 0.42), ("conv2d_dgrad", 0.26), ("conv2d_wgrad", 0.32))
+POPULAR_SIDES = (224, 256, 299, 384, 512, 640)
+POPULAR_BATCHES = (1, 1, 2, 4, 8, 8, 16, 16, 32, 32, 64, 64, 128, 128, 256)
 FEW_CHANNELS, UNCOMMON_SHARE = 16, 0.65
 MAX_FLOPS = {"bf16": 4e12, "fp16": 4e12, "tf32": 2e12, "fp32": 3e11}  # some 10 ms each, so that many cases can be timed
 
@@ -474,6 +477,16 @@ def drawn(rng: np.random.Generator, layer: Layer, passes: Sequence[tuple[str, fl
         case["dilation"] = layer.dilation
     layout = "nchw" if op == "conv_transpose2d" else str(rng.choice(("nchw", "nhwc")))
     return case | {"layout": layout}
+
+
+def popular(rng: np.random.Generator) -> Case:
+    """A layer of a network of a calibration or of the first test at a usual resolution and batch; of the fresh networks none."""
+    families = (CALIBRATION, TEST, further_networks.CALIBRATION)[int(rng.choice(3, p=(0.45, 0.45, 0.1)))]
+    common = {
+        name: (networks, [side for side in sides if side in POPULAR_SIDES] or sides)
+        for name, (networks, sides) in families.items()
+    }
+    return drawn(rng, of_network(rng, common), POPULAR_PASSES) | {"batch": int(rng.choice(POPULAR_BATCHES))}
 
 
 def key(case: Case) -> tuple[Any, ...]:
