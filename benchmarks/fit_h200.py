@@ -80,6 +80,7 @@ SETS = (
         "products3-",
         "convolutions3-",
         "usual-",
+        "popularlayers-",
         "popular-",
     ),
 )

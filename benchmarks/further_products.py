@@ -6,6 +6,8 @@
     python benchmarks/further_products.py test > cases.csv       products of every format, never to be fitted to
     python benchmarks/further_products.py third-test > cases.csv the same of the third table, never to be fitted to
     python benchmarks/further_products.py fourth-test > cases.csv products of every format, drawn after the third table was fitted to
+    python benchmarks/further_products.py batched > cases.csv     batched products
+    python benchmarks/further_products.py batched-test > cases.csv batched products, never to be fitted to
     python benchmarks/further_products.py popular > cases.csv     products as `library_kernels.py` draws them: popular sides, thin ones
     python benchmarks/further_products.py popular-test > cases.csv the same, never to be fitted to
 
@@ -15,7 +17,7 @@ Sizes people use mixed with odd ones, and sizes drawn log-uniformly; the same ta
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,8 @@ MIXED = {
     ),
     "third-test": ((1, 9170, ("gemm",)), (1, 9171, ("bmm",)), (1, 9172, ("transposed",)), (1, 9173, WEIGHTS)),
     "fourth-test": ((1, 9370, ("gemm",)), (1, 9371, ("bmm",))),
+    "batched": ((20, 10310, ("bmm",)),),
+    "batched-test": ((1, 10350, ("bmm",)),),
 }
 # cases, seed, families
 RANDOM = {
@@ -51,12 +55,16 @@ RANDOM = {
     ),
     "third-test": ((700, 9260, ("gemm",)), (200, 9261, ("bmm",))),
     "fourth-test": ((1800, 9460, ("gemm",)), (400, 9461, ("bmm",))),
+    "batched": ((16000, 10360, ("bmm",)),),
+    "batched-test": ((300, 10390, ("bmm",)),),
 }
 FIRST = {
     "test": 300,
     "third-test": 200,
     "fourth-test": 500,
+    "batched-test": 300,
 }  # cases of each mixed draw that are taken, where not all are
+ALL_NEW = ("batched", "batched-test")  # tables without any shape of another
 # products of each format, seed
 POPULAR = {"popular": (1000, 9910), "popular-test": (110, 9920)}
 MAX_PRODUCTS, MAX_ELEMENTS = 1 << 38, 1 << 29  # so that many can be timed
@@ -65,9 +73,12 @@ MAX_PRODUCTS, MAX_ELEMENTS = 1 << 38, 1 << 29  # so that many can be timed
 def held() -> set[tuple[Any, ...]]:
     """The products of all tables."""
     paths = [*DATA.glob("h200-*.csv.gz"), *DATA.glob("h200-*.csv")]
-    every = (case for path in paths for case in rows(path) if case.get("op") in ("gemm", "bmm"))
-    sizes = ("batch", "m", "n", "k")
-    return {(case["op"], case["dtype"], *(int(float(case.get(size, 1))) for size in sizes)) for case in every}
+    return {case_of(case) for path in paths for case in rows(path) if case.get("op") in ("gemm", "bmm")}
+
+
+def case_of(case: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Of a row of a table: op, format and sizes."""
+    return (case["op"], case["dtype"], *(int(float(case.get(size, 1))) for size in ("batch", "m", "n", "k")))
 
 
 def popular(name: str) -> Iterator[dict[str, Any]]:
@@ -98,6 +109,10 @@ def main() -> None:
         for case in calibration_cases(seed=seed + further, only=only)[: FIRST.get(chosen)]
     ]
     cases += [case for count, seed, only in RANDOM[chosen] for case in random_cases(count, seed, only=only)]
+    if chosen in ALL_NEW:
+        known = held()
+        cases = [case for case in cases if case_of(case) not in known]
+        np.random.default_rng(1).shuffle(cases)
     print(table(cases), end="")
 
 
