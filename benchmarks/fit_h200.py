@@ -81,6 +81,7 @@ SETS = (
         "convolutions3-",
         "usual-",
         "popularlayers-",
+        "batched-",
         "popular-",
     ),
 )
