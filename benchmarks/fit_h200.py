@@ -145,7 +145,7 @@ def main() -> None:
                 for key, row in fitted.items()
                 if not row.borrowed
                 and row.source != SOURCE
-                and (key.family != "conv" or row.nearby.startswith(forest.HEAD))
+                and (key.family != "conv" or str(row.nearby).startswith(forest.HEAD))
             }
             fitted = fitted | update_cases(
                 of_side, machine, SOURCE, tell, every_kernel, others, keep_coefficients=corrections

@@ -369,7 +369,7 @@ def reach_down(machine: Machine, fitted: dict[Key, Fitted], random: np.random.Ge
 
 
 def read(row: Fitted) -> Any:
-    return nearby.read(row.nearby) if row.nearby else None
+    return nearby.read(str(row.nearby)) if row.nearby else None
 
 
 def write(fitted: dict[Key, Fitted]) -> None:

@@ -84,11 +84,13 @@ def test_the_border_is_the_padding_of_both_ends(given):
 
 
 def test_the_h200_has_trees_for_its_convolutions():
-    rows = {key: row for key, row in coefficients.of_machine("h200-sxm").items() if row.nearby.startswith(forest.HEAD)}
+    rows = {
+        key: row for key, row in coefficients.of_machine("h200-sxm").items() if str(row.nearby).startswith(forest.HEAD)
+    }
     assert len(rows) > 200
     assert {key.family for key in rows} == {"conv"}
     for row in list(rows.values())[:5]:
-        made = forest.read(row.nearby)
+        made = forest.read(str(row.nearby))
         assert np.all(np.abs(made.correction(sizes(c_in=np.arange(1.0, 500)))) <= forest.MAX_VALUE)
 
 

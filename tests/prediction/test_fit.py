@@ -420,7 +420,7 @@ def test_timings_that_are_kept_correct_the_formula_and_are_judged_on_halves_left
     assert kept is not None
     assert kept.coefficients == alone.coefficients
     assert not alone.nearby
-    assert len(nearby.read(kept.nearby).weights) == 400
+    assert len(nearby.read(str(kept.nearby)).weights) == 400
     assert kept.error < 0.8 * alone.error
 
 

@@ -18,6 +18,7 @@ from .units import counted, show
 
 if TYPE_CHECKING:  # the formulas of the families bring numpy
     from .families.key import Key
+    from .packed import Packed
 
 MAX_LISTED = 6  # peaks that the repr names
 ENGINES = ("vector", "tensor", "tensor-sparse", "special")
@@ -46,7 +47,7 @@ class Fitted:
     source: str
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of each size among the timings
     borrowed: bool = False  # from other machines; the error is then the leave-one-machine-out error
-    nearby: str = field(
+    nearby: str | Packed = field(
         default="", repr=False
     )  # what corrects the formula: timings (`families/nearby.py`) or trees (`families/tree.py`, `families/forest.py`)
 

@@ -5,7 +5,6 @@ A GPU without timings borrows (`transfer.py`). Borrowed coefficients are marked 
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from ..core.errors import InputError
 from ..core.intake import Door
 from ..core.intake.door import shown
 from ..core.machine import Fitted, Machine
+from ..core.packed import Packed, opened
 from .transfer import BEYOND, WITHIN, borrowed
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
@@ -31,7 +31,8 @@ STATISTICS = ("error", "p90", "low", "high")
 KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
 RANGE = (1e-9, 1e18)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
-SAME_AS = "same as "  # and a key, in place of a table of timings that is written there
+SAME_AS = " same as "  # between two names of an archive: the text of the first is written at the second
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that an archive can have
 TIMINGS = re.compile(r"[A-Za-z0-9_+. \n-]*")
 
 
@@ -169,21 +170,32 @@ def write(path: Path, tables: Mapping[str, Mapping[Key, Fitted]]) -> None:
             lines.append(f"  {json.dumps(str(key))}: {json.dumps(document)}")
         parts.append(f" {json.dumps(table)}: {{\n" + ",\n".join(lines) + "\n }")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-    timings: dict[str, str] = {}
-    first: dict[
-        str, str
-    ] = {}  # key of each text; formats that share kernels share their timings, which are written once
-    for key, row in (item for rows in tables.values() for item in rows.items()):
-        if row.nearby:
-            timings[str(key)] = SAME_AS + first[row.nearby] if row.nearby in first else row.nearby
-            first.setdefault(row.nearby, str(key))
+    timings = {str(key): text for rows in tables.values() for key, row in rows.items() if (text := str(row.nearby))}
     if timings:
-        # no date in it, so that the same timings give the same file
-        _timings_path(path).write_bytes(gzip.compress(json.dumps(timings).encode(), 9, mtime=0))
+        _pack(timings, _timings_path(path))
+
+
+def _pack(texts: Mapping[str, str], path: Path) -> None:
+    """Texts by name into an archive; those that formats share are written once."""
+    from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+    first: dict[str, str] = {}  # name of each text
+    with ZipFile(path, "w") as archive:
+        for name, text in texts.items():
+            same = first.setdefault(text, name)
+            # a fixed date, so that the same texts give the same file
+            entry = ZipInfo(name if same == name else f"{name}{SAME_AS}{same}", date_time=EPOCH)
+            archive.writestr(entry, text if same == name else "", ZIP_DEFLATED, compresslevel=9)
+
+
+def _unpacked(path: Path) -> dict[str, Packed]:
+    """The texts of an archive by name, each read when it is asked for."""
+    parts = [entry.partition(SAME_AS) for entry in opened(path).namelist()]
+    return {name: Packed(path, same or name) for name, _, same in parts}
 
 
 def _timings_path(path: Path) -> Path:
-    return path.with_suffix(".nearby.json.gz")
+    return path.with_suffix(".nearby.zip")
 
 
 @cache
@@ -204,10 +216,7 @@ def of_machine(name: str) -> dict[Key, Fitted]:
     fitted, timings = _fitted(path, "fitted"), _timings_path(path)
     if not timings.is_file():
         return fitted
-    tables: dict[str, str] = json.loads(gzip.decompress(timings.read_bytes()))
-    texts = {
-        key: tables[text.removeprefix(SAME_AS)] if text.startswith(SAME_AS) else text for key, text in tables.items()
-    }
+    texts = _unpacked(timings)
     return {key: replace(row, nearby=texts.get(str(key), "")) for key, row in fitted.items()}
 
 
@@ -215,4 +224,9 @@ def with_defaults(machine: Machine) -> Machine:
     """The machine with coefficients for every family that other GPUs lend it, where it has none of its own."""
     if machine.kind != "gpu":
         return machine
-    return replace(machine, fitted={**borrowed(machine, lambda table: _fitted(DEFAULTS, table)), **machine.fitted})
+    own = machine.fitted
+
+    def lent(table: str) -> dict[Key, Fitted]:
+        return {key: row for key, row in _fitted(DEFAULTS, table).items() if key not in own}
+
+    return replace(machine, fitted={**borrowed(machine, lent), **own})

@@ -97,7 +97,7 @@ def _of_catalog(path: Path) -> Machine:
     machine = replace(read(_text(path), f"catalog/{path.name}"), fitted=coefficients.of_machine(path.stem))
     measured = MEASURED / path.name
     if measured.is_file():
-        machine = with_measured(machine, load_file(measured))
+        machine = with_measured(machine, read(_text(measured), str(measured)))
     return coefficients.with_defaults(machine)
 
 

@@ -123,7 +123,7 @@ def text(machine: Machine) -> str:
     timings: dict[str, str] = {}  # by a mark that stands in their place: a million digits need no escapes
     rows = {}
     for key, row in machine.calibrated.items():
-        nearby = row.nearby
+        nearby = str(row.nearby)
         if _PLAIN.fullmatch(nearby) and "\n" in nearby:
             mark = f"nearby of {key}"
             timings[f'nearby = "{mark}"'], nearby = f'nearby = """\n{nearby}"""', mark

@@ -120,7 +120,7 @@ class KernelTime:
     def _timings(self) -> nearby.Correction | None:
         """The timings of this very kernel; those of another one say nothing of its shapes."""
         text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
-        return nearby.read(text) if text else None
+        return nearby.read(str(text)) if text else None
 
     @cached_property
     def _alone(self) -> Array:

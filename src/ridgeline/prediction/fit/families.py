@@ -203,7 +203,7 @@ def _better(known: Fitted | None, new: Fitted | None, groups: Sequence[Group]) -
     """
     if known is None:
         return new
-    table = nearby.read(known.nearby) if known.nearby else None
+    table = nearby.read(str(known.nearby)) if known.nearby else None
     predicted = np.concatenate([_predicted(timed, known.coefficients, table) for timed in groups])
     error = Errors.of(predicted, np.concatenate([timed.times for timed in groups])).median
     return new if new is not None and new.error <= error else replace(known, borrowed=False)
