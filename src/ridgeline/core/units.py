@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+MAX_SIZE = 1e18  # of a kernel, along one dimension
 DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 FRACTIONAL = ("s", "J", "W", "J/flop", "J/B")  # units people divide; a milli-byte is a slip for a megabyte

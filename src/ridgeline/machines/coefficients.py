@@ -20,6 +20,7 @@ from ..core.intake import Door
 from ..core.intake.door import shown
 from ..core.machine import Fitted, Machine
 from ..core.packed import Packed, opened
+from ..core.units import MAX_SIZE
 from .transfer import BEYOND, WITHIN, borrowed
 
 if TYPE_CHECKING:  # the formulas bring numpy, which listing machines does without
@@ -29,7 +30,7 @@ FOLDER = Path(__file__).with_name("catalog") / "fitted"
 DEFAULTS = FOLDER / "defaults.json"
 STATISTICS = ("error", "p90", "low", "high")
 KEYS = {"coefficients", "source", "cases", "ranges", "borrowed", "nearby", *STATISTICS}
-RANGE = (1e-9, 1e18)  # of sizes
+RANGE = (1e-9, MAX_SIZE)  # of sizes
 SHARES = (1e-12, 1e12)  # of errors, relative
 SAME_AS = " same as "  # between two names of an archive: the text of the first is written at the second
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that an archive can have
@@ -110,7 +111,7 @@ def _ends(value: Any, place: str, door: Door) -> tuple[float, float]:
 
 def _timings(value: Any, place: str, door: Door, family: Family) -> str:
     """The table of similar timings as it came, because its lines are its rows; nothing but names and numbers is in it."""
-    from ..core.families import forest, nearby, tree
+    from ..core.families import nearby
 
     if not isinstance(value, str):
         door.complain(place, f"must be a text, found {shown(value)}")
@@ -125,21 +126,8 @@ def _timings(value: Any, place: str, door: Door, family: Family) -> str:
     except ValueError as error:
         door.complain(place, str(error))
         return ""
-    if isinstance(timings, tree.Tree):
-        if family.shape != tree.PLAIN:
-            door.complain(place, "must be a table of timings: a tree is of matrix products")
-        return text
-    if isinstance(timings, forest.Forest):
-        if family.name != "conv":
-            door.complain(place, "must be a table of timings: a forest is of convolutions")
-        return text
-    shape = (*family.shape, *(name for name in family.further if name in timings.names))
-    if timings.names not in (shape, *family.finer_shapes):
-        door.complain(place, f"must have the sizes {', '.join(shape)}, found {', '.join(timings.names)}")
-    elif not (
-        timings.sizes.min() >= 0 and timings.sizes.max() <= RANGE[1] and max(abs(timings.weights)) <= nearby.MAX_WEIGHT
-    ):
-        door.complain(place, f"must have sizes from 0 to {RANGE[1]:g}, and weights of at most {nearby.MAX_WEIGHT:g}")
+    if complaint := timings.unfit(family):
+        door.complain(place, complaint)
     return text
 
 

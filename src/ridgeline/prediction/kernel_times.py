@@ -16,6 +16,7 @@ from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
 from ..core.families.attention import MAX_HEAD
+from ..core.families.correction import Correction, Placed
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends
@@ -113,11 +114,14 @@ class KernelTime:
     @cached_property
     def _correction(self) -> Array:
         """Seconds that similar timed cases add to the formula's time; negative where they took less."""
-        table = self._timings
-        return self._formula * np.expm1(table.correction(self._sizes)) if table else 0.0
+        return self._formula * np.expm1(self._placed.correction) if self._placed is not None else 0.0
+
+    @cached_property
+    def _placed(self) -> Placed | None:
+        return table.at(self._sizes) if (table := self._timings) else None
 
     @property
-    def _timings(self) -> nearby.Correction | None:
+    def _timings(self) -> Correction | None:
         """The timings of this very kernel; those of another one say nothing of its shapes."""
         text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
         return nearby.read(str(text)) if text else None
@@ -194,8 +198,8 @@ class KernelTime:
         time = self._alone + self._saved
         if self.selected.label != CALIBRATED:
             return self._scattered(time)
-        if (table := self._timings) is not None:
-            time = time - self._correction + self._formula * np.expm1(table.lowest(self._sizes))
+        if self._placed is not None:
+            time = time - self._correction + self._formula * np.expm1(self._placed.lowest())
         return self._scattered(np.minimum(time, self._beyond(low=True)))
 
     @cached_property

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.bound import Bound, bound
 from ..core.cached import cached_property
 from ..core.columns import listed as plain_list
-from ..core.errors import InputError
+from ..core.errors import InputError, unknown
 from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
 from ..core.trace import Trace
@@ -163,6 +163,10 @@ class Prediction:
         self._only()
         if wanted is None:
             wanted = NAMES + RESULTS + (COLLECTIVE if self.collective is not None else ())
+        wanted = tuple(wanted)
+        for name in wanted:
+            if name not in FIELDS:
+                raise unknown("field", name, FIELDS)
         return {name: FIELDS[name](self) for name in wanted}
 
     @cached_property

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .coordinates import DERIVED, OF_CONVOLUTIONS, OF_PRODUCTS, STEPS, as_product
-from .effects import Array
-from .family import Sizes
+from .correction import Correction, Placed
+from .family import Family, Sizes
 from .tree import Floats, Nodes, read_nodes, table_of, written
 
 HEAD = "forest"  # first word of a text, before the names of the coordinates
@@ -46,37 +46,27 @@ def coordinates_of(names: tuple[str, ...], sizes: Sizes, count: int) -> Floats:
 
 
 @dataclass(eq=False)
-class Forest:
+class Forest(Correction):
     """Trees over the coordinates of convolutions."""
 
     names: tuple[str, ...]
     trees: tuple[Nodes, ...]
     falls: Nodes  # how far below the correction the interval has to reach, 0 or negative
 
-    def correction(self, sizes: Sizes) -> Array:
-        """The logarithm of what the formula's times are to be multiplied with."""
-        return self._of_cases(sizes, lowest=False)
-
-    def lowest(self, sizes: Sizes) -> Array:
-        """The lowest correction here and at larger sizes, as far as the interval has to reach down to it."""
-        return self._of_cases(sizes, lowest=True)
-
-    def _of_cases(self, sizes: Sizes, lowest: bool) -> Array:
+    def at(self, sizes: Sizes) -> Placed:
         shape = np.broadcast_shapes(*(np.shape(size) for size in sizes.values()))
         given = {name: np.broadcast_to(size, shape).ravel() for name, size in sizes.items()}
-        result = np.empty(int(np.prod(shape)))
-        for start in range(0, len(result), AT_ONCE):
-            part = {name: size[start : start + AT_ONCE] for name, size in given.items()}
-            result[start : start + AT_ONCE] = self._of_part(part, min(AT_ONCE, len(result) - start), lowest)
-        every = result.reshape(shape)
-        return every if every.ndim else float(every)
+        total, lowest = np.empty((2, int(np.prod(shape))))
+        for start in range(0, len(total), AT_ONCE):
+            part = slice(start, min(start + AT_ONCE, len(total)))
+            table = coordinates_of(self.names, {name: size[part] for name, size in given.items()}, part.stop - start)
+            total[part] = self.sums(table)
+            lowest[part] = total[part] + self.falls.values.take(self.falls.leaves_of(table))
+        every, lows = total.reshape(shape), lowest.reshape(shape)
+        return Placed(every, lambda: lows) if shape else Placed(float(every), lambda: float(lows))
 
-    def _of_part(self, sizes: Sizes, count: int, lowest: bool) -> NDArray[np.float64]:
-        table = coordinates_of(self.names, sizes, count)
-        total = self.sums(table)
-        if lowest:
-            total += self.falls.values.take(self.falls.leaves_of(table))
-        return total
+    def unfit(self, family: Family) -> str:
+        return "" if family.name == "conv" else "must be a table of timings: a forest is of convolutions"
 
     def sums(self, table: Floats) -> NDArray[np.float64]:
         """The correction of each row of coordinates."""

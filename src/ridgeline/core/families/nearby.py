@@ -23,10 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
+from ..units import MAX_SIZE
 from . import forest, tree
 from .coordinates import OF_ONE_SIZE, STEPS, alignment, coordinate
+from .correction import Correction, Placed
 from .effects import Array
-from .family import Sizes
+from .family import Family, Sizes
 
 CELLS_PER_OCTAVE = 4.0  # cells per octave of a size
 MIN_SIZE = 0.25  # what a size of 0 (a flag that is off) counts as
@@ -97,7 +99,7 @@ class Kept:
 
 
 @dataclass(eq=False)
-class Nearby:
+class Nearby(Correction):
     """Timed cases: their sizes and weights, and the reach of each size in octaves."""
 
     names: tuple[str, ...]
@@ -114,21 +116,26 @@ class Nearby:
     def _max_place(self) -> int:
         return int(2**self._bits - 1)
 
-    def correction(self, sizes: Sizes) -> Array:
-        """The logarithm of what the formula's times are to be multiplied with."""
-        return self._of_cases(self._corrections, sizes)
-
-    def lowest(self, sizes: Sizes) -> Array:
-        """The lowest correction here and at sizes of which some are up to four octaves larger."""
-        return self._of_cases(self._lowest, sizes)
-
-    def _of_cases(self, of_cells: Kept, sizes: Sizes) -> Array:
+    def at(self, sizes: Sizes) -> Placed:
+        """The lowest correction is that of sizes of which some are up to four octaves larger."""
         number: Any = np.int64(0)  # of the cell of a case: the places of its sizes, one after the other
         for name in self.names:
             place = np.minimum(np.rint(CELLS_PER_OCTAVE * octaves(coordinate(sizes, name))), self._max_place)
             number = (number << self._bits) | np.asarray(place).astype(np.int64)
-        values = of_cells(np.ravel(number)).reshape(np.shape(number))
-        return values if values.ndim else float(values)
+
+        def of(cells: Kept) -> Array:
+            values = cells(np.ravel(number)).reshape(np.shape(number))
+            return values if values.ndim else float(values)
+
+        return Placed(of(self._corrections), lambda: of(self._lowest))
+
+    def unfit(self, family: Family) -> str:
+        shape = (*family.shape, *(name for name in family.further if name in self.names))
+        if self.names not in (shape, *family.finer_shapes):
+            return f"must have the sizes {', '.join(shape)}, found {', '.join(self.names)}"
+        if not (self.sizes.min() >= 0 and self.sizes.max() <= MAX_SIZE and max(abs(self.weights)) <= MAX_WEIGHT):
+            return f"must have sizes from 0 to {MAX_SIZE:g}, and weights of at most {MAX_WEIGHT:g}"
+        return ""
 
     @cached_property
     def _corrections(self) -> Kept:
@@ -202,9 +209,6 @@ def solved(shape: Sequence[str], sizes: Vector, log_errors: Vector, reach: Vecto
     errors = np.clip(log_errors, -MAX_LOG_ERROR, MAX_LOG_ERROR)
     matrix = likeness(coordinates, coordinates, reach) + np.diag(np.broadcast_to(noise, errors.shape))
     return Nearby(tuple(shape), sizes, reach, np.asarray(np.linalg.solve(matrix, errors), dtype=np.float64))
-
-
-Correction = Nearby | tree.Tree | forest.Forest
 
 
 @cache

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ..cached import cached_property
 from .coordinates import OF_PRODUCTS, coordinate
-from .effects import Array
-from .family import Sizes
+from .correction import Correction, Placed
+from .family import Family, Sizes
 
 HEAD = "tree"  # first word of a text, before the names of the coordinates
 LEAF = -1  # in place of a coordinate
@@ -92,24 +92,21 @@ class Nodes:
 
 
 @dataclass(eq=False)
-class Tree(Nodes):
+class Tree(Nodes, Correction):
     """Nodes over the coordinates of products."""
 
     names: tuple[str, ...]  # of the coordinates
     lows: NDArray[np.float64]  # the lowest value of larger sizes, at leaves; elsewhere 0
 
-    def correction(self, sizes: Sizes) -> Array:
-        """The logarithm of what the formula's times are to be multiplied with."""
-        return self._of_cases(self.values, sizes)
-
-    def lowest(self, sizes: Sizes) -> Array:
-        """The lowest correction here and at larger sizes, as far as the interval has to reach down to it."""
-        return self._of_cases(self.lows, sizes)
-
-    def _of_cases(self, values: NDArray[np.float64], sizes: Sizes) -> Array:
+    def at(self, sizes: Sizes) -> Placed:
         shape = np.broadcast_shapes(*(np.shape(sizes[name]) for name in PLAIN))
-        result = values[self.leaves(sizes, shape)].reshape(shape)
-        return result if result.ndim else float(result)
+        leaves = self.leaves(sizes, shape).reshape(shape)
+        if not shape:
+            return Placed(float(self.values[leaves]), lambda: float(self.lows[leaves]))
+        return Placed(self.values[leaves], lambda: self.lows[leaves])
+
+    def unfit(self, family: Family) -> str:
+        return "" if family.shape == PLAIN else "must be a table of timings: a tree is of matrix products"
 
     def leaves(self, sizes: Sizes, shape: tuple[int, ...]) -> Integers:
         """The leaf of each case."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.families import RESIDENT, Coefficient, Key, nearby
+from ...core.families.correction import Correction
 from ...core.machine import Fitted, Machine
 from ...core.statistics import Errors
 from . import similar
@@ -136,7 +137,7 @@ def _ratios(
     return similar.held_out(*_timings(groups, coefficients), process)[np.concatenate(held_out)]
 
 
-def _predicted(timed: Group, coefficients: Mapping[str, float], table: nearby.Correction | None) -> Vector:
+def _predicted(timed: Group, coefficients: Mapping[str, float], table: Correction | None) -> Vector:
     """The formula's times, corrected by timings nearby where there are some."""
     times = timed.formula_times(coefficients)
     return times * np.exp(table.correction(timed.sizes)) if table else times
