@@ -19,13 +19,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import teachers
 from fit_h200 import CALIBRATIONS
 from judge_h200 import DATA, HELD_OUT, OTHER_SETS, rows
 from library_convolutions import DTYPES, GRADIENTS, LAYOUTS, OF_KERNEL, OPS, SIZES, row_of
 from numpy.typing import NDArray
+from teachers import MAX_LOG, Teacher
 
 from ridgeline.core.families.coordinates import alignment
 from ridgeline.core.machine import Machine
@@ -47,17 +48,11 @@ HELPER = re.compile(
 TILE = re.compile(r"tilesize(\d+)x(\d+)x(\d+)|_(\d+)x(\d+)_(\d+)x\d+|gemm_(?:bf16_|f16_)?(\d+)x(\d+)")
 OF_FORMATS = re.compile(r"13__nv_bfloat16|6__half|N3c108BFloat16E|N3c104HalfE|bf16|f16|_tst_|_hsh_")
 USUAL_TILES = ((256, 128), (128, 128), (64, 64), (128, 64), (64, 128), (32, 32))
-MAX_LOG = 1.5
-LEARNING = {
-    **{"feature_fraction": 0.4, "bagging_fraction": 0.7, "bagging_freq": 1, "max_cat_to_onehot": 4, "verbose": -1},
-    **{"num_threads": 2, "seed": 1},
-}
-# Those of the first kind have the lower median error, those of the second the lower P90; their mean is near the better of both.
+# parameters and rounds
 TEACHERS = (
     ({"objective": "l1", "learning_rate": 0.08, "num_leaves": 255, "min_data_in_leaf": 5, "cat_smooth": 10}, 1200),
     ({"objective": "l2", "learning_rate": 0.06, "num_leaves": 127, "min_data_in_leaf": 8, "cat_smooth": 20}, 1200),
 )
-TREES_AT_ONCE = 50  # that the caches hold
 BY_SIZES, SIZES_ROUNDS = (
     {
         **{"objective": "l1", "learning_rate": 0.15, "num_leaves": 255, "min_data_in_leaf": 4, "verbose": -1},
@@ -248,29 +243,9 @@ def features(
     return np.column_stack([*sizes, *codes, *others]).astype(np.float32), coded
 
 
-@dataclass
-class Teacher:
-    """Boosted trees of several kinds, whose answer is the mean of theirs."""
-
-    models: list[Any]
-
-    def predict(self, x: Vector) -> Vector:
-        total = np.zeros(len(x))
-        for model in self.models:
-            for start in range(0, model.num_trees(), TREES_AT_ONCE):
-                total += model.predict(x, start_iteration=start, num_iteration=TREES_AT_ONCE)
-        return total / len(self.models)
-
-
 def learnt(x: Vector, coded: list[int], logs: Vector) -> Teacher:
-    """Boosted trees that know the time of a convolution, over that of its formula, by its sizes and kernels."""
-    import lightgbm
-
-    limited, models = np.clip(logs, -MAX_LOG, MAX_LOG), []
-    for parameters, rounds in TEACHERS:
-        data = lightgbm.Dataset(x, limited, categorical_feature=coded)
-        models.append(lightgbm.train({**LEARNING, **parameters}, data, rounds))
-    return Teacher(models)
+    """What knows the time of a convolution, over that of its formula, by its sizes and kernels."""
+    return teachers.learnt(x, coded, logs, TEACHERS)
 
 
 def expected(table: Table, machine: Machine) -> Vector:

@@ -58,7 +58,7 @@ GROWN = {
     **{"objective": "huber", "alpha": 0.1, "min_data_in_leaf": 4, "max_bin": 511, "verbose": -1, "num_threads": 2},
     **{"feature_fraction": 0.6, "learning_rate": 0.25, "seed": 1},
 }
-TREES, CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES = 30, 60, 31, 1500  # trees of a kernel, and leaves of each of them
+TREES, CASES_PER_LEAF, MIN_LEAVES, MAX_LEAVES = 30, 100, 31, 1000  # trees of a kernel, and leaves of each of them
 TIMED_WEIGHT = 3.0  # of a timing, against what a call is said to take
 
 # of step 5

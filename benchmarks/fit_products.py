@@ -10,7 +10,7 @@ hour of two cores.
 2. They say what the products took, whose kernels are known and which were never timed.
 3. One tree for each kernel of the formulas is grown to that and to the timings, with sizes alone, and kept
    (`core/families/tree.py`).
-4. The twelfth timing gives errors and intervals.
+4. The twelfth timing gives errors and intervals; then trees are grown to all timings.
 5. Where a larger product is expected to take less by more than the interval is wide, the interval is made to reach down to it.
 
 Run it after `fit_h200.py`, which leaves these kernels as they are: their coefficients stay, corrections and intervals change.
@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import teachers
 from fit_h200 import CALIBRATIONS, SOURCE
 from judge_h200 import DATA, rows
 from numpy.typing import NDArray
+from teachers import MAX_LOG, Teacher
 
 from ridgeline.core.families import Key, nearby
 from ridgeline.core.families.coordinates import OF_PRODUCTS, coordinate
@@ -57,11 +59,11 @@ USUAL_TILES = (
 )
 HELD = 12  # every so many timings are kept from the fit, for errors and intervals
 MIN_NAMED = 30  # timings of a kernel whose name counts
-ROUNDS, TEACHER = 700, {
-    **{"objective": "l1", "learning_rate": 0.08, "num_leaves": 127, "min_data_in_leaf": 10, "verbose": -1},
-    **{"feature_fraction": 0.4, "bagging_fraction": 0.7, "bagging_freq": 1, "cat_smooth": 20, "max_cat_to_onehot": 4},
-    **{"num_threads": 2, "seed": 1},
-}  # fmt: skip
+# parameters and rounds
+TEACHERS = (
+    ({"objective": "l1", "learning_rate": 0.08, "num_leaves": 127, "min_data_in_leaf": 10, "cat_smooth": 20}, 700),
+    ({"objective": "l2", "learning_rate": 0.06, "num_leaves": 127, "min_data_in_leaf": 8, "cat_smooth": 20}, 700),
+)
 GROWN = {
     "objective": "l2",
     "learning_rate": 1.0,
@@ -74,7 +76,6 @@ CASES_PER_LEAF, MAX_LEAVES = 15, 16000
 MIN_CASES, MIN_TIMINGS = 400, 60  # of a kernel that gets a tree
 GROWTHS = 60  # times that products are drawn and held to larger ones
 DRAWN, MAX_OCTAVES, DRAWN_STEPS = 100_000, 15, (1, 1, 8, 64, 256, 256)  # products at a time, their sides and alignments
-MAX_LOG = 1.5  # of a time over that of its formula, beyond which it teaches no more
 ALIGNMENT = 256  # growing by multiples of it keeps every alignment
 
 Vector = NDArray[np.float64]
@@ -259,14 +260,11 @@ def lower(machine: Machine, calls: Calls, random: np.random.Generator, lows: dic
     return count
 
 
-def learnt(timed: list[Calls], bases: list[Vector], held: list[NDArray[np.bool_]]) -> Any:
-    """Boosted trees that know the time of a product, over that of its formula, by its sizes and kernels."""
-    import lightgbm  # here, because the GPU's machine, where another script takes constants from this one, need not have it
-
+def learnt(timed: list[Calls], bases: list[Vector], held: list[NDArray[np.bool_]]) -> Teacher:
+    """What knows the time of a product, over that of its formula, by its sizes and kernels."""
     x = np.concatenate([features(each, base)[~out] for each, base, out in zip(timed, bases, held, strict=True)])
     logs = [np.log(each.time * 1e-6 / base)[~out] for each, base, out in zip(timed, bases, held, strict=True)]
-    y = np.clip(np.concatenate(logs), -MAX_LOG, MAX_LOG)
-    made = lightgbm.train(TEACHER, lightgbm.Dataset(x, y, categorical_feature=[*range(2 + len(CATEGORIES))]), ROUNDS)
+    made = teachers.learnt(x, range(2 + len(CATEGORIES)), np.concatenate(logs), TEACHERS)
     for each, base, out in zip(timed, bases, held, strict=True):
         error = Errors.of(base[out] * np.exp(made.predict(features(each, base)[out])), each.time[out] * 1e-6)
         tell(f"{each.op} {each.dtype}, kernels known: {error.median:.1%} {error.p90:.1%} of {out.sum()} held out")
@@ -289,7 +287,7 @@ def joined(parts: list[tuple[Vector, Vector]]) -> tuple[Vector, Vector]:
 
 
 def judged(tree: Tree, row: Fitted, timings_: int, x: Vector, logs: Vector) -> Fitted:
-    """A row with the tree, and with its errors and interval on held-out timings. The larger half of them counts twice in the interval,
+    """A row with the errors and the interval of a tree on timings that it was not grown to. The larger half of them counts twice in the interval,
     because most of the timings are of smaller products than most that people ask for."""
     predicted = tree.values[tree.leaves(dict(zip(NAMES, x.T, strict=True)), (len(logs),))]
     error, ratio = Errors.of(np.exp(predicted), np.exp(logs)), np.exp(logs - predicted)
@@ -297,7 +295,7 @@ def judged(tree: Tree, row: Fitted, timings_: int, x: Vector, logs: Vector) -> F
     low, high = ends(np.concatenate([ratio, ratio[work > np.median(work)]]))
     figures = {"low": low, "high": high, "error": error.median, "p90": error.p90}
     rounded_figures = {name: rounded(value) for name, value in figures.items()}
-    return replace(row, **rounded_figures, nearby=tree.text(), cases=timings_, source=CHOICES_SOURCE)
+    return replace(row, **rounded_figures, cases=timings_, source=CHOICES_SOURCE)
 
 
 def main() -> None:
@@ -307,7 +305,7 @@ def main() -> None:
     timed, drawn, codes = [], [], dict[str, int]()
     for (op, dtype), cases in sorted(timings().items()):
         timed.append(known_calls(folder / f"timed-{op}-{dtype}.npz", op, dtype, codes, cases))
-        drawn.append(known_calls(folder / f"drawn-{op}-{dtype}.npz", op, dtype, codes))
+        drawn += [known_calls(path, op, dtype, codes) for path in sorted(folder.glob(f"drawn-{op}-{dtype}*.npz"))]
     renumber(timed, drawn)
     tell(f"{sum(map(len, timed))} timings, {sum(map(len, drawn))} calls with known kernels")
     bases = [formula(each, bare) for each in timed]
@@ -327,16 +325,18 @@ def main() -> None:
         by_kernel(each, bare, logs, out, tested)
         by_kernel(each, bare, logs, np.ones(len(each), dtype=bool), every)
 
-    trees: dict[Key, Tree] = {}
     fitted: dict[Key, Fitted] = {}
     for key, parts in sorted(samples.items(), key=str):
         (x, logs), timings_ = joined(parts), sum(len(y) for _, y in every.get(key, []))
         if len(logs) < MIN_CASES or timings_ < MIN_TIMINGS:
             tell(f"{key}: {len(logs)} calls, {timings_} timings: no tree")
             continue
-        trees[key] = grown(x, logs)
-        fitted[key] = judged(trees[key], machine.fitted[key], timings_, *joined(tested[key]))
-        leaves = np.sum(trees[key].coordinates == LEAF)
+        apart = joined(tested[key])
+        row = judged(grown(x, logs), machine.fitted[key], timings_, *apart)
+        # all timings, once they have judged
+        tree = grown(np.concatenate([x, apart[0]]), np.concatenate([logs, np.clip(apart[1], -MAX_LOG, MAX_LOG)]))
+        fitted[key] = replace(row, nearby=tree.text())
+        leaves = np.sum(tree.coordinates == LEAF)
         tell(f"{key}: {timings_} timings, {len(logs)} calls, {leaves} leaves, {fitted[key].errors}")
 
     own = coefficients.of_machine("h200-sxm")

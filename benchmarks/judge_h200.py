@@ -5,7 +5,7 @@
 
 A group is an op with its backend, its class of dtype, its layout and, for attention, prefill or decode. Goals: median
 error 8 % and P90 25 % (matrix products 4.5 % and 14 %, all cases together 5 % and 18 %), and 75 to 85 % of the cases
-inside the 80 % interval in groups of 50 or more. What misses a goal is marked.
+inside the 80 % interval in groups and in families of 50 or more. What misses a goal is marked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from ridgeline.core.statistics import Errors
 from ridgeline.machines import load as machines
 from ridgeline.prediction.table import Defaults, run
+from ridgeline.programs.cases import KNOWN, checked
 
 DATA = Path(__file__).with_name("data")
 HELD_OUT = (
@@ -56,6 +57,7 @@ OTHER_SETS = (
 )
 PRODUCTS = ("gemm", "bmm", "linear")
 GOALS = {"all": (0.05, 0.18), "products": (0.045, 0.14), "other": (0.08, 0.25)}  # median error, P90
+ANY = (np.inf, np.inf)  # of families, of which only the share inside the interval is asked
 INSIDE = (0.75, 0.85)
 MIN_COUNT = 50  # cases from which the share inside the interval says something
 MIN_JUDGED = 12  # cases from which a P90 does
@@ -111,6 +113,15 @@ def line(name: str, cases: list[dict[str, Any]], goal: tuple[float, float]) -> s
     return f"{name:44s} {numbers}{marks}"
 
 
+def families_of(results: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Cases by the family whose formula gives their time."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    asked = [{name: value for name, value in row.items() if name in KNOWN - {"time_us"}} for row in results]
+    for row, (op, arguments) in zip(results, checked(asked), strict=True):
+        found.setdefault(op(**arguments).kernels[0].family, []).append(row)
+    return found
+
+
 def judge(name: str, cases: list[dict[str, Any]]) -> None:
     results = predicted(cases)
     if not results:
@@ -125,6 +136,9 @@ def judge(name: str, cases: list[dict[str, Any]]) -> None:
     products = [row for row in results if row["op"] in ("gemm", "bmm") and not row.get("backend")]
     if products:
         print(line("matrix products, default path", products, GOALS["products"]))
+    for family, alike in sorted(families_of(results).items()):
+        if len(alike) >= MIN_COUNT:
+            print(line(f"family {family}", alike, ANY))
     print(line("all cases", results, GOALS["all"]))
 
 
