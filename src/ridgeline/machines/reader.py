@@ -36,7 +36,8 @@ def toml(text: str, where: str) -> dict[str, Any]:
     if sum(text.count(sign) for sign in "=,[{") > most:
         raise SchemaError(where, [f"has more than {most:,} values; if they are meant, raise the limit `machine`"])
     word = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-    if re.search(rf"(?<![\w-])(?:{word}[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}", text):
+    lines = "\n".join(line for line in text.split("\n") if "=" in line or "]" in line)  # that may hold a key
+    if re.search(rf"(?<![\w-])(?:{word}[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}", lines):
         raise SchemaError(where, [f"a key has more than {MAX_PARTS} parts"])
     try:
         return tomllib.loads(text)

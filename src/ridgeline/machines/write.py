@@ -120,13 +120,14 @@ def text(machine: Machine) -> str:
     """The TOML text of a machine; reading it gives the same machine again."""
     import tomli_w  # here, because reading and predicting do without it
 
-    timings: dict[str, str] = {}  # by a mark that stands in their place: a million digits need no escapes
+    # by a mark that stands in their place: a million digits need no escapes, and are read faster where there can be none
+    timings: dict[str, str] = {}
     rows = {}
     for key, row in machine.calibrated.items():
         nearby = str(row.nearby)
         if _PLAIN.fullmatch(nearby) and "\n" in nearby:
             mark = f"nearby of {key}"
-            timings[f'nearby = "{mark}"'], nearby = f'nearby = """\n{nearby}"""', mark
+            timings[f'nearby = "{mark}"'], nearby = f"nearby = '''\n{nearby}'''", mark
         rows[str(key)] = {"coefficients": {}, **_known({**to_document(row), "nearby": nearby})}
     # tables of timings as multi-line strings, which normalise line ends; other texts must read back to the letter
     coefficients = tomli_w.dumps({"fitted": rows}, multiline_strings=True) if rows else ""
