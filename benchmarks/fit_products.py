@@ -57,6 +57,7 @@ USUAL_TILES = (
     *((256, 128), (128, 256), (192, 128), (128, 192), (128, 128), (64, 256), (256, 64), (128, 64), (64, 128)),
     *((64, 64), (64, 32), (32, 64), (32, 32)),
 )
+BETWEEN_DAYS = 0.03  # half of what 80 % of products differ by on another day, beyond what any two timings do
 HELD = 12  # every so many timings are kept from the fit, for errors and intervals
 MIN_NAMED = 30  # timings of a kernel whose name counts
 # parameters and rounds
@@ -286,13 +287,19 @@ def joined(parts: list[tuple[Vector, Vector]]) -> tuple[Vector, Vector]:
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
 
 
+def another_day(low: float, high: float) -> tuple[float, float]:
+    """The ends of an interval with what days differ by, in quadrature."""
+    return float(np.exp(-np.hypot(np.log(low), BETWEEN_DAYS))), float(np.exp(np.hypot(np.log(high), BETWEEN_DAYS)))
+
+
 def judged(tree: Tree, row: Fitted, timings_: int, x: Vector, logs: Vector) -> Fitted:
     """A row with the errors and the interval of a tree on timings that it was not grown to. The larger half of them counts twice in the interval,
-    because most of the timings are of smaller products than most that people ask for."""
+    because most of the timings are of smaller products than most that people ask for; and they were timed in the runs that the tree
+    was grown to, which those of another day are not."""
     predicted = tree.values[tree.leaves(dict(zip(NAMES, x.T, strict=True)), (len(logs),))]
     error, ratio = Errors.of(np.exp(predicted), np.exp(logs)), np.exp(logs - predicted)
     work = x[:, NAMES.index("products")]
-    low, high = ends(np.concatenate([ratio, ratio[work > np.median(work)]]))
+    low, high = another_day(*ends(np.concatenate([ratio, ratio[work > np.median(work)]])))
     figures = {"low": low, "high": high, "error": error.median, "p90": error.p90}
     rounded_figures = {name: rounded(value) for name, value in figures.items()}
     return replace(row, **rounded_figures, cases=timings_, source=CHOICES_SOURCE)

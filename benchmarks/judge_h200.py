@@ -39,6 +39,7 @@ OTHER_SETS = (
     "h200-convolutions-test.csv.gz",
     "h200-convolutions3-test.csv.gz",
     "h200-usual-test.csv.gz",
+    "h200-popularlayers-test.csv.gz",
     "h200-networks-test.csv.gz",
     "h200-networks-last-test.csv.gz",
     "h200-networks-new-test.csv.gz",
@@ -47,6 +48,7 @@ OTHER_SETS = (
     "h200-products3-test.csv.gz",
     "h200-products4-test.csv.gz",
     "h200-popular-test.csv.gz",
+    "h200-batched-test.csv.gz",
     "h200-narrow-test.csv.gz",
     "h200-tiny-test.csv.gz",
     "h200-smallproducts-test.csv.gz",
@@ -118,7 +120,8 @@ def families_of(results: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     found: dict[str, list[dict[str, Any]]] = {}
     asked = [{name: value for name, value in row.items() if name in KNOWN - {"time_us"}} for row in results]
     for row, (op, arguments) in zip(results, checked(asked), strict=True):
-        found.setdefault(op(**arguments).kernels[0].family, []).append(row)
+        kernels = op(**arguments).kernels
+        found.setdefault(kernels[0].family if kernels else "copy engine", []).append(row)
     return found
 
 

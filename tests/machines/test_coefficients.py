@@ -401,6 +401,8 @@ TEST_SETS = (
     "products4-test.csv.gz",
     "convolutions3-test.csv.gz",
     "usual-test.csv.gz",
+    "popularlayers-test.csv.gz",
+    "batched-test.csv.gz",
     "popular-test.csv.gz",
 )
 
