@@ -8,7 +8,8 @@
     python benchmarks/network_convolutions.py further 9000 7401 > further.csv
     python benchmarks/network_convolutions.py fresh 1200 7402 > fresh.csv
 
-Every family is on one side only; `groups` are further cases for calibration, of no network: groups of 2 to 64 channels, large
+Every family was on one side only until `popular` (for `further_convolutions.py layers`) drew other shapes of the first test's networks too;
+those of `fresh` still are; `groups` are further cases for calibration, of no network: groups of 2 to 64 channels, large
 depthwise kernels and patches. `gradients` are further ones too, of the calibration's networks and of `groups`, three in five
 with groups of channels and nine in ten a gradient. `beyond` are depthwise kernels of more than 7x7 taps. `further` are cases for calibration of all its networks and
 those of `further_networks.py`, two in three with channels off 8, few channels, groups, or transposed; `fresh` are a test of networks on no other
