@@ -435,10 +435,9 @@ def test_the_pooled_error_on_shapes_never_fitted_to(judged: evaluate.Evaluation)
 MOST = {"stream": 0.03, "rows": 0.05, "attention": 0.055, "attention decode": 0.07, "gemm bf16": 0.06, "conv": 0.15}
 
 
-@pytest.mark.parametrize(("family", "most"), MOST.items())
-def test_the_error_of_a_family(judged: evaluate.Evaluation, family: str, most: float) -> None:
-    (one,) = [one for one in judged.families if one.family == family]
-    assert one.errors().median <= most
+def test_the_error_of_a_family(judged: evaluate.Evaluation) -> None:
+    found = {one.family: one.errors().median for one in judged.families}
+    assert not {family: found[family] for family, most in MOST.items() if found[family] > most}
 
 
 @pytest.mark.parametrize(("name", "family", "most"), [("layers", "conv", 0.11), ("projections", "gemm bf16", 0.05)])

@@ -529,3 +529,8 @@ def test_explain_speaks_of_the_first_case_alone_and_the_table_of_all() -> None:
         assert f"calibrated ({key}," in table
     assert "gemm-few.bf16: " in explained
     assert "gemm.bf16" not in explained
+
+
+def test_a_field_there_is_none_of_is_named() -> None:
+    with pytest.raises(rl.RidgelineError, match="unknown field 'low': did you mean low_us"):
+        rl.predict_cases(rl.ops.gemm, "h200-sxm", {"m": [64.0], "n": [64.0], "k": [64.0]}, wanted=("low",))

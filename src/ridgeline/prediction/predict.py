@@ -161,12 +161,10 @@ class Prediction:
     def columns(self, wanted: Iterable[str] | None = None) -> dict[str, Any]:
         """The fields of a one-step prediction (all, or those wanted), each a scalar or an array over the cases."""
         self._only()
-        if wanted is None:
-            wanted = NAMES + RESULTS + (COLLECTIVE if self.collective is not None else ())
-        wanted = tuple(wanted)
-        for name in wanted:
-            if name not in FIELDS:
-                raise unknown("field", name, FIELDS)
+        usual = NAMES + RESULTS + (COLLECTIVE if self.collective is not None else ())
+        wanted = usual if wanted is None else tuple(wanted)
+        if wrong := [name for name in wanted if name not in FIELDS]:
+            raise unknown("field", wrong[0], FIELDS)
         return {name: FIELDS[name](self) for name in wanted}
 
     @cached_property
