@@ -57,7 +57,7 @@ USUAL_TILES = (
     *((256, 128), (128, 256), (192, 128), (128, 192), (128, 128), (64, 256), (256, 64), (128, 64), (64, 128)),
     *((64, 64), (64, 32), (32, 64), (32, 32)),
 )
-BETWEEN_DAYS = 0.03  # half of what 80 % of products differ by on another day, beyond what any two timings do
+BETWEEN_DAYS = 0.03  # added to an interval in quadrature: products of another day lay outside too often, see docs/understand/expected.md
 HELD = 12  # every so many timings are kept from the fit, for errors and intervals
 MIN_NAMED = 30  # timings of a kernel whose name counts
 # parameters and rounds
