@@ -35,11 +35,18 @@ def laws() -> ModuleType:
 
 @pytest.mark.parametrize("seed", some([11, 12], 2))
 def test_no_generated_case_breaks_a_law(laws: ModuleType, seed: int) -> None:
-    count, refused = laws.run(20_000, seed)
-    assert count.cases >= 20_000
+    count, refused = laws.run(12_000, seed)
+    assert count.cases >= 12_000
     assert sum(refused.values()) < count.cases
     assert not count.violations, count.worst
     assert {"order", "items", "growth", "growth, timed", "hardware", "bytes", "algebra", "labels"} == set(count.checks)
+
+
+@pytest.mark.parametrize("ops", [("gemm", "linear"), ("attention",)], ids="-".join)
+def test_kernels_that_libraries_switch_between_break_none(laws: ModuleType, ops: tuple[str, ...]) -> None:
+    """Weights and caches in formats that were not timed lean on timings of wider ones, which fall at switches."""
+    count, _ = laws.run(2_000, 4, "h200-sxm", ops)
+    assert not count.violations, count.worst
 
 
 def test_the_checks_find_what_breaks_a_law(laws: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

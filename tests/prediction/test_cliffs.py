@@ -27,6 +27,22 @@ def test_a_size_off_the_alignment_is_told_to_pad() -> None:
     assert padded < made.prediction.time
 
 
+@pytest.mark.parametrize("machine", ["h200-sxm", "l4"])
+def test_sizes_that_help_only_together_are_told_to_pad_together(machine: str) -> None:
+    """Rows need no padding, so only the two others are named; one of these alone leaves the slow kernel."""
+    made = asked("gemm", machine, m=4095, n=4095, k=4095)
+    (note,) = [text for text in made.remarks if text.startswith("alignment")]
+    assert note.startswith("alignment: n=4096 and k=4096 take ")
+    assert note.endswith("less; pad n and k")
+
+
+def test_a_size_beyond_a_switch_is_not_called_aligned() -> None:
+    """From 15 values of a channel and image on, several blocks share a channel, whether these are aligned or not."""
+    made = asked("batchnorm_backward", "h200-sxm", batch=512, channels=15, pixels=12, dtype="bf16", layout="nhwc")
+    assert any(text.startswith("kernel switch: pixels=16 takes ") for text in made.remarks)
+    assert not [text for text in made.remarks if text.startswith("alignment")]
+
+
 @pytest.mark.parametrize("machine", ["h200-sxm", "b200-sxm", "xeon-8480plus"])
 def test_an_aligned_size_has_nothing_to_pad(machine: str) -> None:
     made = asked("gemm", machine, m=4096, n=4096, k=4096, dtype="bf16")

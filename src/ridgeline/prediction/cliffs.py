@@ -1,7 +1,8 @@
 """Cliffs: sizes nearby that take less time although they are larger, or more although they are smaller.
 
-A size that is off the alignment of vector loads gets a slower kernel, and padding it is faster. And libraries change
-kernels between sizes: where timings of the machine say so, a larger size may take less time than a smaller one.
+A size that is off the alignment of vector loads gets a slower kernel, and padding it is faster; several that are off may
+have to be padded together. And libraries change kernels between sizes: where timings of the machine say so, a larger
+size may take less time than a smaller one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 from ..core.errors import RidgelineError
 from ..core.units import percent, show
 from ..programs.ops import Op
-from .coefficients import CALIBRATED
 from .predict import Prediction, plain, predict
 
 ALIGNMENTS = (8, 16, 64, 128)  # elements, to which a size may be padded
@@ -22,52 +22,106 @@ NOTABLE = 0.03  # of the time; smaller differences are within the error of timin
 
 
 def cliffs(op: Op, values: Mapping[str, Any], prediction: Prediction, options: Mapping[str, Any]) -> list[str]:
-    """A sentence for each size of a single case that stands at a cliff, about the sharpest of its neighbours."""
-    notes = []
-    for name, size in values.items():
-        param = op.params.get(name)
-        if param is None or param.kind != "Size" or size is None:
-            continue
-        steep = [
-            neighbour
-            for other in (*_padded(int(size)), *_smaller(int(size)))
-            if (neighbour := _neighbour(op, values, name, other, prediction, options)) is not None
-        ]
+    """A sentence for each size of a single case that stands at a cliff, about the sharpest of its neighbours; or one about
+    several sizes that only help padded together."""
+    here = Here(op, values, prediction, options)
+    sizes = {
+        name: int(size)
+        for name, size in values.items()
+        if name in op.params and op.params[name].kind == "Size" and size is not None
+    }
+    sharpest = []
+    for name, size in sizes.items():
+        others = (*_padded(size), *_smaller(size))
+        steep = [near for other in others if (near := here.neighbour(name, other)) is not None]
         if steep:
-            notes.append(max(steep, key=lambda neighbour: neighbour.share).text)
-    return notes
+            sharpest.append(max(steep, key=lambda neighbour: neighbour.share))
+    together = here.padded_together(sizes)
+    if together is not None and together.share > max((one.share for one in sharpest), default=0.0) + NOTABLE:
+        return [together.text, *(one.text for one in sharpest if not one.pads)]
+    return [one.text for one in sharpest]
 
 
 @dataclass(frozen=True)
 class Neighbour:
     share: float  # of the longer time, by which the two differ
     text: str
+    pads: bool = False
 
 
-def _neighbour(
-    op: Op, values: Mapping[str, Any], name: str, size: int, here: Prediction, options: Mapping[str, Any]
-) -> Neighbour | None:
-    """A size that takes less though it is larger, or more though it is smaller; None where it does not, or not by much."""
-    try:
-        there = predict(op(**{**values, name: size}), here.machine, **options)
-    except RidgelineError:  # sizes that do not fit each other
-        return None
-    larger, smaller = (there, here) if size > values[name] else (here, there)
-    share = 1 - float(plain(larger.time, 0)) / float(plain(smaller.time, 0))
-    if share < NOTABLE:
-        return None
-    time = show(float(plain(there.time, 0)), "s")
-    if _kernels(here) != _kernels(there) and size > values[name]:
-        return Neighbour(share, f"alignment: {name}={size} takes {time}, {percent(share)} less; pad {name}")
-    if not _timed(here) or not _timed(there):
-        return None
-    than = "less than this smaller one" if size > values[name] else "more than this larger one"
-    text = f"kernel switch: {name}={size} takes {time}, {than}, by timings of this machine"
-    return Neighbour(share, text)
+@dataclass(frozen=True)
+class Here:
+    """The case that neighbours are compared with."""
+
+    op: Op
+    values: Mapping[str, Any]
+    prediction: Prediction
+    options: Mapping[str, Any]
+
+    def at(self, sizes: Mapping[str, int]) -> Prediction | None:
+        """With other sizes; None where they do not fit each other."""
+        try:
+            return predict(self.op(**{**self.values, **sizes}), self.prediction.machine, **self.options)
+        except RidgelineError:
+            return None
+
+    def less(self, there: Prediction | None) -> float:
+        """The share of the time here that a neighbour takes less; negative where it takes more."""
+        return -1.0 if there is None else 1 - _seconds(there) / _seconds(self.prediction)
+
+    def neighbour(self, name: str, size: int) -> Neighbour | None:
+        """A size that takes less though it is larger, or more though it is smaller; None where it does not, or not by much."""
+        there, larger = self.at({name: size}), size > self.values[name]
+        share = self.less(there) if larger or there is None else 1 - _seconds(self.prediction) / _seconds(there)
+        if there is None or share < NOTABLE:
+            return None
+        time = show(_seconds(there), "s")
+        if larger and _kernels(self.prediction) != _kernels(there) and not self.falls_anyway(name, size):
+            text = f"alignment: {name}={size} takes {time}, {percent(share)} less; pad {name}"
+            return Neighbour(share, text, pads=True)
+        if not _timed(self.prediction) or not _timed(there):
+            return None
+        than = "less than this smaller one" if larger else "more than this larger one"
+        return Neighbour(share, f"kernel switch: {name}={size} takes {time}, {than}, by timings of this machine")
+
+    def falls_anyway(self, name: str, size: int) -> bool:
+        """Whether a larger size that is aligned no better takes less as well: then it is not the alignment."""
+        here = int(self.values[name])
+        return self.less(self.at({name: size + (here & -here)})) >= NOTABLE
+
+    def padded_together(self, sizes: Mapping[str, int]) -> Neighbour | None:
+        """The sizes that are faster once all of them are padded, without those that need it not; None where that gains nothing."""
+        padded = {name: min(_padded(size), default=size) for name, size in sizes.items()}
+        padded = {name: size for name, size in padded.items() if size != sizes[name]}
+        best = self.at(padded) if len(padded) > 1 else None
+        share = self.less(best)
+        if best is None or share < NOTABLE or _kernels(self.prediction) == _kernels(best):
+            return None
+        for name in tuple(padded):
+            fewer = {other: size for other, size in padded.items() if other != name}
+            if fewer and self.less(self.at(fewer)) > share - NOTABLE:
+                padded = fewer
+        there = self.at(padded)
+        assert there is not None
+        share, time = self.less(there), show(_seconds(there), "s")
+        words = _listed([f"{name}={size}" for name, size in padded.items()])
+        if len(padded) == 1 or all(self.falls_anyway(name, size) for name, size in padded.items()):
+            return None
+        return Neighbour(
+            share, f"alignment: {words} take {time}, {percent(share)} less; pad {_listed([*padded])}", True
+        )
+
+
+def _seconds(prediction: Prediction) -> float:
+    return float(plain(prediction.time, 0))
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def _timed(prediction: Prediction) -> bool:
-    return str(plain(prediction.expected[0].label, 0)) == CALIBRATED
+    return float(plain(prediction.expected[0].timed, 0)) > 0
 
 
 def _kernels(prediction: Prediction) -> list[str]:

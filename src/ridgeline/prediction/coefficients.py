@@ -60,6 +60,7 @@ class Selected:
     key: Key
     widening: float = 1.0  # of the interval's logarithm
     label: str = TRANSFERRED  # calibrated where the timings are of this machine, op, backend and dtypes
+    timed: bool = False  # here: itself, or with operands stored wider, whose timings hold for fewer bytes as well
 
 
 @cache
@@ -107,7 +108,8 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op or (key.op == BIASED and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
-                timed = same_op and not substitute and not borrowed and candidate.backend == asked
+                here = same_op and not borrowed and candidate.backend == asked
+                timed = here and not substitute
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
                     formula(candidate.family, machine.kind),
@@ -115,6 +117,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                     candidate,
                     SUBSTITUTE_WIDENING**steps,
                     CALIBRATED if timed else TRANSFERRED,
+                    here and candidate.dtype in (key.dtype, key.dtypes[0]),
                 )
     return None
 

@@ -204,6 +204,14 @@ class Expected:
         return label(np.asarray(largest(codes), dtype=np.int64), LABELS)
 
     @property
+    def timed(self) -> Array:
+        """1 for cases whose kernels were all timed on this machine, those that read fewer bytes than the timed ones as well; else 0."""
+        if not self.kernels:
+            return 0.0
+        others = [np.asarray(kernel.applies) * (not kernel.selected.timed) for kernel in self.kernels]
+        return 1.0 - largest([self.uncovered, *others])
+
+    @property
     def confidence(self) -> str | NDArray[np.object_]:
         """What the time of each case rests on: one line, or one line a case where they differ."""
         if self.given_efficiency is not None or not self.kernels:

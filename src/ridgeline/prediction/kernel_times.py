@@ -20,7 +20,7 @@ from ..core.families.correction import Correction, Placed
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends
-from .coefficients import CALIBRATED, Selected, hardware, kernels, lender_scale, select, timed_backend
+from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, lender_scale, select, timed_backend
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
@@ -45,6 +45,7 @@ class Asked:
     backend: str | None = None
     launch: float | None = None  # the caller's, in place of the fitted one
     padded: int = 0  # how many sizes were raised to the next one
+    timed: bool = True  # whether timings of the kernels speak for them; without, only their formulas do
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class KernelTime:
     @property
     def _timings(self) -> Correction | None:
         """The timings of this very kernel; those of another one say nothing of its shapes."""
-        text = self.selected.fitted.nearby if self.selected.label == CALIBRATED else ""
+        text = self.selected.fitted.nearby if self.selected.timed else ""
         return nearby.read(str(text)) if text else None
 
     @cached_property
@@ -139,7 +140,7 @@ class KernelTime:
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
             # layers that rotate keys and write the cache as well, which are all causal, may take longer than those that do not
             alike = not self._fitted.get("prepare")
-            if "causal" in self._sizes and self.selected.label != CALIBRATED and alike:
+            if "causal" in self._sizes and not self.selected.timed and alike:
                 yield from switches.unmasked(self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
@@ -168,7 +169,7 @@ class KernelTime:
 
         With timings of this very kernel there is nothing to gain: they say that the library does not take that one.
         """
-        if self.selected.label == CALIBRATED:
+        if self.selected.timed:
             return 0.0
         return np.minimum(np.minimum(self._beyond(low=False), self._widened) - self._alone, 0.0)
 
@@ -183,7 +184,9 @@ class KernelTime:
         if self.kernel.family != "weight_only" or self.selected.key.backend in backends(asked):
             return np.inf
         sizes = {"b": 1.0, **self._sizes, "w": self._sizes["a"]}
-        times, uncovered = of_kernel(Kernel("gemm", sizes, dtype=Key("gemm", self.kernel.dtype).dtypes[0]), self.asked)
+        wide_product = Kernel("gemm", sizes, dtype=Key("gemm", self.kernel.dtype).dtypes[0])
+        # which kernels a library takes for its wide products says nothing of those it takes here
+        times, uncovered = of_kernel(wide_product, replace(self.asked, timed=False))
         narrow, wide = self._sizes["w"], self._sizes["a"]
         rewritten = self._sizes["n"] * self._sizes["k"] * (narrow + wide) / (WIDENING_SHARE * self.hardware.bandwidth)
         return np.where(np.asarray(uncovered) > 0, np.inf, total(time.time for time in times) + rewritten)
@@ -196,7 +199,7 @@ class KernelTime:
     def low(self) -> Array:
         """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
         time = self._alone + self._saved
-        if self.selected.label != CALIBRATED:
+        if not self.selected.timed:
             return self._scattered(time)
         if self._placed is not None:
             time = time - self._correction + self._formula * np.expm1(self._placed.lowest())
@@ -306,6 +309,8 @@ def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
         if selected is None or machine is None:
             uncovered = np.maximum(uncovered, applies)
         else:
+            if not asked.timed:
+                selected = replace(selected, label=TRANSFERRED, timed=False)
             scale = lender_scale(asked.machine, arithmetic) if selected.fitted.borrowed else {}
             times.append(KernelTime(kernel, selected, machine, asked, applies, scale))
     return times, uncovered

@@ -221,9 +221,14 @@ def _kept_channels(part: str) -> Callable[[Sizes], dict[str, Mask]]:
 
 def _split_channels(g: Sizes) -> dict[str, Mask]:
     """PyTorch's over channels last: where there are enough values, several blocks share a channel and meet in memory."""
-    channels = np.minimum(2.0 ** np.floor(np.log2(g["rows"])), BLOCK_CHANNELS)
-    single = np.ceil(np.asarray(g["cols"]) * channels / (CHANNEL_BLOCK * THREAD_VALUES)) < MIN_BLOCKS
+    single = np.asarray(g["cols"]) < split_from(g["rows"])
     return {"rows": ~single, "rows-single": single}
+
+
+def split_from(rows: Array) -> Array:
+    """The values of a channel from which several blocks share it: those that make more than one block fewer than `MIN_BLOCKS`."""
+    channels = np.minimum(2.0 ** np.floor(np.log2(rows)), BLOCK_CHANNELS)
+    return np.floor((MIN_BLOCKS - 1) * CHANNEL_BLOCK * THREAD_VALUES / channels) + 1
 
 
 def _column_sums(g: Sizes) -> dict[str, Mask]:
@@ -232,6 +237,7 @@ def _column_sums(g: Sizes) -> dict[str, Mask]:
     return {"rows": ~parted, "rows-parted": parted}
 
 
+SPLIT_CHANNELS = tuple(f"batchnorm_{part}_native_nhwc" for part in KEPT_CHANNEL)
 BATCH_NORMS = tuple(
     f"batchnorm_{part}{library}{layout}"
     for part in ("training", "backward", "inference")
@@ -247,7 +253,7 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), _norm_gradients),
     **dict.fromkeys((*BATCH_NORMS, "group_moments", "group_gradients", "sum_around"), _channels),
     **{f"batchnorm_{part}": _kept_channels(part) for part in KEPT_CHANNEL},
-    **dict.fromkeys((f"batchnorm_{part}_native_nhwc" for part in KEPT_CHANNEL), _split_channels),
+    **dict.fromkeys(SPLIT_CHANNELS, _split_channels),
     **dict.fromkeys(("embedding", "index"), _gathers),
     "embedding_backward": _scatters,
     "gemv": _narrow_apart(_matrix_vectors),

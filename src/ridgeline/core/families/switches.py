@@ -137,6 +137,8 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         yield from _longer_copies(sizes)
     if op in ("sum_columns", "sum_between"):
         yield from _longer_columns(sizes)
+    if op in row_kernels.SPLIT_CHANNELS:
+        yield from _longer_channels(sizes)
     if op == "embedding_backward":
         yield from _other_scatters(sizes)
 
@@ -186,6 +188,13 @@ def _longer_columns(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     for at in columns.shared_from(results, length):
         if np.any(short := length < at):
             yield {**sizes, "cols": np.where(short, at, length)}, short
+
+
+def _longer_channels(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """A channel that one block normalizes has the one above it that several blocks do."""
+    length, at = np.asarray(sizes["cols"], dtype=np.float64), np.asarray(row_kernels.split_from(sizes["rows"]))
+    if np.any(short := length < at):
+        yield {**sizes, "cols": np.where(short, at, length)}, short
 
 
 def _other_scatters(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
