@@ -34,6 +34,9 @@ HELD_OUT = (
     "h200-random-test.csv.gz",
 )
 OTHER_SETS = (
+    "h200-fresh-test.csv.gz",
+    "h200-walks-test.csv.gz",
+    "h200-rows-test.csv.gz",
     "h200-layers.csv",
     "h200-projections.csv",
     "h200-convolutions-test.csv.gz",

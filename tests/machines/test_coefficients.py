@@ -404,6 +404,9 @@ TEST_SETS = (
     "popularlayers-test.csv.gz",
     "batched-test.csv.gz",
     "popular-test.csv.gz",
+    "walks-test.csv.gz",
+    "rows-test.csv.gz",
+    "fresh-test.csv.gz",
 )
 
 

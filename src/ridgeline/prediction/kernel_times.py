@@ -17,6 +17,8 @@ from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
 from ..core.families.attention import MAX_HEAD
 from ..core.families.correction import Correction, Placed
+from ..core.families.row_kernels import COLUMN_SUMS
+from ..core.families.vector import APART, UNPLANNED
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends
@@ -28,7 +30,7 @@ NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened 
 QUANTIZING = "the timings include quantizing the activations from 16 bits"
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
-MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3}
+MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3, **dict.fromkeys(COLUMN_SUMS, 1)}
 HEADED = ("attention", "attention_backward", "decode")  # families of kernels that are built for a size of the head
 # The ends of the interval over the time, at least, of kernels far below the timed sizes that do little more than launch: those of
 # kernels that another GPU lends, because long kernels say little of a launch.
@@ -82,12 +84,14 @@ class KernelTime:
 
     @cached_property
     def _sizes(self) -> Mapping[str, Array]:
-        mask = self._mask
+        mask, sizes = self._mask, self.kernel.sizes
+        if APART in sizes and not self.selected.timed:
+            sizes = {**sizes, APART: UNPLANNED}
         if mask is None:
-            return self.kernel.sizes
+            return sizes
         return {
             name: size if np.ndim(size) == 0 else np.broadcast_to(size, mask.shape).ravel().take(self._places)
-            for name, size in self.kernel.sizes.items()
+            for name, size in sizes.items()
         }
 
     def _scattered(self, values: Array, elsewhere: float = 0.0) -> Array:
@@ -136,7 +140,7 @@ class KernelTime:
         return time + self._correction
 
     def _next_sizes(self) -> Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]]:
-        if self.asked.padded < MAX_PADDED.get(self.kernel.family, 1):
+        if self.asked.padded < MAX_PADDED.get(self.kernel.op, MAX_PADDED.get(self.kernel.family, 1)):
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
             # layers that rotate keys and write the cache as well, which are all causal, may take longer than those that do not
             alike = not self._fitted.get("prepare")

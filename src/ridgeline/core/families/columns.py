@@ -7,6 +7,8 @@ memory. The limits are those of PyTorch's reduction kernel; the blocks of 480 ti
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .effects import Array
@@ -16,6 +18,7 @@ BLOCK_THREADS, WARP = 512.0, 32.0
 CORE_THREADS = 2048.0  # that a core holds at once
 MIN_VALUES, MAX_VALUES = 16.0, 256.0  # that one thread should take, of a result that several share
 LOADS = (4.0, 2.0)  # results loaded at once
+PARTS = tuple(4.0**fourfold for fourfold in range(1, 6))  # of a result, where it is not known how many a library makes
 
 
 def _power(size: Array) -> Array:
@@ -39,6 +42,13 @@ def shared_from(results: Array, length: Array) -> tuple[Array, Array]:
     return np.minimum(MIN_VALUES * height, MAX_VALUES), MAX_VALUES * height
 
 
+def wider_blocks(results: Array) -> list[Array]:
+    """Results, aligned as these are, from which a block has half as many threads along the elements, a quarter, and so on."""
+    groups, _, _ = _block(results, BLOCK_THREADS)
+    loads = np.asarray(results) / groups
+    return [loads * np.minimum(_power(groups) * 2.0**doublings, WARP) for doublings in range(1, int(np.log2(WARP)) + 1)]
+
+
 def plan(results: Array, length: Array, cores: float) -> tuple[Array, Array]:
     """Elements that a thread adds one after the other, and the parts of a result that blocks add up."""
     groups, width, height = _block(results, length)
@@ -50,3 +60,18 @@ def plan(results: Array, length: Array, cores: float) -> tuple[Array, Array]:
     wanted = np.maximum(np.minimum(np.ceil(room / blocks), np.ceil(each / MIN_VALUES)), np.ceil(each / MAX_VALUES))
     parts = np.where(split, wanted, 1.0)
     return each / parts, parts
+
+
+def shortest(results: Array, length: Array, time: Callable[[Array, Array], Array]) -> Array:
+    """The least seconds by `time(elements of a thread, parts of a result)` over the same `PARTS` for every length.
+
+    For machines and formats that no plan was timed on: PyTorch's plan changes its whole parts and threads in powers of two, so a longer sum
+    may take less time than a shorter one. The least of times that each grow with the length grows with it too.
+    """
+    shared, split = shared_from(results, length)
+    each = np.where(np.asarray(length) >= shared, length / np.minimum(split / MAX_VALUES, length), length)
+    least = time(each, np.ones_like(each))
+    if np.any(parted := each >= MAX_VALUES):
+        for parts in PARTS:
+            least = np.where(parted, np.minimum(least, time(each / parts, parts)), least)
+    return least

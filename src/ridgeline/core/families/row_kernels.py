@@ -237,6 +237,7 @@ def _column_sums(g: Sizes) -> dict[str, Mask]:
     return {"rows": ~parted, "rows-parted": parted}
 
 
+COLUMN_SUMS = ("sum_columns", "sum_between")
 SPLIT_CHANNELS = tuple(f"batchnorm_{part}_native_nhwc" for part in KEPT_CHANNEL)
 BATCH_NORMS = tuple(
     f"batchnorm_{part}{library}{layout}"
@@ -258,7 +259,7 @@ BY_OP: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     "embedding_backward": _scatters,
     "gemv": _narrow_apart(_matrix_vectors),
     "sum_rows": _narrow_apart(_sums),
-    **dict.fromkeys(("sum_columns", "sum_between"), _column_sums),
+    **dict.fromkeys(COLUMN_SUMS, _column_sums),
     "sort": _sorts,
     "topk": _searches,
 }

@@ -97,7 +97,7 @@ BY_OP: dict[str, tuple[Switch, ...]] = {
     **dict.fromkeys(("softmax_backward", "log_softmax_backward", "cross_entropy_backward"), GRADIENTS),
     **dict.fromkeys(("layernorm_backward", "rmsnorm_backward"), (*NORMS, Switch("rows", row_kernels.MAX_ROWS_SPLIT))),
     "embedding_backward": (),  # below
-    **dict.fromkeys(("sum_columns", "sum_between"), ()),  # below
+    **dict.fromkeys(row_kernels.COLUMN_SUMS, ()),  # below
     "sum_around": (),
     **dict.fromkeys(("embedding", "index"), (Switch("rows", row_kernels.FEW_GATHERED),)),
     "sum_rows": tuple(
@@ -135,7 +135,7 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         yield from _larger_groups(sizes)
     if family == "stream" and op == "copy":
         yield from _longer_copies(sizes)
-    if op in ("sum_columns", "sum_between"):
+    if op in row_kernels.COLUMN_SUMS:
         yield from _longer_columns(sizes)
     if op in row_kernels.SPLIT_CHANNELS:
         yield from _longer_channels(sizes)
@@ -183,11 +183,20 @@ def _longer_copies(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
 
 
 def _longer_columns(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
-    """A column that one thread sums has the one above it that a block does, and that one what several blocks do."""
+    """A column that one thread sums has the one above it that a block does, and that one what several blocks do; these begin earlier
+    with more results."""
     results, length = (np.asarray(sizes[name], dtype=np.float64) for name in ("rows", "cols"))
-    for at in columns.shared_from(results, length):
-        if np.any(short := length < at):
-            yield {**sizes, "cols": np.where(short, at, length)}, short
+    for more in (results, *columns.wider_blocks(results)):
+        for at in (0.0, *columns.shared_from(more, length)):
+            if np.any(larger := (length < at) if np.any(at) else more > results):
+                yield (
+                    {
+                        **sizes,
+                        "rows": np.where(larger, np.maximum(more, results), results),
+                        "cols": np.where(larger, np.maximum(length, at), length),
+                    },
+                    larger,
+                )
 
 
 def _longer_channels(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:

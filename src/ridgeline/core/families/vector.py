@@ -15,6 +15,8 @@ from .row_kernels import BLOCK_THREADS, scan_threads
 
 CORE_BLOCKS = 2.0  # of 1024 threads, that a core holds at once
 CHUNK = 65536.0  # elements of a tensor that an optimizer gives to one block
+# the size that says that elements of a result lie a row apart, and its value where the plan of such sums is not known
+APART, UNPLANNED = "apart", 2.0
 BYTES = "bytes at achieved bandwidth"  # their time without any effect
 
 STREAM = {
@@ -82,19 +84,28 @@ def rows(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
     read = number * row * g.get("fresh", 1.0)
     written = number * np.where(np.asarray(g["per_row"]) > 0, g["per_row"], cols) * g["y"]
     again: Array = 0.0 if "again" in off else np.where(row > c["holds"], c["again"], 0.0)
-    time = _memory(read * (1 + again), written, hw, c, off)
+    memory = _memory(read * (1 + again), written, hw, c, off)
     crowd: Array = 0.0 if "crowd" in off else number * (c["row"] + cols * c["element"] * (1 + again)) / hw.cores
+    time = overlapped(memory, crowd, c, off)
+
+    def split(chain: Array, parts: Array) -> Array:
+        """With what a thread takes one after the other, and the parts that a row is split into."""
+        alone: Array = 0.0
+        if "alone" not in off and c["chain"] and APART in g:
+            alone = chain * c["chain"]
+        elif "alone" not in off:
+            alone = cols * c["serial"] * (1 + again) * (np.minimum(number, c["shared"]) / c["shared"])
+        made = overlapped(time, alone, c, off)
+        if c["deep"] and "deep" not in off:
+            made = made + c["deep"] * (parts if APART in g else number)
+        return made if "launch" in off else made + c["launch"] * np.where(np.asarray(parts) > 1, 2.0, 1.0)
+
     # results whose elements lie a row apart are shared by threads and blocks in a way of their own
-    chain, parts = columns.plan(number, cols, hw.cores) if "apart" in g else (0.0, 1.0)
-    alone: Array = 0.0
-    if "alone" not in off and c["chain"] and "apart" in g:
-        alone = chain * c["chain"]
-    elif "alone" not in off:
-        alone = cols * c["serial"] * (1 + again) * (np.minimum(number, c["shared"]) / c["shared"])
-    time = overlapped(overlapped(time, crowd, c, off), alone, c, off)
-    if c["deep"] and "deep" not in off:
-        time = time + c["deep"] * (parts if "apart" in g else number)
-    return time if "launch" in off else time + c["launch"] * np.where(np.asarray(parts) > 1, 2.0, 1.0)
+    if APART not in g:
+        return split(0.0, 1.0)
+    if np.all(g[APART] == UNPLANNED):
+        return columns.shortest(number, cols, split)
+    return split(*columns.plan(number, cols, hw.cores))
 
 
 SCAN = {
