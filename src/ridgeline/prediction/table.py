@@ -34,11 +34,12 @@ class Defaults:
     options: dict[str, Any]
 
 
-def run(rows: Iterable[Row], defaults: Defaults, most: int | None = None) -> tuple[list[Row], dict[int, str]]:
-    """The rows with their predictions (the first `most` of them), and what is wrong with which of all, by its number."""
-    table = CaseTable(Columns.of_rows(rows), defaults)
-    results = [row for block in table.blocks(most) for row in block.rows()]
-    return results, table.errors
+def run(
+    rows: Iterable[Row], defaults: Defaults, most: int | None = None, results: Sequence[str] = RESULTS
+) -> tuple[list[Row], dict[int, str]]:
+    """The rows with these results (the first `most` of them), and what is wrong with which of all, by its number."""
+    table = CaseTable(Columns.of_rows(rows), defaults, results)
+    return [row for block in table.blocks(most) for row in block.rows()], table.errors
 
 
 @dataclass
@@ -47,13 +48,14 @@ class CaseTable:
 
     given: Columns
     defaults: Defaults
+    results: Sequence[str] = RESULTS
     errors: dict[int, str] = field(default_factory=dict)  # by number of the row, from 1
     _machines: dict[str, Machine | RidgelineError] = field(default_factory=dict)
 
     @property
     def order(self) -> list[str]:
         """The columns of the predicted table: those given, then the results."""
-        return list(dict.fromkeys([*map(_kept_name, self.given.cells), *NAMES, *RESULTS, "error"]))
+        return list(dict.fromkeys([*map(_kept_name, self.given.cells), *NAMES, *self.results, "error"]))
 
     def blocks(self, most: int | None = None) -> Iterator[Columns]:
         """The rows with their predictions; of rows after the first `most` only the errors are found."""
@@ -67,7 +69,7 @@ class CaseTable:
         cells = {_kept_name(name): column for name, column in block.cells.items()}
         parts: list[Part] = []
         errors = self._faults(block, block.first, parts)
-        for name in (*NAMES, *RESULTS):
+        for name in (*NAMES, *self.results):
             cells[name] = _joined([(places, values[name]) for places, values in parts], cells.get(name), len(block))
         cells["error"] = [errors.get(place, "") for place in range(len(block))] if errors else [""] * len(block)
         return Columns(cells, len(block), block.first)
@@ -82,7 +84,9 @@ class CaseTable:
                 faults |= dict.fromkeys(batch.places, (f"column {column}: {machine}",))
                 continue
             backend = {"backend": batch.labels["backend"]} if "backend" in batch.labels else {}
-            faults |= _predict(batch, machine, {**self.defaults.options, **backend}, parts)
+            # of rows that are not shown it matters only whether they have a time
+            wanted = ("time_us",) if parts is None else ("dtype", "machine", *self.results)
+            faults |= _predict(batch, machine, {**self.defaults.options, **backend}, wanted, parts)
         errors = {place: f"row {first + place + 1}, {'; '.join(faults[place])}" for place in sorted(faults)}
         self.errors |= {first + place + 1: text for place, text in errors.items()}
         return errors
@@ -108,18 +112,18 @@ def _kept_name(name: str) -> str:
     return f"given_{name}" if name in HIDDEN else name
 
 
-def _predict(batch: Batch, machine: Machine, options: Mapping[str, Any], parts: list[Part] | None) -> Faults:
+def _predict(
+    batch: Batch, machine: Machine, options: Mapping[str, Any], wanted: Sequence[str], parts: list[Part] | None
+) -> Faults:
     """The predictions of a batch to the end of `parts`; by place why a row has none."""
     count = len(batch.places)
-    # of rows that are not shown it matters only whether they have a time
-    wanted = ("time_us",) if parts is None else ("dtype", "machine", *RESULTS)
     try:
         columns = predict_cases(batch.op, machine, batch.sizes, wanted, batch.words, **options)
     except RidgelineError as error:
         if count == 1:
             return {batch.places[0]: (f"column op: {error}",)}
         halves = (batch.part(0, count // 2), batch.part(count // 2, count))  # which lead to the rows at fault
-        return {place: why for half in halves for place, why in _predict(half, machine, options, parts).items()}
+        return {place: why for half in halves for place, why in _predict(half, machine, options, wanted, parts).items()}
     if parts is not None:
         parts.append((np.array(batch.places), {"op": batch.op.name, **columns}))
     return {}

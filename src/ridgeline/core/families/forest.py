@@ -16,14 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cached import cached_property
 from .coordinates import DERIVED, OF_CONVOLUTIONS, OF_PRODUCTS, STEPS, as_product
 from .correction import Correction, Placed
 from .family import Family, Sizes
-from .tree import Floats, Nodes, read_nodes, table_of, written
+from .tree import Floats, Grove, Nodes, read_nodes, table_of, written
 
 HEAD = "forest"  # first word of a text, before the names of the coordinates
 MAX_VALUE = 1.5  # of the logarithm of a time over that of its formula
-AT_ONCE = 1 << 12  # cases whose coordinates the caches hold
+AT_ONCE = 1 << 10  # cases whose way down all trees the caches hold
 LINES = 3  # of a tree
 PLAIN = (
     "images",
@@ -60,8 +61,9 @@ class Forest(Correction):
         for start in range(0, len(total), AT_ONCE):
             part = slice(start, min(start + AT_ONCE, len(total)))
             table = coordinates_of(self.names, {name: size[part] for name, size in given.items()}, part.stop - start)
-            total[part] = self.sums(table)
-            lowest[part] = total[part] + self.falls.values.take(self.falls.leaves_of(table))
+            *values, falls = self._grove.values_of(table)
+            total[part] = _summed(values)
+            lowest[part] = total[part] + falls
         every, lows = total.reshape(shape), lowest.reshape(shape)
         return Placed(every, lambda: lows) if shape else Placed(float(every), lambda: float(lows))
 
@@ -70,14 +72,20 @@ class Forest(Correction):
 
     def sums(self, table: Floats) -> NDArray[np.float64]:
         """The correction of each row of coordinates."""
-        total = np.zeros(len(table))
-        for nodes in self.trees:
-            total += nodes.values.take(nodes.leaves_of(table))
-        return np.clip(total, -MAX_VALUE, MAX_VALUE)
+        return _summed([*self._grove.values_of(table)][:-1])
+
+    @cached_property
+    def _grove(self) -> Grove:
+        return Grove((*self.trees, self.falls))
 
     def text(self) -> str:
         """What `read` takes: names, then the nodes of each tree, the falls last."""
         return written((HEAD, *self.names), *(line for nodes in (*self.trees, self.falls) for line in nodes.lines()))
+
+
+def _summed(values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    total: NDArray[np.float64] = np.clip(np.sum(values, axis=0), -MAX_VALUE, MAX_VALUE)
+    return total
 
 
 def read(text: str) -> Forest:

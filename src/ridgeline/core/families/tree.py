@@ -33,6 +33,7 @@ LEVELS_AT_ONCE = 4  # that all cases go down before those at a leaf are set asid
 
 # Cases begin as far down as their cell leads: m, n and k by their exponent and the first bit of their fraction, from 1 to 32768.
 CELLED, CELL_SHIFT, CELLS = ("m", "n", "k"), 22, 31
+MIN_CELLED = 1 << 11  # cases from which finding what the cells lead to takes less than it saves
 FIRST_CELL = 127 << 1  # the bits of 1
 FALLING = ("aspect",)  # coordinates that fall when n grows
 STEPPED = ("m_step", "n_step", "k_step")  # coordinates that no range of sizes bounds
@@ -69,8 +70,12 @@ class Nodes:
     def leaves_of(self, table: Floats, nodes: NDArray[np.int64] | None = None) -> Integers:
         """The leaf of each case, whose coordinates are a row of the table; `nodes` is where each begins, the root without it."""
         count, width = table.shape
-        flat, cases, reached = table.ravel(), np.arange(count), np.empty(count, dtype=np.int32)
-        rows, nodes = width * cases, np.zeros(count, dtype=np.int64) if nodes is None else nodes
+        begin = np.zeros(count, dtype=np.int64) if nodes is None else nodes
+        return self.reached(table.ravel(), width * np.arange(count), begin)
+
+    def reached(self, flat: Floats, rows: NDArray[np.int64], nodes: NDArray[np.int64]) -> Integers:
+        """The leaf below each of the nodes, for the case whose coordinates begin there in a flat table."""
+        cases, reached = np.arange(len(nodes)), np.empty(len(nodes), dtype=np.int32)
         # no place is out of range; mode clip leaves out the check, which takes twice as long as the rest
         while len(cases):
             for _ in range(LEVELS_AT_ONCE):
@@ -89,6 +94,26 @@ class Nodes:
         values = np.rint(PER_UNIT * self.values[leaf]).astype(int)
         thresholds = [f"{threshold:.5g}" for threshold in self.thresholds[~leaf]]
         return self.coordinates.tolist(), thresholds, values.tolist()
+
+
+class Grove(Nodes):
+    """The nodes of several trees one behind the other, which each case goes down at once."""
+
+    def __init__(self, trees: Sequence[Nodes]) -> None:
+        sizes = [len(tree.coordinates) for tree in trees]
+        self.roots = np.cumsum([0, *sizes[:-1]])
+        self.coordinates = np.concatenate([tree.coordinates for tree in trees])
+        self.thresholds = np.concatenate([tree.thresholds for tree in trees])
+        self.values = np.concatenate([tree.values for tree in trees])
+        self._children = np.concatenate([tree._children + root for tree, root in zip(trees, self.roots, strict=True)])
+        self._compared = np.concatenate([tree._compared for tree in trees])
+
+    def values_of(self, table: Floats) -> NDArray[np.float64]:
+        """The values of the leaves that each case leads to: a row for each tree."""
+        count, width = table.shape
+        rows = np.tile(width * np.arange(count), len(self.roots))
+        leaves = self.reached(table.ravel(), rows, np.repeat(self.roots, count))
+        return self.values.take(leaves).reshape(len(self.roots), count)
 
 
 @dataclass(eq=False)
@@ -124,7 +149,7 @@ class Tree(Nodes, Correction):
     def _starts(self, sizes: Sizes) -> NDArray[np.int64]:
         """The node that each case begins at: the root, or as far down as all products of about these sizes go."""
         place = np.zeros(np.shape(sizes["m"]), dtype=np.int32)
-        if np.any(np.asarray(sizes["b"]) != 1):
+        if len(place) < MIN_CELLED or np.any(np.asarray(sizes["b"]) != 1):
             return place.astype(np.int64)
         for name in CELLED:
             bits = np.asarray(sizes[name], dtype=np.float32).view(np.int32) >> CELL_SHIFT
