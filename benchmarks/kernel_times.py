@@ -228,6 +228,9 @@ FAMILY = {
 }  # fmt: skip
 
 
+ALL_FORMATS = "gemm, all formats"
+
+
 def family_of(row: dict[str, Any]) -> str:
     return FAMILY.get((row["_op"], row["_dtype"])) or FAMILY[row["_op"], ""]
 
@@ -268,7 +271,7 @@ def show(title: str, found: dict[str, dict[str, list[Any]]], only_big: bool = Tr
     """Median / P90 per family, machine by machine and pooled, over all device times or those where the kernel decides."""
     print(f"\n{title}: median / P90 of |predicted - measured| / measured in %, and share inside the 80 % interval")
     families = sorted({family for told in found.values() for family in told})
-    pooled_all = []
+    pooled: dict[str, list[Any]] = {}
     for family in families:
         line, every = [], []
         for name, told in found.items():
@@ -280,16 +283,17 @@ def show(title: str, found: dict[str, dict[str, list[Any]]], only_big: bool = Tr
                 line.append(
                     f"{name} {np.median(error):.1%}/{np.quantile(error, 0.9):.1%} ({inside[chosen].mean():.0%})"
                 )
-        joined = np.concatenate(every, axis=1)
-        pooled_all.append(joined)
-        print(
-            f"{family:28} {joined.shape[1]:6} rows {np.median(joined[0]):6.1%} / {np.quantile(joined[0], 0.9):6.1%}"
-            f"  inside {joined[1].mean():.0%}   {', '.join(line)}"
-        )
-    whole = np.concatenate(pooled_all, axis=1)
-    print(
-        f"{'all':28} {whole.shape[1]:6} rows {np.median(whole[0]):6.1%} / {np.quantile(whole[0], 0.9):6.1%}  inside {whole[1].mean():.0%}"
-    )
+        for group in (ALL_FORMATS if family.startswith("gemm") else "", "all"):
+            pooled.setdefault(group, []).extend(every)
+        print(f"{_summed_up(family, every)}   {', '.join(line)}")
+    for group in (ALL_FORMATS, "all"):
+        if group in pooled:
+            print(_summed_up(group, pooled[group]))
+
+
+def _summed_up(name: str, parts: list[Any]) -> str:
+    error, inside = np.concatenate(parts, axis=1)
+    return f"{name:28} {len(error):6} rows {np.median(error):6.1%} / {np.quantile(error, 0.9):6.1%}  inside {inside.mean():.0%}"
 
 
 def judge(data: dict[str, list[dict[str, Any]]]) -> None:

@@ -43,6 +43,15 @@ def test_a_size_beyond_a_switch_is_not_called_aligned() -> None:
     assert not [text for text in made.remarks if text.startswith("alignment")]
 
 
+def test_what_is_less_work_is_no_neighbour() -> None:
+    """A larger stride leaves out pixels: it takes less because it does less, and no case can be padded to it."""
+    made = asked("conv2d", "h200-sxm", batch=32, c_in=64, c_out=64, h=56, w=56, kernel=3, stride=1, padding=1)
+    assert not [text for text in made.remarks if "stride=" in text]
+    assert float(
+        predict(OPS["conv2d"](batch=32, c_in=64, c_out=64, h=56, w=56, kernel=3, stride=64, padding=1), "h200-sxm").time
+    ) < float(made.prediction.time)
+
+
 @pytest.mark.parametrize("machine", ["h200-sxm", "b200-sxm", "xeon-8480plus"])
 def test_an_aligned_size_has_nothing_to_pad(machine: str) -> None:
     made = asked("gemm", machine, m=4096, n=4096, k=4096, dtype="bf16")

@@ -28,7 +28,10 @@ def cliffs(op: Op, values: Mapping[str, Any], prediction: Prediction, options: M
     sizes = {
         name: int(size)
         for name, size in values.items()
-        if name in op.params and op.params[name].kind == "Size" and size is not None
+        if name in op.params
+        and op.params[name].kind == "Size"
+        and size is not None
+        and here.grows_with(name, int(size))
     }
     sharpest = []
     for name, size in sizes.items():
@@ -64,6 +67,14 @@ class Here:
             return predict(self.op(**{**self.values, **sizes}), self.prediction.machine, **self.options)
         except RidgelineError:
             return None
+
+    def grows_with(self, name: str, size: int) -> bool:
+        """Whether more of a size is more work: a larger stride or more groups are less, which no case is padded to."""
+        there = self.at({name: 2 * size})
+        if there is None:
+            return True
+        flops, moved = (float(plain(values, 0)) for values in (self.prediction.flops, self.prediction.bytes))
+        return float(plain(there.flops, 0)) >= flops and float(plain(there.bytes, 0)) >= moved
 
     def less(self, there: Prediction | None) -> float:
         """The share of the time here that a neighbour takes less; negative where it takes more."""
