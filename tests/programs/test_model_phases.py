@@ -23,6 +23,7 @@ from model_examples import (
 )
 
 from ridgeline.core.errors import RidgelineError
+from ridgeline.core.families import attention
 from ridgeline.programs.models.architecture import Architecture, Layer
 from ridgeline.programs.models.load import architecture as load
 from ridgeline.programs.models.load import known
@@ -136,13 +137,13 @@ def test_windows_bound_what_decoding_reads() -> None:
 
 
 def test_kernels_of_windows_and_verified_drafts() -> None:
-    """Priced as attention without a mask over the keys that a query sees on average, and as decoding with more heads."""
+    """A causal kernel that looks at the keys of its window, and decoding with more heads."""
     (windowed, _) = [op.work for op in step_ops(GEMMA, prefill(1, 128)) if op.name == "attention"]
     (kernel,) = windowed.kernels
-    assert (kernel.op, kernel.like) == ("windowed", "full")
-    assert kernel.sizes["kv"] * 128 * 8 * 4 * 32 == sum(
-        value for (engine, *_), value in windowed.counts.items() if engine == "matrix"
-    )
+    sizes = kernel.sizes
+    assert (sizes["kv"], sizes["causal"], sizes["window"]) == (128, 1, 64)
+    pairs = attention.visible_pairs(sizes["q"], sizes["kv"], sizes["causal"], sizes["window"])
+    assert pairs * 8 * 4 * 32 == sum(value for (engine, *_), value in windowed.counts.items() if engine == "matrix")
     plain, draft = (named(step_ops(LLAMA_8B, decode(3, 100, tokens)), "attention").work.kernels[0] for tokens in (1, 5))
     assert {**draft.sizes, "kv": 101} == {**plain.sizes, "heads": 5 * 32}
 

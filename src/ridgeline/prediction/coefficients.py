@@ -17,6 +17,7 @@ from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
 from ..core.errors import MissingFigure
 from ..core.families import RESIDENT, Family, Hardware, Key, formula
+from ..core.families.attention import WINDOW
 from ..core.families.product import BIASED
 from ..core.figure import Figure
 from ..core.machine import ANY, MAIN, Fitted, Machine
@@ -48,6 +49,7 @@ IN_ORDER = frozenset(
 )  # fmt: skip
 BACKWARD = "_backward"
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
+ALIKE = {WINDOW: "causal"}  # ops whose kernel is built like that of another, where it is not said
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -94,6 +96,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
 
     `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred.
     """
+    like = like or ALIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
     for borrowed in (False, True):

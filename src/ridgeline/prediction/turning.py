@@ -52,7 +52,8 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
     fixed = {name: value for name, value in values.items() if name != op.grows}
     if any(isinstance(value, np.ndarray) for value in fixed.values()):
         return None
-    if op.name == "attention" and fixed.get("seq_kv") is None:
+    over_keys = "seq_kv" in op.params
+    if over_keys and fixed.get("seq_kv") is None:
         return None  # keys grow with the queries, so there is no single batch-like size
     if fixed.get("tile") is not None or fixed.get("traffic", "compulsory") != "compulsory":
         return None  # whole tiles make the intensity a saw-tooth, which crosses the ridge more than once
@@ -61,7 +62,7 @@ def turning_point(op: Op, values: dict[str, Any], machine: Machine, **options: A
         times = bound(op(**{**fixed, op.grows: sizes}), machine, **options)
         return np.broadcast_to(np.asarray(times.compute_time) >= np.asarray(times.memory_time), sizes.shape)
 
-    low, high = 1.0, min(MAX_SIZE, float(fixed["seq_kv"]) if op.name == "attention" else MAX_SIZE)
+    low, high = 1.0, min(MAX_SIZE, float(fixed["seq_kv"]) if over_keys else MAX_SIZE)
     first, last = compute_bound(np.array([low, high]))
     if first:
         return TurningPoint(op.grows, low)

@@ -18,6 +18,7 @@ SPLIT_ROUNDS = (1.0, 2.0, 3.0)  # that split keys fill
 TILE_KEYS = 64.0  # keys that a tile of queries looks at together
 GROUP_ROWS = 16.0  # query rows that a tensor unit multiplies at least
 NARROW_HEAD, USUAL_HEAD = 64.0, 128.0  # head sizes up to which libraries have kernels of their own
+WINDOW = "window"  # the size that says how many keys a query sees at most, and the op of masks that it cuts
 MAX_HEAD = 256.0  # that was timed, and that most libraries take
 
 PREFILL = {
@@ -78,14 +79,36 @@ def _by_head(g: Sizes) -> dict[str, Mask]:
 
 
 def masks(g: Sizes) -> dict[str, Mask]:
-    """A causal mask has kernels of its own, but for a single query, which sees every key."""
+    """A causal mask has kernels of its own, but for a single query, which sees every key; so has one with a window that cuts."""
     masked = (np.asarray(g["causal"]) > 0) & (np.asarray(g["q"]) > 1)
-    return {"causal": masked, "full": ~masked}
+    cut = masked & (np.asarray(g.get(WINDOW, np.inf)) < g["kv"])
+    return {WINDOW: cut, "causal": masked & ~cut, "full": ~masked}
+
+
+def visible_pairs(q: Array, kv: Array, causal: Array, window: Array | None) -> Array:
+    """(query, key) pairs per head that a mask leaves: none, causal, or a causal window of `window` keys."""
+    if window is None:
+        return q * kv - causal * q * (q - 1) / 2
+
+    def up_to(position: Array) -> Array:
+        """Sum of min(j, window) for j = 1 .. position."""
+        short: Array = np.minimum(position, window)
+        beyond: Array = np.maximum(position - window, 0.0)
+        return short * (short + 1) / 2 + beyond * window
+
+    return up_to(kv) - up_to(kv - q)
+
+
+def seen_keys(g: Sizes) -> Array:
+    """Keys that some query sees."""
+    if WINDOW not in g:
+        return g["kv"]
+    return np.where(np.asarray(g["causal"]) > 0, np.minimum(g["kv"], g["q"] + g[WINDOW] - 1), g["kv"])
 
 
 def moved(g: Sizes) -> Array:
     """Bytes of Q, K, V and O."""
-    each = g["heads"] * g["q"] * g["x"] + g["shared"] * g["kv"] * g["stored"]
+    each = g["heads"] * g["q"] * g["x"] + g["shared"] * seen_keys(g) * g["stored"]
     return 2 * g["batch"] * each * g["d"]
 
 
@@ -117,17 +140,25 @@ def _tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], per_pai
     rate = c["compute"] * hw.peak
     if "quantization" in off:
         looked = kv - causal * (q - 1) / 2  # keys a row sees, on average
+        if WINDOW in g:
+            looked = np.where(np.asarray(causal) > 0, visible_pairs(q, kv, 1.0, g[WINDOW]) / q, looked)
         compute: Array = heads * q * looked * each / rate
     else:
         tall, fill = c["tall"], 0.0 if "fill" in off else c["fill"]
         tiles = np.ceil(q / tall)
-        keys = np.ceil(kv / TILE_KEYS) * TILE_KEYS
+        keys = most = np.ceil(kv / TILE_KEYS) * TILE_KEYS  # that a tile looks at
         step = tall * each / (rate / hw.cores)  # seconds of a tile for a key
-        longest = step * (keys + fill)  # with a causal mask the last tile of a sequence sees all keys
-        # tiles of a causal mask differ in length: the long ones go first, and short ones fill the last round
-        total = heads * tiles * step * (keys - (tiles - 1) * tall / 2 + fill) / hw.cores
+        # tiles of a causal mask differ in length, and the last of a sequence sees all keys; those of a window see it and their own rows
+        together = tiles * (keys - (tiles - 1) * tall / 2)
+        if WINDOW in g:
+            together = np.minimum(together, visible_pairs(q, kv, 1.0, g[WINDOW]) / tall + tiles * tall / 2)
+            most = np.minimum(keys, np.ceil((g[WINDOW] + tall) / TILE_KEYS) * TILE_KEYS)
+        longest = step * (most + fill)
+        # the long ones go first, and short ones fill the last round
+        total = heads * step * (together + tiles * fill) / hw.cores
         masked = np.maximum(total, longest) + c["waves"] * np.minimum(total, longest)
-        compute = np.where(np.asarray(causal) > 0, masked, waves(heads * tiles, hw.cores, c["waves"]) * longest)
+        unmasked = waves(heads * tiles, hw.cores, c["waves"]) * step * (keys + fill)
+        compute = np.where(np.asarray(causal) > 0, masked, unmasked)
     time = overlapped(under_load(compute, c, off), tensors / (c["memory"] * hw.bandwidth), c, off)
     if c["prepare"] and "prepare" not in off:
         fresh = UNCACHED_WIDTH * g["batch"] * q * (g["heads"] + 2 * g["shared"]) * g["d"]
@@ -136,7 +167,7 @@ def _tiled(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str], per_pai
 
 
 def decode(g: Sizes, hw: Hardware, c: Coefficients, off: frozenset[str]) -> Array:
-    kv, units = g["kv"], g["batch"] * g["shared"]
+    kv, units = seen_keys(g), g["batch"] * g["shared"]
     total = moved(g)
     held = 2 * units * kv * g["d"] * g["stored"]  # bytes of K and V
     hot: Array = 0.0 if "cache" in off else 1 / (1 + (held / (c["holds"] * hw.cache)) ** 4)
@@ -169,6 +200,6 @@ CACHE, SEQUENCE = Effect("cache", "kept in L2"), Effect("sequence", "per sequenc
 SPLIT = Effect("split", "split-KV reduction", "shape")
 SHAPE = ("batch", "heads", "shared", "q", "kv", "d")
 PREFILL_EFFECTS = (SOFTMAX, TILES, FILL, CLOCK, OVERLAP, PREPARE, LAUNCH)
-ATTENTION = Family("attention", prefill, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))
-BACKWARD = Family("attention_backward", backward, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"))
+ATTENTION = Family("attention", prefill, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"), further=(WINDOW,))
+BACKWARD = Family("attention_backward", backward, PREFILL, PREFILL_EFFECTS, (*SHAPE, "causal"), further=(WINDOW,))
 DECODING = Family("decode", decode, DECODE, (CACHE, TILES, FILL, SPLIT, OVERLAP, SEQUENCE, LAUNCH), SHAPE)

@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
-from ...core.dtypes import label
+from ...core.families.attention import WINDOW, visible_pairs
 from ...core.machine import MAIN
-from ...core.notes import ASSUMED, Note
 from ...core.work import READ, Array, Kernel, Work, work
 from .. import ops
-from ..ops.scaled_dot_product import visible_pairs
 from .passes import built
 
-WINDOW_NOTE = Note(ASSUMED, "attention with a window was not timed: priced without a mask, over the keys that a query sees on average")  # fmt: skip
-WINDOWED, UNMASKED = "windowed", "full"  # a kernel that was never timed, and the one its time is transferred from
 SINK = 2.0  # flops of a learned logit in a softmax: exponential and addition
 
 
@@ -124,25 +120,22 @@ class Masked:
         if self.dense:
             pairs = self.batch * self.queries * self.keys / self.devices
             moves[MAIN, "mask", READ] = pairs * dtype_row(made.dtype).bytes
-        kernels = tuple(self._priced(kernel) for kernel in made.kernels or (self._kernel(made, stored),))
-        notes = made.notes if made.kernels else (*made.notes, WINDOW_NOTE)
-        return replace(made, counts=counts, moves=moves, special=made.special * share, kernels=kernels, notes=notes)
-
-    def _kernel(self, made: Work, stored: str) -> Kernel:
-        """Windows have no timed kernel: priced as attention without a mask over as many keys as a query sees on average."""
-        mean = self.chunk_share * visible_pairs(self.queries, self.keys, 1.0, self.window) / self.queries
-        widths = {"x": dtype_row(made.dtype).bytes, "stored": dtype_row(stored).bytes}
-        sizes = {
-            "batch": self.batch, "heads": self.heads, "shared": self.kv_heads, "q": self.queries, "kv": mean,
-            "d": made.shape["head_dim"], "causal": 0.0, **widths,
-        }  # fmt: skip
-        return Kernel(made.name, sizes, WINDOWED, label(made.dtype, stored), like=UNMASKED)
+        kernels = tuple(self._priced(kernel) for kernel in made.kernels)
+        return replace(made, counts=counts, moves=moves, special=made.special * share, kernels=kernels)
 
     def _priced(self, kernel: Kernel) -> Kernel:
-        """Its part of the batch; the few queries of a verified draft are rows of decoding that share keys, as more heads do."""
+        """Its part of the batch; the few queries of a verified draft are rows of decoding that share keys, as more heads do.
+
+        Chunks are windows of as many keys as a query sees of them on average.
+        """
         sizes = {**kernel.sizes, "batch": kernel.sizes["batch"] / self.devices}
         if self.cached:
             sizes |= {"q": 1.0, "heads": self.heads * self.queries, "causal": 0.0}
+            if self.window is not None:
+                pairs = visible_pairs(self.queries, self.keys, 1.0, self.window)
+                sizes |= {"kv": self.chunk_share * pairs / self.queries}
+        if self.window is not None:
+            sizes[WINDOW] = self.window * self.chunk_share
         return replace(kernel, sizes=sizes)
 
 

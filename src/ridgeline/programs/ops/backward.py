@@ -10,10 +10,11 @@ import numpy as np
 
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
+from ...core.families.attention import WINDOW, visible_pairs
 from ...core.work import Kernel, Work, work
 from .kernels import row_kernel
 from .registry import Flag, Format, Op, Size, op
-from .scaled_dot_product import check_attention, visible_pairs
+from .scaled_dot_product import check_attention
 
 
 def _activation(name: str, doc: str, flops: float, special: float, saved: str = "x") -> Op:
@@ -185,6 +186,8 @@ def attention_backward(
     k_text = f"batch kv_heads {'Skv' if window is None else 'min(Skv, Sq + window - 1)'} D"
     sizes = {"batch": batch, "heads": heads, "shared": shared, "q": seq_q, "kv": keys, "d": head_dim, "causal": causal}
     sizes |= {"x": dtype_row(dtype).bytes, "stored": dtype_row(dtype).bytes}
+    if window is not None:
+        sizes[WINDOW] = window
     products = ("S = Q K^T", "dP = dO V^T", "dV = P^T dO", "dQ = dS K", "dK = dS^T Q")
     return work(
         matrix=dict.fromkeys(products, (2 * head_dim * pairs, "2 D pairs")),
@@ -197,5 +200,5 @@ def attention_backward(
         },
         write={"dQ": (q, out, q_text), "dK": (k, out, k_text), "dV": (k, out, k_text)},
         dtype=dtype,
-        kernels=(Kernel("attention_backward", sizes, dtype=label(dtype)),) if window is None else (),
+        kernels=(Kernel("attention_backward", sizes, dtype=label(dtype)),),
     )

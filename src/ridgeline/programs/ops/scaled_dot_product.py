@@ -14,23 +14,10 @@ import numpy as np
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label, result
 from ...core.errors import InputError
+from ...core.families.attention import WINDOW, visible_pairs
 from ...core.work import Array, Kernel, Work, work
 from .kernels import product_kernel, row_kernel
 from .registry import Flag, Format, Size, op
-
-
-def visible_pairs(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None) -> Array:
-    """(query, key) pairs per head that a mask leaves: none, causal, or a causal window of `window` keys."""
-    if window is None:
-        return seq_q * seq_kv - causal * seq_q * (seq_q - 1) / 2
-
-    def up_to(position: Array) -> Array:
-        """Sum of min(j, window) for j = 1 .. position."""
-        short: Array = np.minimum(position, window)
-        beyond: Array = np.maximum(position - window, 0.0)
-        return short * (short + 1) / 2 + beyond * window
-
-    return up_to(seq_kv) - up_to(seq_kv - seq_q)
 
 
 def tile_keys(seq_q: Array, seq_kv: Array, causal: Array, window: Array | None, tile: Array) -> Array:
@@ -90,6 +77,8 @@ def attention(
         read["scores"] = (scores * np.floor(score_passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")
         write["scores"] = (scores * np.ceil(score_passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")
     sizes = {"batch": batch, "heads": heads, "shared": shared, "q": seq_q, "kv": keys, "d": head_dim, "causal": causal}
+    if window is not None:
+        sizes[WINDOW] = window
     inner_read = inner_write = None
     if tile is not None:
         again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
@@ -107,7 +96,7 @@ def attention(
         dtype=dtype,
         notes=(f"{variant} attention",),
         waits={"launch": 3.0 if variant == "standard" else 1.0},
-        kernels=_kernels(sizes, variant, dtype, stored) if window is None else (),
+        kernels=_kernels(sizes, variant, dtype, stored),
     )
 
 
@@ -128,7 +117,9 @@ def check_attention(
 
 
 def _kernels(sizes: dict[str, Array], variant: str, dtype: str, stored: str) -> tuple[Kernel, ...]:
-    """One kernel (flash), or two products with a softmax between them; for a window we know of none."""
+    """One kernel (flash), or two products with a softmax between them, which no window is known of."""
+    if variant == "standard" and WINDOW in sizes:
+        return ()
     if variant == "standard":
         products, out = sizes["batch"] * sizes["heads"], result(dtype).name
         queries, keys, head_dim = sizes["q"], sizes["kv"], sizes["d"]
