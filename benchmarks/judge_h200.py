@@ -37,6 +37,7 @@ OTHER_SETS = (
     "h200-fresh-test.csv.gz",
     "h200-walks-test.csv.gz",
     "h200-rows-test.csv.gz",
+    "h200-windows-test.csv.gz",
     "h200-layers.csv",
     "h200-projections.csv",
     "h200-convolutions-test.csv.gz",
@@ -84,7 +85,7 @@ def group_of(row: Row) -> str:
     """The group a case is judged in."""
     op, parts = str(row["op"]), []
     if op == "attention":
-        parts.append("decode" if float(row["seq_q"]) == 1 else "prefill")
+        parts.append("decode" if float(row["seq_q"]) == 1 else "window" if row.get("window") else "prefill")
     if op in PRODUCTS:
         parts.append(row.get("weights") or ("16 bit" if row["dtype"] in HALVES else row["dtype"]))
     if op.startswith("conv"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import columns, row_kernels
-from .attention import NARROW_HEAD, USUAL_HEAD
+from .attention import NARROW_HEAD, USUAL_HEAD, WINDOW
 from .convolution import (
     BLOCK_CHANNELS,
     GROUP_BLOCKS,
@@ -141,6 +141,8 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         yield from _longer_channels(sizes)
     if op == "embedding_backward":
         yield from _other_scatters(sizes)
+    if WINDOW in sizes:
+        yield from _windows(sizes)
 
 
 def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
@@ -157,6 +159,18 @@ def unmasked(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
     causal = np.asarray(sizes["causal"], dtype=np.float64)
     if np.any(masked := (causal > 0) & (np.asarray(sizes["q"]) > 1)):
         yield {**sizes, "causal": np.where(masked, 0.0, causal)}, masked
+
+
+def _windows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Masks with a window have a kernel of their own, which longer windows leave and more keys lead to."""
+    window, keys = (np.asarray(sizes[name], dtype=np.float64) for name in (WINDOW, "kv"))
+    masked = (np.asarray(sizes["causal"]) > 0) & (np.asarray(sizes["q"]) > 1)
+    for larger, name, size in (
+        (masked & (window < keys - 1), WINDOW, keys),
+        (masked & (window >= keys), "kv", window + 1),
+    ):
+        if np.any(larger):
+            yield {**sizes, name: np.where(larger, size, sizes[name])}, larger
 
 
 def _larger_groups(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:

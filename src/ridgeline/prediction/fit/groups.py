@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...core.columns import Columns
 from ...core.families import Family, Hardware, Key, formula, keys
+from ...core.families.attention import WINDOW
 from ...core.machine import Machine
 from ...core.work import Kernel
 from ...programs.cases import batches, refuse
@@ -78,7 +79,10 @@ def group(
         alone = kernel.family in without_variants and not resident
         of_kernel = kernel.family, kernel.sizes, kernel.dtype, kernel.op
         for key, applies in [(every, 1.0)] if alone else keys(*of_kernel, machine.kind):
-            key = key._replace(op=key.op if by_op(kernel) else "", backend=backend)
+            apart = (
+                by_op(kernel) or key.op == WINDOW
+            )  # which has a kernel of its own where causal and full masks share one
+            key = key._replace(op=key.op if apart else "", backend=backend)
             cases = np.broadcast_to(np.asarray(applies) > 0, times.shape)
             part = replace(timed, family=formula(key.family, machine.kind)).part(cases)
             groups[key] = groups[key].joined(part) if key in groups else part

@@ -77,8 +77,8 @@ def attention(
         read["scores"] = (scores * np.floor(score_passes / 2), dtype, "floor(score_passes/2) batch heads Sq Skv")
         write["scores"] = (scores * np.ceil(score_passes / 2), dtype, "ceil(score_passes/2) batch heads Sq Skv")
     sizes = {"batch": batch, "heads": heads, "shared": shared, "q": seq_q, "kv": keys, "d": head_dim, "causal": causal}
-    if window is not None:
-        sizes[WINDOW] = window
+    if window is not None:  # a single query has a shorter cache
+        sizes |= {WINDOW: window, "kv": np.where(np.asarray(seq_q) == 1, np.minimum(keys, window), keys)}
     inner_read = inner_write = None
     if tile is not None:
         again = batch * heads * tile_keys(seq_q, keys, causal, window, tile) * head_dim
