@@ -49,8 +49,8 @@ IN_ORDER = frozenset(
 )  # fmt: skip
 BACKWARD = "_backward"
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
-ALIKE = {WINDOW: "causal"}  # ops whose kernel is built like that of another, where it is not said,
-ALIKE_WIDENING = 1.9  # and how much more its interval widens: 701 windows by Triton, from its causal kernel, are then held as often as promised
+BUILT_LIKE = {WINDOW: "causal"}  # ops whose kernel is built like that of another, where it is not said,
+BUILT_LIKE_WIDENING = 1.9  # and how much more its interval widens: 701 windows by Triton, from its causal kernel, are then held as often as promised
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -97,7 +97,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
 
     `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred.
     """
-    like = like or ALIKE.get(key.op, "")
+    like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
     for borrowed in (False, True):
@@ -120,7 +120,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                     fitted,
                     candidate,
                     SUBSTITUTE_WIDENING**steps
-                    * (ALIKE_WIDENING if key.op in ALIKE and candidate.op != key.op else 1.0),
+                    * (BUILT_LIKE_WIDENING if key.op in BUILT_LIKE and candidate.op != key.op else 1.0),
                     CALIBRATED if timed else TRANSFERRED,
                     here and candidate.dtype in (key.dtype, key.dtypes[0]),
                 )

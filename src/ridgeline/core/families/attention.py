@@ -81,7 +81,9 @@ def _by_head(g: Sizes) -> dict[str, Mask]:
 def masks(g: Sizes) -> dict[str, Mask]:
     """A causal mask has kernels of its own, but for a single query, which sees every key; so has one with a window that cuts."""
     masked = (np.asarray(g["causal"]) > 0) & (np.asarray(g["q"]) > 1)
-    cut = masked & (np.asarray(g.get(WINDOW, np.inf)) < g["kv"])
+    if WINDOW not in g:
+        return {"causal": masked, "full": ~masked}
+    cut = masked & (np.asarray(g[WINDOW]) < g["kv"])
     return {WINDOW: cut, "causal": masked & ~cut, "full": ~masked}
 
 
