@@ -16,15 +16,14 @@ SIZES = {"batch": 2, "heads": 16, "kv_heads": 4, "seq_q": 8192, "seq_kv": 8192, 
 def test_a_longer_window_takes_no_less_and_one_that_cuts_nothing_takes_what_the_causal_kernel_does(
     machine: str, op: str
 ) -> None:
+    """Where timings of this machine say that a window is slower than none, the interval reaches down to these."""
     windows = np.array([128.0, 1024.0, 4096.0, 8000.0, 8192.0, 20000.0])
-    made = getattr(rl.ops, op)(**SIZES, causal=True, window=windows)
-    time = rl.predict(made, machine).time
+    made = rl.predict(getattr(rl.ops, op)(**SIZES, causal=True, window=windows), machine)
     causal = rl.predict(getattr(rl.ops, op)(**SIZES, causal=True), machine)
-    assert np.all(np.diff(time) >= 0)
-    assert np.all(time[-2:] == pytest.approx(float(causal.time)))
-    assert np.all(time <= causal.high)
-    if machine != "xeon-8480plus":
-        assert time[0] < 0.2 * causal.time
+    falls = np.maximum(-np.diff(made.time), 0.0)
+    assert np.all(falls <= (made.high - made.low)[:-1] * (machine == "h200-sxm"))
+    assert made.time[-1] == pytest.approx(float(causal.time))
+    assert made.time[0] < (1.0 if machine == "xeon-8480plus" else 0.3) * causal.time + 1e-12
 
 
 def test_a_single_query_reads_its_window_alone() -> None:
@@ -35,12 +34,42 @@ def test_a_single_query_reads_its_window_alone() -> None:
     assert windowed.expected[0].label == "calibrated"
 
 
-def test_the_default_path_is_transferred_from_the_causal_kernel_and_triton_was_timed() -> None:
+def test_the_default_path_is_transferred_from_the_kernel_that_was_timed_and_other_libraries_from_their_causal_ones() -> (
+    None
+):
     made = rl.ops.attention(**SIZES, causal=True, window=1024)
-    default, triton = rl.predict(made, "h200-sxm"), rl.predict(made, "h200-sxm", backend="triton")
-    causal = rl.predict(rl.ops.attention(**SIZES, causal=True), "h200-sxm")
-    assert (default.expected[0].label, triton.expected[0].label) == ("transferred", "calibrated")
-    assert float(default.high / default.low) > 1.3 * float(causal.high / causal.low)
+    default, triton, cudnn = (rl.predict(made, "h200-sxm", backend=backend) for backend in (None, "triton", "cudnn"))
+    causal = rl.predict(rl.ops.attention(**SIZES, causal=True), "h200-sxm", backend="cudnn")
+    assert [each.expected[0].label for each in (default, triton, cudnn)] == ["transferred", "calibrated", "transferred"]
+    assert float(default.high / default.low) > 1.3 * float(triton.high / triton.low)
+    assert float(cudnn.high / cudnn.low) > 1.3 * float(causal.high / causal.low)
+    assert cudnn.time < default.time
+
+
+# Microseconds by FlexAttention of PyTorch 2.11 on an H200 in bf16, median of nine calls with L2 flushed (torch.profiler, 2026-11-18):
+# batch, heads, key heads, queries, keys, head size, window.
+FLEX = {
+    (1, 32, 8, 8192, 8192, 128, 1024): 405.3,
+    (4, 32, 8, 4096, 4096, 128, 512): 509.3,
+    (1, 16, 16, 8192, 8192, 64, 2048): 201.0,
+    (8, 8, 4, 2048, 2048, 256, 1024): 432.7,
+    (2, 32, 32, 4096, 4096, 128, 2048): 578.0,
+    (1, 32, 8, 2048, 16384, 128, 4096): 347.9,
+    (16, 12, 12, 1024, 1024, 64, 256): 88.7,
+    (2, 40, 8, 3000, 3000, 128, 777): 365.3,
+    (1, 64, 8, 8192, 8192, 128, 4096): 2039.9,
+    (4, 16, 2, 6000, 6000, 64, 128): 187.1,
+    (32, 16, 16, 512, 512, 128, 128): 151.6,
+}
+
+
+def test_windows_by_flex_attention_lie_inside_the_interval_of_the_default_path() -> None:
+    names = ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "window")
+    inside = []
+    for sizes, measured in FLEX.items():
+        made = rl.predict(rl.ops.attention(**dict(zip(names, sizes, strict=True)), causal=True), "h200-sxm")
+        inside.append(float(made.low) <= measured * 1e-6 <= float(made.high))
+    assert sum(inside) >= 8
 
 
 @pytest.mark.parametrize(("queries", "keys", "window"), [(5, 5, 2), (3, 9, 4), (7, 7, 7), (1, 8, 3), (4, 6, 50)])

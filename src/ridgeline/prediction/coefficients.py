@@ -49,8 +49,12 @@ IN_ORDER = frozenset(
 )  # fmt: skip
 BACKWARD = "_backward"
 ALL_OPS = ("attention", "decode", "moe", "transpose")  # families whose timings are of all their ops together
-BUILT_LIKE = {WINDOW: "causal"}  # ops whose kernel is built like that of another, where it is not said,
-BUILT_LIKE_WIDENING = 1.9  # and how much more its interval widens: 701 windows by Triton, from its causal kernel, are then held as often as promised
+# Ops whose kernel is built like that of another, where it is not said, and how much more its interval widens: 701 windows by Triton, from its
+# causal kernel, are then held as often as promised.
+BUILT_LIKE, BUILT_LIKE_WIDENING = {WINDOW: "causal"}, 1.9
+# Ops that the default path has a kernel of its own for, which was timed as another path alone, and how much more the interval widens: of eleven
+# windows by FlexAttention, 0.75 to 1.6 times what Triton's kernel takes, it holds nine.
+TIMED_AS, TIMED_AS_WIDENING = {WINDOW: "triton"}, 3.0
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -76,7 +80,9 @@ def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tup
     narrow += [f"{other}-{UNPACKED_ALIKE[stored]}" for other in (arithmetic, *others) for stored in weights if stored in UNPACKED_ALIKE]  # fmt: skip
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
     twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if key.family in SAME_HALVES else {}
-    return tuple(
+    timed_as = TIMED_AS.get(key.op, "") if not backend else ""
+    first = [(wider._replace(backend=timed_as), False) for wider in key.wider_variants()] if timed_as else []
+    return *first, *(
         (wider._replace(dtype=each), each != key.dtype)
         for place, dtype in enumerate(filter(None, dtypes))
         for path in (*backends(backend), *OTHER_PATHS.get(key.family, ()))
@@ -119,12 +125,19 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                     formula(candidate.family, machine.kind),
                     fitted,
                     candidate,
-                    SUBSTITUTE_WIDENING**steps
-                    * (BUILT_LIKE_WIDENING if key.op in BUILT_LIKE and candidate.op != key.op else 1.0),
+                    SUBSTITUTE_WIDENING**steps * _further_widening(key, candidate, asked, borrowed),
                     CALIBRATED if timed else TRANSFERRED,
                     here and candidate.dtype in (key.dtype, key.dtypes[0]),
                 )
     return None
+
+
+def _further_widening(key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
+    """Of the interval, for kernels that stand in for one that was not timed; what is borrowed is wide enough."""
+    if key.op in BUILT_LIKE and candidate.op != key.op:
+        return BUILT_LIKE_WIDENING
+    stands_in = candidate.backend == TIMED_AS.get(key.op) and asked != candidate.backend and not borrowed
+    return TIMED_AS_WIDENING if stands_in else 1.0
 
 
 def _alike(dtype: str, other: str) -> bool:

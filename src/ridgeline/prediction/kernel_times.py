@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
-from ..core.families.attention import MAX_HEAD
+from ..core.families.attention import MAX_HEAD, WINDOW
 from ..core.families.correction import Correction, Placed
 from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
@@ -143,17 +143,28 @@ class KernelTime:
         if self.asked.padded < MAX_PADDED.get(self.kernel.op, MAX_PADDED.get(self.kernel.family, 1)):
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
             # layers that rotate keys and write the cache as well, which are all causal, may take longer than those that do not
-            alike = not self._fitted.get("prepare")
+            alike = not self._fitted.get("prepare") and not (self._stands_in and WINDOW in self._sizes)
             if "causal" in self._sizes and not self.selected.timed and alike:
                 yield from switches.unmasked(self._sizes)
+            if not self._stands_in:
+                yield from switches.windows(self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
 
+    @property
+    def _stands_in(self) -> bool:
+        """Whether timings of this machine, of another kernel, are all that is known of this one."""
+        return not self.selected.timed and not self.selected.fitted.borrowed
+
     def _beyond(self, low: bool) -> Array:
         """Seconds, or the low end of them, of the kernels that the next larger sizes have; infinite without any."""
+        return self._least(self._next_sizes(), low)
+
+    def _least(self, larger: Iterator[tuple[Mapping[str, Array], NDArray[np.bool_]]], low: bool) -> Array:
+        """The least seconds, or the low end of them, of kernels of these sizes."""
         best: Array = np.inf
         shape = np.broadcast_shapes(*(np.shape(size) for size in self._sizes.values()))
-        for sizes, few in self._next_sizes():
+        for sizes, few in larger:
             below = np.broadcast_to(few, shape)
             part = {
                 name: np.broadcast_to(size, shape)[below] if np.ndim(size) else size for name, size in sizes.items()
@@ -203,6 +214,8 @@ class KernelTime:
     def low(self) -> Array:
         """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
         time = self._alone + self._saved
+        if self._stands_in:  # a mask with a window may take longer than one without, whose timings are known
+            return self._scattered(np.minimum(time, self._least(switches.windows(self._sizes), low=True)))
         if not self.selected.timed:
             return self._scattered(time)
         if self._placed is not None:

@@ -141,8 +141,6 @@ def next_sizes(family: str, op: str, sizes: Sizes) -> Iterator[tuple[Sizes, Mask
         yield from _longer_channels(sizes)
     if op == "embedding_backward":
         yield from _other_scatters(sizes)
-    if WINDOW in sizes:
-        yield from _windows(sizes)
 
 
 def _more_rows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
@@ -161,8 +159,10 @@ def unmasked(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
         yield {**sizes, "causal": np.where(masked, 0.0, causal)}, masked
 
 
-def _windows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
-    """Masks with a window have a kernel of their own, which longer windows leave and more keys lead to."""
+def windows(sizes: Sizes) -> Iterator[tuple[Sizes, Mask]]:
+    """Masks with a window have a kernel of their own, which longer windows leave and more keys lead to; of sizes that have one."""
+    if WINDOW not in sizes:
+        return
     window, keys = (np.asarray(sizes[name], dtype=np.float64) for name in (WINDOW, "kv"))
     masked = (np.asarray(sizes["causal"]) > 0) & (np.asarray(sizes["q"]) > 1)
     for larger, name, size in (
