@@ -118,8 +118,8 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op or (key.op == BIASED and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
-                here = same_op and not borrowed and candidate.backend == asked
-                timed = here and not substitute
+                own_kernel = same_op and not borrowed and candidate.backend == asked
+                timed = own_kernel and not substitute
                 steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
                     formula(candidate.family, machine.kind),
@@ -127,7 +127,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                     candidate,
                     SUBSTITUTE_WIDENING**steps * _further_widening(key, candidate, asked, borrowed),
                     CALIBRATED if timed else TRANSFERRED,
-                    here and candidate.dtype in (key.dtype, key.dtypes[0]),
+                    own_kernel and candidate.dtype in (key.dtype, key.dtypes[0]),
                 )
     return None
 
