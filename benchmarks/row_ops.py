@@ -12,13 +12,12 @@ shape is in another table.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import sys
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
-from judge_h200 import DATA
+from judge_h200 import DATA, rows
 
 from ridgeline.measure.cuda.cases import random_cases
 from ridgeline.measure.cuda.draw import Case
@@ -59,25 +58,24 @@ def cases(name: str) -> list[Case]:
     return kept
 
 
-def shapes(text: str) -> list[tuple[tuple[str, str], ...]]:
-    """What tells the cases of a table apart: every filled column but results."""
-    found = csv.DictReader(io.StringIO(text))
-    return [tuple(sorted((name, row[name]) for name in row if row[name] and name not in RESULTS)) for row in found]
+def shape(row: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What tells a row of a table apart: every filled cell but results."""
+    return tuple(sorted((name, cell) for name, cell in row.items() if cell and name not in RESULTS))
 
 
-def read(path: Path) -> str:
-    return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+def shapes(cases: list[Case]) -> list[tuple[tuple[str, str], ...]]:
+    return [shape(row) for row in csv.DictReader(io.StringIO(table(cases)))]
 
 
 def main() -> None:
     name = sys.argv[1]
     own = name.removesuffix("-test")
     paths = [path for path in (*DATA.glob("h200-*.csv.gz"), *DATA.glob("h200-*.csv")) if f"-{own}-" not in path.name]
-    known = {shape for path in paths for shape in shapes(read(path))}
+    known = {shape(row) for path in paths for row in rows(path)}
     if name == own:
-        known |= set(shapes(table(cases(f"{own}-test"))))
+        known |= set(shapes(cases(f"{own}-test")))
     drawn = cases(name)
-    print(table([case for case, shape in zip(drawn, shapes(table(drawn)), strict=True) if shape not in known]), end="")
+    print(table([case for case, each in zip(drawn, shapes(drawn), strict=True) if each not in known]), end="")
 
 
 if __name__ == "__main__":

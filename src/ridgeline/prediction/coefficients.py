@@ -133,7 +133,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
 
 
 def _further_widening(key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
-    """Of the interval, for kernels that stand in for one that was not timed; what is borrowed is wide enough."""
+    """Of the interval, where the kernel of another op stands in, or that of another path of this machine; a borrowed path is wide enough."""
     if key.op in BUILT_LIKE and candidate.op != key.op:
         return BUILT_LIKE_WIDENING
     stands_in = candidate.backend == TIMED_AS.get(key.op) and asked != candidate.backend and not borrowed
