@@ -34,6 +34,15 @@ def computes(machine: Machine, dtype: str) -> bool:
         return False
 
 
+def runs_elsewhere(work: Work, machine: Machine, forced: str | None) -> bool:
+    """Whether a forced engine serves matrix products of this work that another one would serve without it."""
+    products = {dtype for asked, dtype in work.by_engine() if asked == "matrix"} if forced else set()
+    return any(
+        not computes(machine, dtype) or machine.engine("matrix", dtype) != machine.engine("matrix", dtype, forced)
+        for dtype in products
+    )
+
+
 def trace_on(trace: Trace, machine: Machine) -> Trace:
     """A program as a machine runs it."""
     formats = formats_on(machine)

@@ -26,6 +26,7 @@ from ..machines.load import as_machine
 from .coefficients import in_cache, timed_in_cache
 from .collectives import Collective
 from .expected import Expected
+from .formats import runs_elsewhere
 from .host import launch_latency
 from .inherited import Inherited, SourceTime
 from .simple import efficiency_warning
@@ -300,15 +301,14 @@ def predict(
     if launch is None and machine.launch.source == GIVEN:
         launch = machine.launch.stated
     latency = launch_latency(machine) if launch is None else launch
-    # a forced engine is not what the kernels were timed with, nor are resident data but on CPUs
     cached = resident is not None and timed_in_cache(machine)
-    flat = engine is not None or (resident is not None and not cached)
     if cached:
         steps = tuple(replace(step, work=in_cache(step.work)) for step in steps)
     bounds = tuple(bound(step.work, machine, ceilings, engine, resident, latency) for step in steps)
 
     def expect(step: Step, item: Bound) -> Expected:
         library = step.backend or backend
+        flat = runs_elsewhere(step.work, machine, engine) or (resident is not None and not cached)  # as nobody timed
         if flat or efficiency is not None or not step.work.sources:
             return Expected(item, efficiency, library, launch, flat)
         sources = tuple(
