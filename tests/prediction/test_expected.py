@@ -17,11 +17,12 @@ from amount import WIDE
 from ridgeline.app.cli import main
 from ridgeline.core.errors import MissingFigure
 from ridgeline.core.families import FORMULAS, Key, keys
+from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.work import Kernel, Program, Step
 from ridgeline.prediction import many
 from ridgeline.prediction.coefficients import SUBSTITUTE_WIDENING, select
-from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED
+from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED, efficiency
 from ridgeline.prediction.host import launch_latency
 from ridgeline.programs.ops import OPS
 from strategies import COLLECTIVES, law, sweeps
@@ -495,6 +496,43 @@ def test_forcing_the_engine_that_serves_anyway_changes_nothing(dtype: str, engin
         usual, forced = (rl.predict(work, machine("h200-sxm"), engine=name) for name in (None, engine))
         assert forced.expected[0].kernels
         assert (forced.time, forced.low, forced.high) == (usual.time, usual.low, usual.high)
+
+
+FLAT = {"syrk": {"n": 8192, "k": 8192}, "symv": {"n": 16384, "dtype": "fp32"}, "trmm": {"m": 8192, "n": 8192}}
+
+
+@pytest.mark.parametrize("op", FLAT)
+def test_a_measurement_makes_no_kernel_faster(op: str) -> None:
+    """Without timings a kernel takes as long as the shares of the stated ceilings say: syrk took 661 us, all of the measured roofline."""
+    measured, stated = (rl.predict(OPS[op](**FLAT[op]), machine("h200-sxm"), ceilings) for ceilings in (None, "stated"))
+    assert not measured.expected[0].kernels
+    assert measured.time == pytest.approx(stated.time)
+    assert measured.high == pytest.approx(2 * measured.time)
+    assert measured.low == pytest.approx(max(0.8 * measured.time, measured.floor))
+    assert_lawful(measured)
+    used, share = measured.bounds[0].terms["hbm"], efficiency(measured.bounds[0], "hbm").value
+    assert used.rate * share == pytest.approx(0.84 * 4.8e12)
+
+
+def test_what_is_measured_above_or_without_a_stated_figure_is_reached_at_most() -> None:
+    slow = replace(H, peaks={"tensor.bf16": Figure("flop/s", stated=1e15, measured=0.5e15)}, efficiency={})
+    made = rl.predict(GEMM, slow)
+    assert efficiency(made.bounds[0], "tensor.bf16").value == 1.0
+    unstated = replace(slow, peaks={"tensor.bf16": Figure("flop/s", measured=0.5e15)})
+    assert efficiency(rl.predict(GEMM, unstated).bounds[0], "tensor.bf16").value == 1.0
+
+
+@pytest.mark.parametrize("stored", ["nvfp4", "mxfp4"])
+def test_weights_of_four_bits_are_unpacked_as_integers_are(stored: str) -> None:
+    """They took 8.8 us at the ceilings, where kernels of int4 were timed at 71."""
+    for batch in (1, 16, 4096):
+        layer = {"batch": batch, "in_features": 4096, "out_features": 14336}
+        made, timed = (
+            rl.predict(OPS["linear"](**layer, weights=name), machine("h200-sxm")) for name in (stored, "int4_g128")
+        )
+        assert made.time == pytest.approx(timed.time, rel=0.2)
+        assert made.expected[0].label == "transferred"
+        assert "weight_only.bf16-int4 " in str(made.expected[0].confidence)
 
 
 def test_a_fused_or_repeated_step_has_no_library_kernel() -> None:

@@ -255,7 +255,8 @@ class Answer:
             if flat:
                 share = efficiency(bound, name, self.prediction.given_efficiency)
                 why = f"{why}; efficiency: {share.why}"
-                row = replace(row, why=why, efficiency=share.value, expected=time / share.value)
+                reached = first_number(share.value)
+                row = replace(row, why=why, efficiency=reached, expected=time / reached)
             rows.append(row)
         return rows
 

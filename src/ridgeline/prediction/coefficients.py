@@ -38,7 +38,7 @@ HALVES = ("bf16", "fp16")
 SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose")
 # Kernels of another library that serve where the default path has none for such weights, and formats of weights that are unpacked alike.
 OTHER_PATHS = {"weight_only": ("triton",)}
-UNPACKED_ALIKE = dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8")
+UNPACKED_ALIKE = dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8") | dict.fromkeys(("nvfp4", "mxfp4"), "int4")
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 # Ops of the stream family that read and write elements in order, one by one: timings of some of them serve the others. Optimizers over

@@ -2,7 +2,7 @@
 
 Where the kernels of a step and the cores of the machine are known, the formula of each kernel's family gives its time,
 with the coefficients selected for the machine (`coefficients.py`). Every other case gets the flat form, documented
-fractions of the ceilings; with measured ceilings the fraction is 1, because the loss is already in the ceiling:
+fractions of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster:
 
     time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
 
@@ -130,12 +130,20 @@ class Expected:
 
     @cached_property
     def low(self) -> Array:
-        """Not below the stated floor; as low as larger sizes may take by timings of this machine."""
+        """Not below what no kernel beats; as low as larger sizes may take by timings of this machine."""
         low = self.time * (1 + self._relative_end("low"))
         if self.kernels:
             larger = total(kernel.low for kernel in self.kernels)
             low = np.minimum(low, self._or_flat(larger, low) if np.any(self.uncovered) else larger)
-        return np.maximum(low, np.minimum(self.bound.stated_floor, self.time))
+        return np.maximum(low, np.minimum(self._unbeaten, self.time))
+
+    @property
+    def _unbeaten(self) -> Array:
+        """The stated floor; of the flat form, which no timing speaks for, that of the ceilings used, as far as they are known."""
+        stated = self.bound.stated_floor
+        if self.collectives or not np.any(self.uncovered):
+            return stated
+        return self._or_flat(stated, np.maximum(self.bound.floor / (1 + self._ceiling_doubt), stated))
 
     @cached_property
     def high(self) -> Array:
@@ -257,12 +265,16 @@ def _at_possible_rates(items: tuple[TimeItem, ...], floor: Array) -> tuple[TimeI
 class Efficiency:
     """The fraction of a ceiling that kernels reach, and where that fraction comes from."""
 
-    value: float
+    value: Array
     why: str
 
 
 def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficiency:
-    """Of one term of a bound: the caller's, the library's, the machine's, else the default of the kind of ceiling."""
+    """Of one term of a bound: the caller's, the library's, the machine's, else the default of the kind of ceiling.
+
+    The last two are shares of what the vendor states; of a measured ceiling they come to more, at most all of it. Links were measured
+    by copies, which are all that crosses them here.
+    """
     term = bound.terms[name]
     if given is not None:
         return Efficiency(given, "given by the caller")
@@ -271,13 +283,23 @@ def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficienc
         return _staged(term, bound.work.family, library)
     if library is not None and library.measured is not None:
         return Efficiency(library.measured, library.measurement)
-    if term.ceiling.kind == "measured":
+    if term.ceiling.kind != "measured":
+        return _of_stated(bound, name)
+    copied = any(name == link.name for link in bound.machine.links)
+    if copied or term.ceiling.stated is None:
         return Efficiency(1.0, "measured ceilings include the loss")
+    usual = _of_stated(bound, name)
+    reached = np.minimum(usual.value * term.ceiling.stated / term.rate, 1.0)
+    return Efficiency(reached, f"{usual.why}, of the stated figure")
+
+
+def _of_stated(bound: Bound, name: str) -> Efficiency:
+    """The share of a stated ceiling that a public benchmark of the machine reached, else the default of its kind."""
     known = bound.machine.efficiency.get(name)
     if known is not None and known.measured is not None:
         return Efficiency(known.measured, known.source)
     usual, of_memory = defaults("efficiency"), defaults("memory_efficiency")
-    if term.side == "compute":
+    if bound.terms[name].side == "compute":
         return Efficiency(usual["compute"], "default for tuned kernels")
     if name in of_memory:
         return Efficiency(of_memory[name], f"default for {name.upper()}")
