@@ -101,6 +101,17 @@ def test_compare() -> None:
     assert "t4 left out" in left_out
 
 
+def test_compare_takes_the_format_of_the_op() -> None:
+    """A T4 does no bf16: it was left out of a comparison of an op in fp16."""
+    words = ("compare", "t4", "h200-sxm", "--op")
+    rows = answer(*words, "gemm m=4096 n=4096 k=4096 dtype=fp16")
+    assert [row["engine"] for row in rows] == ["tensor.fp16", "tensor.fp16"]
+    assert rows == answer(*words, "gemm m=4096 n=4096 k=4096", "--dtype", "fp16")
+    text = run(*words, "gemm m=4096 n=4096 k=4096 dtype=fp16").output
+    assert "gemm m=4096 n=4096 k=4096 fp16, ceilings: " in text
+    assert "bf16" not in text
+
+
 def test_ops_list_and_one() -> None:
     assert "attention" in run("ops").output
     text = run("ops", "conv2d").output

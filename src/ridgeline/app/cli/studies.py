@@ -167,7 +167,8 @@ def compare(names: tuple[str, ...], dtype: str, ceilings: str | None, case: str 
         op = find(op_name)
         own_dtype = "dtype" not in op.params or any(word.startswith("dtype=") for word in words)
         values = bind(op, words, {} if own_dtype else {"dtype": dtype})
-    title = " ".join((case or "").split())
+        dtype = str(values.get("dtype", dtype))
+    title = " ".join(word for word in (case or "").split() if not word.startswith("dtype="))
     works = [op(**values)] if op is not None else []
     picture = named_chart("compare", machines[0], machines=machines, dtype=dtype, works=works, ceilings=ceilings)
     study = comparison(machines, dtype, ceilings, op, values)
