@@ -112,6 +112,16 @@ def test_compare_takes_the_format_of_the_op() -> None:
     assert "bf16" not in text
 
 
+def test_machines_that_differ_by_nothing_are_equally_fast() -> None:
+    """171 and 172 us, with the same stated peak, were 1x faster."""
+    case = ("--op", "gemm m=4096 n=4096 k=4096", "--ceilings", "stated")
+    line = run("compare", "h200-sxm", "h100-sxm", *case).output.splitlines()[0]
+    assert line.startswith("h100-sxm and h200-sxm are equally fast on this op: ")
+    assert line.endswith(", both compute-bound")
+    faster = run("compare", "a100-sxm-80gb", "h100-sxm", *case).output.splitlines()[0]
+    assert re.match(r"h100-sxm is [1-9.]+x faster than a100-sxm-80gb on this op: ", faster)
+
+
 def test_ops_list_and_one() -> None:
     assert "attention" in run("ops").output
     text = run("ops", "conv2d").output

@@ -30,6 +30,8 @@ from .prediction import shape_text
 
 US = (microseconds("floor_us", "floor"), microseconds("time_us", "time"))
 INTENSITY = Column("intensity", "AI FLOP/B")
+# Ratios of two times below which machines are equally fast: rounded to 1x, or where both intervals hold the other's time.
+ROUNDED, NOTABLE = 1.005, 1.05
 BASELINES = {"roofline": "stated roofline", "flat": "78 % of roofline", "fitted": "3-parameter fit"}
 
 
@@ -177,8 +179,9 @@ def comparison_lines(study: Comparison, case: str = "") -> list[str]:
         peak = f"highest {study.dtype} peak: {fastest.name}, {show(fastest.peak, 'flop/s')}"
         bandwidth = f"highest bandwidth: {widest.name}, {show(widest.bandwidth, 'B/s')}"
         return [f"{peak}; {bandwidth}", f"{counted(len(rows), 'machine')}, dense {study.dtype}, {ceilings}"]
-    times = {row.name: float(item.time) for row, item in zip(rows, study.predictions, strict=True)}
-    bounds = {row.name: str(item.bound) for row, item in zip(rows, study.predictions, strict=True)}
+    on = {row.name: item for row, item in zip(rows, study.predictions, strict=True)}
+    times = {name: float(item.time) for name, item in on.items()}
+    bounds = {name: str(item.bound) for name, item in on.items()}
     best, *others = sorted(times, key=lambda name: times[name])
     asked = f"{case} {study.dtype}, {ceilings}"
     if not others:
@@ -188,6 +191,8 @@ def comparison_lines(study: Comparison, case: str = "") -> list[str]:
     how = f"both {bounds[best]}-bound" if len(sides) == 1 else f"{bounds[best]}-bound vs {bounds[other]}-bound"
     ratio = times[other] / times[best]
     both = f"{show(times[best], 's')} vs {show(times[other], 's')}"
+    if ratio < ROUNDED or (ratio < NOTABLE and on[best].high >= times[other] and on[other].low <= times[best]):
+        return [f"{best} and {other} are equally fast on this op: {both}, {how}", asked]
     return [f"{best} is {ratio:.3g}x faster than {other} on this op: {both}, {how}", asked]
 
 
