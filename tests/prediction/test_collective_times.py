@@ -117,6 +117,13 @@ def test_a_collective_is_answered_with_its_algorithm_and_bandwidths() -> None:
         assert "busbw" in lines[1]
 
 
+def test_an_all_to_all_holds_what_it_sends_and_what_it_gets() -> None:
+    """50 GiB of each are more than the 80 GiB of an H100; an all-reduce works in place."""
+    made = predicted("h100-sxm", "all_to_all", 50 * 2**30, 8)
+    assert made.bounds[0].shortage == "does not fit: needs 107 GB, h100-sxm has 85.9 GB"
+    assert not predicted("h100-sxm", "all_reduce", 50 * 2**30, 8).bounds[0].shortage
+
+
 def test_the_basis_says_whose_tables_it_rests_on() -> None:
     for name, whose in (("h100-sxm", "this machine"), ("b300-sxm", "other machines"), ("l4", "other machines")):
         made = predicted(name, "all_reduce", 2**20, 8).expected[0]

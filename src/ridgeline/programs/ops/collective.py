@@ -29,9 +29,10 @@ def _collective(
     read: Array | None = None,
     written: Array | None = None,
     adds: Array = 0.0,
+    held: Array | None = None,
     how: str = "ring",
 ) -> Work:
-    """Work of a rank, which reads and writes the buffer once unless `read` and `written` say otherwise."""
+    """Work of a rank, which reads and writes the buffer once, in place, unless `read`, `written` and `held` say otherwise."""
     if np.any(np.asarray(ranks) < 2):
         raise InputError("a collective needs at least 2 ranks")
     moves = {(MAIN, "buffer", READ): size if read is None else read, (LINK, "buffer", WRITE): sent}
@@ -41,7 +42,7 @@ def _collective(
         counts={("vector", dtype, "reduce"): adds / dtype_row(dtype).bytes} if np.any(np.asarray(adds)) else {},
         moves=moves,
         waits={"launch": 1.0, "hop": hops},
-        held=size,
+        held=size if held is None else held,
         dtype=dtype,
         formulas={(LINK, "buffer", WRITE): formula},
         notes=(f"counts of the link by {how}, per rank and one direction",),
@@ -74,9 +75,11 @@ def reduce_scatter(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
 
 @op(FAMILY, FAMILY)
 def all_to_all(bytes: Size, ranks: Size, dtype: Format = "bf16") -> Work:
-    """Every rank sends a different part to every other: (N-1)/N of its buffer, N-1 hops."""
-    part = (ranks - 1) / ranks * bytes
-    return _collective("all_to_all", bytes, ranks, dtype, part, "(N-1)/N bytes", ranks - 1, how="direct sends")
+    """Every rank sends a different part to every other: (N-1)/N of its buffer, N-1 hops; the parts it gets need a second buffer."""
+    part, held = (ranks - 1) / ranks * bytes, 2 * bytes
+    return _collective(
+        "all_to_all", bytes, ranks, dtype, part, "(N-1)/N bytes", ranks - 1, held=held, how="direct sends"
+    )
 
 
 @op(FAMILY, FAMILY)
