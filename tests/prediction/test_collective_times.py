@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import ridgeline as rl
 from ridgeline.core.machine import Machine
 from ridgeline.prediction.answer import answer
+from ridgeline.prediction.collectives import paths
 from ridgeline.programs.ops import OPS
 from strategies import COLLECTIVES, figure, law
 
@@ -122,6 +124,30 @@ def test_an_all_to_all_holds_what_it_sends_and_what_it_gets() -> None:
     made = predicted("h100-sxm", "all_to_all", 50 * 2**30, 8)
     assert made.bounds[0].shortage == "does not fit: needs 107 GB, h100-sxm has 85.9 GB"
     assert not predicted("h100-sxm", "all_reduce", 50 * 2**30, 8).bounds[0].shortage
+
+
+@pytest.mark.parametrize(
+    ("ranks", "placed", "thinnest"),
+    [
+        (9, "9 ranks as 5 + 4 on 2 nodes", 4),
+        (17, "17 ranks as 6 + 6 + 5 on 3 nodes", 5),
+        (33, "33 ranks as 3 nodes of 7 and 2 of 6", 6),
+        (57, "57 ranks as 1 node of 8 and 7 of 7", 7),
+    ],
+)
+def test_ranks_that_do_not_fill_nodes_are_limited_by_the_thinnest(ranks: int, placed: str, thinnest: int) -> None:
+    """Each rank brings a network card; 4.5 of them in a node took 5.93 ms, less than four can."""
+    made, exchange = (predicted("h100-sxm", op, 2**40, ranks) for op in ("all_reduce", "all_to_all"))
+    assert placed in made.notes
+    nodes, rate = math.ceil(ranks / 8), 50e9 * paths()["network"].efficiency
+    assert made.time == pytest.approx(2 * (nodes - 1) / nodes * 2**40 / thinnest / rate, rel=0.01)
+    assert exchange.time == pytest.approx((ranks - thinnest) / ranks * 2**40 / rate, rel=0.01)
+    assert predicted("h100-sxm", "all_reduce", 2**30, 8 * nodes).notes == ()
+
+
+def test_a_sweep_names_one_placement() -> None:
+    made = rl.predict(OPS["all_reduce"](bytes=2**30, ranks=np.array([8, 9, 16, 17])), load("h100-sxm"))
+    assert made.notes == ("ranks are spread evenly over nodes, such as 9 ranks as 5 + 4 on 2 nodes",)
 
 
 def test_the_basis_says_whose_tables_it_rests_on() -> None:

@@ -130,7 +130,7 @@ def algorithms(op: str, size: Array, group: Group) -> Iterator[Algorithm]:
 
 
 def _ring(op: str, size: Array, group: Group) -> Algorithm:
-    """Every rank passes on to the next; over the network each node has as many rings as network cards."""
+    """Every rank passes on to the next; over the network there are as many rings as the thinnest node has network cards."""
     ranks, nodes, phases = group.ranks, group.nodes, PHASES.get(op, 1.0)
     part = 1.0 if op == "broadcast" else (ranks - 1) / ranks
     between = phases * (nodes - 1)
@@ -139,29 +139,29 @@ def _ring(op: str, size: Array, group: Group) -> Algorithm:
         side = ranks ** (1 / group.inner.dimensions)
         hops = phases * group.inner.dimensions * np.maximum(side / 2, 1.0)
     moved = size * phases * part
-    return Algorithm("ring", hops, moved / group.share, between, moved / group.inside)
+    return Algorithm("ring", hops, moved / group.share, between, moved / group.thinnest)
 
 
 def _trees(size: Array, group: Group) -> Iterator[Algorithm]:
     """Chains inside the nodes, or sums in their switches, and two trees over the nodes that halve the load."""
-    inside, nodes = group.inside, group.nodes
+    most, least, nodes = group.fullest, group.thinnest, group.nodes
     between = 2 * np.ceil(np.log2(nodes))
-    over = size * 2 * (nodes - 1) / nodes / inside
-    yield Algorithm("tree", 2 * (inside - 1), size * 2 * (inside - 1) / inside, between, over)
+    over = size * 2 * (nodes - 1) / nodes / least
+    yield Algorithm("tree", 2 * (most - 1), size * 2 * (most - 1) / most, between, over)
     if group.inner.reduces:
-        moved = size * (inside + 1) / inside
+        moved = size * (least + 1) / least
         yield Algorithm("hierarchical", 2.0, moved, between, over, adds_in_switch=True)
 
 
 def _direct(op: str, size: Array, group: Group) -> Algorithm:
     """Every rank sends to every other, or one to one, by itself."""
-    ranks, inside, nodes = group.ranks, group.inside, group.nodes
+    ranks, most, nodes = group.ranks, group.fullest, group.nodes
     if op == "p2p":
         peers = max(group.inner.devices - 1, 1) if group.inner.topology == MESH else 1
         far = np.where(nodes > 1, 1.0, 0.0)
         return Algorithm("direct", 1.0, size * peers * (1 - far), far, size * far)
-    moved = size * (inside - 1) / ranks * group.distance / group.share
-    away = ranks - inside
+    moved = size * (most - 1) / ranks * group.distance / group.share
+    away = ranks - group.thinnest  # a rank of the thinnest node sends most over its network card
     return Algorithm(
-        "direct", np.ones_like(ranks), moved, np.where(away > 0, 1.0, 0.0), size * away / ranks, inside - 1, away
+        "direct", np.ones_like(ranks), moved, np.where(away > 0, 1.0, 0.0), size * away / ranks, most - 1, away
     )

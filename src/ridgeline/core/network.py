@@ -26,6 +26,7 @@ from .machine import Machine
 from .work import Array, Kernel, Work
 
 FAMILY = "collective"  # of the kernels that stand for collectives
+MAX_LISTED_NODES = 4  # whose ranks are listed one by one
 
 
 def collectives(work: Work) -> tuple[Kernel, ...]:
@@ -47,9 +48,14 @@ class Group:
         return np.ceil(self.ranks / size).clip(min=1.0)
 
     @property
-    def inside(self) -> NDArray[np.float64]:
-        """Ranks of a node, spread evenly."""
-        return self.ranks / self.nodes
+    def fullest(self) -> NDArray[np.float64]:
+        """Ranks of the node with most, where they are spread as evenly as whole ranks allow."""
+        return np.ceil(self.ranks / self.nodes)
+
+    @property
+    def thinnest(self) -> NDArray[np.float64]:
+        """Ranks, and so network cards, of the node with least."""
+        return np.floor(self.ranks / self.nodes)
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -71,10 +77,28 @@ class Group:
         return np.maximum(hops * self.ranks / (self.ranks - 1), 1.0)
 
     def note(self, machine: str) -> str:
-        """What is assumed of a fabric whose reach the file does not state."""
-        if self.inner.devices or not self.inner.topology:
+        """What is assumed: of a fabric whose reach the file does not state, and of ranks that do not fill nodes evenly."""
+        if not self.inner.devices and self.inner.topology:
+            return (
+                f"how many devices {self.inner.name} of {machine} joins is not stated: all ranks are taken to be on it"
+            )
+        uneven = np.flatnonzero(self.applies & (self.fullest > self.thinnest))
+        if not uneven.size:
             return ""
-        return f"how many devices {self.inner.name} of {machine} joins is not stated: all ranks are taken to be on it"
+        return (
+            f"{'' if uneven.size == 1 else 'ranks are spread evenly over nodes, such as '}{self._placement(uneven[0])}"
+        )
+
+    def _placement(self, case: np.intp) -> str:
+        """`9 ranks as 5 + 4 on 2 nodes`, `33 ranks as 3 nodes of 7 and 2 of 6`."""
+        ranks, nodes, most, least = (
+            int(np.ravel(value)[case]) for value in (self.ranks, self.nodes, self.fullest, self.thinnest)
+        )
+        full = ranks - nodes * least
+        if nodes <= MAX_LISTED_NODES:
+            spread = " + ".join(map(str, [most] * full + [least] * (nodes - full)))
+            return f"{ranks} ranks as {spread} on {nodes} nodes"
+        return f"{ranks} ranks as {full} {'node' if full == 1 else 'nodes'} of {most} and {nodes - full} of {least}"
 
 
 def groups(machine: Machine, ranks: Array) -> list[Group]:
@@ -112,7 +136,7 @@ def _leaving(op: str, group: Group, reduces: bool) -> Array:
     """Share of the buffer that must leave some node, however the ranks are spread over the nodes."""
     ranks, nodes, size = group.ranks, group.nodes, float(group.inner.devices)
     if op == "all_to_all":
-        return np.minimum(group.inside * (ranks - group.inside), size * (ranks - size)) / ranks
+        return np.minimum(group.fullest * (ranks - group.fullest), size * (ranks - size)) / ranks
     return sent(op, nodes, reduces)
 
 
