@@ -46,6 +46,17 @@ def test_the_default_path_is_transferred_from_the_kernel_that_was_timed_and_othe
     assert cudnn.time < default.time
 
 
+@pytest.mark.parametrize("formats", [{"dtype": "fp8_e4m3"}, {"kv": "fp8_e4m3"}, {"dtype": "fp16", "kv": "int8"}])
+def test_a_format_that_windows_were_not_timed_in_takes_their_timings_and_not_those_of_a_causal_kernel(
+    formats: dict[str, str],
+) -> None:
+    """The causal kernel of cuDNN is up to twice as fast; fp8 has twice the peak."""
+    wide, narrow = (rl.predict(rl.ops.attention(**SIZES, causal=True, window=1024, **words), "h200-sxm") for words in ({}, formats))  # fmt: skip
+    assert [kernel.selected.key.op for kernel in narrow.expected[0].kernels] == ["window"]
+    assert narrow.expected[0].label == "transferred"
+    assert narrow.time > (0.45 if "fp8" in formats.get("dtype", "") else 0.9) * float(wide.time)
+
+
 # Microseconds by FlexAttention of PyTorch 2.11 on an H200 in bf16, median of nine calls with L2 flushed (torch.profiler, 2026-11-18):
 # batch, heads, key heads, queries, keys, head size, window.
 FLEX = {

@@ -80,9 +80,15 @@ def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tup
     narrow += [f"{other}-{UNPACKED_ALIKE[stored]}" for other in (arithmetic, *others) for stored in weights if stored in UNPACKED_ALIKE]  # fmt: skip
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
     twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if key.family in SAME_HALVES else {}
-    timed_as = TIMED_AS.get(key.op, "") if not backend else ""
-    first = [(wider._replace(backend=timed_as), False) for wider in key.wider_variants()] if timed_as else []
-    return *first, *(
+    # the timings of an op's own kernel in any format come before those of a kernel that is built alike
+    paths = (*filter(None, backends(backend)), *(() if backend else (TIMED_AS[key.op],))) if key.op in TIMED_AS else ()
+    own_kernel = [
+        (wider._replace(dtype=dtype, backend=path), dtype != key.dtype)
+        for dtype in filter(None, dtypes)
+        for path in paths
+        for wider in key.wider_variants()
+    ]
+    return *own_kernel, *(
         (wider._replace(dtype=each), each != key.dtype)
         for place, dtype in enumerate(filter(None, dtypes))
         for path in (*backends(backend), *OTHER_PATHS.get(key.family, ()))
