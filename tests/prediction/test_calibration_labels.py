@@ -101,6 +101,27 @@ def test_a_transferred_interval_is_wider_than_the_one_it_comes_from() -> None:
     assert fp8.high / fp8.time > own.high / own.time
 
 
+@pytest.mark.parametrize(
+    ("op", "sizes", "words", "other"),
+    [
+        ("embedding_backward", {"rows": 8192, "vocab": 50000, "cols": 4096}, {"dtype": "bf16"}, {"dtype": "fp16"}),
+        ("gemm", {"m": 4096, "n": 4096, "k": 4096}, {}, {"backend": "flash2"}),
+        ("linear", {"batch": 16, "in_features": 4096, "out_features": 14336, "weights": "int8"}, {"backend": "triton"}, {}),
+    ],
+)  # fmt: skip
+def test_the_same_kernels_take_the_same_time_whatever_they_are_asked_for_by(
+    op: str, sizes: dict[str, Any], words: dict[str, str], other: dict[str, str]
+) -> None:
+    """The other format of 16 bits, a library that lacks the op, and a default path without a kernel for such weights."""
+    first, second = (
+        predict(OPS[op](**sizes, **{name: word for name, word in each.items() if name != "backend"}), rl.machine("h200-sxm"), backend=each.get("backend"))
+        for each in (words, other)
+    )  # fmt: skip
+    assert second.time == pytest.approx(float(first.time), rel=1e-3)
+    assert [each.expected[0].label for each in (first, second)] == ["calibrated", "transferred"]
+    assert second.high / second.low > first.high / first.low
+
+
 def test_a_library_without_a_version_gets_the_timings_of_the_version_that_was_timed() -> None:
     step, machine = rl.ops.gemm(m=64, n=4096, k=4096, dtype="bf16"), rl.machine("h200-sxm")
     named, plain = (predict(step, machine, backend=backend) for backend in ("vllm-0.24.0", "vllm"))

@@ -385,7 +385,7 @@ def test_a_backend_brings_its_own_numbers() -> None:
 def test_an_unknown_backend_falls_back_and_says_so() -> None:
     one = machine("h200-sxm")
     plain, asked = rl.predict(GEMM, one), rl.predict(GEMM, one, backend="nobody-1.0")
-    assert asked.time == pytest.approx(plain.time, rel=0.3)  # the formula alone, without timings nearby
+    assert asked.time == plain.time  # by the same kernels, with the same correction
     for told in (asked.expected[0].basis, asked.expected[0].confidence):
         assert "no timings of backend nobody-1.0, default path used: transferred from gemm.bf16" in told
     bare = rl.predict(GEMM, H, backend="nobody-1.0").expected[0]

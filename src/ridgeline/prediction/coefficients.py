@@ -67,7 +67,9 @@ class Selected:
     key: Key
     widening: float = 1.0  # of the interval's logarithm
     label: str = TRANSFERRED  # calibrated where the timings are of this machine, op, backend and dtypes
-    timed: bool = False  # here: itself, or with operands stored wider, whose timings hold for fewer bytes as well
+    # This very kernel was timed on this machine, whatever library was asked for: in its format or the other one of 16 bits, or with
+    # operands stored wider, whose timings hold for fewer bytes as well. It decides whether timings of similar shapes correct the formula.
+    timed: bool = False
 
 
 @cache
@@ -124,16 +126,18 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 same_op = candidate.op == key.op or (candidate.family in ALL_OPS and not like)
                 same_op = same_op or (key.op == BIASED and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
-                own_kernel = same_op and not borrowed and candidate.backend == asked
-                timed = own_kernel and not substitute
-                steps = (substitute or not (timed or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
+                own_kernel = same_op and not borrowed
+                calibrated = own_kernel and candidate.backend == asked and not substitute
+                steps = (substitute or not (calibrated or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
                     formula(candidate.family, machine.kind),
                     fitted,
                     candidate,
                     SUBSTITUTE_WIDENING**steps * _further_widening(key, candidate, asked, borrowed),
-                    CALIBRATED if timed else TRANSFERRED,
-                    own_kernel and candidate.dtype in (key.dtype, key.dtypes[0]),
+                    CALIBRATED if calibrated else TRANSFERRED,
+                    own_kernel
+                    and not _stands_in(key, candidate, asked)
+                    and any(_alike(candidate.dtype, dtype) for dtype in (key.dtype, key.dtypes[0])),
                 )
     return None
 
@@ -142,13 +146,18 @@ def _further_widening(key: Key, candidate: Key, asked: str, borrowed: bool) -> f
     """Of the interval, where the kernel of another op stands in, or that of another path of this machine; a borrowed path is wide enough."""
     if key.op in BUILT_LIKE and candidate.op != key.op:
         return BUILT_LIKE_WIDENING
-    stands_in = candidate.backend == TIMED_AS.get(key.op) and asked != candidate.backend and not borrowed
-    return TIMED_AS_WIDENING if stands_in else 1.0
+    return TIMED_AS_WIDENING if _stands_in(key, candidate, asked) and not borrowed else 1.0
+
+
+def _stands_in(key: Key, candidate: Key, asked: str) -> bool:
+    """Whether timings of another path serve an op that the path asked for has another kernel for."""
+    return candidate.backend == TIMED_AS.get(key.op) and asked != candidate.backend
 
 
 def _alike(dtype: str, other: str) -> bool:
-    """Whether products in two formats run the same kernels."""
-    return dtype == other or (dtype in HALVES and other in HALVES)
+    """Whether two formats run the same kernels: arithmetic in either format of 16 bits, on operands stored alike."""
+    (arithmetic, *stored), (others, *stored_there) = dtype.split("-"), other.split("-")
+    return dtype == other or (arithmetic in HALVES and others in HALVES and stored == stored_there)
 
 
 def _lends_unaligned(machine: Machine, key: Key) -> bool:
