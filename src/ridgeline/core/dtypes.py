@@ -105,3 +105,9 @@ def label(name: str | Dtype, stored: str | Dtype | None = None) -> str:
     if stored is None or dtype(stored).name == row.name:
         return name
     return f"{name}-{dtype(stored).name.partition('_g')[0]}"
+
+
+def narrower(name: str) -> str:
+    """Of a `label` the format that is stored in fewer bits than the arithmetic, empty where none is."""
+    arithmetic, _, stored = name.partition("-")
+    return stored if stored and dtype(stored).bits < dtype(arithmetic).bits else ""

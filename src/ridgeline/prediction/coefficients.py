@@ -36,9 +36,13 @@ SUBSTITUTES = {
 HALVES = ("bf16", "fp16")
 # Families whose kernels move as many bytes in either: timings of one serve the other before those of other kernels in its own.
 SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose")
-# Kernels of another library that serve where the default path has none for such weights, and formats of weights that are unpacked alike.
-OTHER_PATHS = {"weight_only": ("triton",)}
-UNPACKED_ALIKE = dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8") | dict.fromkeys(("nvfp4", "mxfp4"), "int4")
+# Libraries whose kernels serve where the one asked for has none for such weights or such a KV cache, by family, and formats of weights
+# and caches that are unpacked alike.
+OTHER_PATHS = {"weight_only": ("triton",), "decode": ("vllm", "sglang", "trtllm")}
+UNPACKED_ALIKE = {
+    "weight_only": dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "mxfp8"), "int8") | dict.fromkeys(("nvfp4", "mxfp4"), "int4"),
+    "decode": dict.fromkeys(("fp8_e5m2", "int8", "mxfp8", "mxfp6", "int4", "mxfp4", "nvfp4"), "fp8_e4m3"),
+}
 LENDER_VENDOR = "NVIDIA"  # on whose GPUs nearly all borrowed coefficients were timed
 SUBSTITUTE_WIDENING = 1.5  # of the interval's logarithm, for another dtype and for another vendor
 # Ops of the stream family that read and write elements in order, one by one: timings of some of them serve the others. Optimizers over
@@ -73,13 +77,16 @@ class Selected:
 
 
 @cache
-def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tuple[Key, bool], ...]:
+def _candidates(
+    key: Key, backend: str, last_dtype: str, like: str, other_paths: tuple[str, ...]
+) -> tuple[tuple[Key, bool], ...]:
     """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
     arithmetic, *weights = key.dtypes
     others = SUBSTITUTES.get(arithmetic, ())
     # the same weights in other arithmetic, then weights of the same width
     narrow = [f"{other}-{stored}" for other in others for stored in weights]
-    narrow += [f"{other}-{UNPACKED_ALIKE[stored]}" for other in (arithmetic, *others) for stored in weights if stored in UNPACKED_ALIKE]  # fmt: skip
+    alike = UNPACKED_ALIKE.get(key.family, {})
+    narrow += [f"{other}-{alike[stored]}" for other in (arithmetic, *others) for stored in weights if stored in alike]
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
     twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if key.family in SAME_HALVES else {}
     # the timings of an op's own kernel in any format come before those of a kernel that is built alike
@@ -93,7 +100,7 @@ def _candidates(key: Key, backend: str, last_dtype: str, like: str) -> tuple[tup
     return *own_kernel, *(
         (wider._replace(dtype=each), each != key.dtype)
         for place, dtype in enumerate(filter(None, dtypes))
-        for path in (*backends(backend), *OTHER_PATHS.get(key.family, ()))
+        for path in dict.fromkeys((*backends(backend), *other_paths))
         for wider in key._replace(dtype=dtype, backend=path).wider(like)
         for each in ((dtype, twins[dtype]) if place == 0 and dtype in twins else (dtype,))
     )
@@ -114,10 +121,11 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
+    other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if len(key.dtypes) > 1)
     for borrowed in (False, True):
         wanted = _on_vector_units(machine, key) if borrowed else key
         aligned_serve = not _lends_unaligned(machine, wanted)
-        for candidate, substitute in _candidates(wanted, asked, last_dtype, like):
+        for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths):
             substitute = substitute or wanted.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
             serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
@@ -146,12 +154,12 @@ def _further_widening(key: Key, candidate: Key, asked: str, borrowed: bool) -> f
     """Of the interval, where the kernel of another op stands in, or that of another path of this machine; a borrowed path is wide enough."""
     if key.op in BUILT_LIKE and candidate.op != key.op:
         return BUILT_LIKE_WIDENING
-    return TIMED_AS_WIDENING if _stands_in(key, candidate, asked) and not borrowed else 1.0
+    return TIMED_AS_WIDENING if key.op in TIMED_AS and _stands_in(key, candidate, asked) and not borrowed else 1.0
 
 
 def _stands_in(key: Key, candidate: Key, asked: str) -> bool:
-    """Whether timings of another path serve an op that the path asked for has another kernel for."""
-    return candidate.backend == TIMED_AS.get(key.op) and asked != candidate.backend
+    """Whether kernels of another library serve where the one asked for has its own; for a narrow KV cache it has none."""
+    return candidate.backend not in backends(asked) and key.family != "decode"
 
 
 def _alike(dtype: str, other: str) -> bool:

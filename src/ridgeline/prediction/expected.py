@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from ..core.bound import Bound
 from ..core.cached import cached_property
+from ..core.dtypes import narrower
 from ..core.families import TimeItem, merged
+from ..core.families.attention import ATTENTION
 from ..core.figure import UNCERTAINTY, Figure
 from ..core.roofline import label
 from ..core.terms import Term
 from ..core.work import Array, largest, total
 from ..machines.defaults import defaults
+from ..machines.libraries import known
 from ..machines.transfer import backends
 from .coefficients import LABELS, STREAMING, TRANSFERRED, UNCALIBRATED, timed_backend
 from .collectives import Collective, collective_items, step_collectives
@@ -183,11 +186,25 @@ class Expected:
         return "; ".join(dict.fromkeys(lines))
 
     def _basis(self, kernel: KernelTime, distance: float) -> str:
-        served = kernel.selected.key.backend
-        substitute = (
-            "" if served and served in backends(timed_backend(self.bound.machine, self.backend)) else self._no_backend
-        )
-        return substitute + kernel.basis(distance)
+        return self._other_library(kernel) + kernel.basis(distance)
+
+    def _other_library(self, kernel: KernelTime) -> str:
+        """That other kernels serve than those of the library that was asked for, and what that one lacks."""
+        asked, served = timed_backend(self.bound.machine, self.backend), kernel.selected.key.backend
+        its_own = served in backends(asked) and bool(served) is bool(asked)
+        stored = narrower(kernel.kernel.dtype)
+        instead = f"{served or 'default path'} used: "
+        if (
+            stored
+            and kernel.kernel.family == ATTENTION.name
+            and not known(asked).narrow_cache
+            and (asked or not its_own)
+        ):
+            instead = "its kernel for a wider one used, with fewer bytes: " if its_own else instead
+            return f"{known(asked).title} has no {stored} KV cache, {instead}"
+        if stored and served and not asked:
+            return f"no timings of {known(asked).title} with {stored} weights, {instead}"
+        return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
 
     @property
     def _flat_basis(self) -> str:

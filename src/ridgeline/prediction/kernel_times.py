@@ -184,8 +184,9 @@ class KernelTime:
 
         With timings of this very kernel there is nothing to gain: they say that the library does not take that one.
         """
-        larger = np.inf if self.selected.timed else self._beyond(low=False)
-        return np.minimum(np.minimum(larger, self._widened) - self._alone, 0.0)
+        if self.selected.timed:
+            return 0.0
+        return np.minimum(np.minimum(self._beyond(low=False), self._widened) - self._alone, 0.0)
 
     @cached_property
     def _widened(self) -> Array:

@@ -1,0 +1,86 @@
+"""What the libraries that `--backend` names need of a machine, and whether they read a KV cache narrower than their arithmetic.
+
+    FlashAttention-2    NVIDIA from Ampere, AMD from CDNA 2             https://github.com/Dao-AILab/flash-attention
+    cuDNN attention     NVIDIA from Ampere                              https://docs.nvidia.com/cudnn/operations/Attention.md
+    TensorRT-LLM        NVIDIA from Ampere                              https://nvidia.github.io/TensorRT-LLM/supported-hardware.html
+    efficient           NVIDIA from Pascal, AMD from CDNA 2 (AOTriton)  aten/src/ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch
+    Triton              NVIDIA from Volta, AMD, Intel                   https://github.com/triton-lang/triton
+
+Libraries that are not listed (vLLM, SGLang and PyTorch run on most machines) may run anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..core.errors import InputError
+from ..core.machine import Machine
+from .transfer import base, library
+
+GENERATIONS: Mapping[str, tuple[str, ...]] = {
+    "NVIDIA": ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"),
+    "AMD": ("cdna", "cdna2", "cdna3", "cdna4"),
+    "Intel": ("xe-hpc",),
+}  # of GPUs, oldest first
+
+
+@dataclass(frozen=True)
+class Library:
+    title: str
+    since: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the first generation it runs on, by vendor; anywhere without any
+    narrow_cache: bool = True  # whether it has kernels for a KV cache in fewer bits than the arithmetic
+
+    @property
+    def needs(self) -> str:
+        """`NVIDIA GPUs from ampere or AMD GPUs from cdna2`."""
+        return " or ".join(f"{vendor} GPUs from {first}" for vendor, first in self.since.items())
+
+    def runs_on(self, machine: Machine) -> bool:
+        """Whether it does, as far as the vendor and the generation of the machine are known."""
+        if not self.since or not machine.vendor:
+            return True
+        generations, first = GENERATIONS.get(machine.vendor, ()), self.since.get(machine.vendor)
+        if first is None or machine.kind != "gpu":
+            return False
+        mine = next((name for name in (machine.architecture, base(machine.architecture)) if name in generations), first)
+        return generations.index(mine) >= generations.index(first)
+
+
+DEFAULT_PATH = ""
+LIBRARIES: Mapping[str, Library] = {
+    DEFAULT_PATH: Library("PyTorch", narrow_cache=False),
+    "flash2": Library("FlashAttention-2", {"NVIDIA": "ampere", "AMD": "cdna2"}, narrow_cache=False),
+    "cudnn": Library("cuDNN attention", {"NVIDIA": "ampere"}, narrow_cache=False),
+    "efficient": Library("memory-efficient attention", {"NVIDIA": "pascal", "AMD": "cdna2"}, narrow_cache=False),
+    "triton": Library("Triton", {"NVIDIA": "volta", "AMD": "cdna", "Intel": "xe-hpc"}, narrow_cache=False),
+    "trtllm": Library("TensorRT-LLM", {"NVIDIA": "ampere"}),
+}
+
+
+def known(backend: str) -> Library:
+    """The library of a backend, whatever its version."""
+    return LIBRARIES.get(library(backend), Library(backend))
+
+
+def check(backend: str | None, machine: Machine) -> None:
+    """Refuse a library that does not run on a machine, unless it was timed there."""
+    asked = known(backend or DEFAULT_PATH)
+    named = {library(key.backend): row.borrowed for key, row in sorted(machine.fitted.items(), key=lambda item: not item[1].borrowed)}  # fmt: skip
+    if asked.runs_on(machine) or not named.get(library(backend or ""), True):
+        return
+    usable = sorted(name for name, borrowed in named.items() if name and (known(name).runs_on(machine) or not borrowed))
+    instead = f"take {', '.join(usable)}, or leave the backend out" if usable else "leave the backend out"
+    raise InputError(
+        f"backend {backend} does not run on {machine.name}: {asked.title} needs {asked.needs}, and this is {_kind(machine)}; "
+        f"{instead} for the default path"
+    )
+
+
+def _kind(machine: Machine) -> str:
+    """`NVIDIA turing`, `a tpu of Google`."""
+    return (
+        f"{machine.vendor} {machine.architecture}" if machine.kind == "gpu" else f"a {machine.kind} of {machine.vendor}"
+    )
