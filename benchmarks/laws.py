@@ -30,6 +30,7 @@ from ridgeline.core.errors import RidgelineError
 from ridgeline.core.figure import Figure
 from ridgeline.core.machine import Machine
 from ridgeline.machines.files import names
+from ridgeline.machines.libraries import known
 from ridgeline.prediction.coefficients import timed_backend
 from ridgeline.prediction.expected import Expected
 from ridgeline.prediction.predict import Prediction, predict
@@ -305,7 +306,7 @@ def calls(random: np.random.Generator, machine: str = "", ops: Sequence[str] = (
         chosen = most_timed if random.random() < TIMED_SHARE else machines[random.integers(len(machines))]
         op = chosen_ops[random.integers(len(chosen_ops))]
         sizes, words = drawn(random, op)
-        backends = sorted({key.backend for key in chosen.fitted if key.backend})
+        backends = sorted({key.backend for key in chosen.fitted if key.backend and known(key.backend).runs_on(chosen)})
         backend = str(random.choice(backends)) if backends and random.random() < 0.3 else None
         yield Call(chosen, op, words, sizes, backend)
 

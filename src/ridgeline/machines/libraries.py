@@ -68,10 +68,13 @@ def known(backend: str) -> Library:
 def check(backend: str | None, machine: Machine) -> None:
     """Refuse a library that does not run on a machine, unless it was timed there."""
     asked = known(backend or DEFAULT_PATH)
-    named = {library(key.backend): row.borrowed for key, row in sorted(machine.fitted.items(), key=lambda item: not item[1].borrowed)}  # fmt: skip
-    if asked.runs_on(machine) or not named.get(library(backend or ""), True):
+    timed = {
+        library(key.backend): key.backend for key, row in machine.fitted.items() if key.backend and not row.borrowed
+    }
+    if asked.runs_on(machine) or library(backend or "") in timed:
         return
-    usable = sorted(name for name, borrowed in named.items() if name and (known(name).runs_on(machine) or not borrowed))
+    listed = {library(key.backend) for key in machine.fitted if library(key.backend) in LIBRARIES}
+    usable = sorted({*timed, *(name for name in listed if name and known(name).runs_on(machine))})
     instead = f"take {', '.join(usable)}, or leave the backend out" if usable else "leave the backend out"
     raise InputError(
         f"backend {backend} does not run on {machine.name}: {asked.title} needs {asked.needs}, and this is {_kind(machine)}; "

@@ -122,10 +122,13 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     last_dtype = "fp32" if machine.kind == "cpu" else ""
     asked = timed_backend(machine, backend)
     other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if len(key.dtypes) > 1)
-    for borrowed in (False, True):
+    # the library that is asked for comes first, though other machines lend it; then what this machine was timed with, then what is lent
+    for borrowed, of_library in ((False, True), (True, True), (False, False), (True, False))[0 if asked else 2 :]:
         wanted = _on_vector_units(machine, key) if borrowed else key
         aligned_serve = not _lends_unaligned(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths):
+            if of_library and not (candidate.backend in backends(asked)[:-1] and _alike(candidate.dtype, wanted.dtype)):
+                continue
             substitute = substitute or wanted.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
             serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))

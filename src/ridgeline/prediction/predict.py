@@ -22,6 +22,7 @@ from ..core.families import TimeItem, merged
 from ..core.machine import GIVEN, Machine
 from ..core.trace import Trace
 from ..core.work import Array, Program, Step, Work, largest, total
+from ..machines.libraries import check
 from ..machines.load import as_machine
 from .coefficients import in_cache, timed_in_cache
 from .collectives import Collective
@@ -277,20 +278,18 @@ def predict(
 ) -> Prediction | ProgramPrediction:
     """Where work lands on a machine (or the one of a name) before anything runs; arrays in the work give arrays out.
 
-    `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of
-    matrix products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all
-    terms; `launch`: seconds per kernel launch instead of the machine's own; `backend`: the library whose kernels are
-    meant, where the machine has coefficients of it, else its default path; a step's own goes first. A traced program
-    takes `ceilings` and `mode`: eager, graph or fused.
+    `ceilings`: stated, derived or measured figures (default: the best there is); `engine`: force the unit of matrix
+    products; `resident`: the inner level the data already sit at; `efficiency`: one fraction for all terms; `launch`: seconds
+    per kernel launch instead of the machine's own; `backend`: the library whose kernels are meant, if it runs on the machine
+    and was timed, else the default path; a step's own goes first. A traced program takes `ceilings` and `mode`: eager, graph or fused.
     """
     if isinstance(target, Trace):
         return _predict_trace(target, machine, ceilings, mode, (engine, resident, efficiency, launch, backend))
     if not isinstance(target, Work | Program):
-        raise InputError(
-            "predict takes work, such as ops.gemm(m=8, n=8, k=8), a Program or a trace, and then the machine; "
-            f"got {type(target).__name__} for the work"
-        )
+        wanted = "work, such as ops.gemm(m=8, n=8, k=8), a Program or a trace, and then the machine"
+        raise InputError(f"predict takes {wanted}; got {type(target).__name__} for the work")
     machine = as_machine(machine)
+    check(backend, machine)
     if mode is not None:
         raise InputError(f"mode='{mode}' is for traced programs; work and steps of work have none")
     if efficiency is not None and not 0 < efficiency <= 1:

@@ -1,0 +1,62 @@
+"""Libraries: where each of them runs, and what a machine says that it does not run on."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+import ridgeline as rl
+from ridgeline.app.cli import main
+from ridgeline.core.errors import InputError
+from ridgeline.machines import libraries
+
+ATTENTION = rl.ops.attention(batch=4, heads=16, seq_q=2048, head_dim=128)
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "says"),
+    [
+        ("t4", "flash2", "FlashAttention-2 needs NVIDIA GPUs from ampere or AMD GPUs from cdna2, and this is NVIDIA turing"),
+        ("v100-sxm2-32gb", "flash2", "this is NVIDIA volta; take efficient, "),
+        ("mi300x", "cudnn", "cuDNN attention needs NVIDIA GPUs from ampere, and this is AMD cdna3; take efficient, flash2, "),
+        ("mi300x", "trtllm-1.3.0rc20", "TensorRT-LLM needs NVIDIA GPUs from ampere"),
+        ("apple-m4-max", "cudnn", "leave the backend out for the default path"),
+        ("tpu-v5e", "flash2", "this is a tpu of Google"),
+        ("xeon-8480plus", "triton", "this is a cpu of Intel"),
+    ],
+)  # fmt: skip
+def test_a_library_that_does_not_run_on_a_machine_is_refused_with_those_that_do(
+    name: str, backend: str, says: str
+) -> None:
+    with pytest.raises(InputError, match=f"backend {backend} does not run on {name}: ") as refused:
+        rl.predict(ATTENTION, name, backend=backend)
+    assert says in str(refused.value)
+
+
+def test_the_command_line_says_so_too() -> None:
+    words = ["predict", "attention", "batch=4", "heads=16", "seq_q=2048", "head_dim=128", "--dtype", "fp16"]
+    result = CliRunner().invoke(main, [*words, "--on", "t4", "--backend", "flash2"])
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("a100-sxm-80gb", "flash2"), ("mi300x", "flash2"), ("rtx-4090", "cudnn"), ("t4", "efficient"), ("t4", "torch"), ("b200-sxm", "trtllm"), ("mi300x", "vllm"), ("h200-sxm", "homemade")],
+)  # fmt: skip
+def test_one_that_does_is_taken(name: str, backend: str) -> None:
+    libraries.check(backend, rl.machine(name))
+
+
+@pytest.mark.parametrize("backend", ["flash2", "cudnn"])
+def test_a_machine_with_timings_is_lent_a_library_that_it_lacks_before_its_own_default_path(backend: str) -> None:
+    """An A100 was timed with serving engines alone."""
+    made = rl.predict(ATTENTION, "a100-sxm-80gb", backend=backend).expected[0]
+    assert [(kernel.selected.key.backend, kernel.selected.fitted.borrowed) for kernel in made.kernels] == [
+        (backend, True)
+    ]
+    assert str(made.confidence).startswith("transferred from other machines")
+
+
+def test_a_format_that_a_library_was_not_timed_in_takes_its_own_other_format_of_16_bits() -> None:
+    made = rl.predict(rl.ops.gemm(4096, 4096, 4096, dtype="fp16"), "h200-sxm", backend="vllm").expected[0]
+    assert str(made.confidence).startswith("transferred from gemm.bf16@vllm-0.24.0 (")
