@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ridgeline as rl
-from ridgeline.core.families.attention import MAX_HEAD
+from ridgeline.core.families.attention import EXPONENTIAL_SHARE, MAX_HEAD
 from ridgeline.machines.files import names
+from ridgeline.prediction.coefficients import hardware
 from ridgeline.prediction.compare import comparison
 from ridgeline.prediction.predict import Prediction
 from ridgeline.programs.ops import find
@@ -95,6 +96,33 @@ def test_a_mask_makes_no_attention_longer_unless_it_was_timed(
     prepares = any(kernel.coefficients.get("prepare") for kernel in masked.kernels)  # which full ones do not do
     if masked.label != "calibrated" and not prepares:
         assert causal.time <= full.time * ROUNDING
+
+
+# -- softmax ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["b200-sxm", "gb200", "h100-sxm", "h200-sxm", "mi300x"])
+@pytest.mark.parametrize(("dtype", "head"), [("bf16", 16), ("bf16", 64), ("fp16", 32), ("fp8", 128), ("fp8", 64)])
+def test_exponentials_take_no_larger_share_of_their_units_than_in_timed_kernels(
+    name: str, dtype: str, head: int
+) -> None:
+    """A B200 has twice the matrix rate of an H200 and the same special-function rate."""
+    sizes = {"batch": 16, "heads": 16, "seq_q": 4096, "head_dim": head}
+    machine = real(name)
+    rate = hardware(machine, dtype).special  # type: ignore[union-attr]
+    for causal, pairs in ((False, 4096), (True, 4097 / 2)):
+        time = rl.predict(rl.ops.attention(**sizes, causal=causal, dtype=dtype), machine).time
+        assert float(time) > 16 * 16 * 4096 * pairs / (EXPONENTIAL_SHARE * rate)
+
+
+def test_a_narrower_format_speeds_up_the_products_of_attention_and_not_its_softmax() -> None:
+    """An exponential is one in fp32, whatever the format of the products."""
+    wide, narrow = (
+        rl.predict(rl.ops.attention(16, 16, 4096, 128, dtype=dtype), "h200-sxm") for dtype in ("bf16", "fp8")
+    )
+    assert 1.5 < wide.time / narrow.time < 1.9
+    softmaxes = [made.expected[0].kernels[0].coefficients["softmax"] for made in (wide, narrow)]
+    assert softmaxes[1] == pytest.approx(2 * softmaxes[0], rel=0.01)
 
 
 # -- sizes that were not timed ------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 steps = (substitute or not (calibrated or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
                     formula(candidate.family, machine.kind),
-                    fitted,
+                    _narrowed(machine, fitted, candidate, key),
                     candidate,
                     SUBSTITUTE_WIDENING**steps * _further_widening(key, candidate, asked, borrowed),
                     CALIBRATED if calibrated else TRANSFERRED,
@@ -151,6 +151,19 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                     and any(_alike(candidate.dtype, dtype) for dtype in (key.dtype, key.dtypes[0])),
                 )
     return None
+
+
+def _narrowed(machine: Machine, fitted: Fitted, candidate: Key, key: Key) -> Fitted:
+    """Coefficients of a wider format for a narrower one, whose products are faster and whose exponentials are not."""
+    arithmetic, wider = key.dtypes[0], candidate.dtypes[0]
+    if "softmax" not in fitted.coefficients or _alike(arithmetic, wider):
+        return fitted
+    rates = [figures.peak for figures in (hardware(machine, arithmetic), hardware(machine, wider)) if figures]
+    faster = rates[0] / rates[1] if len(rates) == 2 else 1.0
+    if faster <= 1.0:
+        return fitted
+    values = dict(fitted.coefficients)
+    return replace(fitted, coefficients=values | {"softmax": values["softmax"] * faster})
 
 
 def _further_widening(key: Key, candidate: Key, asked: str, borrowed: bool) -> float:
