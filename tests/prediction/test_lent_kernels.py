@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +97,55 @@ def test_a_mask_makes_no_attention_longer_unless_it_was_timed(
     prepares = any(kernel.coefficients.get("prepare") for kernel in masked.kernels)  # which full ones do not do
     if masked.label != "calibrated" and not prepares:
         assert causal.time <= full.time * ROUNDING
+
+
+# -- formats of 16 bits and siblings --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["b200-sxm", "mi300x", "rtx-4090", "a100-sxm-40gb", "l40s", "h20"])
+@pytest.mark.parametrize("backend", [None, "vllm", "triton"])
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        ("gemm", {"m": 4095, "n": 4095, "k": 4095}),
+        ("gemm", {"m": 4096, "n": 4096, "k": 4096}),
+        (
+            "conv2d",
+            {"batch": 32, "c_in": 3, "c_out": 64, "h": 224, "w": 224, "kernel": 7, "stride": 2, "layout": "nhwc"},
+        ),
+        ("attention", {"batch": 8, "heads": 32, "seq_q": 4096, "head_dim": 128}),
+        ("attention", {"batch": 8, "heads": 32, "seq_q": 4096, "head_dim": 32}),
+        (
+            "attention",
+            {"batch": 8, "heads": 32, "kv_heads": 8, "seq_q": 1, "seq_kv": 1024, "head_dim": 128, "kv": "int8"},
+        ),
+        ("attention_backward", {"batch": 8, "heads": 32, "seq_q": 4096, "head_dim": 128, "causal": True}),
+    ],
+)
+def test_fp16_runs_the_kernels_of_bf16_where_both_are_lent(
+    name: str, backend: str | None, op: str, sizes: dict[str, Any]
+) -> None:
+    there, here = (
+        rl.predict(find(op)(**sizes, dtype=dtype), real(name), backend=backend) for dtype in ("bf16", "fp16")
+    )
+    for end in ("low", "time", "high"):
+        assert getattr(here, end) == pytest.approx(getattr(there, end), rel=1e-6)
+
+
+def test_fp16_on_a_gpu_without_bf16_products_keeps_the_matrix_units() -> None:
+    assert rl.predict(rl.ops.gemm(4096, 4096, 4096, dtype="fp16"), "v100-sxm2-32gb").time < 3e-3
+
+
+@pytest.mark.parametrize(
+    ("timed", "sibling"), [("a100-sxm-80gb", "a100-sxm-40gb"), ("a100-sxm-80gb", "a100-pcie-40gb")]
+)
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+@pytest.mark.parametrize("head", [96, 128, 192])
+def test_a_sibling_with_less_bandwidth_decodes_no_faster(timed: str, sibling: str, dtype: str, head: int) -> None:
+    """Wide heads were timed on an H200 alone, where decoding streams at 0.9 of the bandwidth, not at the 0.65 of an A100."""
+    work = rl.ops.attention(64, 32, 1, head, seq_kv=32768, kv_heads=8, dtype=dtype)
+    less, more = (rl.predict(work, real(name)) for name in (sibling, timed))
+    assert less.time > 1.1 * more.time
 
 
 # -- softmax ------------------------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 HALF_FILLED = 0.5  # of the peak, which these kernels stay below
 MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2 on an A100
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
+STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
 VECTOR_PRODUCTS = ("gemm", "conv")  # families of products that run on the vector units where there are no others
 VECTOR_FORMATS = ("fp32",)  # whose energy per flop is known
 # A block streams a long row; timings of many rows alone do not say how fast, and fits leave it anywhere.
@@ -109,12 +110,36 @@ def sources(architecture: str) -> tuple[str, ...]:
 def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
     """What the tables lend a machine, adapted to it; the first table that has a key lends it."""
     fitted: dict[Key, Fitted] = {}
+    streamed: Mapping[
+        str, float
+    ] = {}  # share of the bandwidth that decoding reaches within the architecture, by library
     for table in sources(machine.architecture):
         rows = tables(table)
         if rows:
             move = Move.between(table.rpartition(" ")[2], machine)
-            fitted |= {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
+            lent = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
+            if table.startswith(WITHIN):
+                streamed = _streamed(lent)
+            fitted |= {key: _held(key, row, streamed) for key, row in lent.items()}
     return fitted
+
+
+def _streamed(rows: Mapping[Key, Fitted]) -> dict[str, float]:
+    """Share of the bandwidth that each library's decoding reaches at most."""
+    shares: dict[str, float] = {}
+    for key, row in rows.items():
+        if key.family in STREAMS_CACHE:
+            shares[key.backend] = max(shares.get(key.backend, 0.0), row.coefficients["memory"])
+    return shares
+
+
+def _held(key: Key, row: Fitted, streamed: Mapping[str, float]) -> Fitted:
+    """A row whose decoding streams no faster than on GPUs of the machine's own architecture: wide heads that were timed on others were
+    so fast that narrower ones, padded to them, seemed to be as well."""
+    most = streamed.get(key.backend, streamed.get("")) if key.family in STREAMS_CACHE else None
+    if most is None or row.coefficients["memory"] <= most:
+        return row
+    return replace(row, coefficients={**row.coefficients, "memory": most})
 
 
 @dataclass(frozen=True)

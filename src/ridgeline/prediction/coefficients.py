@@ -34,8 +34,9 @@ SUBSTITUTES = {
     "mxfp4": ("fp8", "bf16"), "mxfp6": ("fp8", "bf16"), "mxfp8": ("fp8", "bf16"), "int1": ("int8",), "int32": ("fp32",),
 }  # fmt: skip
 HALVES = ("bf16", "fp16")
-# Families whose kernels move as many bytes in either: timings of one serve the other before those of other kernels in its own.
-SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose")
+TIMED_HALF = "bf16"  # that other machines lend
+# Families whose kernels are the same in either: timings of one serve the other before those of other kernels in its own.
+SAME_HALVES = ("stream", "reduce", "gather", "rows", "scan", "transpose", "attention", "attention_backward", "decode")
 # Libraries whose kernels serve where the one asked for has none for such weights or such a KV cache, by family, and formats of weights
 # and caches that are unpacked alike.
 OTHER_PATHS = {"weight_only": ("triton",), "decode": ("vllm", "sglang", "trtllm")}
@@ -124,12 +125,13 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
     other_paths = tuple(timed_backend(machine, path) for path in OTHER_PATHS.get(key.family, ()) if len(key.dtypes) > 1)
     # the library that is asked for comes first, though other machines lend it; then what this machine was timed with, then what is lent
     for borrowed, of_library in ((False, True), (True, True), (False, False), (True, False))[0 if asked else 2 :]:
-        wanted = _on_vector_units(machine, key) if borrowed else key
+        asked_of = _on_vector_units(machine, key) if borrowed else key
+        wanted = _in_timed_half(asked_of) if borrowed else key
         aligned_serve = not _lends_unaligned(machine, wanted)
         for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths):
             if of_library and not (candidate.backend in backends(asked)[:-1] and _alike(candidate.dtype, wanted.dtype)):
                 continue
-            substitute = substitute or wanted.dtype != key.dtype
+            substitute = substitute or asked_of.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
             serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
             serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
@@ -210,16 +212,30 @@ def _on_vector_units(machine: Machine, key: Key) -> Key:
     return key._replace(dtype="fp32") if on_vector else key
 
 
+def _in_timed_half(key: Key) -> Key:
+    """Kernels in fp16 are lent what those in bf16 are, which are the same and were timed on more machines and by more libraries."""
+    arithmetic, *stored = key.dtypes
+    if arithmetic not in HALVES:
+        return key
+    return key._replace(
+        dtype="-".join(dict.fromkeys((TIMED_HALF, *(TIMED_HALF if each in HALVES else each for each in stored))))
+    )
+
+
 def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
     """Factors for borrowed coefficients: the machine's published shares of peak and bandwidth over those of the lenders."""
-    ceilings = {"memory": machine.main.name}
-    with suppress(MissingFigure):  # a format without products
-        ceilings["compute"] = machine.engine("matrix", dtype)
+    ceilings = {"memory": [machine.main.name], "compute": []}
+    for each in dict.fromkeys(
+        (dtype, *(HALVES if dtype in HALVES else ()))
+    ):  # a share published for one half holds for the other
+        with suppress(MissingFigure):  # a format without products
+            ceilings["compute"].append(machine.engine("matrix", each))
     scale: dict[str, float] = {}
     for coefficient, usual in defaults("lender_efficiency").items():
-        figure = machine.efficiency.get(ceilings.get(coefficient, ""))
-        if figure is not None and figure.measured is not None:
-            scale[coefficient] = figure.measured / usual
+        figures = filter(None, map(machine.efficiency.get, ceilings[coefficient]))
+        published = next((figure.measured for figure in figures if figure.measured is not None), None)
+        if published is not None:
+            scale[coefficient] = published / usual
     return scale
 
 
