@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,49 @@ def test_kernels_that_do_not_fill_the_matrix_units_do_as_many_flops_per_cycle(na
     filled = move.adapted(Key("conv", "bf16"), row("conv", compute=0.6)).coefficients["compute"]
     assert filled == 0.6
     assert move.adapted(Key("conv", "fp32"), row("conv", compute=0.2)).coefficients["compute"] <= 0.2
+
+
+def rate(machine: Machine, key: Key, lent: Fitted, side: float = 64.0) -> float:
+    """Flops a second of a product's tile, from a Hopper's coefficients."""
+    found = transfer.Move.between("hopper", machine).adapted(key, lent).coefficients
+    peak = machine.peaks["tensor.bf16"]
+    return (peak.stated or peak.value() or 0.0) * found["compute"] * side / (side + found["tile"])
+
+
+@pytest.mark.parametrize("name", ["b200-sxm", "rtx-4090", "mi300x", "a100-sxm-40gb", "h20"])
+def test_kernels_that_reach_the_same_on_the_lender_reach_the_same_elsewhere(name: str) -> None:
+    """Fits of odd rows on an H200: 0.53 of the peak with tiles of 200, or 0.29 with tiles of 89: an eighth at a usual tile, either way."""
+    key, machine = Key.parse("gemm-odd.bf16"), machines.load(name)
+    rates = [rate(machine, key, row("gemm", compute=c, tile=t)) for c, t in ((0.5278, 200.0), (0.292, 88.75))]
+    assert rates[0] == pytest.approx(rates[1], rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["b200-sxm", "rtx-4090", "mi300x"])
+@pytest.mark.parametrize("kernel", ["gemm-odd.bf16", "conv.nhwc.fp16", "attention.bf16"])
+def test_a_kernel_that_fills_the_units_a_little_better_is_not_moved_otherwise(name: str, kernel: str) -> None:
+    key, move = Key.parse(kernel), transfer.Move.between("hopper", machines.load(name))
+    shares = [0.01 * step for step in range(20, 100)]
+    found = [move.adapted(key, row(key.family, compute=share)).coefficients["compute"] for share in shares]
+    jumps = [later / earlier for earlier, later in pairwise(found)]
+    assert max(jumps) < 1.25
+    assert min(jumps) > 0.8
+
+
+@given(
+    st.sampled_from(["gemm-odd.bf16", "conv.nhwc.bf16"]),
+    st.floats(0.05, 1.0),
+    st.floats(1.0, 200.0),
+    st.floats(1.0, 6.0),
+)
+def test_a_faster_matrix_unit_never_slows_a_kernel_that_leaves_it_empty(
+    kernel: str, compute: float, tile: float, more: float
+) -> None:
+    one = machines.load("a100-sxm-80gb")
+    fast = replace(one, peaks={**one.peaks, "tensor.bf16": Figure("flop/s", stated=312e12 * more)})
+    key = Key.parse(kernel)
+    lent = row(key.family, compute=compute, tile=tile)
+    for side in (16.0, 64.0, 128.0):
+        assert rate(one, key, lent, side) <= rate(fast, key, lent, side) * (1 + 1e-9)
 
 
 def test_every_lender_has_its_two_tables_and_nothing_else_is_shipped() -> None:

@@ -8,7 +8,8 @@ a coefficient means decides how it moves to another machine:
     launches of several kernels              the shortest launch stays, the rest is cycles
     caches and cores over main memory        the same bytes per core and cycle, where the machine has less memory bandwidth
     weight-only products                     flops per core and cycle stay: these kernels do not use newer instructions
-    other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled
+    other kernels below half of the peak     the same, up to the most that is known: older instructions, or units that are not filled;
+                                             judged at a usual tile, whose operands take as many cycles on units of any rate
     vector products                          at most the rate that the board's power pays for
     a long row of a softmax                  at most as long as one core takes at its share of the bandwidth
 """
@@ -61,7 +62,11 @@ SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are sev
 MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
-HALF_FILLED = 0.5  # of the peak, which these kernels stay below
+USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
+HALF_FILLED, FILLED = (
+    0.4,
+    0.5,
+)  # of the peak, at that tile: kernels that leave the units half empty, and those that fill them
 MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2 on an A100
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
@@ -181,9 +186,8 @@ class Move:
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
-        unfilled = key.family in UNFILLED or unaligned(key)
-        if unfilled and key.dtype in MATRIX_FORMATS and values.get("compute", 1.0) < HALF_FILLED:
-            values["compute"] = min(values["compute"] * self.per_cycle, MAX_FILLED)
+        if (key.family in UNFILLED or unaligned(key)) and key.dtype in MATRIX_FORMATS and "compute" in values:
+            values |= self._unfilled(values["compute"], values.get("tile"))
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
             limit = self.powered[key.dtype]
             values["compute"] = min(values["compute"] * max(limit / self.lender_powered, 1.0), limit)
@@ -191,6 +195,20 @@ class Move:
             if values.get(name, 0.0) > 1.0:
                 values[name] = 1.0
         return replace(row, coefficients=values, borrowed=True)
+
+    def _unfilled(self, compute: float, tile: float | None) -> dict[str, float]:
+        """Share of the peak, and side of a half-filled tile, of kernels that do as many flops per core and cycle where they leave the
+        matrix units half empty, and as large a share of the peak where they fill them; between, something between.
+
+        A tile of `side` takes 1 / compute for its products and tile / (compute side) for its operands: the latter takes as many cycles
+        on units of any rate.
+        """
+        reached = compute * USUAL_SIDE / (USUAL_SIDE + (tile or 0.0))
+        weight = min(max((FILLED - reached) / (FILLED - HALF_FILLED), 0.0), 1.0)
+        share = min(compute * self.per_cycle**weight, max(compute, MAX_FILLED))
+        if tile is None:
+            return {"compute": share}
+        return {"compute": share, "tile": tile * (share / compute / self.per_cycle) ** weight}
 
 
 def clock(machine: Machine) -> float | None:
