@@ -151,6 +151,22 @@ def test_a_priced_move_is_what_the_prediction_of_the_change_says() -> None:
     assert f": {float(after.time) * 1e6:.0f} us (" in move
 
 
+@pytest.mark.parametrize("batch", [16, 4096])
+def test_quantized_weights_are_weighed_against_those_that_need_no_unpacking(batch: int) -> None:
+    """It proposed fp8 arithmetic, for which no kernel unpacks int4, and a larger batch, where bf16 weights take a third or less."""
+    layer = {"batch": batch, "in_features": 4096, "out_features": 14336}
+    move = next_move(study("linear", **layer, weights="int4_g128")) or ""
+    wide = rl.predict(ops.linear(**layer), H200)
+    packed = ops.linear(**layer, weights="int4_g128")
+    now, other = (rl.predict(packed, H200, backend=name).time for name in (None, "triton"))
+    first, then = move.split("; ")
+    assert re.fullmatch(rf"bf16 weights: .* \({now / wide.time:.3g}x faster\)", first)
+    assert re.fullmatch(rf"--backend triton: .* \({now / other:.3g}x faster\)", then)
+    assert "triton" not in (
+        next_move(ask(ops.find("linear"), {**layer, "weights": "int4_g128"}, H200, backend="triton")) or ""
+    )
+
+
 # -- the other commands -------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.dtypes import dtype as dtype_row
 from ..core.errors import RidgelineError
 from ..core.units import show
 from ..core.work import READ, WRITE
@@ -24,7 +25,8 @@ UNITS = {"m": "row", "batch": "sample", "tokens": "token"}  # what one more of a
 def next_move(answer: Answer) -> str | None:
     """At most two moves, the larger gain first, each with its price; None where none pays."""
     bound = str(plain(answer.bound.bound, 0))
-    moves = {"memory": _memory_moves, "overhead": _overhead_moves}.get(bound, _compute_moves)(answer)
+    moves = _stored_wider(answer) if _unpacks(answer) else []
+    moves += {"memory": _memory_moves, "overhead": _overhead_moves}.get(bound, _compute_moves)(answer)
     paying = sorted((move for move in moves if move[0] >= MIN_SPEEDUP), reverse=True)
     return "; ".join(text for _, text in paying[:MAX_MOVES]) or None
 
@@ -39,6 +41,25 @@ def _priced(answer: Answer, change: str, text: str) -> list[tuple[float, str]]:
         return []
     each = " each" if after.case.amount != 1 else ""
     return [(after.ratio, f"{text}: {show(after.unit_time, 's')}{each} ({after.ratio:.3g}x faster)")]
+
+
+def _unpacks(answer: Answer) -> bool:
+    """Whether weights are stored narrower than the arithmetic, so that kernels unpack them."""
+    stored, dtype = answer.values.get("weights"), answer.prediction.work.dtype
+    return stored is not None and dtype_row(stored).bits < dtype_row(dtype).bits
+
+
+def _stored_wider(answer: Answer) -> list[tuple[float, str]]:
+    """Weights that need no unpacking, and the fastest of the other libraries whose kernels for such weights were timed."""
+    prediction, dtype = answer.prediction, answer.prediction.work.dtype
+    moves = _priced(answer, f"quantize=weights:{dtype}", f"{dtype} weights")
+    unpacking = {(kernel.family, kernel.dtype) for kernel in prediction.work.kernels}
+    libraries = {key.backend for key in prediction.machine.fitted if (key.family, key.dtype) in unpacking}
+    now = first_number(prediction.time)
+    for name in sorted(libraries - {"", answer.options.get("backend")}):
+        there = first_number(predict(prediction.work, prediction.machine, **{**answer.options, "backend": name}).time)
+        moves.append((now / there, f"--backend {name}: {show(there, 's')} ({now / there:.3g}x faster)"))
+    return [*moves[:1], *sorted(moves[1:], reverse=True)[:1]]
 
 
 def _memory_moves(answer: Answer) -> list[tuple[float, str]]:
@@ -96,7 +117,9 @@ def _overhead_moves(answer: Answer) -> list[tuple[float, str]]:
 def _compute_moves(answer: Answer) -> list[tuple[float, str]]:
     engine = str(plain(answer.bound.engine, 0) or "")
     moves = _priced(answer, "tensor", "use the tensor cores") if engine.startswith("vector") else []
-    narrow = _narrower(answer)
+    narrow = (
+        None if _unpacks(answer) else _narrower(answer)
+    )  # no kernel that unpacks weights is known in narrower arithmetic
     if narrow and engine.startswith("tensor"):
         moves += _priced(answer, f"quantize={narrow}", f"{narrow} arithmetic, where accuracy allows")
     return [move for move in moves if math.isfinite(move[0])]
