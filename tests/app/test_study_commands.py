@@ -122,6 +122,29 @@ def test_machines_that_differ_by_nothing_are_equally_fast() -> None:
     assert re.match(r"h100-sxm is [1-9.]+x faster than a100-sxm-80gb on this op: ", faster)
 
 
+def test_precisions_say_which_times_include_quantizing() -> None:
+    """int8 won over fp8 and fp4, whose times include a pass that those of int8 do not."""
+    words = ("precisions", "linear", "batch=16", "in_features=4096", "out_features=14336", "--on", "b200-sxm")
+    text = run(*words).output
+    named = "fp8_e4m3, mxfp8, mxfp6, mxfp4 and nvfp4"
+    assert re.match(
+        r"fastest in int8: .* faster than bf16 \(\S+ us\), without quantizing the activations, which ", text
+    )
+    assert f"which the times of {named} include\n" in text
+    assert f"{named}: the timings include quantizing the activations from 16 bits; the others do not include it" in text
+    assert "quantizing" not in run(*words, "--dtypes", "fp32,bf16,int8").output
+
+
+def test_precisions_judge_attention_by_the_engine_of_its_products() -> None:
+    """Softmax takes the vector units longer than products in four bits take the tensor cores: rows had the peak of the former."""
+    rows = answer(
+        "precisions", "attention", "b=1", "h=32", "s=4096", "d=128", "--on", "b200-sxm", "--dtypes", "fp8,nvfp4"
+    )
+    assert [row["engine"] for row in rows] == ["tensor.fp8", "tensor.nvfp4"]
+    assert all(row["attainable"] < row["peak"] for row in rows)
+    assert rows[1]["ridge"] == pytest.approx(2 * rows[0]["ridge"])
+
+
 def test_ops_list_and_one() -> None:
     assert "attention" in run("ops").output
     text = run("ops", "conv2d").output

@@ -168,9 +168,10 @@ class Bound:
         return _over_floor(self.flops, self.floor)
 
     def _engines(self) -> list[str]:
-        """The engines of arithmetic proper; special functions count only where there is nothing else."""
+        """The engines that serve products on units of their own; else those of any arithmetic, special functions where there is no other."""
         names = [name for name, term in self.terms.items() if term.side == "compute"]
-        return [name for name in names if not name.startswith("special.")] or names
+        products = [name for name in names if name.startswith("tensor")]
+        return products or [name for name in names if not name.startswith("special.")] or names
 
     @cached_property
     def _engine_index(self) -> NDArray[np.int64]:
@@ -179,7 +180,7 @@ class Bound:
 
     @property
     def engine(self) -> str | NDArray[np.str_] | None:
-        """The engine the intensity is judged against: of each case, the one with the longest compute term."""
+        """The engine the intensity is judged against: that of the products, of several the one with the longest term of each case."""
         names = self._engines()
         if len(names) < 2:
             return names[0] if names else None

@@ -19,6 +19,7 @@ from ...prediction.ceilings import usable_dtype
 from ...prediction.compare import Comparison
 from ...prediction.host import launch_latency
 from ...prediction.kernel_sets import Entry, KernelSet, kernel_name
+from ...prediction.kernel_times import QUANTIZING
 from ...prediction.locality import Tiling
 from ...prediction.precisions import PrecisionSweep
 from ...prediction.predict import plain
@@ -32,6 +33,7 @@ US = (microseconds("floor_us", "floor"), microseconds("time_us", "time"))
 INTENSITY = Column("intensity", "AI FLOP/B")
 # Ratios of two times below which machines are equally fast: rounded to 1x, or where both intervals hold the other's time.
 ROUNDED, NOTABLE = 1.005, 1.05
+HALF_BITS = 16  # activations of so many or more are not quantized
 BASELINES = {"roofline": "stated roofline", "flat": "78 % of roofline", "fitted": "3-parameter fit"}
 
 
@@ -143,7 +145,19 @@ def precisions_lines(study: PrecisionSweep) -> list[str]:
     if len(times) == 1:
         return [f"{best}: {show(times[best], 's')}", op]
     several = " for all cases" if study.predictions[0][1].count > 1 else ""
-    return [f"fastest in {best}: {show(times[best], 's')}{several}{gain}", op]
+    quantizing = _quantizing(study)
+    unlike = quantizing and best not in quantizing and dtype_row(best).stored_bits < HALF_BITS
+    apart = f", without quantizing the activations, which the times of {_listed(quantizing)} include" if unlike else ""
+    return [f"fastest in {best}: {show(times[best], 's')}{several}{gain}{apart}", op]
+
+
+def _quantizing(study: PrecisionSweep) -> list[str]:
+    """Formats whose times include quantizing the activations, as those of layers of serving engines do."""
+    return [name for name, prediction in study.predictions if QUANTIZING in prediction.expected[0].basis]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _fixed(study: PrecisionSweep) -> str:
@@ -167,8 +181,10 @@ def precisions_table(study: PrecisionSweep) -> Table:
         *swept, "dtype", "bits", "engine", Column("peak", unit="flop/s"), INTENSITY, Column("ridge", "ridge FLOP/B"), Column("to_ridge", "AI / ridge"), "bound",
         Column("attainable", unit="flop/s"), "ceilings", *US,
     )  # fmt: skip
-    note = "AI / ridge above 1: compute-bound; weight-only quantization: `ridgeline predict --weights`"
-    return Table("", shown, rows, (note,))
+    notes = ["AI / ridge above 1: compute-bound; weight-only quantization: `ridgeline predict --weights`"]
+    if quantizing := _quantizing(study):
+        notes.append(f"{_listed(quantizing)}: {QUANTIZING}; the others do not include it")
+    return Table("", shown, rows, tuple(notes))
 
 
 def comparison_lines(study: Comparison, case: str = "") -> list[str]:
