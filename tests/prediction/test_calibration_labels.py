@@ -121,6 +121,42 @@ def test_the_same_kernels_take_the_same_time_whatever_they_are_asked_for_by(
     assert second.high / second.low > first.high / first.low
 
 
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        ("gemm", {"m": 4096, "n": 4096, "k": 4096}),
+        ("conv2d", {"batch": 8, "c_in": 64, "h": 28, "w": 28, "c_out": 64, "kernel": 3}),
+        ("layernorm", {"rows": 4096, "cols": 4096}),
+        ("softmax", {"rows": 4096, "cols": 4096}),
+        ("add", {"n": 1e7}),
+        ("relu", {"n": 1e7}),
+    ],
+)  # fmt: skip
+def test_a_result_in_a_format_that_was_not_timed_is_transferred(op: str, sizes: dict[str, float]) -> None:
+    machine = rl.machine("h200-sxm")
+    usual, same, narrow = (predict(OPS[op](**sizes, **words), machine) for words in ({}, {"out_dtype": "bf16"}, {"out_dtype": "fp8"}))  # fmt: skip
+    assert [each.expected[0].label for each in (usual, same, narrow)] == ["calibrated", "calibrated", "transferred"]
+    assert narrow.time <= usual.time
+    assert narrow.high / narrow.low > usual.high / usual.low
+    assert predict(OPS["gemm"](64, 64, 64, dtype="fp8", out_dtype="bf16"), machine).expected[0].label == "calibrated"
+    assert predict(OPS["cast"](n=1e7, out_dtype="fp8"), machine).expected[0].label == "calibrated"
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "int8", "tf32"])
+def test_a_layer_with_a_bias_is_calibrated_only_where_such_layers_were_timed(dtype: str) -> None:
+    layer = {"batch": 4096, "in_features": 4096, "out_features": 4096, "bias": True}
+    timed, other = (predict(OPS["linear"](**layer, **words), rl.machine("h200-sxm")).expected[0] for words in ({}, {"dtype": dtype}))  # fmt: skip
+    assert (timed.label, other.label) == ("calibrated", "transferred")
+    assert [kernel.selected.key.op for kernel in timed.kernels] == ["biased"]
+
+
+def test_weights_in_groups_are_padded_to_entire_groups_and_the_note_says_so() -> None:
+    odd, even = (rl.ops.linear(16, in_features, 14336, weights="int4_g128") for in_features in (4097, 4224))
+    assert odd.kernels == even.kernels
+    assert any("in_features is padded to 4224" in note for note in odd.notes)
+    assert not even.notes
+
+
 DECODE = {"batch": 8, "heads": 32, "seq_q": 1, "seq_kv": 8192, "kv_heads": 8, "head_dim": 128}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.dtypes import dtype as dtype_row
 from ..core.dtypes import label
+from ..core.dtypes import result as stored_result
 from ..core.errors import MissingFigure
 from ..core.families import RESIDENT, Family, Hardware, Key, formula
 from ..core.families.attention import WINDOW
@@ -60,6 +61,7 @@ BUILT_LIKE, BUILT_LIKE_WIDENING = {WINDOW: "causal"}, 1.9
 # Ops that the default path has a kernel of its own for, which was timed as another path alone, and how much more the interval widens: of eleven
 # windows by FlexAttention, 0.75 to 1.6 times what Triton's kernel takes, it holds nine.
 TIMED_AS, TIMED_AS_WIDENING = {WINDOW: "triton"}, 3.0
+RESULT, PRODUCTS, RESULTS_APART = "out_dtype", ("gemm", "conv"), ("cast", "sum_rows", "sum_columns")
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -114,10 +116,11 @@ def timed_backend(machine: Machine, backend: str | None) -> str:
     return newest(backend, (key.backend for key, row in machine.fitted.items() if not row.borrowed))
 
 
-def select(machine: Machine, key: Key, backend: str | None = None, like: str = "") -> Selected | None:
+def select(machine: Machine, key: Key, backend: str | None = None, like: str = "", result: str = "") -> Selected | None:
     """The machine's coefficients for a kernel's key, None where not even a wider one has any.
 
-    `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred.
+    `like` is an op whose kernel is built alike: its timings serve before those of any op, and are called transferred. So are those of
+    a kernel that stores its result in an unusual format, the `result`, and of a product without a bias for one that adds it.
     """
     like = like or BUILT_LIKE.get(key.op, "")
     last_dtype = "fp32" if machine.kind == "cpu" else ""
@@ -140,7 +143,8 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
                 same_op = same_op or (key.op == BIASED and not candidate.op)
                 same_op = same_op and candidate.resident is key.resident
                 own_kernel = same_op and not borrowed
-                calibrated = own_kernel and candidate.backend == asked and not substitute
+                itself = not substitute and not result and (candidate.op == key.op or key.op != BIASED)
+                calibrated = own_kernel and candidate.backend == asked and itself
                 steps = (substitute or not (calibrated or borrowed)) + (borrowed and machine.vendor != LENDER_VENDOR)
                 return Selected(
                     formula(candidate.family, machine.kind),
@@ -241,8 +245,10 @@ def lender_scale(machine: Machine, dtype: str) -> dict[str, float]:
 
 def kernels(work: Work) -> tuple[Kernel, ...]:
     """The kernels of a work; a streaming work without any is one kernel that moves its bytes."""
+    result = _unusual_result(work)
     if work.kernels or work.family not in STREAMING or not work.dtype:
-        return () if collectives(work) else work.kernels  # those have no formula here
+        # collectives have no formula here
+        return () if collectives(work) else tuple(replace(kernel, result=result) for kernel in work.kernels)
     sizes: Mapping[str, Array] = {
         "read": work.bytes_at(MAIN, READ),
         "written": work.bytes_at(MAIN, WRITE),
@@ -251,7 +257,17 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
         "elements": largest(work.tensor_sizes().values()) / dtype_row(work.dtype).bytes,
         "launches": work.waits.get("launch", 1.0),
     }
-    return (Kernel(work.family, sizes, work.name, label(work.dtype)),)
+    return (Kernel(work.family, sizes, work.name, label(work.dtype), result=result),)
+
+
+def _unusual_result(work: Work) -> str:
+    """The format that a work was asked to store its result in, where such kernels were not timed: products are stored in the format
+    of their sums, all else in its own. What is cast, or sums rows, was timed with results in other formats, or has few of them."""
+    asked = work.shape.get(RESULT)
+    if asked is None or work.name in RESULTS_APART:
+        return ""
+    usual = stored_result(work.dtype) if work.family in PRODUCTS else dtype_row(work.dtype)
+    return "" if dtype_row(asked).name == usual.name else dtype_row(asked).name
 
 
 def in_cache(work: Work) -> Work:

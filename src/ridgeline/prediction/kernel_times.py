@@ -322,7 +322,7 @@ def of_kernel(kernel: Kernel, asked: Asked) -> tuple[list[KernelTime], Array]:
     arithmetic = Key(kernel.family, kernel.dtype).dtypes[0]
     machine = hardware(asked.machine, arithmetic)
     for key, applies in keys(kernel.family, kernel.sizes, kernel.dtype, kernel.op, asked.machine.kind):
-        selected = None if machine is None else select(asked.machine, key, asked.backend, kernel.like)
+        selected = None if machine is None else select(asked.machine, key, asked.backend, kernel.like, kernel.result)
         if selected is None or machine is None:
             uncovered = np.maximum(uncovered, applies)
         else:

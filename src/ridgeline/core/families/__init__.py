@@ -52,6 +52,7 @@ VARIANTS: dict[str, Callable[[Sizes, str], dict[str, Mask]]] = {
 OPS: dict[str, Callable[[Sizes], dict[str, Mask]]] = {
     "attention": attention.masks,
     "attention_backward": attention.masks,
+    **dict.fromkeys(("gemm", "weight_only"), product.addends),
 }  # ops that the sizes decide, where a kernel does not name its own
 
 

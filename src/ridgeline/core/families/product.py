@@ -28,7 +28,8 @@ SEVERAL_TILES = {
 Tiles = Mapping[tuple[float, float], float]
 UNQUANTISED_WIDTH = 2.0  # bytes of an element of A before it is quantised
 ALIGNMENT = 16.0  # bytes that rows should start on, for loads of full width
-BIASED = "biased"  # op of products with a bias, which have kernels of their own where they were timed
+# The size that says whether a product has a bias, and the op of such products, which have kernels of their own where they were timed.
+BIAS, BIASED = "bias", "biased"
 LINE, SECTOR = 128.0, 32.0  # bytes of a cache line, and of the part of it that memory moves at once
 MAX_TILE_WIDTH = 2.0  # bytes of elements whose tiles are moved by a unit of their own
 VECTOR_LOAD = 4.0  # wider elements that are loaded at once
@@ -105,6 +106,14 @@ def variants(g: Sizes, op: str) -> dict[str, Mask]:
         "gemm-few-odd": few & ~single & odd & ~lined,
         "gemm-few-odd-lined": few & ~single & odd & lined,
     }
+
+
+def addends(g: Sizes) -> dict[str, Mask]:
+    """A product with a bias has kernels of its own."""
+    if BIAS not in g:
+        return {"": np.asarray(True)}
+    biased = np.asarray(g[BIAS]) > 0
+    return {BIASED: biased, "": ~biased}
 
 
 def tiled(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.dtypes import result
 from ...core.work import Array, Work, only_if, work
-from .kernels import product_kernel, row_kernel
+from .kernels import padding, product_kernel, row_kernel
 from .registry import Flag, Format, Size, op
 
 # -- level 1 ----------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _product(
     lead = "" if batch is None else "batch "
     rows = m if batch is None else batch * m
     a, b, c = rows * k, (k if batch is None else batch * k) * n, rows * n
-    notes: tuple[str, ...] = (f"{traffic} traffic",)
+    notes: tuple[str, ...] = (f"{traffic} traffic", *(padding("k", k, dtype, stored) if batch is None else ()))
     once = {"A": (a, dtype, f"{lead}m k"), "B": (b, stored, f"{lead}k n")}
     old, new = {"C": (only_if(beta, c), out, f"{lead}m n")}, {"C": (c, out, f"{lead}m n")}
     reads, inner = once, None
@@ -231,7 +231,8 @@ def linear(
         },
         write={"y": (batch * out_features, out, "batch out")},
         dtype=dtype,
-        kernels=product_kernel(None, batch, out_features, in_features, dtype, weights or dtype, out),
+        notes=padding("in_features", in_features, dtype, weights or dtype),
+        kernels=product_kernel(None, batch, out_features, in_features, dtype, weights or dtype, out, bias),
     )
 
 

@@ -4,23 +4,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ...core.dtypes import dtype as dtype_row
 from ...core.dtypes import label
+from ...core.families.product import BIAS
+from ...core.notes import ASSUMED, Note
 from ...core.work import Array, Kernel
 
 
 def product_kernel(
-    b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str
+    b: Array | None, m: Array, n: Array, k: Array, dtype: str, stored: str, out: str, bias: Array = 0.0
 ) -> tuple[Kernel, ...]:
     """A product of A[m,k] and B[k,n], or `b` of them at once, with the widths of their elements.
 
-    Weights that are stored narrower than the arithmetic are unpacked by kernels of their own.
+    Weights that are stored narrower than the arithmetic are unpacked by kernels of their own, which take entire groups.
     """
     widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
+    widths |= {BIAS: bias} if np.any(bias) else {}
     if b is None and dtype_row(stored).bits < dtype_row(dtype).bits:
-        return (Kernel("weight_only", {"m": m, "n": n, "k": k, **widths}, dtype=label(dtype, stored)),)
+        return (Kernel("weight_only", {"m": m, "n": n, "k": in_groups(k, stored), **widths}, dtype=label(dtype, stored)),)  # fmt: skip
     sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
     return (Kernel("gemm", sizes, "" if b is None else "bmm", label(dtype, stored)),)
+
+
+def in_groups(k: Array, stored: str) -> Array:
+    """A number of weights that share scales, padded to entire groups."""
+    group = dtype_row(stored).block
+    return np.ceil(k / group) * group if group > 1 else k
+
+
+def padding(name: str, k: Array, dtype: str, stored: str) -> tuple[str, ...]:
+    """The note that a size is padded to entire groups of weights, where it is no multiple of them."""
+    row, padded = dtype_row(stored), in_groups(k, stored)
+    if row.bits >= dtype_row(dtype).bits or np.all(padded == k):
+        return ()
+    to = f"{float(np.max(padded)):.0f}, a multiple" if np.ndim(k) == 0 else "multiples"
+    return (Note(ASSUMED, f"{name} is padded to {to} of the {row.block} weights that share a scale: kernels take entire groups"),)  # fmt: skip
 
 
 def row_kernel(
