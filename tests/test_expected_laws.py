@@ -49,6 +49,33 @@ def test_kernels_that_libraries_switch_between_break_none(laws: ModuleType, ops:
     assert not count.violations, count.worst
 
 
+@pytest.mark.parametrize(
+    ("words", "sizes", "grown"),
+    [
+        ({"variant": "standard", "dtype": "fp8_e4m3"}, {"batch": 2, "heads": 2, "seq_q": 2, "seq_kv": 2048, "head_dim": 40}, {"seq_kv": 2560}),
+        ({"dtype": "fp8_e4m3"}, {"batch": 4, "heads": 16, "seq_q": 8192, "head_dim": 128, "causal": 1, "window": 8064}, {"window": 8192}),
+    ],
+    ids=["softmax", "window"],
+)  # fmt: skip
+def test_what_falls_by_timings_of_a_part_or_of_another_format_breaks_none(
+    laws: ModuleType, words: dict[str, str], sizes: dict[str, Any], grown: dict[str, int]
+) -> None:
+    """A softmax of 2048 columns took four times as long as a longer one, between products in fp8 that were not timed; and windows
+    take longer than none by the timings of both in bf16."""
+
+    def arrays(sizes: dict[str, Any]) -> dict[str, Any]:
+        return {name: np.full(laws.PER_CALL, float(size)) for name, size in sizes.items()}
+
+    call = laws.Call(laws.rl.machine("h200-sxm"), laws.OPS["attention"], words, arrays(sizes))
+    larger, count = laws.replace(call, sizes=arrays({**sizes, **grown})), laws.Count()
+    base, after = call.predict(), larger.predict()
+    laws._check_growth(count, base, larger)
+    assert np.all(after.time < 0.9 * base.time)
+    assert np.all(base.low <= after.time)
+    assert not np.any(base.expected[0].timed)
+    assert not count.violations
+
+
 def test_the_checks_find_what_breaks_a_law(laws: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A time that shrinks as the work grows is counted, so a run without violations means something."""
     from ridgeline.prediction.expected import Expected

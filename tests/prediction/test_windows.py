@@ -7,6 +7,8 @@ import pytest
 
 import ridgeline as rl
 from ridgeline.core.families import attention
+from ridgeline.prediction.answer import answer
+from ridgeline.programs.ops import OPS
 
 SIZES = {"batch": 2, "heads": 16, "kv_heads": 4, "seq_q": 8192, "seq_kv": 8192, "head_dim": 128}
 
@@ -57,6 +59,19 @@ def test_a_format_that_windows_were_not_timed_in_takes_their_timings_and_not_tho
     assert narrow.time > (0.45 if "fp8" in formats.get("dtype", "") else 0.9) * float(wide.time)
 
 
+@pytest.mark.parametrize(("window", "formats"), [(8064, {}), (8064, {"dtype": "fp8_e4m3"}), (1024, {})])
+def test_a_window_that_takes_longer_than_none_names_the_switch_of_kernels(window: int, formats: dict[str, str]) -> None:
+    values = {**SIZES, "causal": True, **formats}
+    cut, none = (
+        answer(OPS["attention"], {**values, **words}, rl.machine("h200-sxm")) for words in ({"window": window}, {})
+    )
+    notes = [text for text in cut.remarks if text.startswith("kernel switch: a window of ")]
+    assert len(notes) == (window > 1024)
+    assert all(f"{window} costs " in note and "more than none, which takes " in note for note in notes)
+    assert not notes or cut.prediction.low <= none.prediction.time
+    assert not any("window" in text for text in none.remarks)
+
+
 # Microseconds by FlexAttention of PyTorch 2.11 on an H200 in bf16, median of nine calls with L2 flushed (torch.profiler, 2026-11-18):
 # batch, heads, key heads, queries, keys, head size, window.
 FLEX = {
@@ -90,9 +105,6 @@ def test_pairs_are_those_that_a_loop_counts(queries: int, keys: int, window: int
 
 
 def test_gradients_say_where_they_turn_compute_bound_with_all_sizes_given() -> None:
-    from ridgeline.prediction.answer import answer
-    from ridgeline.programs.ops import OPS
-
     values = {"batch": 4, "heads": 16, "seq_q": 1024, "seq_kv": 1024, "head_dim": 64, "causal": True}
     made = answer(OPS["attention_backward"], values, rl.machine("h200-sxm"))
     assert float(made.prediction.time) > 0

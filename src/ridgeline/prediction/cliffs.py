@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import RidgelineError
+from ..core.families.attention import WINDOW
 from ..core.units import percent, show
 from ..programs.ops import Op
 from .predict import Prediction, plain, predict
@@ -33,8 +34,11 @@ def cliffs(op: Op, values: Mapping[str, Any], prediction: Prediction, options: M
         and size is not None
         and here.grows_with(name, int(size))
     }
-    sharpest = []
+    window = here.without_window()
+    sharpest = [window] if window is not None else []
     for name, size in sizes.items():
+        if name == WINDOW and window is not None:
+            continue
         others = (*_padded(size), *_smaller(size))
         steep = [near for other in others if (near := here.neighbour(name, other)) is not None]
         if steep:
@@ -61,7 +65,7 @@ class Here:
     prediction: Prediction
     options: Mapping[str, Any]
 
-    def at(self, sizes: Mapping[str, int]) -> Prediction | None:
+    def at(self, sizes: Mapping[str, int | None]) -> Prediction | None:
         """With other sizes; None where they do not fit each other."""
         try:
             return predict(self.op(**{**self.values, **sizes}), self.prediction.machine, **self.options)
@@ -94,6 +98,20 @@ class Here:
             return None
         than = "less than this smaller one" if larger else "more than this larger one"
         return Neighbour(share, f"kernel switch: {name}={size} takes {time}, {than}, by timings of this machine")
+
+    def without_window(self) -> Neighbour | None:
+        """No window, where it takes less: masks with one have a kernel of their own, and libraries a faster one for those without."""
+        window = self.values.get(WINDOW)
+        there = self.at({WINDOW: None}) if window is not None else None
+        share = self.less(there)
+        if there is None or share < NOTABLE:
+            return None
+        more = show(_seconds(self.prediction) - _seconds(there), "s")
+        without = f"none, which takes {show(_seconds(there), 's')} by another kernel"
+        return Neighbour(
+            share,
+            f"kernel switch: a window of {window:.0f} costs {more} more than {without}, by timings of this machine",
+        )
 
     def falls_anyway(self, name: str, size: int) -> bool:
         """Whether a larger size that is aligned no better takes less as well: then it is not the alignment."""
@@ -132,7 +150,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _timed(prediction: Prediction) -> bool:
-    return float(plain(prediction.expected[0].timed, 0)) > 0
+    """Whether timings of this machine say when a kernel of it takes less as sizes grow."""
+    return any(float(plain(falls, 0)) > 0 for _, falls in prediction.expected[0].parts)
 
 
 def _kernels(prediction: Prediction) -> list[str]:

@@ -21,7 +21,7 @@ from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.dtypes import narrower
 from ..core.families import TimeItem, merged
-from ..core.families.attention import ATTENTION
+from ..core.families.attention import ATTENTION, WINDOW
 from ..core.figure import UNCERTAINTY, Figure
 from ..core.roofline import label
 from ..core.terms import Term
@@ -235,6 +235,17 @@ class Expected:
             return 0.0
         others = [np.asarray(kernel.applies) * (not kernel.selected.timed) for kernel in self.kernels]
         return 1.0 - largest([self.uncovered, *others])
+
+    @cached_property
+    def parts(self) -> tuple[tuple[Array, Array], ...]:
+        """Seconds of each kernel of the step, in order, and 1 for cases in which they may fall as sizes grow, because timings of this
+        machine say so: of the kernel itself, or of those that stand in for masks with a window and without one; else 0."""
+        parts: dict[int, tuple[Array, Array]] = {}
+        for kernel in self.kernels:
+            seconds, falling = parts.get(id(kernel.kernel), (0.0, 0.0))
+            falls = kernel.selected.timed or (kernel.stands_in and WINDOW in kernel.kernel.sizes)
+            parts[id(kernel.kernel)] = (seconds + kernel.time, falling + np.asarray(kernel.applies) * falls)
+        return tuple(parts.values())
 
     @property
     def confidence(self) -> str | NDArray[np.object_]:

@@ -143,16 +143,16 @@ class KernelTime:
         if self.asked.padded < MAX_PADDED.get(self.kernel.op, MAX_PADDED.get(self.kernel.family, 1)):
             yield from switches.next_sizes(self.kernel.family, self.kernel.op, self._sizes)
             # layers that rotate keys and write the cache as well, which are all causal, may take longer than those that do not
-            alike = not self._fitted.get("prepare") and not (self._stands_in and WINDOW in self._sizes)
+            alike = not self._fitted.get("prepare") and not (self.stands_in and WINDOW in self._sizes)
             if "causal" in self._sizes and not self.selected.timed and alike:
                 yield from switches.unmasked(self._sizes)
-            if not self._stands_in:
+            if not self.stands_in:
                 yield from switches.windows(self._sizes)
         if self.kernel.family == "scan" and self.asked.padded < MAX_PADDED["scan"]:
             yield from switches.next_scans(self._sizes)
 
     @property
-    def _stands_in(self) -> bool:
+    def stands_in(self) -> bool:
         """Whether timings of this machine, of another kernel, are all that is known of this one."""
         return not self.selected.timed and not self.selected.fitted.borrowed
 
@@ -214,7 +214,7 @@ class KernelTime:
     def low(self) -> Array:
         """What larger sizes may take, as far as it is less than the time: a library may well change kernels here already."""
         time = self._alone + self._saved
-        if self._stands_in:  # a mask with a window may take longer than one without, whose timings are known
+        if self.stands_in:  # a mask with a window may take longer than one without, whose timings are known
             return self._scattered(np.minimum(time, self._least(switches.windows(self._sizes), low=True)))
         if not self.selected.timed:
             return self._scattered(time)

@@ -20,8 +20,9 @@ def product_kernel(
 
     Weights that are stored narrower than the arithmetic are unpacked by kernels of their own, which take entire groups.
     """
-    widths = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
-    widths |= {BIAS: bias} if np.any(bias) else {}
+    widths: dict[str, Array] = {"a": dtype_row(dtype).bytes, "w": dtype_row(stored).bytes, "c": dtype_row(out).bytes}
+    if np.any(bias):
+        widths[BIAS] = bias
     if b is None and dtype_row(stored).bits < dtype_row(dtype).bits:
         return (Kernel("weight_only", {"m": m, "n": n, "k": in_groups(k, stored), **widths}, dtype=label(dtype, stored)),)  # fmt: skip
     sizes = {"b": 1.0 if b is None else b, "m": m, "n": n, "k": k, **widths}
