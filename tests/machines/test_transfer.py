@@ -70,6 +70,16 @@ def test_kernels_that_do_not_fill_the_matrix_units_do_as_many_flops_per_cycle(na
     assert move.adapted(Key("conv", "fp32"), row("conv", compute=0.2)).coefficients["compute"] <= 0.2
 
 
+@pytest.mark.parametrize("name", ["b200-sxm", "rtx-4090"])
+def test_kernels_compiled_for_each_gpu_keep_their_share_of_its_peak(name: str) -> None:
+    move, lent = transfer.Move.between("hopper", machines.load(name)), row("attention", compute=0.35)
+    shares = [
+        move.adapted(Key.parse(f"attention.bf16@{path}"), lent).coefficients["compute"] for path in ("triton", "flash2")
+    ]
+    assert shares[0] == 0.35
+    assert shares[1] != 0.35
+
+
 def rate(machine: Machine, key: Key, lent: Fitted, side: float = 64.0) -> float:
     """Flops a second of a product's tile, from a Hopper's coefficients."""
     found = transfer.Move.between("hopper", machine).adapted(key, lent).coefficients

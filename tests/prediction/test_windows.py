@@ -8,6 +8,7 @@ import pytest
 import ridgeline as rl
 from ridgeline.core.families import attention
 from ridgeline.prediction.answer import answer
+from ridgeline.prediction.kernel_times import AS_CAUSAL
 from ridgeline.programs.ops import OPS
 
 SIZES = {"batch": 2, "heads": 16, "kv_heads": 4, "seq_q": 8192, "seq_kv": 8192, "head_dim": 128}
@@ -108,3 +109,21 @@ def test_gradients_say_where_they_turn_compute_bound_with_all_sizes_given() -> N
     values = {"batch": 4, "heads": 16, "seq_q": 1024, "seq_kv": 1024, "head_dim": 64, "causal": True}
     made = answer(OPS["attention_backward"], values, rl.machine("h200-sxm"))
     assert float(made.prediction.time) > 0
+
+
+LAYER = {"batch": 8, "heads": 32, "kv_heads": 8, "seq_q": 4096, "head_dim": 128, "causal": True}
+
+
+@pytest.mark.parametrize("machine", ["b200-sxm", "gb200", "rtx-4090", "l40s"])
+def test_a_window_of_a_quarter_of_the_keys_is_a_kernel_of_its_own_on_gpus_that_borrow_it(machine: str) -> None:
+    """Triton compiles for the instructions of each GPU; on an H200 its kernel takes 0.94 of the causal one at this window."""
+    windowed, causal = (rl.predict(rl.ops.attention(**LAYER, **more), machine) for more in ({"window": 1024}, {}))
+    assert 0.5 < windowed.time / causal.time < 0.95
+    assert "causal one" not in str(windowed.expected[0].confidence)
+
+
+def test_a_long_window_says_whose_time_it_has() -> None:
+    """Where skipping keys is expected to take longer than not skipping them, the time is that of the causal kernel, and said to be."""
+    windowed, causal = (rl.predict(rl.ops.attention(**LAYER, **more), "b200-sxm") for more in ({"window": 3000}, {}))
+    assert float(windowed.time) == pytest.approx(float(causal.time))
+    assert AS_CAUSAL in str(windowed.expected[0].confidence)

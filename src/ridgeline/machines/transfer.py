@@ -61,6 +61,9 @@ OVER_MEMORY: Mapping[str, tuple[str, ...]] = {"gemm": ("reuse",), "moe": ("reuse
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
 MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
+COMPILED = (
+    "triton",
+)  # backends that compile a kernel for the instructions of each GPU: it keeps its share of the peak
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
 HALF_FILLED, FILLED = (
@@ -186,7 +189,8 @@ class Move:
             values["launch"] = shortest + (values["launch"] - shortest) * self.slower
         if key.family in WEIGHT_ONLY and len(key.dtypes) > 1:
             values["compute"] *= self.per_cycle
-        if (key.family in UNFILLED or unaligned(key)) and key.dtype in MATRIX_FORMATS and "compute" in values:
+        unfilled = (key.family in UNFILLED and library(key.backend) not in COMPILED) or unaligned(key)
+        if unfilled and key.dtype in MATRIX_FORMATS and "compute" in values:
             values |= self._unfilled(values["compute"], values.get("tile"))
         if key.family in VECTOR_PRODUCTS and key.dtype in self.powered and "compute" in values:
             limit = self.powered[key.dtype]

@@ -26,6 +26,7 @@ from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, 
 
 NEARBY = "correction from similar measured shapes"
 NEXT_KERNEL, WIDENED_FIRST = "kernel of the next larger size", "weights widened before the product"
+AS_CAUSAL = "the kernel without a window is expected to take less, so the time is that of the causal one"
 # of layers in fp8, as serving engines run them
 QUANTIZING = "the timings include quantizing the activations from 16 bits"
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
@@ -189,6 +190,14 @@ class KernelTime:
         return np.minimum(np.minimum(self._beyond(low=False), self._widened) - self._alone, 0.0)
 
     @cached_property
+    def _as_causal(self) -> bool:
+        """Whether every window that it applies to takes what the kernel does that skips no key of it."""
+        if self._stands_in or not np.all(np.asarray(self._saved) < 0):
+            return False
+        causal = self._least(switches.windows(self._sizes), low=False)
+        return bool(np.all(self._alone + self._saved >= causal * (1 - 1e-9)))
+
+    @cached_property
     def _widened(self) -> Array:
         """Seconds of a product that unpacks nothing, behind a pass that reads n k narrow weights and writes wide ones; infinite where
         the library that is asked for was timed, or has no need of it.
@@ -308,6 +317,8 @@ class KernelTime:
         )
         if key.family == "gemm" and fitted.coefficients.get("prepare"):
             beyond += f"; {QUANTIZING}"
+        if key.op == WINDOW and self._as_causal:
+            beyond += f"; {AS_CAUSAL}"
         if self.selected.label == CALIBRATED:
             return f"calibrated ({key}, {fitted.cases} timings): {fitted.errors}{beyond}"
         if fitted.borrowed:
