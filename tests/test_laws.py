@@ -22,7 +22,8 @@ from ridgeline.core.machine import Machine, two_number
 from ridgeline.core.roofline import attainable, batch_intensity, critical_batch, ridge, saturation
 from ridgeline.core.units import axis, parse, show
 from ridgeline.core.work import Program, Step, Work
-from ridgeline.prediction.expected import Expected, efficiency
+from ridgeline.prediction.expected import Expected
+from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.predict import predict
 from ridgeline.prediction.turning import turning_point
 from ridgeline.programs import ops

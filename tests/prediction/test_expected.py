@@ -22,7 +22,8 @@ from ridgeline.core.machine import Fitted, Machine
 from ridgeline.core.work import Kernel, Program, Step
 from ridgeline.prediction import many
 from ridgeline.prediction.coefficients import SUBSTITUTE_WIDENING, select
-from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED, efficiency
+from ridgeline.prediction.expected import GIVEN_EFFICIENCY, MEASURED_CEILINGS, NOT_CALIBRATED
+from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.host import launch_latency
 from ridgeline.programs.ops import OPS
 from strategies import COLLECTIVES, law, sweeps

@@ -22,7 +22,7 @@ from ..core.version import __version__
 from ..programs.ops import Op
 from .answer_line import answer_line, unit_name
 from .cliffs import cliffs
-from .expected import efficiency
+from .flat import efficiency
 from .predict import Prediction, plain, predict
 from .turning import TurningPoint, turning_point
 

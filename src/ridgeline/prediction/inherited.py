@@ -29,7 +29,8 @@ from ..core.machine import Machine
 from ..core.roofline import label
 from ..core.work import Array, largest, total
 from .coefficients import LABELS
-from .expected import Expected, flat_items, flat_time
+from .expected import Expected
+from .flat import flat_items, flat_time
 from .kernel_times import KernelTime
 
 if TYPE_CHECKING:

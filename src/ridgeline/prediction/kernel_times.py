@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from ..core.bound import Bound
 from ..core.cached import cached_property
 from ..core.families import Hardware, Key, TimeItem, keys, nearby, switches
-from ..core.families.attention import MAX_HEAD, WINDOW
+from ..core.families.attention import WINDOW
 from ..core.families.correction import Correction, Placed
 from ..core.families.row_kernels import COLUMN_SUMS
 from ..core.families.vector import APART, UNPLANNED
 from ..core.machine import Machine
 from ..core.work import Array, Kernel, largest, total
 from ..machines.transfer import backends
+from . import timed_sizes
 from .coefficients import CALIBRATED, TRANSFERRED, Selected, hardware, kernels, lender_scale, select, timed_backend
 
 NEARBY = "correction from similar measured shapes"
@@ -32,7 +33,6 @@ QUANTIZING = "the timings include quantizing the activations from 16 bits"
 WIDENING_SHARE = 0.8  # of the bandwidth, that the pass over the weights reaches: what casts were timed at
 # Sizes that are raised one after the other; the rows and columns of products are raised together.
 MAX_PADDED = {"rows": 3, "scan": 2, "attention": 4, "attention_backward": 4, "conv": 3, **dict.fromkeys(COLUMN_SUMS, 1)}
-HEADED = ("attention", "attention_backward", "decode")  # families of kernels that are built for a size of the head
 # The ends of the interval over the time, at least, of kernels far below the timed sizes that do little more than launch: those of
 # kernels that another GPU lends, because long kernels say little of a launch.
 BELOW_TIMED = {"low": 0.77, "high": 1.3}
@@ -192,7 +192,7 @@ class KernelTime:
     @cached_property
     def _as_causal(self) -> bool:
         """Whether every window that it applies to takes what the kernel does that skips no key of it."""
-        if self._stands_in or not np.all(np.asarray(self._saved) < 0):
+        if self.stands_in or not np.all(np.asarray(self._saved) < 0):
             return False
         causal = self._least(switches.windows(self._sizes), low=False)
         return bool(np.all(self._alone + self._saved >= causal * (1 - 1e-9)))
@@ -260,26 +260,15 @@ class KernelTime:
 
     @cached_property
     def _distance(self) -> Array:
-        """Of the cases it applies to. What a kernel has none of (no reads, no flops) is missing from it, and no smaller case of it."""
-        factor: Array = 1.0
-        if self.selected.family.name in HEADED:
-            factor = np.maximum(self._sizes["d"] / MAX_HEAD, 1.0)
-        for name, (low, high) in self.selected.fitted.ranges.items():
-            size = self._sizes.get(name)
-            if size is not None:
-                below = np.where(np.asarray(size) > 0, low / np.maximum(size, 1e-300), 1.0)
-                factor = np.maximum(factor, np.maximum(below, size / high if high else 1.0))
+        """Of the cases it applies to."""
+        factor = timed_sizes.distance(self.selected.family.name, self._sizes, self.selected.fitted.ranges)
         # the usual product is known at all sizes
         return np.where(self._widened < self._alone, 1.0, factor)
 
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
         """The cases with a size below the timed ones, and none above them."""
-        ranges = self.selected.fitted.ranges
-        sizes = {name: np.asarray(self._sizes[name]) for name in ranges if name in self._sizes}
-        below = [np.where((size > 0) & (size < ranges[name][0]), 1.0, 0.0) for name, size in sizes.items()]
-        above = [np.where(size > ranges[name][1], 1.0, 0.0) for name, size in sizes.items()]
-        return np.asarray(largest([0.0, *below])) > largest([0.0, *above])
+        return timed_sizes.below(self._sizes, self.selected.fitted.ranges)
 
     def bounded(self, end: str, relative: Array) -> Array:
         """An end of the interval over the time, less 1, where sizes are below the timed ones held to what these can take.

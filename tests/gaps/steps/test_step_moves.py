@@ -16,7 +16,7 @@ from ridgeline.gaps.steps.moved import copied_work
 from ridgeline.gaps.steps.moves import SHOWN, Move
 from ridgeline.gaps.steps.report import ProgramReport, program_report
 from ridgeline.machines.load import load
-from ridgeline.prediction.expected import efficiency
+from ridgeline.prediction.flat import efficiency
 from ridgeline.prediction.predict import predict
 from ridgeline.programs import ops
 from ridgeline.programs.aten import count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.machine import Machine
 from ...core.timeline import COPY, Activity
 from ...core.work import READ, WRITE, Work
-from ...prediction.expected import PAGEABLE, TO_PAGEABLE
+from ...prediction.flat import PAGEABLE, TO_PAGEABLE
 from ...programs import ops
 from ...programs.aten.formats import format_of
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...core.machine import Machine
 from ...core.timeline import COLLECTIVE, COPY, FILL, OPERATOR, Activity, Call, Site, Tensor, Timeline
 from ...core.work import Work
-from ...prediction.expected import PAGEABLE
+from ...prediction.flat import PAGEABLE
 from ...programs.aten import Counted, Settings, count, evidence
 from ...programs.aten.arguments import base_name
 from .compiled import compiled_work, is_compiled

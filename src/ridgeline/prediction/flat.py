@@ -1,0 +1,104 @@
+"""The flat form: the time of steps without a formula, by documented fractions of the ceilings.
+
+    time = max over terms of amount / (ceiling x efficiency) + launch latency x launches
+
+The fractions are of the stated ceilings, also where ceilings were measured, because a measurement makes no kernel faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.bound import Bound
+from ..core.families import TimeItem
+from ..core.figure import Figure
+from ..core.terms import Term
+from ..core.work import Array, largest
+from ..machines.defaults import defaults
+
+# Families of copies from and to host memory that is not pinned.
+PAGEABLE, TO_PAGEABLE = "pageable", "to_pageable"
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """The fraction of a ceiling that kernels reach, and where that fraction comes from."""
+
+    value: Array
+    why: str
+
+
+def efficiency(bound: Bound, name: str, given: float | None = None) -> Efficiency:
+    """Of one term of a bound: the caller's, the library's, the machine's, else the default of the kind of ceiling.
+
+    The last two are shares of what the vendor states; of a measured ceiling they come to more, at most all of it. Links were measured
+    by copies, which are all that crosses them here.
+    """
+    term = bound.terms[name]
+    if given is not None:
+        return Efficiency(given, "given by the caller")
+    library = bound.machine.efficiency.get(f"{bound.work.family}.{name}")
+    if bound.work.family in (PAGEABLE, TO_PAGEABLE):
+        return _staged(term, bound.work.family, library)
+    if library is not None and library.measured is not None:
+        return Efficiency(library.measured, library.measurement)
+    if term.ceiling.kind != "measured":
+        return _of_stated(bound, name)
+    copied = any(name == link.name for link in bound.machine.links)
+    if copied or term.ceiling.stated is None:
+        return Efficiency(1.0, "measured ceilings include the loss")
+    usual = _of_stated(bound, name)
+    reached = np.minimum(usual.value * term.ceiling.stated / term.rate, 1.0)
+    return Efficiency(reached, f"{usual.why}, of the stated figure")
+
+
+def _of_stated(bound: Bound, name: str) -> Efficiency:
+    """The share of a stated ceiling that a public benchmark of the machine reached, else the default of its kind."""
+    known = bound.machine.efficiency.get(name)
+    if known is not None and known.measured is not None:
+        return Efficiency(known.measured, known.source)
+    usual, of_memory = defaults("efficiency"), defaults("memory_efficiency")
+    if bound.terms[name].side == "compute":
+        return Efficiency(usual["compute"], "default for tuned kernels")
+    if name in of_memory:
+        return Efficiency(of_memory[name], f"default for {name.upper()}")
+    if any(name == link.name for link in bound.machine.links):
+        return Efficiency(usual["link"], "default for links")
+    return Efficiency(usual["other"], "default for caches and other memory")
+
+
+def _staged(term: Term, family: str, known: Figure | None) -> Efficiency:
+    """Of a copy from or to pageable memory: what fits one buffer of the driver crosses at the rate of the link; the rest at the
+    lasting rate of filling or emptying buffers, which is known of the machine or assumed."""
+    assumed = defaults("staged")
+    lasting = assumed[family] / float(np.max(term.rate))
+    why = "assumed for pageable host memory: one core copies through buffers of the driver"
+    if known is not None and known.measured is not None:
+        lasting, why = known.measured, known.measurement
+    moved = float(np.max(term.amount))
+    staged = max(moved - assumed["buffer"], 0.0)
+    return Efficiency(min(moved / (moved - staged + staged / min(lasting, 1.0)), 1.0) if moved else 1.0, why)
+
+
+def flat_time(bound: Bound, given: float | None = None) -> Array:
+    slowest = largest(
+        term.amount * (1 / (term.rate * efficiency(bound, name, given).value)) for name, term in bound.terms.items()
+    )
+    return slowest + bound.launch * _launches(bound) if bound.launch else slowest
+
+
+def flat_items(bound: Bound, flat: Array, time: Array) -> tuple[TimeItem, ...]:
+    """Where an expected `time` goes whose flat form gives `flat`."""
+    floor = np.minimum(bound.floor, flat)
+    lost = np.maximum(time - bound.launch * _launches(bound) - floor, 0.0)
+    return (
+        TimeItem("floor", "main", floor),
+        TimeItem("below peak rate", "other", lost),
+        TimeItem("launch", "launch", time - floor - lost),
+    )
+
+
+def _launches(bound: Bound) -> Array:
+    return bound.work.waits.get("launch", 0.0)
