@@ -57,6 +57,7 @@ def test_a_format_that_windows_were_not_timed_in_takes_their_timings_and_not_tho
     wide, narrow = (rl.predict(rl.ops.attention(**SIZES, causal=True, window=1024, **words), "h200-sxm") for words in ({}, formats))  # fmt: skip
     assert [kernel.selected.key.op for kernel in narrow.expected[0].kernels] == ["window"]
     assert narrow.expected[0].label == "transferred"
+    assert str(narrow.expected[0].confidence).startswith("transferred from attention.window.")
     assert narrow.time > (0.45 if "fp8" in formats.get("dtype", "") else 0.9) * float(wide.time)
 
 

@@ -185,7 +185,7 @@ class Expected:
     def _other_library(self, kernel: KernelTime) -> str:
         """That other kernels serve than those of the library that was asked for, and what that one lacks."""
         asked, served = timed_backend(self.bound.machine, self.backend), kernel.selected.key.backend
-        its_own = served in backends(asked) and bool(served) is bool(asked)
+        its_own = kernel.selected.key.op == WINDOW or (served in backends(asked) and bool(served) is bool(asked))
         stored = narrower(kernel.kernel.dtype)
         instead = f"{served or 'default path'} used: "
         if (
@@ -196,7 +196,7 @@ class Expected:
         ):
             instead = "its kernel for a wider one used, with fewer bytes: " if its_own else instead
             return f"{known(asked).title} has no {stored} KV cache, {instead}"
-        if stored and served and not asked:
+        if stored and not asked and not its_own:
             return f"no timings of {known(asked).title} with {stored} weights, {instead}"
         return f"no timings of backend {self.backend}, {instead}" if asked and not its_own else ""
 
