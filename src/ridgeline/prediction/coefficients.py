@@ -81,7 +81,7 @@ class Selected:
 
 @cache
 def _candidates(
-    key: Key, backend: str, last_dtype: str, like: str, other_paths: tuple[str, ...]
+    key: Key, backend: str, last_dtype: str, like: str, other_paths: tuple[str, ...], lent: bool = False
 ) -> tuple[tuple[Key, bool], ...]:
     """Keys to look up, best first, each with whether its dtype is another than the kernel's."""
     arithmetic, *weights = key.dtypes
@@ -91,7 +91,7 @@ def _candidates(
     alike = UNPACKED_ALIKE.get(key.family, {})
     narrow += [f"{other}-{alike[stored]}" for other in (arithmetic, *others) for stored in weights if stored in alike]
     dtypes = dict.fromkeys((key.dtype, *narrow, arithmetic, *others, last_dtype))
-    twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if key.family in SAME_HALVES else {}
+    twins = {HALVES[0]: HALVES[1], HALVES[1]: HALVES[0]} if lent or key.family in SAME_HALVES else {}
     # the timings of an op's own kernel in any format come before those of a kernel that is built alike
     paths = (*filter(None, backends(backend)), *(() if backend else (TIMED_AS[key.op],))) if key.op in TIMED_AS else ()
     own_kernel = [
@@ -131,10 +131,10 @@ def select(machine: Machine, key: Key, backend: str | None = None, like: str = "
         asked_of = _on_vector_units(machine, key) if borrowed else key
         wanted = _in_timed_half(asked_of) if borrowed else key
         aligned_serve = not _lends_unaligned(machine, wanted)
-        for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths):
+        for candidate, substitute in _candidates(wanted, asked, last_dtype, like, other_paths, borrowed):
             if of_library and not (candidate.backend in backends(asked)[:-1] and _alike(candidate.dtype, wanted.dtype)):
                 continue
-            substitute = substitute or asked_of.dtype != key.dtype
+            substitute = (substitute and candidate.dtype != key.dtype) or asked_of.dtype != key.dtype
             fitted = machine.fitted.get(candidate)
             serves = aligned_serve or (unaligned(candidate) and _alike(candidate.dtype, wanted.dtype))
             serves = serves and (borrowed or not _lent_for_op(machine, wanted, candidate))
