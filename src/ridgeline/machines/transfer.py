@@ -125,10 +125,10 @@ def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
         rows = tables(table)
         if rows:
             move = Move.between(table.rpartition(" ")[2], machine)
-            lent = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
+            adapted = {key: move.adapted(key, row) for key, row in rows.items() if key not in fitted}
             if table.startswith(WITHIN):
-                streamed = _streamed(lent)
-            fitted |= {key: _held(key, row, streamed) for key, row in lent.items()}
+                streamed = _streamed(adapted)
+            fitted |= {key: _held(key, row, streamed) for key, row in adapted.items()}
     return fitted
 
 

@@ -65,10 +65,6 @@ class KernelTime:
     applies: Array = 1.0
     scale: Mapping[str, float] = field(default_factory=dict)  # of coefficients, where the machine is known to differ
 
-    @property
-    def given_launch(self) -> float | None:
-        return self.asked.launch
-
     @cached_property
     def _mask(self) -> NDArray[np.bool_] | None:
         """The cases it applies to, None where these are all."""
@@ -110,7 +106,7 @@ class KernelTime:
 
     @cached_property
     def coefficients(self) -> dict[str, float]:
-        return self._fitted if self.given_launch is None else {**self._fitted, "launch": self.given_launch}
+        return self._fitted if self.asked.launch is None else {**self._fitted, "launch": self.asked.launch}
 
     @cached_property
     def _formula(self) -> Array:
@@ -136,7 +132,7 @@ class KernelTime:
     def _alone(self) -> Array:
         """Seconds by the formula and the timings nearby."""
         time = self._formula
-        if self.given_launch is not None:
+        if self.asked.launch is not None:
             time = self.selected.family.time(self._sizes, self.hardware, self.coefficients)
         return time + self._correction
 
@@ -192,10 +188,8 @@ class KernelTime:
     @cached_property
     def _as_causal(self) -> bool:
         """Whether every window that it applies to takes what the kernel does that skips no key of it."""
-        if self.stands_in or not np.all(np.asarray(self._saved) < 0):
-            return False
-        causal = self._least(switches.windows(self._sizes), low=False)
-        return bool(np.all(self._alone + self._saved >= causal * (1 - 1e-9)))
+        causal, held = self._least(switches.windows(self._sizes), low=False), np.asarray(self._saved) < 0
+        return not self.stands_in and bool(np.all(held & (self._alone + self._saved >= causal * (1 - 1e-9))))
 
     @cached_property
     def _widened(self) -> Array:
@@ -232,18 +226,13 @@ class KernelTime:
         return self._scattered(np.minimum(time, self._beyond(low=True)))
 
     @cached_property
-    def _effects(self) -> tuple[TimeItem, ...]:
-        """Seconds of the formula by effect."""
-        return self.selected.family.items(self._sizes, self.hardware, self.coefficients)
-
-    @property
     def effects(self) -> tuple[TimeItem, ...]:
         """Seconds of the formula by effect, of the cases it applies to."""
-        return self._effects
+        return self.selected.family.items(self._sizes, self.hardware, self.coefficients)
 
     def items(self, kernel: str = "") -> list[TimeItem]:
         """Where the time goes; `kernel` is what to call this one where the step has several."""
-        items = [*self._effects]
+        items = [*self.effects]
         if self._timings:
             items.append(TimeItem(NEARBY, "correction", self._correction))
         if np.any(np.asarray(self._saved) < 0):

@@ -28,7 +28,7 @@ def evaluate_together(steps: Iterable[Expected]) -> None:
     _cover(listed)
     groups: dict[Any, list[KernelTime]] = defaultdict(list)
     for time in (time for step in listed for time in step.kernels):
-        if time.given_launch is None and isinstance(time.applies, float) and _is_one_case(time.kernel):
+        if time.asked.launch is None and isinstance(time.applies, float) and _is_one_case(time.kernel):
             groups[_alike(time)].append(time)
     for group in groups.values():
         _evaluate(group)
@@ -83,13 +83,13 @@ def _alike(time: KernelTime) -> Any:
 def _evaluate(group: Sequence[KernelTime]) -> None:
     first = group[0]
     joint = replace(first, kernel=replace(first.kernel, sizes=_arrays([time.kernel.sizes for time in group])))
-    effects = joint._effects
+    effects = joint.effects
     seconds = [_listed(item.seconds, len(group)) for item in effects]
     fields = ("_formula", "_correction", "_saved", "low", "distance")
     values = [_listed(getattr(joint, name), len(group)) for name in fields]
     for place, time in enumerate(group):
         kept = time.__dict__
-        kept["_effects"] = tuple(replace(item, seconds=row[place]) for item, row in zip(effects, seconds, strict=True))
+        kept["effects"] = tuple(replace(item, seconds=row[place]) for item, row in zip(effects, seconds, strict=True))
         for name, row in zip(fields, values, strict=True):
             kept[name] = row[place]
 
