@@ -1,6 +1,6 @@
 """Shapes as people ask for them, to judge expected times on: layers of well-known networks and language models, not sizes at random.
 
-    python benchmarks/typical.py > cases.csv            never to be fitted to
+    python benchmarks/typical.py > cases.csv            never to be fitted to; the times are in benchmarks/data/h200-typical-test.csv.gz
 
 Shapes that any table of benchmarks/data already holds are left out, so that none was fitted to. The same table every time, as long
 as those tables are the same.
@@ -251,4 +251,6 @@ def cases() -> Iterator[Case]:
 
 
 if __name__ == "__main__":
-    print(table(list(cases())), end="")
+    drawn = list(cases())
+    # mixed, because products one after the other heat the GPU to its power limit, which random mixtures of kernels do not
+    print(table([drawn[place] for place in np.random.default_rng(SEED).permutation(len(drawn))]), end="")

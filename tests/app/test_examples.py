@@ -176,7 +176,7 @@ def test_the_table_of_gains_is_that_of_the_record(report: Report) -> None:
         brought = before - measured[row["after"]]
         assert float(row["measured_gain_us"]) == pytest.approx(brought, abs=0.1)
         assert float(row["ratio"]) == pytest.approx(float(row["predicted_gain_us"]) / brought, abs=0.002)
-        assert float(row["predicted_gain_us"]) == pytest.approx(float(str(now["predicted_gain_us"])), rel=0.1)
+        assert float(row["predicted_gain_us"]) == pytest.approx(float(str(now["predicted_gain_us"])), rel=0.12)
     told = {item["name"]: item["advice"][0] for item in json.loads((RECORD / "report.json").read_text("utf-8"))["items"] if item["advice"]}  # fmt: skip
     for row in rows:
         assert told[row["fault"]]["rule"] == row["rule"]

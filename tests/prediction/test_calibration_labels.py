@@ -139,7 +139,11 @@ def test_a_result_in_a_format_that_was_not_timed_is_transferred(op: str, sizes: 
     assert narrow.time <= usual.time
     assert narrow.high / narrow.low > usual.high / usual.low
     assert predict(OPS["gemm"](64, 64, 64, dtype="fp8", out_dtype="bf16"), machine).expected[0].label == "calibrated"
-    assert predict(OPS["cast"](n=1e7, out_dtype="fp8"), machine).expected[0].label == "calibrated"
+    casts = {("fp32", "bf16"): "calibrated", ("bf16", "fp32"): "calibrated", ("bf16", "fp8"): "calibrated"}
+    for (dtype, out), said in (casts | {("fp16", "bf16"): "transferred", ("fp32", "fp8"): "transferred"}).items():
+        cast = OPS["cast"](n=1e7, dtype=dtype, out_dtype=out)
+        assert predict(cast, machine).expected[0].label == said, (dtype, out)
+    assert predict(OPS["cast"](n=1e7, dtype="fp16"), machine).expected[0].label == "transferred", "to bf16"
 
 
 @pytest.mark.parametrize("dtype", ["fp8", "int8", "tf32"])

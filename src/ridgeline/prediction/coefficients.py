@@ -61,7 +61,10 @@ BUILT_LIKE, BUILT_LIKE_WIDENING = {WINDOW: "causal"}, 1.9
 # Ops that the default path has a kernel of its own for, which was timed as another path alone, and how much more the interval widens: of eleven
 # windows by FlexAttention, 0.75 to 1.6 times what Triton's kernel takes, it holds nine.
 TIMED_AS, TIMED_AS_WIDENING = {WINDOW: "triton"}, 3.0
-RESULT, PRODUCTS, RESULTS_APART = "out_dtype", ("gemm", "conv"), ("cast", "sum_rows", "sum_columns")
+RESULT, PRODUCTS, RESULTS_APART = "out_dtype", ("gemm", "conv"), ("sum_rows", "sum_columns")
+CAST, CAST_TO = "cast", "bf16"  # and the format it casts to where none is given
+# Casts that kernels were timed for, by the bits of both formats: among formats of as many bits PyTorch has a slower kernel.
+TIMED_CASTS = ((64, 32), (32, 16), (16, 32), (16, 8))
 LABELS = CALIBRATED, TRANSFERRED, UNCALIBRATED = "calibrated", "transferred", "uncalibrated"
 
 
@@ -262,10 +265,13 @@ def kernels(work: Work) -> tuple[Kernel, ...]:
 
 def _unusual_result(work: Work) -> str:
     """The format that a work was asked to store its result in, where such kernels were not timed: products are stored in the format
-    of their sums, all else in its own. What is cast, or sums rows, was timed with results in other formats, or has few of them."""
-    asked = work.shape.get(RESULT)
+    of their sums, all else in its own. Sums of rows have few results."""
+    asked = work.shape.get(RESULT, CAST_TO if work.name == CAST else None)
     if asked is None or work.name in RESULTS_APART:
         return ""
+    if work.name == CAST:
+        timed = (dtype_row(work.dtype).bits, dtype_row(asked).bits) in TIMED_CASTS
+        return "" if timed else dtype_row(asked).name
     usual = stored_result(work.dtype) if work.family in PRODUCTS else dtype_row(work.dtype)
     return "" if dtype_row(asked).name == usual.name else dtype_row(asked).name
 
