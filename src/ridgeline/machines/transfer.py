@@ -61,15 +61,12 @@ OVER_MEMORY: Mapping[str, tuple[str, ...]] = {"gemm": ("reuse",), "moe": ("reuse
 SEVERAL_KERNELS = ("attention", "decode", "moe")  # families whose calls are several kernels, one after the other
 MATRIX_FORMATS = ("bf16", "fp16")
 UNFILLED = ("attention", "attention_backward", "conv")  # families with kernels that do not fill the matrix units
-COMPILED = (
-    "triton",
-)  # backends that compile a kernel for the instructions of each GPU: it keeps its share of the peak
+# Backends that compile a kernel for the instructions of each GPU: it keeps its share of the peak.
+COMPILED = ("triton",)
 UNALIGNED = frozenset(("odd", "loose"))  # variants of products
 USUAL_SIDE = 64.0  # of a tile of 128 x 128: rows times columns over their sum
-HALF_FILLED, FILLED = (
-    0.4,
-    0.5,
-)  # of the peak, at that tile: kernels that leave the units half empty, and those that fill them
+# Of the peak, at that tile: kernels that leave the units half empty, and those that fill them.
+HALF_FILLED, FILLED = 0.4, 0.5
 MAX_FILLED = 0.7  # that they reach where the units are slower: FlashAttention-2 on an A100
 WEIGHT_ONLY = ("moe", "weight_only")  # families that may have weights narrower than their arithmetic
 STREAMS_CACHE = ("decode",)  # families whose kernels stream keys and values: how fast depends on the architecture
@@ -118,9 +115,7 @@ def sources(architecture: str) -> tuple[str, ...]:
 def borrowed(machine: Machine, tables: Tables) -> dict[Key, Fitted]:
     """What the tables lend a machine, adapted to it; the first table that has a key lends it."""
     fitted: dict[Key, Fitted] = {}
-    streamed: Mapping[
-        str, float
-    ] = {}  # share of the bandwidth that decoding reaches within the architecture, by library
+    streamed: Mapping[str, float] = {}  # share of the bandwidth that decoding reaches within the architecture
     for table in sources(machine.architecture):
         rows = tables(table)
         if rows:

@@ -117,9 +117,8 @@ def _overhead_moves(answer: Answer) -> list[tuple[float, str]]:
 def _compute_moves(answer: Answer) -> list[tuple[float, str]]:
     engine = str(plain(answer.bound.engine, 0) or "")
     moves = _priced(answer, "tensor", "use the tensor cores") if engine.startswith("vector") else []
-    narrow = (
-        None if _unpacks(answer) else _narrower(answer)
-    )  # no kernel that unpacks weights is known in narrower arithmetic
+    # no kernel that unpacks weights is known in narrower arithmetic
+    narrow = None if _unpacks(answer) else _narrower(answer)
     if narrow and engine.startswith("tensor"):
         moves += _priced(answer, f"quantize={narrow}", f"{narrow} arithmetic, where accuracy allows")
     return [move for move in moves if math.isfinite(move[0])]
