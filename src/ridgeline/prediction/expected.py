@@ -278,6 +278,3 @@ def _at_possible_rates(items: tuple[TimeItem, ...], floor: Array) -> tuple[TimeI
     kept = [replace(item, seconds=item.seconds + short) if place == first else item for place, item in enumerate(items)]
     kept[-1] = replace(last, seconds=last.seconds - short)
     return tuple(kept if np.any(np.asarray(kept[-1].seconds)) else kept[:-1])
-
-
-# -- the flat form --------------------------------------------------------------------------------------------
